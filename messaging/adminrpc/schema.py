@@ -1,0 +1,318 @@
+"""The admin RPC: the typed interface on the broker that web and workers call. One POST a call: ``/rpc/v1/<method>``.
+
+Request and answer are JSON objects of the structs below. The caller shows its service identity (`messaging/identity.py`) as a
+bearer token. An error answers with the HTTP status of the error and ``{"code", "message"}``; `messaging.errors.from_code` makes
+it an exception again. Unknown fields are ignored, so that two releases can talk. All calls are idempotent unless said otherwise.
+`METHODS` is the list that the broker's dispatcher, the client and the permission test share.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Request(msgspec.Struct, kw_only=True):
+    pass
+
+
+class Answer(msgspec.Struct, kw_only=True):
+    pass
+
+
+class Empty(Answer, kw_only=True):
+    pass
+
+
+# --- the feed: the control plane's truth, versioned --------------------------------------------------------------------------
+
+
+class Change(msgspec.Struct, kw_only=True):
+    """The whole state of one entity as of `version`; `state` is None when it was deleted.
+
+    kind "tenant", key "acme": {"admin_roles": [role], "allowed_clusters": [name]}
+    kind "namespace", key "acme/orders": {"policies": {...}, "grants": {role: ["produce", ...]},
+        "topic_grants": {full topic name: {role: [...]}}, "subscription_roles": {subscription: [role]}}
+    kind "key", key <key id>: {"role": "...", "tenant": "...", "revoked": bool, "expires_ms": int}
+    `policies` holds only what is set: message_ttl_s, retention_time_min, retention_size_mb, auto_topic_creation, ...
+    """
+
+    version: int
+    kind: str
+    key: str
+    state: dict[str, Any] | None
+
+
+class FeedApply(Request, kw_only=True):
+    """Changes with `from_version` < version <= `to_version`, ascending. `full`: they are everything; forget what is not in them."""
+
+    from_version: int
+    to_version: int
+    full: bool = False
+    changes: list[Change]
+
+
+class FeedVersion(Answer, kw_only=True):
+    """The version that the broker holds now. If it is below `to_version` there was a gap: send again from this version."""
+
+    version: int
+
+
+# --- topics ------------------------------------------------------------------------------------------------------------------
+
+
+class TopicRef(Request, kw_only=True):
+    topic: str  # full name
+
+
+class TopicCreate(Request, kw_only=True):
+    """`partitions` None: a plain topic. Raises conflict if the name exists in either form. Not idempotent."""
+
+    topic: str
+    partitions: int | None = None
+    properties: dict[str, str] = {}
+
+
+class TopicDelete(Request, kw_only=True):
+    """Without `force`: precondition_failed while producers or subscriptions are attached. `partitioned`: all partitions too."""
+
+    topic: str
+    force: bool = False
+    partitioned: bool = False
+
+
+class TopicsList(Request, kw_only=True):
+    namespace: str
+
+
+class TopicNames(Answer, kw_only=True):
+    """`topics`: plain topics and partitions one by one. `partitioned`: partitioned topic -> number of partitions."""
+
+    topics: list[str]
+    partitioned: dict[str, int]
+
+
+class PartitionsGet(Request, kw_only=True):
+    topic: str
+    check_auto_creation: bool = False  # 0 instead of topic_not_found where the topic would be made on first use
+
+
+class Partitions(Answer, kw_only=True):
+    partitions: int
+    properties: dict[str, str] = {}
+
+
+class PartitionsUpdate(Request, kw_only=True):
+    topic: str
+    partitions: int
+
+
+class TopicLookup(Request, kw_only=True):
+    topic: str
+
+
+class LookupAnswer(Answer, kw_only=True):
+    broker_url: str
+    broker_url_tls: str
+    http_url: str
+    http_url_tls: str
+
+
+class Stats(Answer, kw_only=True):
+    """`stats` has the keys of Pulsar's TopicStats / internal stats (research: camelCase names)."""
+
+    stats: dict[str, Any]
+
+
+class MessageIdAnswer(Answer, kw_only=True):
+    ledger_id: int
+    entry_id: int
+    partition: int = -1
+
+
+class TopicLive(msgspec.Struct, kw_only=True):
+    """One row of the live topic table. Rates are of the last few seconds; zeros for a topic that is not loaded."""
+
+    topic: str
+    loaded: bool
+    rate_in: float  # messages/s
+    rate_out: float
+    throughput_in: float  # bytes/s
+    throughput_out: float
+    messages_in: int  # since the broker's boot
+    messages_out: int
+    storage_bytes: int
+    backlog_entries: int  # the largest backlog among its subscriptions
+    producers: int
+    subscriptions: int
+    consumers: int
+
+
+class NamespaceLive(Answer, kw_only=True):
+    """`sequence` rises with each snapshot of a broker's boot; `at_ms` is the broker's clock."""
+
+    sequence: int
+    at_ms: int
+    boot_epoch: int
+    topics: list[TopicLive]
+
+
+# --- subscriptions -----------------------------------------------------------------------------------------------------------
+
+
+class SubscriptionRef(Request, kw_only=True):
+    topic: str
+    subscription: str
+
+
+class SubscriptionCreate(Request, kw_only=True):
+    """`ledger_id`/`entry_id`: -1/-1 earliest, 2^63-1 each latest, else that position. Not idempotent."""
+
+    topic: str
+    subscription: str
+    ledger_id: int = 2**63 - 1
+    entry_id: int = 2**63 - 1
+    properties: dict[str, str] = {}
+
+
+class SubscriptionDelete(Request, kw_only=True):
+    topic: str
+    subscription: str
+    force: bool = False
+
+
+class SubscriptionSkip(Request, kw_only=True):
+    """`entries` None: the whole backlog."""
+
+    topic: str
+    subscription: str
+    entries: int | None = None
+
+
+class SubscriptionReset(Request, kw_only=True):
+    """Exactly one of `timestamp_ms` and (`ledger_id`, `entry_id`)."""
+
+    topic: str
+    subscription: str
+    timestamp_ms: int | None = None
+    ledger_id: int | None = None
+    entry_id: int | None = None
+
+
+class SubscriptionExpire(Request, kw_only=True):
+    """Marks entries older than `older_than_s` as consumed. `subscription` "": all of the topic."""
+
+    topic: str
+    subscription: str = ""
+    older_than_s: int
+
+
+class SubscriptionNames(Answer, kw_only=True):
+    subscriptions: list[str]
+
+
+class PeekAnswer(Answer, kw_only=True):
+    """One stored message: `payload` is base64 of what follows the metadata; `headers` are Pulsar's ``X-Pulsar-*`` headers."""
+
+    ledger_id: int
+    entry_id: int
+    payload: str
+    headers: dict[str, str]
+
+
+class SubscriptionPeek(Request, kw_only=True):
+    topic: str
+    subscription: str
+    position: int  # 1 = the first unacknowledged entry
+
+
+# --- upkeep (idempotent: `task_id` names the run) ----------------------------------------------------------------------------
+
+
+class UpkeepTopics(Request, kw_only=True):
+    """A page of every topic the broker stores, loaded or not, over all namespaces."""
+
+    after: str = ""
+    limit: int = 500
+
+
+class UpkeepPage(Answer, kw_only=True):
+    topics: list[str]
+    next_after: str  # "" when there is no more
+
+
+class UpkeepRun(Request, kw_only=True):
+    """Applies the effective policies to the named topics: expiry of messages past their TTL, trimming past retention."""
+
+    task_id: str
+    topics: list[str]
+
+
+class UpkeepResult(Answer, kw_only=True):
+    expired_entries: int
+    trimmed_ledgers: int
+    freed_bytes: int
+    failed: dict[str, str]  # topic -> why
+
+
+class UsageFlush(Request, kw_only=True):
+    """Closes the running interval and writes it out, so that a job sees usage up to now."""
+
+    task_id: str
+
+
+class UsageFlushed(Answer, kw_only=True):
+    files: list[str]  # paths of Parquet files below DATA_DIR/usage/raw
+    rows: int
+
+
+# --- the broker itself -------------------------------------------------------------------------------------------------------
+
+
+class BrokerStatus(Answer, kw_only=True):
+    broker_id: str
+    boot_epoch: int
+    version: str
+    uptime_ms: int
+    ready: bool
+    why_not_ready: str
+    feed_version: int
+    connections: int
+    topics_loaded: int
+    producers: int
+    consumers: int
+    hot_loops: str  # "compiled" or "python"
+    durability: str
+    resident_bytes: int
+
+
+METHODS: dict[str, tuple[type[Request], type[Answer]]] = {
+    "status": (Request, BrokerStatus),
+    "health": (Request, Empty),  # a real produce and consume round trip, as Pulsar's health check
+    "feed.apply": (FeedApply, FeedVersion),
+    "feed.version": (Request, FeedVersion),
+    "topics.list": (TopicsList, TopicNames),
+    "topics.create": (TopicCreate, Empty),
+    "topics.delete": (TopicDelete, Empty),
+    "topics.partitions": (PartitionsGet, Partitions),
+    "topics.update_partitions": (PartitionsUpdate, Empty),
+    "topics.lookup": (TopicLookup, LookupAnswer),
+    "topics.stats": (TopicRef, Stats),
+    "topics.internal_stats": (TopicRef, Stats),
+    "topics.partitioned_stats": (TopicRef, Stats),
+    "topics.unload": (TopicRef, Empty),
+    "topics.terminate": (TopicRef, MessageIdAnswer),
+    "topics.last_message_id": (TopicRef, MessageIdAnswer),
+    "namespaces.live": (TopicsList, NamespaceLive),
+    "subscriptions.list": (TopicRef, SubscriptionNames),
+    "subscriptions.create": (SubscriptionCreate, Empty),
+    "subscriptions.delete": (SubscriptionDelete, Empty),
+    "subscriptions.skip": (SubscriptionSkip, Empty),
+    "subscriptions.reset": (SubscriptionReset, Empty),
+    "subscriptions.expire": (SubscriptionExpire, Empty),
+    "subscriptions.peek": (SubscriptionPeek, PeekAnswer),
+    "upkeep.topics": (UpkeepTopics, UpkeepPage),
+    "upkeep.run": (UpkeepRun, UpkeepResult),
+    "usage.flush": (UsageFlush, UsageFlushed),
+}

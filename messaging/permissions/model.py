@@ -1,0 +1,116 @@
+"""Who may do what: the decision, as one pure function over what the control plane granted.
+
+A *principal* is who a request comes from: a role name and nothing else. A key of a tenant has the role ``name@tenant``: the part
+after the last ``@`` is the tenant that the key belongs to, so that no tenant can make a key whose role is another tenant's.
+`Grants` is the view on tenants and namespaces that both halves implement: the broker over its snapshot of the feed, the web
+over its database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from messaging.errors import NotAuthorized
+
+ANONYMOUS = "anonymous"
+
+
+class Action(StrEnum):
+    """What a command, route or path does; the permission table names one for each."""
+
+    PUBLIC = "public"  # nothing of any tenant: health, the sign-in page
+    HANDSHAKE = "handshake"  # before who-you-are is known: CONNECT, AUTH_RESPONSE, PING, PONG
+    AUTHENTICATED = "authenticated"  # anybody known; the answer holds only what is theirs
+    SESSION = "session"  # acts on a producer or consumer that this connection opened under its own check
+    LOOKUP = "lookup"  # produce or consume on the topic
+    PRODUCE = "produce"
+    CONSUME = "consume"
+    NAMESPACE_READ = "namespace_read"  # lists topics: produce or consume at namespace level
+    TENANT_READ = "tenant_read"  # sees a tenant: its admins and members
+    TENANT_ADMIN = "tenant_admin"  # changes namespaces, policies, grants, keys, topics of one tenant
+    SUPERUSER = "superuser"  # tenants, clusters, the platform itself
+    SERVICE = "service"  # a process of ours, by its service identity
+
+
+class Resource(NamedTuple):
+    """What is acted on; parts that do not apply are empty. `topic` is the full name, of a partition or not."""
+
+    tenant: str = ""
+    namespace: str = ""  # tenant/namespace
+    topic: str = ""
+    subscription: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """`role` is what grants name. `key_id` is the id of the key it came with, empty for none. `service` marks our own processes."""
+
+    role: str
+    key_id: str = ""
+    service: bool = False
+    expires_ms: int = 0  # 0: never
+
+    @property
+    def anonymous(self) -> bool:
+        return self.role == ANONYMOUS
+
+
+def key_role(name: str, tenant: str) -> str:
+    return f"{name}@{tenant}"
+
+
+class Grants(Protocol):
+    def is_superuser(self, role: str) -> bool: ...
+
+    def tenant_admins(self, tenant: str) -> Collection[str]:
+        """Roles that administer `tenant`; empty if there is no such tenant."""
+
+    def namespace_grants(self, namespace: str) -> Mapping[str, Collection[str]]:
+        """role -> {"produce", "consume", ...} on ``tenant/namespace``; empty if there is no such namespace."""
+
+    def topic_grants(self, topic: str) -> Mapping[str, Collection[str]]:
+        """The same on one topic (full name; a partition inherits its partitioned topic's)."""
+
+    def subscription_roles(self, namespace: str, subscription: str) -> Collection[str]:
+        """Roles a subscription is restricted to; empty for no restriction."""
+
+
+def allowed(grants: Grants, principal: Principal, action: Action, resource: Resource = Resource()) -> bool:
+    """Whether `principal` may do `action` on `resource`. Order of Pulsar: superuser, tenant admin, namespace grant, topic grant."""
+    if action in (Action.PUBLIC, Action.HANDSHAKE, Action.SESSION):
+        return True
+    if action is Action.SERVICE:
+        return principal.service
+    if principal.service or grants.is_superuser(principal.role):
+        return True
+    if action is Action.AUTHENTICATED:
+        return True
+    if action is Action.SUPERUSER:
+        return False
+    if principal.role in grants.tenant_admins(resource.tenant):
+        return True
+    if action in (Action.TENANT_ADMIN, Action.TENANT_READ):
+        return False
+    held = set(grants.namespace_grants(resource.namespace).get(principal.role, ()))
+    if resource.topic:
+        held |= set(grants.topic_grants(resource.topic).get(principal.role, ()))
+    if action is Action.PRODUCE:
+        return "produce" in held
+    if action is Action.CONSUME:
+        if "consume" not in held:
+            return False
+        only = grants.subscription_roles(resource.namespace, resource.subscription) if resource.subscription else ()
+        return not only or principal.role in only
+    return "produce" in held or "consume" in held  # LOOKUP, NAMESPACE_READ
+
+
+def require(grants: Grants, principal: Principal, action: Action, resource: Resource = Resource()) -> None:
+    """Raises `NotAuthorized`, saying which role lacks what, without saying whether the resource exists."""
+    if not allowed(grants, principal, action, resource):
+        where = resource.topic or resource.namespace or resource.tenant or "the platform"
+        raise NotAuthorized(
+            f"role {principal.role!r} lacks {action.value!r} on {where}: ask an administrator of the tenant to grant it"
+        )

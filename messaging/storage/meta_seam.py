@@ -1,0 +1,116 @@
+"""The seam to metadata: topics, partitions, subscriptions, ledger lists and cursor snapshots, with compare-and-set.
+
+MetaStore is the truth for topics, partitions, schemas and subscriptions (the control plane's database for tenants, namespaces,
+policies, grants, keys and people). Every mutating call resolves only when it is durable. Calls of one process commit in call
+order; several share one commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from messaging.storage.seam import EARLIEST, Position
+
+
+class MetaConflict(Exception):
+    """The record changed since it was read (its version differs), exists already, or is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRecord:
+    """One ledger of a topic. `last_entry` is None while it is open (or was when the broker died: seal tells)."""
+
+    ledger_id: int
+    last_entry: int | None = None
+    length_bytes: int = 0
+    created_ms: int = 0
+    sealed_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """A topic that holds messages: a plain one, or one partition. `name` is the full name, ``persistent://…``."""
+
+    name: str
+    version: int = 0  # 0: not stored yet; each write raises it by one
+    created_ms: int = 0
+    ledgers: tuple[LedgerRecord, ...] = ()
+    terminated_at: Position | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+
+    def with_ledgers(self, ledgers: tuple[LedgerRecord, ...]) -> TopicRecord:
+        return replace(self, ledgers=ledgers)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionedRecord:
+    """A partitioned topic: only a number and properties; its partitions are topics of their own."""
+
+    name: str
+    partitions: int
+    created_ms: int = 0
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRecord:
+    """A durable subscription. `subscription_id` is unique in the store and never used again: cursor deltas carry it.
+
+    `state` is the cursor's snapshot (format of `messaging/broker/core/cursor.py`); newer deltas may follow in the cursor ledger.
+    """
+
+    subscription_id: int
+    topic: str
+    name: str
+    created_ms: int = 0
+    mark_delete: Position = EARLIEST
+    state: bytes = b""
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+class MetaStore(Protocol):
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+
+    async def next_ledger_id(self) -> int:
+        """A ledger id never given out before, across restarts and crashes. Ids rise."""
+
+    async def get_topic(self, name: str) -> TopicRecord | None: ...
+
+    async def cas_topic(self, record: TopicRecord) -> TopicRecord:
+        """Stores `record` if the stored version equals `record.version` (0: must not exist). Returns it with the new version.
+        Raises `MetaConflict`."""
+
+    async def delete_topic(self, name: str) -> None:
+        """Forgets a topic and its subscriptions, in one commit. Idempotent."""
+
+    async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
+        """Full names of the topics (partitions listed one by one) of ``tenant/namespace``, sorted, beginning after `after`."""
+
+    async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
+        """The same over all namespaces: for upkeep, which covers topics whether loaded or not."""
+
+    async def get_partitioned(self, name: str) -> PartitionedRecord | None: ...
+    async def put_partitioned(self, record: PartitionedRecord, *, create: bool) -> None:
+        """Raises `MetaConflict` if `create` and it exists, or if not `create` and it does not."""
+
+    async def delete_partitioned(self, name: str) -> None: ...
+    async def list_partitioned(self, namespace: str) -> list[PartitionedRecord]: ...
+
+    async def subscriptions(self, topic: str) -> list[SubscriptionRecord]: ...
+
+    async def create_subscription(
+        self, topic: str, name: str, *, created_ms: int, mark_delete: Position, properties: dict[str, str]
+    ) -> SubscriptionRecord:
+        """Raises `MetaConflict` if it exists."""
+
+    async def delete_subscription(self, topic: str, name: str) -> None: ...
+
+    async def save_cursors(self, states: list[tuple[int, Position, bytes]]) -> None:
+        """Stores (subscription id, mark-delete, state) of many cursors in one commit; unknown ids are passed over."""
+
+    async def get_value(self, key: str) -> bytes | None:
+        """Small named values of the broker itself (the cursor ledgers in use, for one)."""
+
+    async def put_value(self, key: str, value: bytes) -> None: ...
