@@ -1,0 +1,60 @@
+"""What every test may use. The environment itself is made in `tests/environment.py`, before Django loads its settings."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """First-start secrets, once a session; workers of xdist find them there."""
+    if importlib.util.find_spec("messaging.identity") and not hasattr(config, "workerinput"):
+        from messaging.identity import create_secrets
+        from messaging.settings import load
+
+        create_secrets(load())
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Path of a Chromium to drive; skips where there is none."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    return path
+
+
+@pytest.fixture(scope="session")
+def spark() -> None:
+    """Asked for by tests that run a Spark job; skips where the extra is not installed."""
+    if importlib.util.find_spec("pyspark") is None:
+        pytest.skip('PySpark is not installed: pip install -c constraints.txt -e ".[spark]"')
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> str:
+    """URL of a real Redis or Valkey server (`.ci/run` starts one); skips where there is none."""
+    url = os.environ.get("MAGNETAR_TEST_REDIS_URL", "")
+    if not url:
+        pytest.skip("no Redis server: start one and set MAGNETAR_TEST_REDIS_URL=redis://127.0.0.1:6379/0")
+    return url
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> str:
+    """URL of a PostgreSQL database that tests may write to; skips where there is none."""
+    url = os.environ.get("MAGNETAR_TEST_DATABASE_URL", "")
+    if not url:
+        pytest.skip("no PostgreSQL: start one and set MAGNETAR_TEST_DATABASE_URL=postgresql://user@host/database")
+    return url
