@@ -1,0 +1,172 @@
+"""The synchronous client of the admin RPC, for web, workers and command line. Blocks; never call it on an event loop.
+
+One kept-alive connection per thread. The broker's URL is asked for again whenever a connection is made, because a broker that
+restarts may listen on another port. A connection that the broker closed meanwhile is noticed before anything is sent; one that
+breaks during the call is tried once more, unless the call is not idempotent: then nobody knows whether it happened.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import select
+import ssl
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from messaging import errors
+from messaging.adminrpc import schema as s
+from messaging.adminrpc.calls import TypedCalls
+from messaging.settings import Settings
+
+ANSWER_BYTES_MAX = 64 << 20
+# A second run of these answers `conflict` although the first one succeeded, so a lost answer must not lead to one.
+NOT_IDEMPOTENT = frozenset({"topics.create", "subscriptions.create"})
+
+A = TypeVar("A", bound=s.Answer)
+
+
+class _ErrorAnswer(msgspec.Struct):
+    code: str = "internal"
+    message: str = ""
+
+
+class _Broken(Exception):
+    """The connection ended before an answer came."""
+
+
+def broker_rpc_url(settings: Settings) -> str:
+    """Where the broker's admin RPC is: the setting, or what the broker wrote when it became ready. Raises `NotReady`."""
+    if settings.broker_rpc_url:
+        return settings.broker_rpc_url
+    path = settings.data_path / "run" / "broker.json"
+    try:
+        return str(json.loads(path.read_bytes())["rpc_url"])
+    except FileNotFoundError:
+        raise errors.NotReady(
+            "the broker is not running: it writes run/broker.json in the data directory when it is ready; start it and try again"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise errors.NotReady(
+            f"run/broker.json in the data directory cannot be read ({type(error).__name__}): restart the broker"
+        ) from None
+
+
+class AdminRpc(TypedCalls):
+    """Calls methods of the admin RPC. Thread-safe; survives a fork.
+
+    `url_provider` returns ``http://host:port``, `token_provider` the bearer token of our service identity; both are called as
+    needed, so they may cache. `timeout_s` bounds each wait for the broker. `tls` is used when the URL is ``https``.
+    """
+
+    def __init__(
+        self,
+        url_provider: Callable[[], str],
+        token_provider: Callable[[], str],
+        timeout_s: float = 10.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._url_provider = url_provider
+        self._token_provider = token_provider
+        self._timeout_s = timeout_s
+        self._tls = tls
+        self._local = threading.local()
+
+    def perform(self, method: str, request: s.Request, answer_type: type[A]) -> A:
+        """One call. Raises the broker's error, or `NotReady` if the broker cannot be reached or does not answer in time."""
+        body = msgspec.json.encode(request)
+        try:
+            status, content = self._exchange(method, body)
+        except _Broken:
+            if method in NOT_IDEMPOTENT:
+                raise errors.NotReady(
+                    f"the connection to the broker broke during {method}: it may or may not have happened; look, then try again"
+                ) from None
+            try:
+                status, content = self._exchange(method, body)
+            except _Broken as broken:
+                raise errors.NotReady(f"the broker closed the connection twice during {method}: {broken}; try again") from None
+        if status != 200:
+            raise _error_of(status, content)
+        try:
+            return msgspec.json.decode(content, type=answer_type)
+        except msgspec.DecodeError as error:
+            raise errors.MagnetarError(f"the broker's answer to {method} is not one: {error}") from None
+
+    def close(self) -> None:
+        """Closes this thread's connection; the next call opens another."""
+        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        self._local.connection = None
+        if connection is not None:
+            connection.close()
+
+    def _exchange(self, method: str, body: bytes) -> tuple[int, bytes]:
+        connection, url = self._connection()
+        headers = {"Authorization": f"Bearer {self._token_provider()}", "Content-Type": "application/json"}
+        try:
+            connection.request("POST", f"/rpc/v1/{method}", body, headers)
+            response = connection.getresponse()
+            content = response.read(ANSWER_BYTES_MAX + 1)
+        except TimeoutError:
+            self.close()
+            raise errors.NotReady(
+                f"the broker at {url} did not answer {method} within {self._timeout_s:g} s: it may still happen; try again"
+            ) from None
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise _Broken(f"{type(error).__name__} from {url}") from None
+        except BaseException:  # an interrupt leaves half an exchange behind
+            self.close()
+            raise
+        if len(content) > ANSWER_BYTES_MAX:
+            self.close()
+            raise errors.MagnetarError(f"the broker's answer to {method} is longer than {ANSWER_BYTES_MAX} bytes")
+        if response.will_close:
+            self.close()
+        return response.status, content
+
+    def _connection(self) -> tuple[http.client.HTTPConnection, str]:
+        kept: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if kept is not None and self._local.pid == os.getpid() and not _ended(kept):
+            return kept, self._local.url
+        self.close()
+        url = self._url_provider()
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise errors.NotReady(f"the broker's RPC address {url!r} is not an http:// or https:// URL: correct broker_rpc_url")
+        connection: http.client.HTTPConnection
+        if parts.scheme == "https":
+            connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=self._timeout_s, context=self._tls)
+        else:
+            connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=self._timeout_s)
+        try:
+            connection.connect()
+        except OSError as error:
+            connection.close()
+            raise errors.NotReady(
+                f"the broker does not answer at {url} ({error.strerror or error}): is it running? Try again in a moment"
+            ) from None
+        self._local.connection, self._local.url, self._local.pid = connection, url, os.getpid()
+        return connection, url
+
+
+def _ended(connection: http.client.HTTPConnection) -> bool:
+    """Whether the other side closed a connection at rest: nothing is due on it, so anything to read is its end."""
+    if connection.sock is None:
+        return True
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _error_of(status: int, content: bytes) -> errors.MagnetarError:
+    try:
+        answer = msgspec.json.decode(content, type=_ErrorAnswer)
+    except msgspec.DecodeError:
+        answer = _ErrorAnswer(message=f"the broker answered with HTTP status {status}")
+    return errors.from_code(answer.code, answer.message)
