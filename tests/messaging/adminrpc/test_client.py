@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messaging import errors
+from messaging.adminrpc import client as client_module
+from messaging.adminrpc.client import AdminRpc, broker_rpc_url
+from messaging.adminrpc.schema import Empty, FeedVersion, Request, TopicCreate, TopicNames, TopicRef, TopicsList
+from messaging.settings import Settings
+
+
+class Broker:
+    """An HTTP server that answers with what `answer` returns, or breaks the connection where it raises."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any, str]] = []
+        self.connections = 0
+        self.answer: Callable[[str], tuple[int, bytes]] = lambda method: (200, b"{}")
+        self.close_after_answer = False  # closes without saying so, as a server that was idle too long
+        self.closed = threading.Semaphore(0)
+        broker = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def setup(self) -> None:
+                broker.connections += 1
+                super().setup()
+
+            def finish(self) -> None:
+                super().finish()
+                self.connection.close()
+                broker.closed.release()
+
+            def do_POST(self) -> None:
+                content = self.rfile.read(int(self.headers["Content-Length"]))
+                broker.calls.append((self.path, json.loads(content), self.headers["Authorization"]))
+                try:
+                    status, body = broker.answer(self.path.removeprefix("/rpc/v1/"))
+                except ConnectionError:
+                    self.close_connection = True
+                    return
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+                self.close_connection = broker.close_after_answer
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        self.thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    def stop(self) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    running = Broker()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def rpc(broker: Broker) -> Iterator[AdminRpc]:
+    with closing(AdminRpc(lambda: broker.url, lambda: "identity-token", timeout_s=10)) as client:
+        yield client
+
+
+def test_a_call_carries_the_request_and_the_identity_and_returns_the_typed_answer(broker: Broker, rpc: AdminRpc) -> None:
+    broker.answer = lambda method: (200, b'{"topics": ["persistent://a/b/c"], "partitioned": {}, "of_a_later_release": 1}')
+    answer = rpc.call("topics.list", TopicsList(namespace="a/b"))
+    assert answer == TopicNames(topics=["persistent://a/b/c"], partitioned={})
+    assert broker.calls == [("/rpc/v1/topics.list", {"namespace": "a/b"}, "Bearer identity-token")]
+
+
+def test_a_method_without_arguments_needs_none(broker: Broker, rpc: AdminRpc) -> None:
+    broker.answer = lambda method: (200, b'{"version": 7}')
+    assert rpc.call("feed.version") == FeedVersion(version=7)
+    assert rpc.call("feed.version", Request()) == FeedVersion(version=7)
+
+
+def test_one_connection_serves_all_calls_of_a_thread(broker: Broker, rpc: AdminRpc) -> None:
+    for _ in range(3):
+        assert rpc.call("topics.unload", TopicRef(topic="t")) == Empty()
+    assert broker.connections == 1
+
+    def other_thread() -> None:
+        rpc.call("topics.unload", TopicRef(topic="t"))
+        rpc.close()
+
+    thread = threading.Thread(target=other_thread)
+    thread.start()
+    thread.join()
+    assert broker.connections == 2
+
+
+def test_errors_come_back_as_the_exceptions_they_were(broker: Broker, rpc: AdminRpc) -> None:
+    broker.answer = lambda method: (409, b'{"code": "conflict", "message": "it exists: choose another name"}')
+    with pytest.raises(errors.Conflict, match="choose another name"):
+        rpc.call("topics.create", TopicCreate(topic="t"))
+    broker.answer = lambda method: (502, b"<html>")
+    with pytest.raises(errors.MagnetarError, match="HTTP status 502"):
+        rpc.call("topics.create", TopicCreate(topic="t"))
+    broker.answer = lambda method: (200, b'{"version": "no number"}')
+    with pytest.raises(errors.MagnetarError, match="is not one"):
+        rpc.call("feed.version")
+
+
+def test_a_connection_closed_at_rest_is_replaced_before_anything_is_sent(broker: Broker, rpc: AdminRpc) -> None:
+    broker.close_after_answer = True
+    for count in (1, 2):
+        assert rpc.call("topics.create", TopicCreate(topic=f"t{count}")) == Empty()
+        assert broker.closed.acquire(timeout=10)
+    assert broker.connections == 2
+    assert [call[1]["topic"] for call in broker.calls] == ["t1", "t2"]
+
+
+def test_an_idempotent_call_is_repeated_once_after_a_break(broker: Broker, rpc: AdminRpc) -> None:
+    breaks = iter([True, False, True, True])
+
+    def answer(method: str) -> tuple[int, bytes]:
+        if next(breaks):
+            raise ConnectionError
+        return 200, b"{}"
+
+    broker.answer = answer
+    assert rpc.call("topics.unload", TopicRef(topic="t")) == Empty()
+    assert len(broker.calls) == 2
+    with pytest.raises(errors.NotReady, match="closed the connection twice"):
+        rpc.call("topics.unload", TopicRef(topic="t"))
+    assert len(broker.calls) == 4
+
+
+def test_a_call_that_is_not_idempotent_is_never_repeated(broker: Broker, rpc: AdminRpc) -> None:
+    def answer(method: str) -> tuple[int, bytes]:
+        raise ConnectionError
+
+    broker.answer = answer
+    with pytest.raises(errors.NotReady, match="may or may not have happened"):
+        rpc.call("topics.create", TopicCreate(topic="t"))
+    assert len(broker.calls) == 1
+
+
+def test_refused_says_which_url() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(errors.NotReady, match=url):
+            AdminRpc(lambda: url, lambda: "token").call("feed.version")
+    with pytest.raises(errors.NotReady, match="broker_rpc_url"):
+        AdminRpc(lambda: "localhost:80", lambda: "token").call("feed.version")
+
+
+def test_silence_ends_after_the_timeout_and_the_next_call_uses_a_new_connection(broker: Broker) -> None:
+    release = threading.Event()
+
+    def answer(method: str) -> tuple[int, bytes]:
+        release.wait(10)
+        return 200, b'{"version": 1}'
+
+    broker.answer = answer
+    with closing(AdminRpc(lambda: broker.url, lambda: "token", timeout_s=0.05)) as rpc:
+        with pytest.raises(errors.NotReady, match=r"did not answer feed\.version within 0\.05 s"):
+            rpc.call("feed.version")
+        release.set()
+        broker.answer = lambda method: (200, b'{"version": 2}')
+        rpc._timeout_s = 10
+        assert rpc.call("feed.version").version == 2
+
+
+def test_an_answer_without_end_is_refused(broker: Broker, rpc: AdminRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "ANSWER_BYTES_MAX", 10)
+    broker.answer = lambda method: (200, b" " * 11)
+    with pytest.raises(errors.MagnetarError, match="longer than 10 bytes"):
+        rpc.call("feed.version")
+
+
+def test_a_restarted_broker_is_found_at_its_new_port(tmp_path: Path) -> None:
+    settings = Settings(data_dir=str(tmp_path))
+    with closing(AdminRpc(lambda: broker_rpc_url(settings), lambda: "token")) as rpc:
+        with pytest.raises(errors.NotReady, match="not running"):
+            rpc.call("feed.version")
+        (tmp_path / "run").mkdir()
+        for version in (1, 2):
+            broker = Broker()
+            broker.answer = lambda method, version=version: (200, b'{"version": %d}' % version)  # type: ignore[misc]
+            broker.close_after_answer = True
+            (tmp_path / "run" / "broker.json").write_text(json.dumps({"rpc_url": broker.url}))
+            assert rpc.call("feed.version").version == version
+            assert broker.closed.acquire(timeout=10)
+            broker.stop()
+
+
+def test_the_url_comes_from_the_setting_or_the_file(tmp_path: Path) -> None:
+    assert broker_rpc_url(Settings(data_dir=str(tmp_path), broker_rpc_url="http://broker:1")) == "http://broker:1"
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "broker.json").write_text('{"pid": 1}')
+    with pytest.raises(errors.NotReady, match="KeyError"):
+        broker_rpc_url(Settings(data_dir=str(tmp_path)))
+
+
+def test_a_forked_child_does_not_use_its_parents_connection(broker: Broker, rpc: AdminRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+    rpc.call("topics.unload", TopicRef(topic="t"))
+    child = os.getpid() + 1
+    monkeypatch.setattr(client_module.os, "getpid", lambda: child)
+    rpc.call("topics.unload", TopicRef(topic="t"))
+    assert broker.connections == 2
