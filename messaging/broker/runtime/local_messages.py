@@ -1,0 +1,126 @@
+"""What passes between the broker and a client inside its own process: the WebSocket API, health checks, upkeep.
+
+A *local session* (`messaging/broker/runtime/local_session.py`) is a producer or consumer without a binary connection. Messages here
+are single and plain: payloads uncompressed, batches opened. `LocalService` is the part of the broker's facade that opens them.
+All callbacks run on the broker's event loop, must not block and must not raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
+
+from messaging.errors import MagnetarError
+from messaging.permissions.model import Principal
+
+SubscriptionKind = Literal["Exclusive", "Shared", "Failover"]
+InitialPosition = Literal["earliest", "latest"]
+
+
+class MessagePosition(NamedTuple):
+    """A message of a topic. `batch_index` is -1 unless the entry is a batch; `partition` -1 unless the topic is a partition."""
+
+    ledger_id: int
+    entry_id: int
+    batch_index: int = -1
+    partition: int = -1
+
+
+@dataclass(slots=True)
+class OutgoingMessage:
+    """A message to publish. `sequence_id` None: the broker numbers it. Times are milliseconds since 1970 UTC; 0: not set."""
+
+    payload: bytes
+    properties: dict[str, str] = field(default_factory=dict)
+    key: str | None = None
+    event_time_ms: int = 0
+    sequence_id: int | None = None
+    deliver_at_ms: int = 0
+
+
+@dataclass(slots=True)
+class DeliveredMessage:
+    """A message handed to a consumer. `batch_size` is the number of messages in its entry, 1 for a plain one."""
+
+    position: MessagePosition
+    payload: bytes
+    publish_time_ms: int
+    properties: dict[str, str] = field(default_factory=dict)
+    key: str | None = None
+    event_time_ms: int = 0
+    redelivery_count: int = 0
+    batch_size: int = 1
+    producer_name: str = ""
+    sequence_id: int = -1
+
+
+class ProducerSink(Protocol):
+    def closed(self, error: MagnetarError | None) -> None:
+        """The broker closed the producer: topic unloaded or deleted (`NotReady`, `TopicNotFound`), key revoked. Called at most once,
+        never after `close()` of the handle."""
+
+
+class ConsumerSink(Protocol):
+    def deliver(self, messages: Sequence[DeliveredMessage]) -> None:
+        """Messages in delivery order, never more than the permits given by `flow`, counted in messages. The last entry before the
+        permits end may pass them by what its batch holds."""
+
+    def closed(self, error: MagnetarError | None) -> None:
+        """As `ProducerSink.closed`."""
+
+    def end_of_topic(self) -> None:
+        """The topic is terminated and everything in it was delivered to this subscription."""
+
+
+# Positions in the order of the messages, once all are durable; or the error that refused them all.
+Receipt = Callable[[Sequence[MessagePosition] | None, MagnetarError | None], None]
+
+
+class ProducerHandle(Protocol):
+    producer_name: str
+    last_sequence_id: int  # highest already stored under this name, -1 for none
+
+    def publish(self, messages: Sequence[OutgoingMessage], on_receipt: Receipt) -> None:
+        """Appends the messages as consecutive entries. `on_receipt` is called exactly once, later, in the order of publishing."""
+
+    def close(self) -> None:
+        """Receipts still due are delivered with what became of them. Idempotent."""
+
+
+class ConsumerHandle(Protocol):
+    def flow(self, permits: int) -> None:
+        """Asks for `permits` more messages."""
+
+    def ack(self, positions: Sequence[MessagePosition]) -> Awaitable[None]:
+        """Acknowledges each; the awaitable ends when that is durable. The acknowledgement happens even if it is never awaited."""
+
+    def nack(self, positions: Sequence[MessagePosition]) -> None:
+        """Asks for redelivery, at once. The caller keeps any delay."""
+
+    async def unsubscribe(self) -> None:
+        """Deletes the subscription. Raises `PreconditionFailed` while others are attached."""
+
+    def close(self) -> None:
+        """Messages delivered and not acknowledged go back to the subscription. Idempotent."""
+
+
+class LocalService(Protocol):
+    """The part of `BrokerService` that opens local sessions. Each call checks the permission of `principal` itself and raises
+    `messaging.errors` before anything is opened."""
+
+    async def open_producer(
+        self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerSink
+    ) -> ProducerHandle: ...
+
+    async def open_consumer(
+        self,
+        principal: Principal,
+        topic: str,
+        subscription: str,
+        kind: SubscriptionKind,
+        initial: InitialPosition,
+        durable: bool,
+        start: MessagePosition | None,
+        sink: ConsumerSink,
+    ) -> ConsumerHandle: ...
