@@ -1,0 +1,94 @@
+# Everything starts here. `make` alone lists the targets; a line of each, `target: ## what it does`, is the list.
+#
+# Needs Python >= 3.11 and nothing else: no root, no server, no compiler (where there is one, the hot loops are compiled).
+# What a target made is remembered by a marker file in .venv, so that running it again costs nothing.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+# An accelerator only: the same constraints, and never a Python of its own.
+UV := $(shell command -v uv 2>/dev/null)
+ifneq ($(UV),)
+INSTALL = VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-python-downloads --compile-bytecode -c constraints.txt
+else
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt
+endif
+
+HOT := messaging/protocol/hot.py $(wildcard messaging/protocol/hot.pxd)
+PACKAGES := messaging tenants admin_ui workers spark_jobs controlplane
+# Arguments for the program behind a target: make run ARGS="--web-port 0", make test ARGS="tests/messaging -k log"
+ARGS ?=
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(VENV)/.installed $(VENV)/.compiled ## make .venv with everything that the platform runs on
+
+.PHONY: run
+run: setup ## set up, then run the whole platform: magnetar standalone
+	@exec $(BIN)/magnetar standalone $(ARGS)
+
+.PHONY: test
+test: setup lint ## set up, check the sources, then run the whole test suite
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+.PHONY: lint
+lint: $(VENV)/.installed-test ## check style, types and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(addprefix -p ,$(PACKAGES))
+	$(BIN)/lint-imports --no-cache
+
+.PHONY: coverage
+coverage: setup $(VENV)/.installed-test ## run the tests and report which lines and branches they reach
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+.PHONY: bench
+bench: setup ## measure this machine's floors and Magnetar against them
+	$(BIN)/magnetar bench $(ARGS)
+
+.PHONY: crash
+crash: setup $(VENV)/.installed-test ## only the tests that kill processes at work
+	$(BIN)/python -m pytest -m crash $(ARGS)
+
+.PHONY: docs
+docs: setup ## write anew the pages of docs/ that are made from the sources
+	$(BIN)/python -m docs.generate
+
+.PHONY: clean
+clean: ## remove everything that the targets above made (no data of yours)
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov
+	rm -f messaging/protocol/hot.*.so
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Magnetar needs Python 3.11 or newer: install it, or name it with make PYTHON=/path/to/python3" >&2; exit 2; }
+	@echo "Making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "No virtual environment could be made. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; }
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing the libraries (once; about two minutes with an empty cache)"
+	@$(INSTALL) -e ".[spark]"
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	@echo "Installing what the tests need (once; about a minute)"
+	@$(INSTALL) -e ".[spark,test]"
+	@touch $@
+
+# Never fails: without a compiler the same module runs as plain Python, and `magnetar doctor` says so.
+$(VENV)/.compiled: $(HOT) messaging/protocol/build_hot.py $(VENV)/.installed
+	@if $(BIN)/python -m messaging.protocol.build_hot --possible; then \
+	  { $(BIN)/python -c 'import Cython' 2>/dev/null || $(INSTALL) cython; } && $(BIN)/python -m messaging.protocol.build_hot \
+	  || echo "The hot loops could not be compiled; they run as plain Python, which is slower and otherwise the same"; fi
+	@touch $@
