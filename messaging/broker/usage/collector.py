@@ -1,0 +1,80 @@
+"""The shell around the recorder that a broker owns: when to sample, and the disk work in a thread.
+
+collector = UsageCollector(UsageRecorder(broker_id, boot_epoch, now_ms()), raw_directory, totals, now_ms)
+every `collector.wait_ms()`, and for the RPC `usage.flush`:   flushed = await collector.collect()
+when a topic is unloaded or deleted:                          collector.retire(its last totals)
+at a clean stop, after the last topic is closed:              await collector.collect()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from messaging.adminrpc.schema import UsageFlushed
+from messaging.broker.usage.record import TopicTotals
+from messaging.broker.usage.recorder import UsageRecorder
+from messaging.broker.usage.writer import remove_leftovers, split_by_hour, write
+
+RECORDS_A_WRITE_MAX = 50_000  # a file of about 1 MB; bounds the memory of one write
+
+
+class UsageCollector:
+    """One owner, one event loop. `totals` is called on the loop and gives the running totals of all loaded topics."""
+
+    def __init__(
+        self,
+        recorder: UsageRecorder,
+        raw_directory: Path,
+        totals: Callable[[], Iterable[TopicTotals]],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._recorder = recorder
+        self._raw_directory = raw_directory
+        self._totals = totals
+        self._now_ms = now_ms
+        self._retired: list[TopicTotals] = []
+        self._lock = asyncio.Lock()
+        self._working = threading.Lock()  # a cancelled `collect` leaves its thread at work
+        self._swept = False
+
+    def wait_ms(self, now_ms: int) -> int:
+        """How long until the running interval must end; 0 if it is overdue."""
+        return max(0, self._recorder.next_cut_ms - now_ms)
+
+    def retire(self, totals: TopicTotals) -> None:
+        """The last totals of a topic that is not loaded any more. Does not block."""
+        self._retired.append(totals)
+
+    async def collect(self) -> UsageFlushed:
+        """Ends the running interval and writes out every record that waits. Safe to call at any time, by several callers.
+
+        Raises `OSError` when the disk refuses; the records are kept and go with the next call.
+        """
+        async with self._lock:
+            retired, self._retired = self._retired, []
+            # Taken on the loop in one go, so that the totals are of one moment; all that follows costs time and runs beside it.
+            now_ms, totals = self._now_ms(), list(self._totals())
+            return await asyncio.to_thread(self._work, now_ms, retired, totals)
+
+    def _work(self, now_ms: int, retired: list[TopicTotals], totals: list[TopicTotals]) -> UsageFlushed:
+        with self._working:
+            for last in retired:
+                self._recorder.retire(last)
+            self._recorder.sample(now_ms, totals)
+            return self._write_pending()
+
+    def _write_pending(self) -> UsageFlushed:
+        if not self._swept:
+            remove_leftovers(self._raw_directory, self._recorder.source)
+            self._swept = True
+        files: list[str] = []
+        rows = 0
+        while records := self._recorder.pending(RECORDS_A_WRITE_MAX):
+            for hour in split_by_hour(records):
+                files.append(str(write(hour, self._raw_directory).relative_to(self._raw_directory)))
+            self._recorder.confirm(len(records))
+            rows += len(records)
+        return UsageFlushed(files=files, rows=rows)

@@ -1,0 +1,59 @@
+"""What goes in and what comes out of the recorder."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from messaging.usage_schema import COLUMNS
+
+HOUR_MS = 3_600_000
+
+
+class TopicTotals(NamedTuple):
+    """Running totals of one loaded topic. Counters rise from 0 at its load; gauges are what is true now. All >= 0."""
+
+    tenant: str
+    namespace: str  # tenant/namespace
+    topic: str  # full name
+    messages_in: int
+    bytes_in: int
+    messages_out: int
+    bytes_out: int
+    stored_bytes: int
+    backlog_entries: int
+
+    @property
+    def counters(self) -> tuple[int, int, int, int]:
+        """In the order of `COUNTERS`."""
+        return self[3:7]
+
+    @property
+    def gauges(self) -> tuple[int, int]:
+        """In the order of `GAUGES`."""
+        return self[7:9]
+
+
+class UsageRecord(NamedTuple):
+    """One meter of one series over one interval: the columns of `messaging.usage_schema`, in their order."""
+
+    source: str
+    boot_epoch: int
+    series: str
+    seq: int
+    tenant: str
+    namespace: str
+    topic: str
+    meter: str
+    value: int
+    cumulative: int
+    interval_start_ms: int
+    interval_end_ms: int
+    emitted_at_ms: int
+    schema_version: int
+
+
+assert UsageRecord._fields == tuple(column for column, _ in COLUMNS)
+
+
+def hour_start_ms(at_ms: int) -> int:
+    return at_ms - at_ms % HOUR_MS
