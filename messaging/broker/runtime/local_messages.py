@@ -57,8 +57,8 @@ class DeliveredMessage:
 
 class ProducerSink(Protocol):
     def closed(self, error: MagnetarError | None) -> None:
-        """The broker closed the producer: topic unloaded or deleted (`NotReady`, `TopicNotFound`), key revoked. Called at most once,
-        never after `close()` of the handle."""
+        """The broker closed the producer: topic unloaded or deleted (`NotReady`, `TopicNotFound`), key revoked. Called at most
+        once, never after `close()` of the handle."""
 
 
 class ConsumerSink(Protocol):
@@ -107,7 +107,11 @@ class ConsumerHandle(Protocol):
 
 class LocalService(Protocol):
     """The part of `BrokerService` that opens local sessions. Each call checks the permission of `principal` itself and raises
-    `messaging.errors` before anything is opened."""
+    `messaging.errors` before anything is opened.
+
+    A consumer that is not `durable` has a subscription of its own, which ends with it. It begins right after `start`, or at
+    `initial` where `start` is None; a durable subscription that exists goes on where it stands.
+    """
 
     async def open_producer(
         self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerSink
