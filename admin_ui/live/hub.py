@@ -1,0 +1,127 @@
+"""One poller per watched namespace: asks the broker once a second while anybody watches, and not at all while nobody does.
+
+There are no queues: a `Feed` holds the newest state, and each watcher goes from the state that it sent last to the newest one at its
+own pace. A browser that reads slowly skips states; it never holds memory here. Every change between two states is encoded once and
+shared by all watchers that need it. Everything here runs on one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import msgspec
+import structlog
+
+from admin_ui.live.state import LiveState, message_between
+from messaging.adminrpc.schema import NamespaceLive
+from messaging.errors import MagnetarError
+
+Poll = Callable[[str], Awaitable[NamespaceLive]]
+INTERVAL_S = 1.0
+ANSWER_S = 3.0  # a broker that has not answered by then counts as away
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the web process knows: `state` is the newest answer or None; `away` says why the last poll failed, "" if it did not."""
+
+    version: int = 0  # rises with every poll, whatever its outcome
+    state: LiveState | None = None
+    away: str = ""
+    away_since_ms: int = 0  # our clock; 0 while the broker answers
+
+
+class Feed:
+    """One namespace while it is watched. Only `LiveHub` makes and ends feeds."""
+
+    def __init__(self, namespace: str, poll: Poll, interval_s: float, now_ms: Callable[[], int]) -> None:
+        self.namespace = namespace
+        self.watchers = 0
+        self.standing = Standing()
+        self._poll = poll
+        self._interval_s = interval_s
+        self._now_ms = now_ms
+        self._changed = asyncio.Condition()
+        self._encoded: dict[tuple[int, int], bytes] = {}
+        self._task = asyncio.create_task(self._run(), name=f"live {namespace}")
+
+    async def after(self, version: int) -> Standing:
+        """The standing once it is later than `version`; waits for the next poll if need be."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.standing.version > version)
+            return self.standing
+
+    def encoded(self, base: LiveState | None, state: LiveState) -> bytes:
+        """JSON of the message from `base` to `state`, made once per pair of the newest state."""
+        key = (-1 if base is None or not state.follows(base) else base.sequence, state.sequence)
+        message = self._encoded.get(key)
+        if message is None:
+            message = self._encoded[key] = msgspec.json.encode(message_between(base, state))
+        return message
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        next_at = loop.time()
+        while True:
+            standing = await self._ask()
+            async with self._changed:
+                self.standing = standing
+                self._encoded.clear()
+                self._changed.notify_all()
+            next_at = max(next_at + self._interval_s, loop.time())
+            await asyncio.sleep(next_at - loop.time())
+
+    async def _ask(self) -> Standing:
+        before = self.standing
+        try:
+            answer = await asyncio.wait_for(self._poll(self.namespace), ANSWER_S)
+        except TimeoutError:
+            return self._gone(before, f"no answer within {ANSWER_S:g} s")
+        except MagnetarError as error:
+            return self._gone(before, error.message)
+        except Exception as error:
+            log.exception("live_poll_failed", namespace=self.namespace)
+            return self._gone(before, type(error).__name__)
+        return Standing(before.version + 1, LiveState.from_answer(answer))
+
+    def _gone(self, before: Standing, why: str) -> Standing:
+        return Standing(before.version + 1, before.state, why or "the broker cannot be reached", before.away_since_ms or self._now_ms())
+
+
+class LiveHub:
+    """The feeds of this process, by namespace."""
+
+    def __init__(self, poll: Poll, interval_s: float = INTERVAL_S, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._poll = poll
+        self._interval_s = interval_s
+        self._now_ms = now_ms
+        self._feeds: dict[str, Feed] = {}
+
+    @property
+    def namespaces(self) -> list[str]:
+        """The namespaces polled now."""
+        return sorted(self._feeds)
+
+    @asynccontextmanager
+    async def watch(self, namespace: str) -> AsyncIterator[Feed]:
+        """The feed of `namespace`; it polls from the first watcher's entry to the last one's exit."""
+        feed = self._feeds.get(namespace)
+        if feed is None:
+            feed = self._feeds[namespace] = Feed(namespace, self._poll, self._interval_s, self._now_ms)
+        feed.watchers += 1
+        try:
+            yield feed
+        finally:
+            feed.watchers -= 1
+            if not feed.watchers:
+                del self._feeds[namespace]
+                await feed.stop()

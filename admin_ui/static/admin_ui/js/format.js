@@ -1,0 +1,42 @@
+// Numbers, sizes and times as people read them. Pure: no document, no clock but the argument.
+
+const number = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+export function count(value) {
+  if (value < 10_000) return number.format(value);
+  if (value < 999_500) return trim(value / 1_000) + " k";
+  if (value < 999_500_000) return trim(value / 1_000_000) + " M";
+  return trim(value / 1_000_000_000) + " G";
+}
+
+/** Messages a second: small rates keep a decimal, so that one message every few seconds does not read as nothing. */
+export function rate(value) {
+  if (value === 0) return "0";
+  if (value < 0.1) return "<0.1";
+  if (value < 10) return value.toFixed(1);
+  return count(Math.round(value));
+}
+
+export function bytes(value) {
+  let unit = 0;
+  while (value >= 1023.5 && unit < UNITS.length - 1) { value /= 1024; unit += 1; }
+  return (unit === 0 ? number.format(value) : trim(value)) + " " + UNITS[unit];
+}
+
+/** Clock time of the reader's zone, to the second. */
+export function clock(ms) {
+  return new Date(ms).toLocaleTimeString("en-GB");
+}
+
+export function ago(ms, now) {
+  const seconds = Math.max(0, Math.round((now - ms) / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 172_800) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86_400)} d`;
+}
+
+function trim(value) {
+  return value < 9.995 ? value.toFixed(2) : value < 99.95 ? value.toFixed(1) : number.format(value);
+}

@@ -1,0 +1,44 @@
+// The live topic table as data. The same rule as admin_ui/live/state.py `apply`: an update that does not start from what we hold
+// is a gap, and a gap is never papered over.
+
+export class Gap extends Error {}
+
+export function apply(state, message) {
+  if (message.type === "snapshot") {
+    return { epoch: message.epoch, sequence: message.sequence, at_ms: message.at_ms, rows: { ...message.rows } };
+  }
+  if (state === null || message.epoch !== state.epoch || message.base !== state.sequence) throw new Gap();
+  const rows = { ...state.rows, ...message.changed };
+  for (const name of message.removed) delete rows[name];
+  return { epoch: state.epoch, sequence: message.sequence, at_ms: message.at_ms, rows };
+}
+
+const PARTITION = /^(.+)-partition-(\d{1,6})$/;
+const SUMS = ["rate_in", "rate_out", "throughput_in", "throughput_out", "messages_in", "messages_out", "storage_bytes", "backlog_entries", "producers", "consumers"];
+
+/** Rows of one topic each, the partitions of a partitioned topic summed under it: [{topic, partitions: [...], ...fields}]. */
+export function grouped(rows) {
+  const groups = new Map();
+  for (const [topic, row] of Object.entries(rows)) {
+    const match = PARTITION.exec(topic);
+    const base = match ? match[1] : topic;
+    let group = groups.get(base);
+    if (!group) groups.set(base, (group = { topic: base, partitions: [], loaded: false, subscriptions: 0, ...zeros() }));
+    for (const key of SUMS) group[key] += row[key];
+    group.loaded ||= row.loaded;
+    group.subscriptions = Math.max(group.subscriptions, row.subscriptions);
+    if (match) group.partitions.push({ topic, index: Number(match[2]), ...row });
+  }
+  for (const group of groups.values()) group.partitions.sort((a, b) => a.index - b.index);
+  return [...groups.values()];
+}
+
+export function totals(groups) {
+  const sum = zeros();
+  for (const group of groups) for (const key of SUMS) sum[key] += group[key];
+  return sum;
+}
+
+function zeros() {
+  return Object.fromEntries(SUMS.map((key) => [key, 0]));
+}

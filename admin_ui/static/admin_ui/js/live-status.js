@@ -1,0 +1,41 @@
+// <mag-live-status data-feed="/live/..."> says in a word what the page knows: live, stale since, broker away, connection lost.
+// It also marks <main> with the class "stale" while the numbers on it are old.
+
+import { feedOf } from "./live-feed.js";
+import { clock } from "./format.js";
+
+const LOOK = { connecting: "", live: "badge-good", stale: "badge-warn", away: "badge-bad", lost: "badge-warn", refused: "badge-bad" };
+
+customElements.define("mag-live-status", class extends HTMLElement {
+  connectedCallback() {
+    this.feed = feedOf(this.dataset.feed);
+    this.badge = document.createElement("span");
+    this.badge.setAttribute("role", "status");
+    this.replaceChildren(this.badge);
+    this.feed.addEventListener("standing", () => this.#show());
+    this.feed.addEventListener("state", () => this.#beat());
+    this.#show();
+  }
+
+  #show() {
+    const { kind, since_ms, why } = this.feed.standing;
+    const seen = this.feed.state !== null;
+    this.badge.className = `badge ${LOOK[kind]}`;
+    this.badge.textContent = {
+      connecting: "Connecting",
+      live: "Live",
+      stale: `Stale: no data since ${clock(since_ms)}`,
+      away: seen ? `Broker away: no data since ${clock(since_ms)}` : "Broker away",
+      lost: seen ? `Connection lost: no data since ${clock(since_ms)}` : "Connection lost",
+      refused: "No longer allowed: reload",
+    }[kind];
+    this.badge.title = why;
+    this.dataset.kind = kind;
+    document.getElementById("content")?.classList.toggle("stale", kind !== "live" && kind !== "connecting");
+  }
+
+  #beat() {
+    this.badge.classList.remove("beat");
+    requestAnimationFrame(() => this.badge.classList.add("beat"));
+  }
+});

@@ -1,0 +1,58 @@
+// <mag-quick-start data-feed data-topic>: waits for the first message on a topic and says so by itself when it has come.
+
+import { feedOf } from "./live-feed.js";
+import { grouped } from "./live-state.js";
+import { bytes, clock } from "./format.js";
+
+customElements.define("mag-quick-start", class extends HTMLElement {
+  #count = 0;
+  #out = 0;
+
+  connectedCallback() {
+    this.feed = feedOf(this.dataset.feed);
+    this.feed.addEventListener("state", ({ detail }) => this.#look(detail));
+    this.feed.addEventListener("standing", () => this.#explain());
+    if (this.feed.state) this.#look(this.feed.state);
+    this.#explain();
+  }
+
+  #look(state) {
+    const group = grouped(state.rows).find((row) => row.topic === this.dataset.topic);
+    if (!group) return;
+    if (group.messages_in !== this.#count) {
+      const first = this.#count === 0;
+      this.#count = group.messages_in;
+      if (this.#count > 0) this.#received(first, group, state.at_ms);
+    }
+    if (group.messages_out !== this.#out) {
+      this.#out = group.messages_out;
+      this.#set("[data-consumed]", this.#out ? `${this.#out} delivered to consumers.` : "");
+    }
+  }
+
+  #received(first, group, at_ms) {
+    this.classList.add("received");
+    this.dataset.received = String(this.#count);
+    const some = this.#count === 1 ? "1 message" : `${this.#count} messages`;
+    this.#set("[data-headline]", `Received ${some}`);
+    this.#set("[data-detail]", `The last one arrived by ${clock(at_ms)}; ${bytes(group.storage_bytes)} stored.`);
+    if (first) this.closest(".step")?.setAttribute("data-done", "");
+  }
+
+  #explain() {
+    if (this.#count) return;
+    const { kind } = this.feed.standing;
+    this.#set("[data-detail]", {
+      live: "This page is watching the topic. Run the program; nothing needs to be reloaded.",
+      away: "The broker does not answer right now. The page goes on asking.",
+      lost: "The connection to the console is lost. The page is trying again.",
+      stale: "No news from the broker for some seconds. The page goes on asking.",
+      refused: "You may no longer watch this namespace: reload the page.",
+    }[kind] ?? "Connecting to the broker.");
+  }
+
+  #set(selector, text) {
+    const place = this.querySelector(selector);
+    if (place && place.textContent !== text) place.textContent = text;
+  }
+});

@@ -1,0 +1,113 @@
+// <mag-sparkline data-series="in|out" data-label="Messages in a second" [data-large]>: the last two minutes of one number.
+// `push(at_ms, value)` adds a point. A silence longer than GAP_MS is drawn as a gap, not bridged. With data-large the pointer and the
+// arrow keys read single points.
+
+import { clock, rate } from "./format.js";
+
+const WINDOW_MS = 120_000;
+const GAP_MS = 4_000;
+const SVG = "http://www.w3.org/2000/svg";
+
+customElements.define("mag-sparkline", class extends HTMLElement {
+  points = [];
+  #svg; #line; #area; #cross; #note; #picked = -1;
+
+  connectedCallback() {
+    if (this.#svg) return;
+    this.#svg = make("svg", { viewBox: "0 0 120 100", preserveAspectRatio: "none", "aria-hidden": "true" });
+    this.#area = make("path", { class: "spark-area" });
+    this.#line = make("path", { class: "spark-line" });
+    this.#svg.append(make("path", { class: "spark-base", d: "M0 100H120" }), this.#area, this.#line);
+    this.append(this.#svg);
+    this.setAttribute("role", "img");
+    if ("large" in this.dataset) this.#readable();
+    this.#describe();
+  }
+
+  push(at_ms, value) {
+    if (this.points.length && at_ms <= this.points.at(-1).at_ms) return;
+    this.points.push({ at_ms, value });
+    while (this.points[0].at_ms < at_ms - WINDOW_MS) this.points.shift();
+    this.#draw();
+  }
+
+  #draw() {
+    const end = this.points.at(-1).at_ms;
+    const high = Math.max(...this.points.map((point) => point.value));
+    const x = (at_ms) => (120 - (end - at_ms) / 1000).toFixed(2);
+    const y = (value) => (high === 0 ? 100 : 100 - (value / high) * 94).toFixed(2);
+    let line = "", area = "", from = 0;
+    this.points.forEach((point, index) => {
+      const last = index === this.points.length - 1 || this.points[index + 1].at_ms - point.at_ms > GAP_MS;
+      if (!last) return;
+      const run = this.points.slice(from, index + 1);
+      from = index + 1;
+      const path = run.map(({ at_ms, value }) => `${x(at_ms)} ${y(value)}`).join("L");
+      line += run.length > 1 ? `M${path}` : `M${path}h0.1`;
+      if (run.length > 1) area += `M${x(run[0].at_ms)} 100L${path}L${x(run.at(-1).at_ms)} 100Z`;
+    });
+    this.#line.setAttribute("d", line);
+    this.#area.setAttribute("d", area);
+    if (this.#picked >= 0) this.#pick(Math.min(this.#picked, this.points.length - 1));
+    else this.#describe();
+  }
+
+  #describe() {
+    const values = this.points.map((point) => point.value);
+    const text = values.length ? `now ${rate(values.at(-1))}, highest in two minutes ${rate(Math.max(...values))}` : "no data yet";
+    this.setAttribute("aria-label", `${this.dataset.label}: ${text}`);
+  }
+
+  #readable() {
+    this.tabIndex = 0;
+    this.#cross = make("path", { class: "spark-cross" });
+    this.#svg.append(this.#cross);
+    this.#note = document.createElement("span");
+    this.#note.className = "spark-note";
+    this.#note.hidden = true;
+    this.append(this.#note);
+    this.addEventListener("pointermove", (event) => this.#pickAt(event));
+    this.addEventListener("pointerleave", () => this.#drop());
+    this.addEventListener("blur", () => this.#drop());
+    this.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!step || !this.points.length) return;
+      event.preventDefault();
+      const at = this.#picked < 0 ? this.points.length : this.#picked;
+      this.#pick(Math.max(0, Math.min(this.points.length - 1, at + step)));
+    });
+  }
+
+  #pickAt(event) {
+    if (!this.points.length) return;
+    const box = this.getBoundingClientRect();
+    const at_ms = this.points.at(-1).at_ms - (1 - (event.clientX - box.left) / box.width) * WINDOW_MS;
+    const distance = this.points.map((point) => Math.abs(point.at_ms - at_ms));
+    this.#pick(distance.indexOf(Math.min(...distance)));
+  }
+
+  #pick(index) {
+    this.#picked = index;
+    const point = this.points[index];
+    const x = 120 - (this.points.at(-1).at_ms - point.at_ms) / 1000;
+    this.#cross.setAttribute("d", `M${x} 0V100`);
+    this.#note.hidden = false;
+    this.#note.textContent = `${clock(point.at_ms)}  ${rate(point.value)}/s`;
+    this.#note.style.left = x < 60 ? `calc(${(x / 120) * 100}% + 6px)` : "";
+    this.#note.style.right = x < 60 ? "" : `calc(${100 - (x / 120) * 100}% + 6px)`;
+    this.setAttribute("aria-label", `${this.dataset.label} at ${clock(point.at_ms)}: ${rate(point.value)}`);
+  }
+
+  #drop() {
+    this.#picked = -1;
+    this.#cross.setAttribute("d", "");
+    this.#note.hidden = true;
+    this.#describe();
+  }
+});
+
+function make(name, attributes) {
+  const element = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  return element;
+}
