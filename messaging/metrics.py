@@ -1,0 +1,168 @@
+"""Every metric of the platform, once: its kind, unit, labels and meaning. `docs/metrics.md` is made from this table.
+
+Counters are plain integers on the objects that count; a process gives them out as `Sample`s, and `exposition` makes Prometheus's
+text of them. A sample whose name is not in the table is an error. Metrics with a label that names something of a tenant are
+*private*: only a superuser sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import Metric as Family
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector, CollectorRegistry
+
+PRIVATE_LABELS = frozenset({"tenant", "namespace", "topic", "subscription"})
+_OF_A_TOPIC = ("tenant", "namespace", "topic")
+
+
+class Metric(NamedTuple):
+    """`name` is what a scrape shows; a counter's ends in ``_total``. `process` is who gives it out."""
+
+    name: str
+    kind: Literal["counter", "gauge"]
+    unit: str
+    labels: tuple[str, ...]
+    meaning: str
+    process: Literal["broker", "web"] = "broker"
+
+    @property
+    def private(self) -> bool:
+        return not PRIVATE_LABELS.isdisjoint(self.labels)
+
+
+class Sample(NamedTuple):
+    """One value; `labels` in the order of the metric's labels."""
+
+    name: str
+    value: float
+    labels: tuple[str, ...] = ()
+
+
+_TABLE = (
+    # The broker as a whole
+    Metric("magnetar_build_info", "gauge", "", ("version", "hot_loops"), "Always 1; which version runs, and whether compiled."),
+    Metric("magnetar_ready", "gauge", "", (), "1 if the broker takes traffic, else 0."),
+    Metric("magnetar_start_time_seconds", "gauge", "s", (), "When the broker started, in seconds since 1970."),
+    Metric("magnetar_feed_version", "gauge", "", (), "Version of the control plane's snapshot that the broker holds."),
+    Metric("magnetar_resident_bytes", "gauge", "bytes", (), "Resident memory of the process."),
+    Metric("magnetar_memory_budget_bytes", "gauge", "bytes", (), "What buffers, caches and queues may use together."),
+    Metric("magnetar_memory_budget_used_bytes", "gauge", "bytes", (), "What of that they use."),
+    # Connections of the binary protocol
+    Metric("magnetar_connections", "gauge", "connections", (), "Open connections of the binary protocol."),
+    Metric("magnetar_connections_opened_total", "counter", "connections", (), "Connections accepted since the start."),
+    Metric(
+        "magnetar_connections_refused_total", "counter", "connections", ("reason",), "Connections ended by the broker, by reason."
+    ),
+    # Topics and traffic
+    Metric("magnetar_topics_loaded", "gauge", "topics", (), "Topics held in memory."),
+    Metric("magnetar_producers", "gauge", "producers", (), "Attached producers."),
+    Metric("magnetar_consumers", "gauge", "consumers", (), "Attached consumers."),
+    Metric("magnetar_messages_in_total", "counter", "messages", (), "Messages stored and receipted."),
+    Metric("magnetar_bytes_in_total", "counter", "bytes", (), "Bytes of them, as sent by the producers."),
+    Metric("magnetar_messages_out_total", "counter", "messages", (), "Messages handed to consumers, redeliveries included."),
+    Metric("magnetar_bytes_out_total", "counter", "bytes", (), "Bytes of them."),
+    Metric("magnetar_acknowledgements_total", "counter", "messages", (), "Messages acknowledged."),
+    Metric("magnetar_publish_errors_total", "counter", "messages", ("code",), "Messages refused, by the code of the error."),
+    # Storage
+    Metric("magnetar_log_syncs_total", "counter", "syncs", (), "Times the log was forced to disk."),
+    Metric("magnetar_log_sync_seconds_total", "counter", "s", (), "Time spent forcing the log to disk."),
+    Metric("magnetar_log_written_bytes_total", "counter", "bytes", (), "Bytes written to the log, overhead included."),
+    Metric("magnetar_log_segments", "gauge", "files", (), "Segment files of the log."),
+    Metric("magnetar_log_bytes", "gauge", "bytes", (), "Size of the log on disk."),
+    # HTTP and WebSocket listeners of the broker
+    Metric(
+        "magnetar_http_requests_total", "counter", "requests", ("path", "status"), "HTTP requests answered, by route and status."
+    ),
+    Metric("magnetar_websocket_connections", "gauge", "connections", ("endpoint",), "Open connections of the WebSocket API."),
+    Metric("magnetar_websocket_opened_total", "counter", "connections", ("endpoint",), "WebSocket connections accepted."),
+    Metric(
+        "magnetar_websocket_refused_total", "counter", "connections", ("endpoint", "status"), "Upgrades refused, by HTTP status."
+    ),
+    Metric("magnetar_websocket_messages_in_total", "counter", "messages", (), "Messages received from WebSocket producers."),
+    Metric(
+        "magnetar_websocket_messages_out_total", "counter", "messages", (), "Messages pushed to WebSocket consumers and readers."
+    ),
+    # One series a topic, for superusers
+    Metric("magnetar_topic_messages_in_total", "counter", "messages", _OF_A_TOPIC, "Messages stored in the topic."),
+    Metric("magnetar_topic_bytes_in_total", "counter", "bytes", _OF_A_TOPIC, "Bytes of them."),
+    Metric("magnetar_topic_messages_out_total", "counter", "messages", _OF_A_TOPIC, "Messages handed to the topic's consumers."),
+    Metric("magnetar_topic_bytes_out_total", "counter", "bytes", _OF_A_TOPIC, "Bytes of them."),
+    Metric("magnetar_topic_storage_bytes", "gauge", "bytes", _OF_A_TOPIC, "Stored bytes of the topic."),
+    Metric("magnetar_topic_producers", "gauge", "producers", _OF_A_TOPIC, "Producers attached to the topic."),
+    Metric("magnetar_topic_consumers", "gauge", "consumers", _OF_A_TOPIC, "Consumers attached to the topic."),
+    Metric(
+        "magnetar_subscription_backlog_entries",
+        "gauge",
+        "entries",
+        (*_OF_A_TOPIC, "subscription"),
+        "Entries of the topic that the subscription has not acknowledged.",
+    ),
+    # The web process
+    Metric("magnetar_web_requests_total", "counter", "requests", ("status",), "HTTP requests answered, by status.", "web"),
+    Metric("magnetar_web_live_connections", "gauge", "connections", (), "Open live views of the console.", "web"),
+    Metric("magnetar_web_feed_version", "gauge", "", (), "Newest version of the control plane's feed.", "web"),
+    Metric("magnetar_web_feed_confirmed_version", "gauge", "", (), "Version of it that the broker confirmed last.", "web"),
+)
+METRICS: dict[str, Metric] = {metric.name: metric for metric in _TABLE}
+
+
+def families(samples: Iterable[Sample], *, private: bool) -> Iterator[Family]:
+    """The samples by metric, in the order of the table; private metrics only if `private`. Raises `KeyError` for unknown names,
+    `ValueError` where labels are missing or too many."""
+    grouped: dict[str, list[Sample]] = {}
+    for sample in samples:
+        grouped.setdefault(sample.name, []).append(sample)
+    unknown = grouped.keys() - METRICS.keys()
+    if unknown:
+        raise KeyError(f"not in messaging.metrics.METRICS: {sorted(unknown)}")
+    for metric in _TABLE:
+        if metric.name in grouped and (private or not metric.private):
+            yield _family(metric, grouped[metric.name])
+
+
+def _family(metric: Metric, samples: list[Sample]) -> Family:
+    counter = metric.kind == "counter"
+    make = CounterMetricFamily if counter else GaugeMetricFamily
+    family = make(metric.name.removesuffix("_total") if counter else metric.name, metric.meaning, labels=metric.labels)
+    for sample in samples:
+        if len(sample.labels) != len(metric.labels):
+            raise ValueError(f"{metric.name} has the labels {metric.labels}, not {sample.labels}")
+        family.add_metric(sample.labels, sample.value)
+    return family
+
+
+class _Samples(Collector):
+    def __init__(self, found: list[Family]) -> None:
+        self._found = found
+
+    def collect(self) -> Iterable[Family]:
+        return self._found
+
+
+def exposition(samples: Iterable[Sample], *, private: bool) -> bytes:
+    """Prometheus's text format, UTF-8; its content type is `CONTENT_TYPE`."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Samples(list(families(samples, private=private))))
+    return generate_latest(registry)
+
+
+def render_markdown() -> str:
+    """The table as the page `docs/metrics.md`."""
+    lines = [
+        "# Metrics",
+        "",
+        "`GET /metrics` on the broker (its WebSocket port) and on the web process answers in Prometheus's text format.",
+        "Metrics marked *private* name tenants' things: they are only in the answer if the request carries a superuser token",
+        "(`Authorization: Bearer ...`).",
+    ]
+    for process, title in (("broker", "Broker"), ("web", "Web process")):
+        lines += ["", f"## {title}", "", "| metric | kind | unit | labels | meaning |", "| --- | --- | --- | --- | --- |"]
+        for metric in _TABLE:
+            if metric.process == process:
+                labels = ", ".join(metric.labels) + (" (*private*)" if metric.private else "")
+                lines.append(f"| `{metric.name}` | {metric.kind} | {metric.unit} | {labels} | {metric.meaning} |")
+    return "\n".join(lines) + "\n"
