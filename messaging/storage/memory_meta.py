@@ -1,0 +1,113 @@
+"""`MetaStore` in memory: the plain statement of the seam; nothing survives the process."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from messaging.storage.meta_seam import MetaConflict, PartitionedRecord, SubscriptionRecord, TopicRecord
+from messaging.storage.seam import Position
+
+
+def namespace_of(topic: str) -> str:
+    """``tenant/namespace`` of a full topic name such as ``persistent://tenant/namespace/local``."""
+    rest = topic.partition("://")[2]
+    tenant, _, after = rest.partition("/")
+    return f"{tenant}/{after.partition('/')[0]}"
+
+
+class MemoryMetaStore:
+    """Stop and start keep what was stored, as a restart of the process does with a durable one."""
+
+    def __init__(self) -> None:
+        self._ledger_id = 0
+        self._subscription_id = 0
+        self._topics: dict[str, TopicRecord] = {}
+        self._partitioned: dict[str, PartitionedRecord] = {}
+        self._subscriptions: dict[tuple[str, str], SubscriptionRecord] = {}
+        self._by_id: dict[int, tuple[str, str]] = {}
+        self._values: dict[str, bytes] = {}
+
+    async def start(self) -> None:
+        return None
+
+    async def stop(self) -> None:
+        return None
+
+    async def next_ledger_id(self) -> int:
+        self._ledger_id += 1
+        return self._ledger_id
+
+    async def get_topic(self, name: str) -> TopicRecord | None:
+        await asyncio.sleep(0)
+        return self._topics.get(name)
+
+    async def cas_topic(self, record: TopicRecord) -> TopicRecord:
+        await asyncio.sleep(0)
+        stored = self._topics.get(record.name)
+        if (stored.version if stored else 0) != record.version:
+            raise MetaConflict(f"{record.name} is at version {stored.version if stored else 0}, not {record.version}")
+        written = self._topics[record.name] = replace(record, version=record.version + 1)
+        return written
+
+    async def delete_topic(self, name: str) -> None:
+        await asyncio.sleep(0)
+        self._topics.pop(name, None)
+        for key in [key for key in self._subscriptions if key[0] == name]:
+            self._by_id.pop(self._subscriptions.pop(key).subscription_id)
+
+    async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
+        return sorted(name for name in self._topics if name > after and namespace_of(name) == namespace)[:limit]
+
+    async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
+        return sorted(name for name in self._topics if name > after)[:limit]
+
+    async def get_partitioned(self, name: str) -> PartitionedRecord | None:
+        return self._partitioned.get(name)
+
+    async def put_partitioned(self, record: PartitionedRecord, *, create: bool) -> None:
+        await asyncio.sleep(0)
+        if create == (record.name in self._partitioned):
+            raise MetaConflict(f"partitioned topic {record.name} {'exists' if create else 'does not exist'}")
+        self._partitioned[record.name] = record
+
+    async def delete_partitioned(self, name: str) -> None:
+        self._partitioned.pop(name, None)
+
+    async def list_partitioned(self, namespace: str) -> list[PartitionedRecord]:
+        return [record for name, record in sorted(self._partitioned.items()) if namespace_of(name) == namespace]
+
+    async def subscriptions(self, topic: str) -> list[SubscriptionRecord]:
+        await asyncio.sleep(0)
+        return [record for (owner, _), record in sorted(self._subscriptions.items()) if owner == topic]
+
+    async def create_subscription(
+        self, topic: str, name: str, *, created_ms: int, mark_delete: Position, properties: dict[str, str]
+    ) -> SubscriptionRecord:
+        await asyncio.sleep(0)
+        if (topic, name) in self._subscriptions:
+            raise MetaConflict(f"subscription {name} of {topic} exists")
+        self._subscription_id += 1
+        record = SubscriptionRecord(self._subscription_id, topic, name, created_ms, mark_delete, b"", dict(properties))
+        self._subscriptions[topic, name] = record
+        self._by_id[record.subscription_id] = (topic, name)
+        return record
+
+    async def delete_subscription(self, topic: str, name: str) -> None:
+        await asyncio.sleep(0)
+        record = self._subscriptions.pop((topic, name), None)
+        if record is not None:
+            del self._by_id[record.subscription_id]
+
+    async def save_cursors(self, states: list[tuple[int, Position, bytes]]) -> None:
+        await asyncio.sleep(0)
+        for subscription_id, mark_delete, state in states:
+            key = self._by_id.get(subscription_id)
+            if key is not None:
+                self._subscriptions[key] = replace(self._subscriptions[key], mark_delete=mark_delete, state=state)
+
+    async def get_value(self, key: str) -> bytes | None:
+        return self._values.get(key)
+
+    async def put_value(self, key: str, value: bytes) -> None:
+        self._values[key] = bytes(value)

@@ -1,0 +1,316 @@
+"""`MetaStore` in one SQLite file: the broker's own metadata, durable at each commit, many calls to a commit.
+
+One thread owns the connection. A call queues a function and waits; the thread takes everything queued, runs it inside one
+transaction in call order, each call within its own savepoint (a failed compare-and-set undoes only itself), commits once and
+resolves all of them together. So 1000 topics created at once cost one sync, not 1000.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from messaging.storage.memory_meta import namespace_of
+from messaging.storage.meta_seam import MetaConflict, PartitionedRecord, SubscriptionRecord, TopicRecord
+from messaging.storage.seam import Position
+
+T = TypeVar("T")
+_Call = tuple[Callable[[sqlite3.Connection], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
+
+FORMAT_VERSION = 1
+LEDGER_IDS_RESERVED = 1000  # ids taken from the file at a time; those not given out before a stop are lost, which is allowed
+CALLS_MAX = 2000  # of one commit
+
+_SCHEMA = """
+create table if not exists topic (name text primary key, namespace text not null, version integer not null, record blob not null)
+    without rowid;
+create index if not exists topic_namespace on topic (namespace, name);
+create table if not exists partitioned (name text primary key, namespace text not null, record blob not null) without rowid;
+create index if not exists partitioned_namespace on partitioned (namespace, name);
+create table if not exists subscription (
+    id integer primary key autoincrement, topic text not null, name text not null, created_ms integer not null,
+    ledger_id integer not null, entry_id integer not null, state blob not null, properties blob not null, unique (topic, name));
+create table if not exists value (key text primary key, value blob not null) without rowid;
+"""
+
+_encode = msgspec.msgpack.encode
+_topic_decoder = msgspec.msgpack.Decoder(TopicRecord)
+_partitioned_decoder = msgspec.msgpack.Decoder(PartitionedRecord)
+_properties_decoder = msgspec.msgpack.Decoder(dict[str, str])
+
+
+class SqliteMetaStore:
+    """`path`: the file, made on first start. Raises `sqlite3.Error` from `start` when it cannot be opened."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = Path(path)
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._ledger_id_next = 0
+        self._ledger_id_stop = 0
+        self._ledger_ids: asyncio.Lock | None = None
+        self.commits = 0
+
+    async def start(self) -> None:
+        self._ledger_ids = asyncio.Lock()
+        self._ledger_id_next = self._ledger_id_stop = 0
+        self._thread = threading.Thread(target=self._run, name="meta-sqlite", daemon=True)
+        self._thread.start()
+        try:
+            await self._call(_open_check)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Waits for what is queued, then closes the file."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._calls.put(None)
+            await asyncio.get_running_loop().run_in_executor(None, thread.join)
+
+    async def next_ledger_id(self) -> int:
+        assert self._ledger_ids is not None, "start() comes first"
+        if self._ledger_id_next >= self._ledger_id_stop:
+            async with self._ledger_ids:
+                if self._ledger_id_next >= self._ledger_id_stop:
+                    self._ledger_id_stop = await self._call(_reserve_ledger_ids)
+                    self._ledger_id_next = self._ledger_id_stop - LEDGER_IDS_RESERVED
+                # Taken before the lock is left: a waiter may use up the rest.
+                self._ledger_id_next += 1
+                return self._ledger_id_next - 1
+        self._ledger_id_next += 1
+        return self._ledger_id_next - 1
+
+    async def get_topic(self, name: str) -> TopicRecord | None:
+        def run(db: sqlite3.Connection) -> TopicRecord | None:
+            row = db.execute("select version, record from topic where name = ?", (name,)).fetchone()
+            return None if row is None else replace(_topic_decoder.decode(row[1]), version=row[0])
+
+        return await self._call(run)
+
+    async def cas_topic(self, record: TopicRecord) -> TopicRecord:
+        written = replace(record, version=record.version + 1)
+        blob = _encode(written)
+
+        def run(db: sqlite3.Connection) -> TopicRecord:
+            if record.version == 0:
+                sql = "insert into topic values (?, ?, 1, ?) on conflict do nothing"
+                changed = db.execute(sql, (record.name, namespace_of(record.name), blob)).rowcount
+            else:
+                sql = "update topic set version = ?, record = ? where name = ? and version = ?"
+                changed = db.execute(sql, (written.version, blob, record.name, record.version)).rowcount
+            if changed != 1:
+                raise MetaConflict(f"{record.name} is not at version {record.version} any more")
+            return written
+
+        return await self._call(run)
+
+    async def delete_topic(self, name: str) -> None:
+        def run(db: sqlite3.Connection) -> None:
+            db.execute("delete from topic where name = ?", (name,))
+            db.execute("delete from subscription where topic = ?", (name,))
+
+        await self._call(run)
+
+    async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
+        sql = "select name from topic where namespace = ? and name > ? order by name limit ?"
+        return await self._call(lambda db: [row[0] for row in db.execute(sql, (namespace, after, limit))])
+
+    async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
+        sql = "select name from topic where name > ? order by name limit ?"
+        return await self._call(lambda db: [row[0] for row in db.execute(sql, (after, limit))])
+
+    async def get_partitioned(self, name: str) -> PartitionedRecord | None:
+        def run(db: sqlite3.Connection) -> PartitionedRecord | None:
+            row = db.execute("select record from partitioned where name = ?", (name,)).fetchone()
+            return None if row is None else _partitioned_decoder.decode(row[0])
+
+        return await self._call(run)
+
+    async def put_partitioned(self, record: PartitionedRecord, *, create: bool) -> None:
+        def run(db: sqlite3.Connection) -> None:
+            if create:
+                sql = "insert into partitioned values (?, ?, ?) on conflict do nothing"
+                changed = db.execute(sql, (record.name, namespace_of(record.name), _encode(record))).rowcount
+            else:
+                changed = db.execute("update partitioned set record = ? where name = ?", (_encode(record), record.name)).rowcount
+            if changed != 1:
+                raise MetaConflict(f"partitioned topic {record.name} {'exists' if create else 'does not exist'}")
+
+        await self._call(run)
+
+    async def delete_partitioned(self, name: str) -> None:
+        await self._call(lambda db: db.execute("delete from partitioned where name = ?", (name,)) and None)
+
+    async def list_partitioned(self, namespace: str) -> list[PartitionedRecord]:
+        sql = "select record from partitioned where namespace = ? order by name"
+        return await self._call(lambda db: [_partitioned_decoder.decode(row[0]) for row in db.execute(sql, (namespace,))])
+
+    async def subscriptions(self, topic: str) -> list[SubscriptionRecord]:
+        sql = "select * from subscription where topic = ? order by name"
+        return await self._call(lambda db: [_subscription(row) for row in db.execute(sql, (topic,))])
+
+    async def create_subscription(
+        self, topic: str, name: str, *, created_ms: int, mark_delete: Position, properties: dict[str, str]
+    ) -> SubscriptionRecord:
+        def run(db: sqlite3.Connection) -> SubscriptionRecord:
+            values = (topic, name, created_ms, *mark_delete, b"", _encode(properties))
+            sql = "insert into subscription values (null, ?, ?, ?, ?, ?, ?, ?) on conflict do nothing returning *"
+            row = db.execute(sql, values).fetchone()
+            if row is None:
+                raise MetaConflict(f"subscription {name} of {topic} exists")
+            return _subscription(row)
+
+        return await self._call(run)
+
+    async def delete_subscription(self, topic: str, name: str) -> None:
+        sql = "delete from subscription where topic = ? and name = ?"
+        await self._call(lambda db: db.execute(sql, (topic, name)) and None)
+
+    async def save_cursors(self, states: list[tuple[int, Position, bytes]]) -> None:
+        rows = [(*mark_delete, state, subscription_id) for subscription_id, mark_delete, state in states]
+        sql = "update subscription set ledger_id = ?, entry_id = ?, state = ? where id = ?"
+        await self._call(lambda db: db.executemany(sql, rows) and None)
+
+    async def get_value(self, key: str) -> bytes | None:
+        def run(db: sqlite3.Connection) -> bytes | None:
+            row = db.execute("select value from value where key = ?", (key,)).fetchone()
+            return None if row is None else bytes(row[0])
+
+        return await self._call(run)
+
+    async def put_value(self, key: str, value: bytes) -> None:
+        await self._call(lambda db: _put_value(db, key, bytes(value)))
+
+    async def _call(self, run: Callable[[sqlite3.Connection], T]) -> T:
+        if self._thread is None:
+            raise RuntimeError("the metadata store is not running")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._calls.put((run, future, loop))
+        return await future
+
+    def _run(self) -> None:
+        """The thread: opens, commits what is queued until told to stop, closes."""
+        try:
+            db = _connect(self._path)
+        except Exception as error:
+            self._refuse(error)
+            return
+        with_stop = False
+        while not with_stop:
+            calls, with_stop = _gather(self._calls)
+            if calls:
+                outcomes = _commit(db, calls)
+                self.commits += 1
+                _resolve(calls, outcomes)
+        db.close()
+
+    def _refuse(self, error: Exception) -> None:
+        while (call := self._calls.get()) is not None:
+            _resolve([call], [error])
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("pragma journal_mode = wal")
+        db.execute("pragma synchronous = full")  # WAL with less forgets commits at power loss
+        version = db.execute("pragma user_version").fetchone()[0]
+        if version not in (0, FORMAT_VERSION):
+            raise sqlite3.DatabaseError(f"{path} has format {version}; this build reads {FORMAT_VERSION}")
+        db.executescript(_SCHEMA)
+        db.execute(f"pragma user_version = {FORMAT_VERSION}")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _gather(calls: queue.SimpleQueue[_Call | None]) -> tuple[list[_Call], bool]:
+    """Waits for one call and takes what else is queued. The flag says that the stop mark was among it."""
+    gathered: list[_Call] = []
+    call = calls.get()
+    while call is not None:
+        gathered.append(call)
+        if len(gathered) == CALLS_MAX:
+            return gathered, False
+        try:
+            call = calls.get_nowait()
+        except queue.Empty:
+            return gathered, False
+    return gathered, True
+
+
+def _commit(db: sqlite3.Connection, calls: list[_Call]) -> list[Any]:
+    """Runs the calls in one transaction. Returns one outcome each: a value, or the exception it failed with."""
+    outcomes: list[Any] = []
+    try:
+        db.execute("begin immediate")
+        for run, _, _ in calls:
+            db.execute("savepoint one")
+            try:
+                outcomes.append(run(db))
+            except Exception as error:
+                outcomes.append(error)
+                db.execute("rollback to one")
+            db.execute("release one")
+        db.execute("commit")
+    except Exception as error:
+        if db.in_transaction:
+            db.execute("rollback")
+        return [error] * len(calls)
+    return outcomes
+
+
+def _resolve(calls: list[_Call], outcomes: list[Any]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
+    for (_, future, loop), outcome in zip(calls, outcomes, strict=True):
+        by_loop.setdefault(loop, []).append((future, outcome))
+    for loop, pairs in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_deliver, pairs)
+        except RuntimeError:
+            pass  # the loop was closed: nobody waits any more
+
+
+def _deliver(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, outcome in pairs:
+        if future.done():
+            continue  # the caller gave up waiting
+        if isinstance(outcome, Exception):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+
+def _open_check(db: sqlite3.Connection) -> None:
+    db.execute("select 1 from topic limit 1").fetchone()
+
+
+def _put_value(db: sqlite3.Connection, key: str, value: bytes) -> None:
+    db.execute("insert into value values (?, ?) on conflict (key) do update set value = excluded.value", (key, value))
+
+
+def _reserve_ledger_ids(db: sqlite3.Connection) -> int:
+    """Moves the durable bound on and returns it: ids below it are ours to give out. The first id is 1."""
+    row = db.execute("select value from value where key = 'store/ledger-id-stop'").fetchone()
+    stop = (int(row[0]) if row else 1) + LEDGER_IDS_RESERVED
+    _put_value(db, "store/ledger-id-stop", str(stop).encode())
+    return stop
+
+
+def _subscription(row: tuple[Any, ...]) -> SubscriptionRecord:
+    return SubscriptionRecord(
+        row[0], row[1], row[2], row[3], Position(row[4], row[5]), bytes(row[6]), _properties_decoder.decode(row[7])
+    )

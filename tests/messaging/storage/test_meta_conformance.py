@@ -1,0 +1,185 @@
+"""What every MetaStore promises, run on each implementation."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from messaging.storage.memory import MemoryMetaStore
+from messaging.storage.meta_seam import LedgerRecord, MetaConflict, MetaStore, PartitionedRecord, TopicRecord
+from messaging.storage.meta_sqlite import SqliteMetaStore
+from messaging.storage.seam import EARLIEST, Position
+
+TOPIC = "persistent://acme/orders/in"
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MetaStore]:
+    made: MetaStore = MemoryMetaStore() if request.param == "memory" else SqliteMetaStore(tmp_path / "meta" / "meta.sqlite3")
+    await made.start()
+    yield made
+    await made.stop()
+
+
+async def test_topic_round_trip_survives_restart(store: MetaStore) -> None:
+    ledgers = (LedgerRecord(7, 41, 1000, 5, 6), LedgerRecord(9))
+    record = TopicRecord(TOPIC, 0, 123, ledgers, Position(9, 3), {"a": "ä"})
+    stored = await store.cas_topic(record)
+    assert stored.version == 1
+    await store.stop()
+    await store.start()
+    assert await store.get_topic(TOPIC) == stored
+    assert await store.get_topic(TOPIC + "x") is None
+
+
+async def test_compare_and_set_refuses_a_stale_version(store: MetaStore) -> None:
+    first = await store.cas_topic(TopicRecord(TOPIC))
+    second = await store.cas_topic(first.with_ledgers((LedgerRecord(1),)))
+    with pytest.raises(MetaConflict):
+        await store.cas_topic(first)
+    with pytest.raises(MetaConflict):
+        await store.cas_topic(TopicRecord(TOPIC))
+    with pytest.raises(MetaConflict):
+        await store.cas_topic(TopicRecord(TOPIC + "-gone", version=3))
+    assert await store.get_topic(TOPIC) == second
+
+
+async def test_calls_commit_in_call_order_and_a_conflict_fails_alone(store: MetaStore) -> None:
+    results = await asyncio.gather(
+        store.cas_topic(TopicRecord(TOPIC)),
+        store.cas_topic(TopicRecord(TOPIC)),
+        store.cas_topic(TopicRecord(TOPIC, version=1, created_ms=8)),
+        store.get_topic(TOPIC),
+        return_exceptions=True,
+    )
+    assert isinstance(results[1], MetaConflict)
+    assert isinstance(results[2], TopicRecord) and results[2].version == 2
+    assert results[3] == results[2]
+
+
+async def test_many_topics_are_listed_in_pages(store: MetaStore) -> None:
+    names = sorted(f"persistent://acme/orders/t-{number}" for number in range(2500))
+    others = [f"persistent://acme/orders2/t-{number}" for number in range(10)]
+    await asyncio.gather(*(store.cas_topic(TopicRecord(name)) for name in names + others))
+    listed: list[str] = []
+    while page := await store.list_topics("acme/orders", after=listed[-1] if listed else "", limit=1000):
+        assert len(page) <= 1000
+        listed += page
+    assert listed == names
+    everything: list[str] = []
+    while page := await store.list_all_topics(after=everything[-1] if everything else "", limit=999):
+        everything += page
+    assert everything == sorted(names + others)
+
+
+async def test_delete_topic_takes_its_subscriptions_and_is_idempotent(store: MetaStore) -> None:
+    await store.cas_topic(TopicRecord(TOPIC))
+    await store.create_subscription(TOPIC, "s", created_ms=1, mark_delete=EARLIEST, properties={})
+    await store.delete_topic(TOPIC)
+    await store.delete_topic(TOPIC)
+    assert await store.get_topic(TOPIC) is None
+    assert await store.subscriptions(TOPIC) == []
+
+
+async def test_subscription_ids_are_never_used_again(store: MetaStore) -> None:
+    one = await store.create_subscription(TOPIC, "s", created_ms=1, mark_delete=Position(3, 4), properties={"k": "v"})
+    assert (one.mark_delete, one.state, one.properties) == (Position(3, 4), b"", {"k": "v"})
+    with pytest.raises(MetaConflict):
+        await store.create_subscription(TOPIC, "s", created_ms=2, mark_delete=EARLIEST, properties={})
+    await store.delete_subscription(TOPIC, "s")
+    await store.delete_subscription(TOPIC, "s")
+    two = await store.create_subscription(TOPIC, "s", created_ms=2, mark_delete=EARLIEST, properties={})
+    assert two.subscription_id > one.subscription_id
+
+
+async def test_save_cursors_passes_over_unknown_ids(store: MetaStore) -> None:
+    one = await store.create_subscription(TOPIC, "a", created_ms=1, mark_delete=EARLIEST, properties={})
+    two = await store.create_subscription(TOPIC, "b", created_ms=1, mark_delete=EARLIEST, properties={})
+    await store.save_cursors(
+        [(one.subscription_id, Position(1, 2), b"x"), (999, Position(1, 1), b"?"), (two.subscription_id, Position(5, 6), b"")]
+    )
+    found = await store.subscriptions(TOPIC)
+    assert [(s.name, s.mark_delete, s.state) for s in found] == [("a", Position(1, 2), b"x"), ("b", Position(5, 6), b"")]
+
+
+async def test_partitioned_records(store: MetaStore) -> None:
+    record = PartitionedRecord(TOPIC, 4, 9, {"p": "q"})
+    with pytest.raises(MetaConflict):
+        await store.put_partitioned(record, create=False)
+    await store.put_partitioned(record, create=True)
+    with pytest.raises(MetaConflict):
+        await store.put_partitioned(record, create=True)
+    more = PartitionedRecord(TOPIC, 8, 9)
+    await store.put_partitioned(more, create=False)
+    assert await store.get_partitioned(TOPIC) == more
+    assert await store.list_partitioned("acme/orders") == [more]
+    assert await store.list_partitioned("acme/other") == []
+    await store.delete_partitioned(TOPIC)
+    await store.delete_partitioned(TOPIC)
+    assert await store.get_partitioned(TOPIC) is None
+
+
+async def test_ledger_ids_rise_across_restarts(store: MetaStore) -> None:
+    ids = list(await asyncio.gather(*(store.next_ledger_id() for _ in range(2500))))
+    assert len(set(ids)) == 2500 and min(ids) > 0
+    await store.stop()
+    await store.start()
+    assert await store.next_ledger_id() > max(ids)
+
+
+async def test_values(store: MetaStore) -> None:
+    assert await store.get_value("k") is None
+    await store.put_value("k", b"1")
+    await store.put_value("k", b"2")
+    assert await store.get_value("k") == b"2"
+
+
+async def test_sqlite_shares_commits(tmp_path: Path) -> None:
+    store = SqliteMetaStore(tmp_path / "meta.sqlite3")
+    await store.start()
+    before = store.commits
+    await asyncio.gather(*(store.cas_topic(TopicRecord(f"persistent://a/b/{number}")) for number in range(5000)))
+    assert store.commits - before <= 10
+    await store.stop()
+
+
+async def test_sqlite_survives_a_crash_of_its_process(tmp_path: Path) -> None:
+    """A copy of the files, taken while the store runs, is what a killed process leaves."""
+    store = SqliteMetaStore(tmp_path / "live" / "meta.sqlite3")
+    await store.start()
+    await store.cas_topic(TopicRecord(TOPIC))
+    given = await store.next_ledger_id()
+    shutil.copytree(tmp_path / "live", tmp_path / "copy")
+    await store.stop()
+    copy = SqliteMetaStore(tmp_path / "copy" / "meta.sqlite3")
+    await copy.start()
+    assert await copy.get_topic(TOPIC) is not None
+    assert await copy.next_ledger_id() > given
+    await copy.stop()
+
+
+async def test_sqlite_refuses_a_format_it_does_not_know(tmp_path: Path) -> None:
+    path = tmp_path / "meta.sqlite3"
+    db = sqlite3.connect(path)
+    db.execute("pragma user_version = 99")
+    db.close()
+    store = SqliteMetaStore(path)
+    with pytest.raises(sqlite3.DatabaseError, match="format 99"):
+        await store.start()
+
+
+async def test_sqlite_gives_up_quietly_when_the_caller_does(tmp_path: Path) -> None:
+    store = SqliteMetaStore(tmp_path / "meta.sqlite3")
+    await store.start()
+    task = asyncio.ensure_future(store.put_value("k", b"1"))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await store.get_value("k") == b"1"
+    await store.stop()
