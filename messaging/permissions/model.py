@@ -11,11 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from messaging.errors import NotAuthorized
 
 ANONYMOUS = "anonymous"
+USER_ROLE_PREFIX = "user:"
+SERVICE_ROLE_PREFIX = "service:"
+# Roles that no token may carry: people act by their session, our processes by their service identity.
+RESERVED_ROLE_PREFIXES = (USER_ROLE_PREFIX, SERVICE_ROLE_PREFIX)
 
 
 class Action(StrEnum):
@@ -62,6 +66,11 @@ def key_role(name: str, tenant: str) -> str:
     return f"{name}@{tenant}"
 
 
+def user_role(username: str) -> str:
+    """The role of somebody signed in at the console."""
+    return USER_ROLE_PREFIX + username
+
+
 class Grants(Protocol):
     def is_superuser(self, role: str) -> bool: ...
 
@@ -78,6 +87,13 @@ class Grants(Protocol):
         """Roles a subscription is restricted to; empty for no restriction."""
 
 
+@runtime_checkable
+class TenantMembers(Protocol):
+    """What grants may know besides: the roles that see a tenant and what is in it, but change nothing. Brokers know none."""
+
+    def tenant_members(self, tenant: str) -> Collection[str]: ...
+
+
 def allowed(grants: Grants, principal: Principal, action: Action, resource: Resource = Resource()) -> bool:
     """Whether `principal` may do `action` on `resource`. Order of Pulsar: superuser, tenant admin, namespace grant, topic grant."""
     if action in (Action.PUBLIC, Action.HANDSHAKE, Action.SESSION):
@@ -92,6 +108,9 @@ def allowed(grants: Grants, principal: Principal, action: Action, resource: Reso
         return False
     if principal.role in grants.tenant_admins(resource.tenant):
         return True
+    if action in (Action.TENANT_READ, Action.NAMESPACE_READ) and isinstance(grants, TenantMembers):
+        if principal.role in grants.tenant_members(resource.tenant):
+            return True
     if action in (Action.TENANT_ADMIN, Action.TENANT_READ):
         return False
     held = set(grants.namespace_grants(resource.namespace).get(principal.role, ()))

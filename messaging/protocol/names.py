@@ -23,9 +23,7 @@ NON_PERSISTENT = "non-persistent"
 def entity_name(kind: str, text: str) -> str:
     """`text` if it may name a tenant, namespace, cluster, key or role; else `InvalidName`."""
     if not _ENTITY.fullmatch(text) or text in (".", "..") or len(text) > NAME_LENGTH_MAX:
-        raise InvalidName(
-            f"{kind} name {text[:80]!r} is not valid: use 1 to {NAME_LENGTH_MAX} letters, digits or any of - = : . _"
-        )
+        raise InvalidName(f"{kind} name {text[:80]!r} is not valid: use 1 to {NAME_LENGTH_MAX} letters, digits or any of - = : . _")
     return text
 
 
@@ -103,5 +101,7 @@ def parse_topic(text: str) -> TopicName:
     tenant, namespace, local = parts
     local = unquote(local) if "%" in local else local
     if not local or len(local) > NAME_LENGTH_MAX or not local.isprintable() or "/" in local:
-        raise InvalidName(f"topic {text[:160]!r} is not valid: its last part is 1 to {NAME_LENGTH_MAX} printable characters without /")
+        raise InvalidName(
+            f"topic {text[:160]!r} is not valid: its last part is 1 to {NAME_LENGTH_MAX} printable characters without /"
+        )
     return TopicName(domain, entity_name("tenant", tenant), entity_name("namespace", namespace), local)

@@ -34,7 +34,13 @@ class BlockHeader(NamedTuple):
 
     def encode(self) -> bytes:
         fixed = _FIXED.pack(
-            VERSION, self.flags, self.broker_time_ms, self.message_count, self.first_sequence, self.last_sequence, len(self.producer)
+            VERSION,
+            self.flags,
+            self.broker_time_ms,
+            self.message_count,
+            self.first_sequence,
+            self.last_sequence,
+            len(self.producer),
         )
         if not self.extensions:
             return fixed + self.producer

@@ -1,0 +1,102 @@
+"""One consumer of a subscription: its permits, and what it holds unacknowledged. Pure state; its owner is the subscription."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pyroaring import BitMap
+
+from messaging.broker.core.entries import EntryBlock
+from messaging.storage.seam import Position
+
+
+class ConsumerSink(Protocol):
+    """Where a consumer's messages go: a connection, or a session inside the process. Never blocks, never raises."""
+
+    writable: bool  # False while the peer does not read: nothing is assigned to it then
+
+    def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
+        """Sends ``block.sent[first:last]``; returns the bytes sent. `redeliveries`: a count for each, None for all zero."""
+
+    def active_changed(self, consumer: Consumer, active: bool) -> None:
+        """Failover: this consumer became the active one, or ceased to be."""
+
+    def closed(self, consumer: Consumer) -> None:
+        """The broker closed this consumer (unload, delete, seek): it is to connect again."""
+
+
+class Consumer:
+    __slots__ = (
+        "bytes_out",
+        "connected_ms",
+        "consumer_id",
+        "held",
+        "held_batches",
+        "last_acked_ms",
+        "last_flow_ms",
+        "messages_out",
+        "metadata",
+        "name",
+        "permits",
+        "principal_role",
+        "priority",
+        "redelivered",
+        "sink",
+        "unacked_messages",
+    )
+
+    def __init__(
+        self, consumer_id: int, name: str, sink: ConsumerSink, *, priority: int = 0, role: str = "", now_ms: int = 0
+    ) -> None:
+        self.consumer_id = consumer_id
+        self.name = name
+        self.sink = sink
+        self.priority = priority
+        self.principal_role = role
+        self.metadata: dict[str, str] = {}
+        self.permits = 0  # messages the client asked for and was not sent; may dip below zero by one batch
+        self.held: dict[int, BitMap] = {}  # ledger -> entries sent and not acknowledged (Shared only)
+        self.held_batches: dict[Position, int] = {}  # of those, the sizes of entries with more than one message
+        self.unacked_messages = 0
+        self.messages_out = 0
+        self.bytes_out = 0
+        self.redelivered = 0
+        self.connected_ms = now_ms
+        self.last_flow_ms = 0
+        self.last_acked_ms = 0
+
+    def hold(self, block: EntryBlock, first: int, last: int) -> None:
+        """``block.sent[first:last]`` were sent to this consumer."""
+        bitmap = self.held.get(block.ledger_id)
+        if bitmap is None:
+            bitmap = self.held[block.ledger_id] = BitMap()
+        bitmap.add_range(block.first_entry + first, block.first_entry + last)
+        self.unacked_messages += block.messages_in(first, last)
+        if not block.uniform:
+            for index in range(first, last):
+                if block.sent[index][5] != 1:
+                    self.held_batches[Position(block.ledger_id, block.first_entry + index)] = block.sent[index][5]
+
+    def release(self, ledger_id: int, entries: BitMap) -> BitMap:
+        """Takes `entries` out of what is held and returns those that were."""
+        bitmap = self.held.get(ledger_id)
+        if bitmap is None:
+            return BitMap()
+        found = bitmap & entries
+        if found:
+            bitmap -= found
+            if not bitmap:
+                del self.held[ledger_id]
+            else:
+                self.held[ledger_id] = bitmap
+            self.unacked_messages -= len(found)
+            if self.held_batches:
+                for entry in found:
+                    self.unacked_messages -= self.held_batches.pop(Position(ledger_id, entry), 1) - 1
+        return found
+
+    def release_all(self) -> dict[int, BitMap]:
+        held, self.held = self.held, {}
+        self.held_batches.clear()
+        self.unacked_messages = 0
+        return held

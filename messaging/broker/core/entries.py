@@ -1,0 +1,93 @@
+"""Blocks of entries as the broker handles them between socket, log and consumers: the bytes as they came, and where each entry is."""
+
+from __future__ import annotations
+
+from array import array
+
+from messaging.protocol.hot import Sent, scan
+from messaging.storage.block_header import MARKER, BlockHeader, decode
+from messaging.storage.seam import Block, Position
+
+# What one scanned SEND costs in memory beside its bytes: a tuple of eight and its larger integers.
+SCANNED_BYTES = 280
+
+
+class EntryBlock:
+    """Consecutive entries of one ledger. `sent[i]` locates entry ``first_entry + i`` in `buf`. Immutable once confirmed.
+
+    `message_count` sums batch sizes; `uniform` says that every entry is one message, so that counts of both are the same.
+    """
+
+    __slots__ = ("broker_time_ms", "buf", "first_entry", "ledger_id", "marker", "message_count", "payload_bytes", "sent", "uniform")
+
+    def __init__(
+        self,
+        ledger_id: int,
+        first_entry: int,
+        buf: bytes,
+        sent: list[Sent],
+        broker_time_ms: int,
+        message_count: int,
+        marker: bool = False,
+    ) -> None:
+        self.ledger_id = ledger_id
+        self.first_entry = first_entry
+        self.buf = buf
+        self.sent = sent
+        self.broker_time_ms = broker_time_ms
+        self.message_count = message_count
+        self.uniform = message_count == len(sent)
+        self.marker = marker
+        self.payload_bytes = sum(one[4] - one[3] for one in sent)
+
+    @property
+    def last_entry(self) -> int:
+        return self.first_entry + len(self.sent) - 1
+
+    @property
+    def first(self) -> Position:
+        return Position(self.ledger_id, self.first_entry)
+
+    @property
+    def cached_bytes(self) -> int:
+        """What keeping this block costs. A small block may hold on to a larger read buffer."""
+        return len(self.buf) + SCANNED_BYTES * len(self.sent)
+
+    def payload(self, entry_id: int) -> bytes:
+        """What is stored of one entry after its command: checksum, metadata, payload."""
+        one = self.sent[entry_id - self.first_entry]
+        return self.buf[one[3] : one[4]]
+
+    def messages_in(self, first: int, last: int) -> int:
+        """Messages in ``sent[first:last]``."""
+        return last - first if self.uniform else sum(one[5] for one in self.sent[first:last])
+
+
+def for_log(buf: bytes, sent: list[Sent]) -> tuple[bytes | memoryview, array[int]]:
+    """(data, stops) to append for `sent`: the stretch of the read as it came, or its pieces joined where other frames lie between."""
+    start, stop = sent[0][2], sent[-1][4]
+    total = 0
+    stops = array("I")
+    for one in sent:
+        total += one[4] - one[2]
+        stops.append(total)
+    if total == stop - start:
+        return (buf if total == len(buf) else memoryview(buf)[start:stop]), stops
+    return b"".join([buf[one[2] : one[4]] for one in sent]), stops
+
+
+def header_of(sent: list[Sent], producer: bytes, broker_time_ms: int, message_count: int) -> bytes:
+    last = sent[-1]
+    return BlockHeader(broker_time_ms, message_count, sent[0][1], max(last[1], last[6]), producer).encode()
+
+
+def from_log(block: Block) -> EntryBlock:
+    """A block read back from the log. Raises `ValueError` where it is not what `for_log` wrote."""
+    header = decode(block.header)
+    buf = bytes(block.data)
+    sent: list[Sent] = []
+    if scan(buf, 0, len(buf), sent) != len(buf) or len(sent) != len(block.stops):
+        raise ValueError(f"block {block.ledger_id}:{block.first_entry} does not hold the {len(block.stops)} entries of its index")
+    return EntryBlock(
+        block.ledger_id, block.first_entry, buf, sent, header.broker_time_ms, header.message_count, bool(header.flags & MARKER)
+    )

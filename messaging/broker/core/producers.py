@@ -1,0 +1,81 @@
+"""The producers of one topic: whose name is taken, and who may take it over. Pure."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from messaging.errors import ProducerBusy
+from messaging.protocol.hot import Sent
+from messaging.storage.seam import Position
+
+
+class ProducerSink(Protocol):
+    """Where a producer's receipts go. Never blocks, never raises."""
+
+    def receipts(self, producer: Producer, sent: list[Sent], first: Position) -> None:
+        """``sent`` are durable, at `first` and on. Called in send order."""
+
+    def closed(self, producer: Producer) -> None:
+        """The broker closed this producer: it is to connect again and send what has no receipt again."""
+
+    def alive(self) -> bool: ...
+
+
+class Producer:
+    __slots__ = (
+        "bytes_in",
+        "closed",
+        "connected_ms",
+        "epoch",
+        "messages_in",
+        "metadata",
+        "name",
+        "name_bytes",
+        "pending_blocks",
+        "producer_id",
+        "sink",
+    )
+
+    def __init__(self, producer_id: int, name: str, sink: ProducerSink, *, epoch: int = 0, now_ms: int = 0) -> None:
+        self.producer_id = producer_id
+        self.name = name
+        self.name_bytes = name.encode()
+        self.sink = sink
+        self.epoch = epoch
+        self.metadata: dict[str, str] = {}
+        self.pending_blocks = 0  # appended, no receipt yet
+        self.closed = False
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.connected_ms = now_ms
+
+
+class ProducerTable:
+    def __init__(self) -> None:
+        self.by_name: dict[str, Producer] = {}
+
+    def attach(self, producer: Producer) -> Producer | None:
+        """Returns the former producer that this one replaces, if any. Raises `ProducerBusy`.
+
+        A producer replaces one of its name that is itself on an earlier try (same connection and id, lower epoch), or whose
+        connection is gone (Pulsar's successor rule)."""
+        held = self.by_name.get(producer.name)
+        if held is not None:
+            itself = held.sink is producer.sink and held.producer_id == producer.producer_id and held.epoch < producer.epoch
+            if not itself and held.sink.alive():
+                raise ProducerBusy(
+                    f"a producer named {producer.name!r} is connected to this topic: close it, or choose another name"
+                )
+        self.by_name[producer.name] = producer
+        return held
+
+    def detach(self, producer: Producer) -> None:
+        """Idempotent; leaves a successor of the same name alone."""
+        if self.by_name.get(producer.name) is producer:
+            del self.by_name[producer.name]
+
+    def __len__(self) -> int:
+        return len(self.by_name)
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(list(self.by_name.values()))

@@ -1,0 +1,420 @@
+"""A subscription: its cursor, its consumers, and the decision who gets which entries next. Pure: no clock, no I/O, no tasks.
+
+The owner (the topic) asks `next_position`, finds the block that holds it, and hands it to `assign`, until `assign` stops. Never
+stuck by construction: whenever a consumer gains permits or becomes writable, an entry is confirmed, or an entry is to be sent
+again, the owner runs that loop; nothing else decides about delivery.
+
+Order: Exclusive and Failover send from one read position and rewind to the mark-delete position when their consumer changes.
+Shared keeps, a consumer, what it holds; what comes back goes to `replay` and is sent before anything new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from pyroaring import BitMap
+
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.entries import EntryBlock
+from messaging.errors import ConsumerBusy, NotAllowed
+from messaging.storage.chain import Chain
+from messaging.storage.seam import Position
+
+SHARE_MESSAGES_MAX = 20  # a turn of one consumer while others of a Shared subscription could take messages too
+
+
+class Kind(IntEnum):
+    """Subscription types, by their numbers on the wire."""
+
+    EXCLUSIVE = 0
+    SHARED = 1
+    FAILOVER = 2
+    KEY_SHARED = 3
+
+
+KIND_NAMES = {Kind.EXCLUSIVE: "Exclusive", Kind.SHARED: "Shared", Kind.FAILOVER: "Failover", Kind.KEY_SHARED: "Key_Shared"}
+
+
+class Delivery(NamedTuple):
+    consumer: Consumer
+    block: EntryBlock
+    first: int  # indexes into block.sent
+    last: int
+    redeliveries: list[int] | None
+
+
+class Assigned(NamedTuple):
+    """What `assign` decided. `deltas` are to be stored (expired entries count as acknowledged). `more`: ask again."""
+
+    deliveries: list[Delivery]
+    deltas: list[bytes]
+    expired_entries: int
+    more: bool
+
+
+class Subscription:
+    def __init__(
+        self,
+        name: str,
+        cursor: Cursor,
+        chain: Chain,
+        *,
+        subscription_id: int = 0,
+        durable: bool = True,
+        partition: int = -1,
+        unacked_max: int = 50_000,
+        properties: dict[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.subscription_id = subscription_id  # 0: not durable, nothing is stored
+        self.durable = durable
+        self.cursor = cursor
+        self.chain = chain
+        self.partition = partition
+        self.unacked_max = unacked_max
+        self.properties = properties or {}
+        self.kind = Kind.EXCLUSIVE
+        self.consumers: list[Consumer] = []
+        self.active: Consumer | None = None
+        self.read_position = chain.next_after(cursor.mark_delete)
+        self.replay: dict[int, BitMap] = {}
+        self.redeliveries: dict[Position, int] = {}
+        self.reading = False  # the owner is fetching a block from storage for this subscription
+        self.fenced = False
+        self._turn = 0
+        self.messages_out = 0
+        self.bytes_out = 0
+        self.messages_redelivered = 0
+        self.entries_expired = 0
+        self.entries_acked = 0
+        self.last_expired_ms = 0
+        self.last_consumed_ms = 0
+
+    # --- consumers
+
+    def attach(self, consumer: Consumer, kind: Kind) -> None:
+        """Raises `ConsumerBusy` where the subscription type forbids it."""
+        if not self.consumers:
+            self.kind = kind
+        elif self.kind is not kind:
+            raise ConsumerBusy(
+                f"subscription {self.name!r} is {KIND_NAMES[self.kind]} while its consumers are connected: "
+                f"subscribe with that type, or close them first"
+            )
+        elif kind is Kind.EXCLUSIVE:
+            raise ConsumerBusy(
+                f"subscription {self.name!r} is Exclusive and has a consumer: use Shared or Failover, or close that one"
+            )
+        self.consumers.append(consumer)
+        if kind is Kind.SHARED:
+            return
+        if kind is Kind.KEY_SHARED:
+            self.consumers.remove(consumer)
+            raise NotAllowed("Key_Shared subscriptions are not served yet: subscribe with Shared, Failover or Exclusive")
+        self._choose_active(consumer)
+
+    def detach(self, consumer: Consumer) -> None:
+        """Idempotent. What it held goes back: to `replay` for Shared, by rewinding otherwise."""
+        if consumer not in self.consumers:
+            return
+        self.consumers.remove(consumer)
+        if self.kind is Kind.SHARED:
+            for ledger_id, entries in consumer.release_all().items():
+                self._to_replay(ledger_id, entries)
+        elif consumer is self.active:
+            self._choose_active(None)
+        if not self.consumers:
+            self.active = None
+            self.redeliveries.clear()
+            if self.kind is not Kind.SHARED:
+                self._rewind()
+
+    def _choose_active(self, newcomer: Consumer | None) -> None:
+        """Failover: lowest priority level first; of those the oldest, or for a partition by name, the partition's number picks."""
+        chosen: Consumer | None = None
+        if self.consumers:
+            top = min(one.priority for one in self.consumers)
+            candidates = [one for one in self.consumers if one.priority == top]
+            if self.partition >= 0:
+                candidates.sort(key=lambda one: one.name)
+            chosen = candidates[max(self.partition, 0) % len(candidates)]
+        former, self.active = self.active, chosen
+        if chosen is not former:
+            self._rewind()
+        if self.kind is Kind.FAILOVER:
+            for one in self.consumers if chosen is not former else [newcomer] if newcomer else []:
+                one.sink.active_changed(one, one is chosen)
+
+    def _rewind(self) -> None:
+        self.read_position = self.chain.next_after(self.cursor.mark_delete)
+        if self.active:
+            self.active.unacked_messages = 0
+
+    # --- what to send next
+
+    def wants(self) -> bool:
+        """Whether some consumer could take a message now."""
+        if self.fenced:
+            return False
+        if self.kind is Kind.SHARED:
+            return any(self._ready(one) for one in self.consumers)
+        return self.active is not None and self._ready(self.active)
+
+    def _ready(self, consumer: Consumer) -> bool:
+        return consumer.permits > 0 and consumer.sink.writable and consumer.unacked_messages < self.unacked_max
+
+    def next_position(self) -> Position | None:
+        """Where the next entry to send is, or None when all confirmed entries were sent."""
+        if self.replay:
+            ledger_id = min(self.replay)
+            return Position(ledger_id, self.replay[ledger_id].min())
+        self.read_position = self.chain.settle(self.read_position)
+        return self.read_position if self.chain.holds(self.read_position) else None
+
+    def skip_to(self, position: Position) -> None:
+        """Storage cannot give what `next_position` asked for (a corrupt record): go on at `position`."""
+        for ledger_id in list(self.replay):
+            self.replay[ledger_id] = BitMap(entry for entry in self.replay[ledger_id] if (ledger_id, entry) >= position)
+            if not self.replay[ledger_id]:
+                del self.replay[ledger_id]
+        self.read_position = max(self.read_position, position)
+
+    def assign(self, block: EntryBlock, at: Position, expired_before_ms: int, now_ms: int) -> Assigned:
+        """Shares out the entries of `block` from `at` on (what `next_position` named), as far as permits go."""
+        first, last = at.entry_id, min(block.last_entry, self.chain.last_of(block.ledger_id))
+        replaying = bool(self.replay)
+        if replaying:
+            wanted = self.replay[at.ledger_id]
+            runs = _runs_within(wanted, first, last)
+        else:
+            runs = self.cursor.open_runs(block.ledger_id, first, last)
+        if block.marker or block.broker_time_ms < expired_before_ms:
+            return self._pass_over(block, runs, replaying, last, now_ms)
+        deliveries: list[Delivery] = []
+        for start, stop in runs:
+            while start <= stop:
+                consumer = self._pick()
+                if consumer is None:
+                    if not replaying:
+                        self.read_position = Position(block.ledger_id, start)
+                    return Assigned(deliveries, [], 0, False)
+                taken = self._take(consumer, block, start - block.first_entry, stop - block.first_entry + 1)
+                deliveries.append(taken)
+                if replaying:
+                    self._forget_replay(block.ledger_id, start, block.first_entry + taken.last)
+                start = block.first_entry + taken.last
+        if not replaying:
+            self.read_position = self.chain.next_after(Position(block.ledger_id, last))
+        if deliveries:
+            self.last_consumed_ms = now_ms
+        return Assigned(deliveries, [], 0, True)
+
+    def _pass_over(self, block: EntryBlock, runs: list[tuple[int, int]], replaying: bool, last: int, now_ms: int) -> Assigned:
+        """Expired entries (and the broker's own markers) count as acknowledged; they are never sent."""
+        entries = [entry for start, stop in runs for entry in range(start, stop + 1)]
+        delta = self.cursor.acknowledge(block.ledger_id, entries, self.chain)
+        if replaying:
+            for start, stop in runs:
+                self._forget_replay(block.ledger_id, start, stop + 1)
+        else:
+            self.read_position = self.chain.next_after(Position(block.ledger_id, last))
+        expired = 0 if block.marker else len(entries)
+        self.entries_expired += expired
+        if expired:
+            self.last_expired_ms = now_ms
+        return Assigned([], [delta] if delta else [], expired, True)
+
+    def _pick(self) -> Consumer | None:
+        if self.kind is not Kind.SHARED:
+            return self.active if self.active is not None and self._ready(self.active) else None
+        best: Consumer | None = None
+        count = len(self.consumers)
+        for step in range(count):
+            index = (self._turn + step) % count
+            one = self.consumers[index]
+            if self._ready(one) and (best is None or one.priority < best.priority):
+                best = one
+                chosen = index
+        if best is not None:
+            self._turn = chosen + 1
+        return best
+
+    def _take(self, consumer: Consumer, block: EntryBlock, first: int, last: int) -> Delivery:
+        """Gives `consumer` as many of ``block.sent[first:last]`` as its permits (and its turn) allow; whole entries, at least one."""
+        limit = consumer.permits
+        if self.kind is Kind.SHARED:
+            limit = min(limit, self.unacked_max - consumer.unacked_messages)
+            if len(self.consumers) > 1:
+                limit = min(limit, SHARE_MESSAGES_MAX)
+        if block.uniform:
+            last = min(last, first + limit)
+            messages = last - first
+        else:
+            messages, index = 0, first
+            while index < last and messages < limit:
+                messages += block.sent[index][5]
+                index += 1
+            last = index
+        consumer.permits -= messages
+        consumer.messages_out += messages
+        self.messages_out += messages
+        if self.kind is Kind.SHARED:
+            consumer.hold(block, first, last)
+        else:
+            consumer.unacked_messages += messages
+        counts: list[int] | None = None
+        if self.redeliveries:
+            held = self.redeliveries
+            ledger_id, base = block.ledger_id, block.first_entry
+            counts = [held.get(Position(ledger_id, base + index), 0) for index in range(first, last)]
+            if any(counts):
+                self.messages_redelivered += sum(1 for count in counts if count)
+            else:
+                counts = None
+        return Delivery(consumer, block, first, last, counts)
+
+    # --- what comes back
+
+    def acknowledge(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int], now_ms: int) -> bytes:
+        """Individual acknowledgement of whole entries, by whoever holds them. Returns the delta, b"" if nothing changed."""
+        before = self._open_entries(ledger_id, entries)
+        delta = self.cursor.acknowledge(ledger_id, entries, self.chain)
+        if delta:
+            self.entries_acked += before
+        if consumer is not None:
+            consumer.last_acked_ms = now_ms
+        if self.kind is Kind.SHARED:
+            left = BitMap(entry for entry in entries if 0 <= entry < 1 << 32)
+            for one in [consumer, *self.consumers] if consumer is not None else self.consumers:
+                if not left:
+                    break
+                left -= one.release(ledger_id, left)
+            bitmap = self.replay.get(ledger_id)
+            if bitmap is not None:
+                bitmap -= BitMap(entry for entry in entries if 0 <= entry < 1 << 32)
+                self._keep_replay(ledger_id, bitmap)
+        elif self.active is not None and delta:
+            self.active.unacked_messages = max(0, self.active.unacked_messages - len(entries))
+        if self.redeliveries:
+            for entry in entries:
+                self.redeliveries.pop(Position(ledger_id, entry), None)
+        return delta
+
+    def _open_entries(self, ledger_id: int, entries: Sequence[int]) -> int:
+        return (
+            sum(1 for entry in entries if not self.cursor.acknowledged(Position(ledger_id, entry)))
+            if len(entries) < 64
+            else len(entries)
+        )
+
+    def acknowledge_batch(self, consumer: Consumer | None, position: Position, ack_set: Sequence[int], now_ms: int) -> bytes:
+        delta, whole = self.cursor.acknowledge_batch(position, ack_set, self.chain)
+        if whole and delta:
+            self.acknowledge(consumer, position.ledger_id, (position.entry_id,), now_ms)
+            self.entries_acked += 1
+        return delta
+
+    def acknowledge_up_to(self, position: Position, now_ms: int) -> bytes:
+        """Cumulative; also skipping and expiry from outside. Reading never goes back before it."""
+        before = self.cursor.backlog_entries(self.chain)
+        delta = self.cursor.acknowledge_up_to(position, self.chain)
+        if delta:
+            self.entries_acked += before - self.cursor.backlog_entries(self.chain)
+            mark = self.cursor.mark_delete
+            self.read_position = max(self.read_position, self.chain.next_after(mark))
+            for ledger_id in [held for held in self.replay if held <= mark.ledger_id]:
+                gone = 1 << 32 if ledger_id < mark.ledger_id else mark.entry_id + 1
+                self._forget_replay(ledger_id, 0, gone)
+            for one in self.consumers:
+                for ledger_id in [held for held in one.held if held <= mark.ledger_id]:
+                    gone = 1 << 32 if ledger_id < mark.ledger_id else mark.entry_id + 1
+                    one.release(ledger_id, one.held[ledger_id] & BitMap(range(gone)) if gone < 1 << 32 else one.held[ledger_id])
+            if self.active is not None:
+                self.active.unacked_messages = 0 if mark >= self.chain.before(self.read_position) else self.active.unacked_messages
+        return delta
+
+    def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None) -> None:
+        """The client wants these again; None: all that it holds. Only what it holds is sent again, with a higher count (Shared)."""
+        if self.kind is not Kind.SHARED:
+            if consumer is self.active:
+                self._rewind()
+            return
+        if positions is None:
+            returned = consumer.release_all()
+        else:
+            wanted: dict[int, BitMap] = {}
+            for position in positions:
+                wanted.setdefault(position.ledger_id, BitMap()).add(position.entry_id)
+            returned = {ledger_id: consumer.release(ledger_id, entries) for ledger_id, entries in wanted.items()}
+        for ledger_id, entries in returned.items():
+            for entry in entries:
+                position = Position(ledger_id, entry)
+                self.redeliveries[position] = self.redeliveries.get(position, 0) + 1
+            consumer.redelivered += len(entries)
+            self._to_replay(ledger_id, entries)
+
+    def reset(self, mark_delete: Position) -> bytes:
+        """Seek: reading begins after `mark_delete`. The owner has closed or refilled the consumers."""
+        delta = self.cursor.reset(mark_delete)
+        self.replay.clear()
+        self.redeliveries.clear()
+        for one in self.consumers:
+            one.release_all()
+        self.read_position = self.chain.next_after(mark_delete)
+        return delta
+
+    # --- replay
+
+    def _to_replay(self, ledger_id: int, entries: BitMap) -> None:
+        bitmap = self.replay.get(ledger_id, BitMap()) | entries
+        if self.cursor.mark_delete.ledger_id == ledger_id:
+            bitmap.remove_range(0, self.cursor.mark_delete.entry_id + 1)
+        elif self.cursor.mark_delete.ledger_id > ledger_id:
+            bitmap = BitMap()
+        holes = self.cursor.holes.get(ledger_id)
+        if holes is not None:
+            bitmap -= holes
+        self._keep_replay(ledger_id, bitmap)
+
+    def _forget_replay(self, ledger_id: int, first: int, last: int) -> None:
+        bitmap = self.replay[ledger_id]
+        bitmap.remove_range(first, last)
+        self._keep_replay(ledger_id, bitmap)
+
+    def _keep_replay(self, ledger_id: int, bitmap: BitMap) -> None:
+        if bitmap:
+            self.replay[ledger_id] = bitmap
+        else:
+            self.replay.pop(ledger_id, None)
+
+    # --- asking
+
+    @property
+    def backlog_entries(self) -> int:
+        return self.cursor.backlog_entries(self.chain)
+
+    @property
+    def unacked_messages(self) -> int:
+        return sum(one.unacked_messages for one in self.consumers)
+
+    @property
+    def blocked(self) -> bool:
+        """No consumer may take more because all hold too many unacknowledged messages."""
+        return bool(self.consumers) and all(one.unacked_messages >= self.unacked_max for one in self.consumers)
+
+
+def _runs_within(entries: BitMap, first: int, last: int) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    start = previous = -2
+    for entry in entries & BitMap(range(first, last + 1)):
+        if entry != previous + 1:
+            if previous >= 0:
+                runs.append((start, previous))
+            start = entry
+        previous = entry
+    if previous >= 0:
+        runs.append((start, previous))
+    return runs

@@ -1,0 +1,108 @@
+"""The broker's snapshot of the control plane: tenants, namespaces, grants, policies and keys, as of one version of the feed.
+
+It answers who may do what while the web process or its database is away. Pure: `apply` takes changes in, everything else asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from messaging.adminrpc.schema import Change
+from messaging.permissions.model import ANONYMOUS
+from messaging.policies import Effective, effective
+from messaging.protocol.names import parse_topic
+
+_ANONYMOUS_NAMESPACE = "public/default"
+_ANONYMOUS_GRANT = {ANONYMOUS: ("produce", "consume")}
+_NOTHING: Mapping[str, Collection[str]] = {}
+
+
+class ControlView:
+    """Implements `messaging.permissions.model.Grants`."""
+
+    def __init__(self, *, superuser_roles: Iterable[str], policy_defaults: Mapping[str, Any], anonymous_public: bool) -> None:
+        self.version = 0
+        self.tenants: dict[str, dict[str, Any]] = {}
+        self.namespaces: dict[str, dict[str, Any]] = {}
+        self.keys: dict[str, dict[str, Any]] = {}
+        self._superusers = frozenset(superuser_roles)
+        self._defaults = policy_defaults
+        self._anonymous_public = anonymous_public
+
+    def apply(self, from_version: int, to_version: int, changes: list[Change], *, full: bool) -> set[tuple[str, str]]:
+        """Takes changes in, if they join on to what is held (`from_version` at most our version) or are everything.
+
+        Returns the (kind, key) that changed; nothing, and leaves the version, where there is a gap or nothing is new."""
+        if full:
+            known = {(kind, key) for kind, table in self._tables().items() for key in table}
+            for table in self._tables().values():
+                table.clear()
+            self._put(changes)
+            self.version = to_version
+            return known | {(change.kind, change.key) for change in changes}
+        if from_version > self.version or to_version <= self.version:
+            return set()
+        fresh = [change for change in changes if change.version > self.version]
+        self._put(fresh)
+        self.version = to_version
+        return {(change.kind, change.key) for change in fresh}
+
+    def _tables(self) -> dict[str, dict[str, dict[str, Any]]]:
+        return {"tenant": self.tenants, "namespace": self.namespaces, "key": self.keys}
+
+    def _put(self, changes: list[Change]) -> None:
+        tables = self._tables()
+        for change in changes:
+            table = tables.get(change.kind)
+            if table is None:
+                continue  # a kind of a newer control plane
+            if change.state is None:
+                table.pop(change.key, None)
+            else:
+                table[change.key] = change.state
+
+    def dump(self) -> list[Change]:
+        """Everything held, as changes of the current version."""
+        return [
+            Change(version=self.version, kind=kind, key=key, state=state)
+            for kind, table in self._tables().items()
+            for key, state in table.items()
+        ]
+
+    # --- Grants
+
+    def is_superuser(self, role: str) -> bool:
+        return role in self._superusers
+
+    def tenant_admins(self, tenant: str) -> Collection[str]:
+        return self.tenants.get(tenant, {}).get("admin_roles", ())  # type: ignore[no-any-return]
+
+    def namespace_grants(self, namespace: str) -> Mapping[str, Collection[str]]:
+        held: Mapping[str, Collection[str]] = self.namespaces.get(namespace, {}).get("grants", _NOTHING)
+        if namespace == _ANONYMOUS_NAMESPACE and self._anonymous_public and namespace in self.namespaces:
+            return {**_ANONYMOUS_GRANT, **held}
+        return held
+
+    def topic_grants(self, topic: str) -> Mapping[str, Collection[str]]:
+        name = parse_topic(topic)
+        grants = self.namespaces.get(str(name.namespace), {}).get("topic_grants", {})
+        return grants.get(str(name.base)) or grants.get(topic) or _NOTHING
+
+    def subscription_roles(self, namespace: str, subscription: str) -> Collection[str]:
+        return self.namespaces.get(namespace, {}).get("subscription_roles", {}).get(subscription, ())  # type: ignore[no-any-return]
+
+    # --- policies and keys
+
+    def policy(self, name: str, namespace: str) -> Effective:
+        levels = {
+            "namespace": self.namespaces.get(namespace, {}).get("policies"),
+            "tenant": self.tenants.get(namespace.partition("/")[0], {}).get("policies"),
+            "broker": self._defaults,
+        }
+        return effective(name, levels)
+
+    def key_revoked(self, key_id: str) -> bool | None:
+        """None: this key is not known (yet)."""
+        held = self.keys.get(key_id)
+        return None if held is None else bool(held.get("revoked"))

@@ -1,0 +1,26 @@
+"""Makes `pulsar_pb2.py` and its types from `pulsar.proto`: ``python -m messaging.protocol.generate`` (needs the `dev` extra)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = "messaging/protocol/pulsar.proto"
+TARGETS = ("messaging/protocol/pulsar_pb2.py", "messaging/protocol/pulsar_pb2.pyi")
+MARK = "# Generated from pulsar.proto by `python -m messaging.protocol.generate`; not written by hand.\n"
+
+
+def generated() -> dict[str, str]:
+    """Target -> the text it should hold. Raises `CalledProcessError` where the compiler refuses the schema."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT}", f"--python_out={folder}", f"--pyi_out={folder}", SCHEMA]
+        subprocess.run(command, check=True)
+        return {target: MARK + (Path(folder) / target).read_text() for target in TARGETS}
+
+
+if __name__ == "__main__":
+    for target, text in generated().items():
+        (ROOT / target).write_text(text)

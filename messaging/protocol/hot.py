@@ -1,0 +1,218 @@
+"""The four loops that run once a message: scan SENDs, build receipts, build MESSAGE frames, scan ACKs.
+
+Everything else in the broker works once a block or once a command. This module is plain Python and stays so; where a C compiler
+is at hand `make setup` compiles it (types in `hot.pxd`), and the same tests hold both against protobuf. Frames, big-endian:
+
+    u32 total | u32 command size | command | [0x0e01 u32 crc32c] u32 metadata size | metadata | payload
+
+`total` does not count its own 4 bytes. A peer controls every byte here: no read leaves the frame, whatever the lengths say.
+"""
+
+from __future__ import annotations
+
+from crc32c import crc32c
+
+COMPILED = not __file__.endswith(".py")
+
+# Flags of a scanned SEND that keep it off the plain path.
+TRANSACTION = 1
+BAD_CHECKSUM = 2
+MALFORMED = 4
+MARKER = 8
+
+# A scanned SEND: (producer id, sequence id, frame start, payload start, frame end, messages in it, highest sequence id, flags).
+# "Payload" is all that follows the command: checksum, metadata and the message itself, which are stored and sent on untouched.
+Sent = tuple[int, int, int, int, int, int, int, int]
+
+
+def scan(buf: bytes, pos: int, end: int, out: list[Sent]) -> int:
+    """Appends one `Sent` for each whole SEND frame from `pos` on; returns where it stopped: another command or an incomplete frame.
+
+    Verifies the CRC-32C where there is one (all current clients send it) and reports a mismatch in the flags.
+    """
+    while end - pos >= 12:
+        stop = pos + 4 + ((buf[pos] << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3])
+        if stop > end or buf[pos + 8] != 8 or buf[pos + 9] != 6:
+            break
+        size = (buf[pos + 4] << 24) | (buf[pos + 5] << 16) | (buf[pos + 6] << 8) | buf[pos + 7]
+        body = pos + 8 + size
+        producer_id = 0
+        sequence_id = 0
+        count = 1
+        highest = 0
+        flags = 0
+        if size < 4 or body + 4 > stop or buf[pos + 10] != 50:
+            out.append((0, 0, pos, pos, stop, 1, 0, MALFORMED))
+            pos = stop
+            continue
+        # Field 6 of the command: its length, then the fields of Send. Varints throughout but for message_id, which no client sends.
+        i = pos + 11
+        while i < body and buf[i] >= 128:
+            i += 1
+        i += 1
+        while i < body:
+            key = buf[i]
+            i += 1
+            value = 0
+            shift = 0
+            while i < body:
+                byte = buf[i]
+                i += 1
+                value |= (byte & 127) << shift
+                shift += 7
+                if byte < 128 or shift > 63:
+                    break
+            if key == 8:
+                producer_id = value
+            elif key == 16:
+                sequence_id = value
+            elif key == 24:
+                count = value
+            elif key == 48:
+                highest = value
+            elif key == 32 or key == 40:
+                if value:
+                    flags |= TRANSACTION
+            elif key == 64:
+                if value:
+                    flags |= MARKER
+            elif key & 7 == 2:
+                i += value
+            elif key & 7 != 0:
+                flags |= MALFORMED
+                break
+        if i != body or count < 1 or count > 1000000:
+            flags |= MALFORMED
+        elif body + 10 <= stop and buf[body] == 14 and buf[body + 1] == 1:
+            expected = (buf[body + 2] << 24) | (buf[body + 3] << 16) | (buf[body + 4] << 8) | buf[body + 5]
+            if crc32c(buf[body + 6 : stop]) != expected:
+                flags |= BAD_CHECKSUM
+        out.append((producer_id, sequence_id, pos, body, stop, count, highest, flags))
+        pos = stop
+    return pos
+
+
+def varint(value: int) -> bytes:
+    """`value` >= 0 as protobuf's base-128 varint."""
+    if value < 128:
+        return VARINTS[value]
+    if value < 16384:
+        return bytes((value & 127 | 128, value >> 7))
+    if value < 2097152:
+        return bytes((value & 127 | 128, (value >> 7) & 127 | 128, value >> 14))
+    out = bytearray()
+    while value >= 128:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+VARINTS = [bytes((value,)) for value in range(128)]
+LENGTHS = [value.to_bytes(4, "big") for value in range(256)]
+
+
+def receipts(sent: list[Sent], first: int, last: int, ledger_id: int, entry_id: int) -> bytes:
+    """SEND_RECEIPT frames for ``sent[first:last]``, whose entries are `entry_id`, `entry_id` + 1, … of `ledger_id`. In send order."""
+    parts = []
+    ledger = b"\x08" + varint(ledger_id) + b"\x10"
+    for index in range(first, last):
+        one = sent[index]
+        message_id = ledger + varint(entry_id)
+        body = b"\x08" + varint(one[0]) + b"\x10" + varint(one[1]) + b"\x1a" + VARINTS[len(message_id)] + message_id
+        if one[6]:
+            body += b"\x20" + varint(one[6])
+        size = len(body)
+        parts.append(LENGTHS[size + 8] + LENGTHS[size + 4] + b"\x08\x07\x3a" + VARINTS[size] + body)
+        entry_id += 1
+    return b"".join(parts)
+
+
+def messages(
+    parts: list[bytes],
+    buf: bytes,
+    sent: list[Sent],
+    first: int,
+    last: int,
+    ledger_id: int,
+    entry_id: int,
+    consumer_id: int,
+    tail: bytes,
+) -> int:
+    """Appends to `parts` the MESSAGE frames that bring ``sent[first:last]`` of `buf` to a consumer; returns their bytes.
+
+    `tail` is protobuf of fields after the message id that all of them share (partition goes into the id: see `message_id_tail`).
+    """
+    prefix = b"\x08" + varint(consumer_id) + b"\x12"
+    ledger = b"\x08" + varint(ledger_id) + b"\x10"
+    total = 0
+    for index in range(first, last):
+        one = sent[index]
+        start = one[3]
+        stop = one[4]
+        message_id = ledger + varint(entry_id) + tail
+        body = prefix + VARINTS[len(message_id)] + message_id
+        size = len(body)
+        whole = size + 8 + stop - start
+        parts.append(whole.to_bytes(4, "big") + LENGTHS[size + 4] + b"\x08\x09\x4a" + VARINTS[size] + body)
+        parts.append(buf[start:stop])
+        total += whole + 4
+        entry_id += 1
+    return total
+
+
+def acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]]) -> int:
+    """Appends (consumer id, ledger id, entry id) for each plain individual ACK frame from `pos` on; returns where it stopped.
+
+    Plain: one message id without an ack set, which means the whole entry whatever the batch index says; no request id, no
+    transaction. The first frame of any other shape ends the run and goes through protobuf.
+    """
+    while end - pos >= 16:
+        stop = pos + 4 + ((buf[pos] << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3])
+        if stop > end or buf[pos + 8] != 8 or buf[pos + 9] != 10 or buf[pos + 10] != 82 or buf[pos + 11] >= 128:
+            break
+        i = pos + 12
+        consumer_id = 0
+        ledger_id = -1
+        entry_id = -1
+        inner = 0
+        plain = True
+        while i < stop:
+            key = buf[i]
+            i += 1
+            value = 0
+            shift = 0
+            while i < stop:
+                byte = buf[i]
+                i += 1
+                value |= (byte & 127) << shift
+                shift += 7
+                if byte < 128 or shift > 63:
+                    break
+            if inner == 0:
+                if key == 8:
+                    consumer_id = value
+                elif key == 16 and value == 0:
+                    pass
+                elif key == 26 and ledger_id < 0 and 0 < value <= stop - i:
+                    inner = i + value
+                else:
+                    plain = False
+                    break
+            elif key == 8:
+                ledger_id = value
+            elif key == 16:
+                entry_id = value
+            elif key != 24 and key != 32 and key != 48:
+                plain = False
+                break
+            if inner and i >= inner:
+                if i > inner:
+                    plain = False
+                    break
+                inner = 0
+        if not plain or ledger_id < 0 or entry_id < 0 or inner:
+            break
+        out.append((consumer_id, ledger_id, entry_id))
+        pos = stop
+    return pos
