@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from messaging.errors import AuthenticationFailed
-from messaging.permissions.model import Principal
+from messaging.permissions.model import RESERVED_ROLE_PREFIXES, Principal
 from messaging.settings import ConfigError, Settings
 
 ISSUER = "magnetar"
@@ -156,6 +156,10 @@ class TokenVerifier:
         role, key_id = claims.get("sub"), claims.get("jti", "")
         if not isinstance(role, str) or not role or not isinstance(key_id, str):
             raise AuthenticationFailed("the token names no role: its claim `sub` is a text that is not empty")
+        if role.startswith(RESERVED_ROLE_PREFIXES):
+            raise AuthenticationFailed(
+                f"no token may carry the role {role[:80]!r}: it belongs to people of the console or to our processes"
+            )
         if verify_key.ours and not key_id:
             raise AuthenticationFailed(_REFUSED)
         return Principal(role, key_id if verify_key.ours else "", expires_ms=expires_ms)
@@ -264,9 +268,7 @@ def _private_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     except OSError as error:
-        raise ConfigError(
-            f"key file {path} cannot be read ({error.strerror}): only the machine that made it can sign"
-        ) from None
+        raise ConfigError(f"key file {path} cannot be read ({error.strerror}): only the machine that made it can sign") from None
     except ValueError:
         raise ConfigError(f"key file {path} holds no private key in PEM form") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):

@@ -48,6 +48,9 @@ class Resource(NamedTuple):
     subscription: str = ""
 
 
+NOTHING = Resource()
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """`role` is what grants name. `key_id` is the id of the key it came with, empty for none. `service` marks our own processes."""
@@ -94,7 +97,7 @@ class TenantMembers(Protocol):
     def tenant_members(self, tenant: str) -> Collection[str]: ...
 
 
-def allowed(grants: Grants, principal: Principal, action: Action, resource: Resource = Resource()) -> bool:
+def allowed(grants: Grants, principal: Principal, action: Action, resource: Resource = NOTHING) -> bool:
     """Whether `principal` may do `action` on `resource`. Order of Pulsar: superuser, tenant admin, namespace grant, topic grant."""
     if action in (Action.PUBLIC, Action.HANDSHAKE, Action.SESSION):
         return True
@@ -108,9 +111,9 @@ def allowed(grants: Grants, principal: Principal, action: Action, resource: Reso
         return False
     if principal.role in grants.tenant_admins(resource.tenant):
         return True
-    if action in (Action.TENANT_READ, Action.NAMESPACE_READ) and isinstance(grants, TenantMembers):
-        if principal.role in grants.tenant_members(resource.tenant):
-            return True
+    reads = action in (Action.TENANT_READ, Action.NAMESPACE_READ)
+    if reads and isinstance(grants, TenantMembers) and principal.role in grants.tenant_members(resource.tenant):
+        return True
     if action in (Action.TENANT_ADMIN, Action.TENANT_READ):
         return False
     held = set(grants.namespace_grants(resource.namespace).get(principal.role, ()))
@@ -126,7 +129,7 @@ def allowed(grants: Grants, principal: Principal, action: Action, resource: Reso
     return "produce" in held or "consume" in held  # LOOKUP, NAMESPACE_READ
 
 
-def require(grants: Grants, principal: Principal, action: Action, resource: Resource = Resource()) -> None:
+def require(grants: Grants, principal: Principal, action: Action, resource: Resource = NOTHING) -> None:
     """Raises `NotAuthorized`, saying which role lacks what, without saying whether the resource exists."""
     if not allowed(grants, principal, action, resource):
         where = resource.topic or resource.namespace or resource.tenant or "the platform"

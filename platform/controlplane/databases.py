@@ -1,0 +1,52 @@
+"""Django's view of `database_url`: SQLite in the data directory when it is empty, else PostgreSQL."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from messaging.settings import ConfigError, Settings
+
+_POOL_CONNECTIONS_MAX = 10
+
+
+def database(settings: Settings) -> dict[str, Any]:
+    return _postgresql(settings.database_url) if settings.database_url else _sqlite(settings)
+
+
+def _sqlite(settings: Settings) -> dict[str, Any]:
+    """WAL lets readers go on beside the writer. IMMEDIATE takes the write lock at BEGIN, where waiting for it works; a transaction
+    that reads and then writes would otherwise fail at once with "database is locked", whatever the timeout."""
+    folder = settings.data_path / "control"
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": str(folder / "db.sqlite3"),
+        "OPTIONS": {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+        },
+        # In memory, each thread of a test would see an empty database of its own.
+        "TEST": {"NAME": str(settings.data_path / "test.sqlite3")},
+    }
+
+
+def _postgresql(url: str) -> dict[str, Any]:
+    """`postgresql://user:password@host:port/name?sslmode=...`; further parameters go to libpq."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError:
+        raise ConfigError("database_url has a port that is not a number: write postgresql://user:password@host:5432/name") from None
+    name = unquote(parts.path.removeprefix("/"))
+    if parts.scheme not in ("postgresql", "postgres") or not name:
+        raise ConfigError("database_url is not a PostgreSQL URL: write postgresql://user:password@host:5432/name")
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": name,
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": unquote(parts.hostname or ""),
+        "PORT": str(port or ""),
+        "OPTIONS": {"pool": {"min_size": 1, "max_size": _POOL_CONNECTIONS_MAX}, **dict(parse_qsl(parts.query))},
+    }

@@ -1,0 +1,177 @@
+"""Django's settings, all derived from the one settings object (`controlplane.current`). Nothing here reads the environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controlplane import current
+from controlplane.databases import database
+from messaging.identity import read_secret
+
+MAGNETAR = current.settings()
+
+DEBUG = False
+SECRET_KEY = read_secret(MAGNETAR, "django-secret-key")
+ROOT_URLCONF = "controlplane.urls"
+ASGI_APPLICATION = "controlplane.asgi.application"
+
+INSTALLED_APPS = [
+    "django.contrib.contenttypes",
+    "django.contrib.auth",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "tenants",
+    "workers",
+    "admin_ui",
+    "django_htmx",
+    "template_partials.apps.SimpleAppConfig",
+    "lucide",
+    "django_celery_beat",  # brings Celery: the web process does without it (controlplane.web_settings)
+]
+# REST framework and drf-spectacular work without being listed: nothing here uses their templates or models.
+
+# --- requests ----------------------------------------------------------------------------------------------------------------
+
+# Names are checked before Django sees a request, WebSockets included: controlplane.guard, messaging.http_guard.
+ALLOWED_HOSTS = ["*"]
+APPEND_SLASH = False
+MIDDLEWARE = [
+    "controlplane.middleware.request_id",
+    "controlplane.middleware.request_metrics",
+    "controlplane.middleware.error_shape",
+    "django.middleware.security.SecurityMiddleware",
+    "controlplane.static.StaticFiles",
+    "controlplane.middleware.segments_as_sent",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "controlplane.middleware.principal",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20
+X_FRAME_OPTIONS = "DENY"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+
+_TLS = MAGNETAR.tls != "off"
+SESSION_COOKIE_NAME = "magnetar_session"  # cookies do not know ports: another server of this machine must not overwrite ours
+SESSION_COOKIE_SECURE = _TLS
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 14 * 24 * 3600
+CSRF_COOKIE_NAME = "magnetar_csrf"
+CSRF_COOKIE_SECURE = _TLS
+CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_FAILURE_VIEW = "controlplane.errors.csrf_refused"
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'self'"],
+        "script-src": ["'self'"],
+        "style-src": ["'self'"],
+        "img-src": ["'self'", "data:"],
+        "connect-src": ["'self'"],
+        "object-src": ["'none'"],
+        "base-uri": ["'none'"],
+        "form-action": ["'self'"],
+        "frame-ancestors": ["'none'"],
+    }
+}
+
+# --- pages -------------------------------------------------------------------------------------------------------------------
+
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [],
+        "OPTIONS": {
+            "loaders": [
+                (
+                    "template_partials.loader.Loader",
+                    [("django.template.loaders.cached.Loader", ["django.template.loaders.app_directories.Loader"])],
+                )
+            ],
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.template.context_processors.csrf",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+            "builtins": ["template_partials.templatetags.partials"],
+        },
+    }
+]
+STATIC_URL = "/static/"
+WHITENOISE_USE_FINDERS = True  # straight from the packages: no collecting step between an installation and its first page
+WHITENOISE_AUTOREFRESH = False
+WHITENOISE_MAX_AGE = 60  # names carry no hash
+STATICFILES_FINDERS = ["django.contrib.staticfiles.finders.AppDirectoriesFinder"]
+
+# --- people ------------------------------------------------------------------------------------------------------------------
+
+AUTH_USER_MODEL = "tenants.User"
+LOGIN_URL = "/sign-in"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/sign-in"
+PASSWORD_HASHERS = ["controlplane.passwords.PasswordHasher"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+# --- storage and notices -----------------------------------------------------------------------------------------------------
+
+DATABASES = {"default": database(MAGNETAR)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+
+def _channel_layer() -> dict[str, Any]:
+    """Redis's pub/sub where there is a server. In this process alone otherwise: pages then miss what other processes tell them."""
+    url = MAGNETAR.redis_url
+    socket = MAGNETAR.data_path / "run" / "valkey.sock"
+    if not url and socket.exists():
+        url = f"unix://{socket}"
+    if not url:
+        return {"BACKEND": "channels.layers.InMemoryChannelLayer"}
+    # Celery spells Unix sockets differently. redis-py's timeout would end a consumer that is idle for longer: none.
+    host = {"address": url.replace("redis+socket://", "unix://", 1), "socket_timeout": None}
+    return {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [host]}}
+
+
+CHANNEL_LAYERS = {"default": _channel_layer()}
+
+# --- the rest ----------------------------------------------------------------------------------------------------------------
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+USE_I18N = False
+LOGGING_CONFIG = None  # messaging.logs sets it up, for every process alike
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["tenants.rest.base.RequestPrincipal"],
+    "DEFAULT_PERMISSION_CLASSES": ["tenants.rest.base.TableRow"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "tenants.rest.schema.Schema",
+    "EXCEPTION_HANDLER": "tenants.rest.problems.exception_handler",
+    "UNAUTHENTICATED_USER": None,
+    "UNAUTHENTICATED_TOKEN": None,
+    "URL_FORMAT_OVERRIDE": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Magnetar API",
+    "DESCRIPTION": "Tenants, namespaces, topics and keys. Every error is an `application/problem+json`.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVERS": [],
+    "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {},
+}

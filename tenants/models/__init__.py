@@ -1,0 +1,23 @@
+"""The control plane's truth: tenants, people, namespaces, policies, grants, keys, what was done, and the feed to the brokers.
+
+Rows change through `tenants.actions` only: a write there brings its audit record and its change of the feed.
+"""
+
+from tenants.models.access import Grant, Key, Membership, SubscriptionGrant
+from tenants.models.feed import FeedHead, OutboxChange
+from tenants.models.record import AuditRecord
+from tenants.models.tenant import Namespace, Tenant
+from tenants.models.user import User
+
+__all__ = [
+    "AuditRecord",
+    "FeedHead",
+    "Grant",
+    "Key",
+    "Membership",
+    "Namespace",
+    "OutboxChange",
+    "SubscriptionGrant",
+    "Tenant",
+    "User",
+]

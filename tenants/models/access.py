@@ -1,0 +1,98 @@
+"""Who may do what: grants to roles, keys, and the people of a tenant."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+
+from messaging.protocol.names import NAME_LENGTH_MAX
+from tenants.models.tenant import Namespace, Tenant
+from tenants.scoping import ScopedManager
+
+_ROLE_LENGTH_MAX = 2 * NAME_LENGTH_MAX + 1  # name@tenant
+_TOPIC_LENGTH_MAX = 4 * NAME_LENGTH_MAX
+
+
+class Grant(models.Model):
+    """`actions` (of produce, consume, functions, sources, sinks, packages) of a role on a namespace, or on one topic of it."""
+
+    namespace = models.ForeignKey(Namespace, on_delete=models.CASCADE, related_name="role_grants")
+    topic = models.CharField(max_length=_TOPIC_LENGTH_MAX, blank=True, default="")  # full name; "": the whole namespace
+    role = models.CharField(max_length=_ROLE_LENGTH_MAX)
+    actions = models.JSONField(default=list)
+
+    unscoped: ClassVar[models.Manager[Grant]] = models.Manager()
+    objects: ClassVar[ScopedManager[Grant]] = ScopedManager("namespace__tenant_id")
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        ordering = ["namespace_id", "topic", "role"]
+        constraints = [models.UniqueConstraint(fields=["namespace", "topic", "role"], name="one_grant_a_role")]
+
+
+class SubscriptionGrant(models.Model):
+    """Restricts a subscription name of a namespace to some roles; no row, no restriction."""
+
+    namespace = models.ForeignKey(Namespace, on_delete=models.CASCADE, related_name="subscription_grants")
+    subscription = models.CharField(max_length=NAME_LENGTH_MAX)
+    role = models.CharField(max_length=_ROLE_LENGTH_MAX)
+
+    unscoped: ClassVar[models.Manager[SubscriptionGrant]] = models.Manager()
+    objects: ClassVar[ScopedManager[SubscriptionGrant]] = ScopedManager("namespace__tenant_id")
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        ordering = ["namespace_id", "subscription", "role"]
+        constraints = [models.UniqueConstraint(fields=["namespace", "subscription", "role"], name="one_subscription_grant_a_role")]
+
+
+class Key(models.Model):
+    """A token that was handed out; the token itself is never stored. `id` is its ``jti``. Two keys of one name share their role, so
+    that a client can change over before the old one is revoked. `tenant` None: a superuser's."""
+
+    id = models.CharField(primary_key=True, max_length=64)
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="keys", null=True, blank=True)
+    name = models.CharField(max_length=NAME_LENGTH_MAX)
+    role = models.CharField(max_length=_ROLE_LENGTH_MAX)
+    created_at = models.DateTimeField(auto_now_add=True)
+    created_by = models.CharField(max_length=_ROLE_LENGTH_MAX, blank=True, default="")  # a role
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)  # to the minute; by the web process only
+
+    unscoped: ClassVar[models.Manager[Key]] = models.Manager()
+    objects: ClassVar[ScopedManager[Key]] = ScopedManager()
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        ordering = ["created_at", "id"]
+        indexes = [models.Index(fields=["tenant", "created_at"], name="key_of_tenant")]
+
+    def __str__(self) -> str:
+        return self.role
+
+
+class Membership(models.Model):
+    """A person of a tenant. Owners administer it; members see it and change nothing."""
+
+    class Level(models.TextChoices):
+        OWNER = "owner"
+        MEMBER = "member"
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
+    level = models.CharField(max_length=8, choices=Level.choices, default=Level.MEMBER)
+
+    unscoped: ClassVar[models.Manager[Membership]] = models.Manager()
+    objects: ClassVar[ScopedManager[Membership]] = ScopedManager()
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        ordering = ["tenant_id", "user_id"]
+        constraints = [models.UniqueConstraint(fields=["tenant", "user"], name="one_membership_a_person")]

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+from messaging.protocol.names import NAME_LENGTH_MAX
+from tenants.scoping import ScopedManager
+
+
+class Tenant(models.Model):
+    """A tenant. Its name is its identity and never changes. `admin_roles` may do everything inside it."""
+
+    name = models.CharField(primary_key=True, max_length=NAME_LENGTH_MAX)
+    admin_roles = models.JSONField(default=list)
+    allowed_clusters = models.JSONField(default=list)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    unscoped: ClassVar[models.Manager[Tenant]] = models.Manager()
+    objects: ClassVar[ScopedManager[Tenant]] = ScopedManager("name")
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Namespace(models.Model):
+    """A namespace. `name` is ``tenant/local``; `policies` holds what is set, in the shape of `tenants.policies.Policies`."""
+
+    name = models.CharField(primary_key=True, max_length=2 * NAME_LENGTH_MAX + 1)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="namespaces")
+    policies = models.JSONField(default=dict)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    unscoped: ClassVar[models.Manager[Namespace]] = models.Manager()
+    objects: ClassVar[ScopedManager[Namespace]] = ScopedManager()
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(name__startswith=models.functions.Concat(models.F("tenant_id"), models.Value("/"))),
+                name="namespace_is_of_its_tenant",
+                violation_error_message="the name of a namespace begins with its tenant's",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def local(self) -> str:
+        return self.name.partition("/")[2]
