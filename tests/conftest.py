@@ -12,15 +12,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """First-start secrets, once a session; workers of xdist find them there."""
-    if importlib.util.find_spec("messaging.identity") and not hasattr(config, "workerinput"):
-        from messaging.identity import create_secrets
-        from messaging.settings import load
-
-        create_secrets(load())
-
-
 @pytest.fixture(scope="session")
 def repository() -> Path:
     return ROOT
