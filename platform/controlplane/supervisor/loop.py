@@ -1,0 +1,235 @@
+"""The supervisor: one thread that waits on signals, on its children's output and on the next deadline.
+
+Idle it does not wake up at all. While a child is starting it looks for that child's readiness a hundred times a second, which costs
+one failing `open` each.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import sys
+import time
+from pathlib import Path
+
+from controlplane.supervisor import keeper as keepers
+from controlplane.supervisor import lock as locks
+from controlplane.supervisor import machine, status
+from controlplane.supervisor.machine import Child, Effect, Event, State
+from controlplane.supervisor.notices import ChildLog, complain, notice
+from controlplane.supervisor.plan import ChildSpec, Plan
+from controlplane.supervisor.process import Process
+
+_READINESS_POLL_S = 0.01
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class Member:
+    """A child: its record in the state machine and its process."""
+
+    def __init__(self, spec: ChildSpec, log: ChildLog) -> None:
+        self.spec = spec
+        self.process = Process(spec, os.environ, log)
+        self.record = Child(spec.start_timeout_s, spec.stop_timeout_s, spec.meant_to_end)
+        self.last_exit: int | None = None
+        self.since = time.time()
+
+
+class Supervisor:
+    """Runs a plan until SIGTERM, SIGINT or SIGHUP, or until a child cannot be started. `lock` is a descriptor of `lock.acquire`."""
+
+    def __init__(self, plan: Plan, lock: int) -> None:
+        self.plan = plan
+        self.run_folder = Path(plan.data_dir, "run")
+        logs = Path(plan.data_dir, "logs")
+        for folder in (self.run_folder, logs):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        self.members = [Member(spec, ChildLog(logs, spec.name, plan.log_format)) for spec in plan.children]
+        self._by_name = {member.spec.name: member for member in self.members}
+        self._lock = lock
+        self._selector = selectors.DefaultSelector()
+        self._stopping = False
+        self._announced_s: float | None = None
+        self._exit_code = 0
+
+    def run(self) -> int:
+        """Blocks until all is stopped. The exit code: 0 after a signal, 2 for a configuration that cannot work, else 1."""
+        self._keeper = keepers.start((self._ready_file, self._status_file))
+        locks.record(self._lock)
+        self._ready_file.unlink(missing_ok=True)
+        for note in self.plan.notes:
+            self._notice("warning", "reduced", note=note)
+        wakeup = self._listen_to_signals()
+        try:
+            while not self._stopped():
+                self._look_for_readiness()
+                self._start_and_stop()  # after it: what became ready may be what another child waits for
+                self._publish_if_changed()
+                for key, _ in self._selector.select(self._pause_s()):
+                    if key.data is None:
+                        self._signals(os.read(wakeup, 4096))
+                    elif not key.data.process.pump():
+                        self._selector.unregister(key.fd)
+                self._reap()
+                self._deadlines()
+        finally:
+            self._wind_up()
+        return self._exit_code
+
+    # --- what goes on ---
+
+    def _start_and_stop(self) -> None:
+        if self._stopping:
+            left = [member for member in self.members if member.record.state not in (State.STOPPED, State.FAILED)]
+            wave = min((member.spec.stop_wave for member in left), default=0)
+            for member in left:
+                waiting = member.record.state is State.BACKING_OFF
+                if waiting or (member.spec.stop_wave == wave and member.record.state is not State.STOPPING):
+                    self._apply(member, Event.STOP)
+            return
+        for member in self.members:
+            idle = member.record.state is State.STOPPED and not member.record.done
+            if idle and all(self._by_name[name].record.up for name in member.spec.after):
+                self._apply(member, Event.START)
+
+    def _look_for_readiness(self) -> None:
+        for member in self.members:
+            if member.record.state is State.STARTING and member.process.ready():
+                self._apply(member, Event.READY)
+        if self._announced_s is None and not self._stopping and all(member.record.up for member in self.members):
+            self._announced_s = time.monotonic() - self.plan.started_s
+            answers = {member.spec.name: member.process.answer for member in self.members}
+            status.announce(self._ready_file, self.plan, answers, self._announced_s)
+            self._notice("info", "ready", seconds=round(self._announced_s, 2))
+
+    def _reap(self) -> None:
+        for member in self.members:
+            code = member.process.exit_code()
+            if code is None:
+                continue
+            event = machine.exit_event(member.record, code)
+            output = member.process.output
+            if output in self._selector.get_map():
+                self._selector.unregister(output)
+            member.process.reaped()
+            self._keeper.gone(member.process.pid)
+            member.last_exit = code
+            self._apply(member, event)
+            if event is Event.EXITED and member.record.state is State.BACKING_OFF:
+                again_s = machine.backoff_s(member.record.failures)
+                self._notice(
+                    "error", "child-died", child=member.spec.name, exit=code, again_in_s=again_s, restarts=member.record.restarts
+                )
+            elif event is Event.HOPELESS:
+                self._give_up(member, code)
+
+    def _deadlines(self) -> None:
+        now_s = time.monotonic()
+        for member in self.members:
+            if member.record.deadline_s is not None and now_s >= member.record.deadline_s:
+                if member.record.state in (State.STARTING, State.STOPPING):
+                    self._notice("error", "child-too-slow", child=member.spec.name, state=member.record.state.value)
+                self._apply(member, Event.DUE)
+
+    def _apply(self, member: Member, event: Event) -> None:
+        before = member.record.state
+        member.record, effects = machine.step(member.record, event, time.monotonic())
+        if member.record.state is not before:
+            member.since = time.time()
+            self._changed = True
+        for effect in effects:
+            if effect is Effect.SPAWN:
+                self._spawn(member)
+            else:
+                member.process.signal(signal.SIGTERM if effect is Effect.TERMINATE else signal.SIGKILL)
+
+    def _spawn(self, member: Member) -> None:
+        try:
+            member.process.spawn()
+        except OSError as error:
+            member.process.log.last = [f"{member.spec.argv[0]}: {error.strerror}"]
+            self._apply(member, Event.HOPELESS)
+            self._give_up(member, 127)
+            return
+        self._keeper.spawned(member.process.pid)
+        self._selector.register(member.process.output, selectors.EVENT_READ, member)
+
+    def _give_up(self, member: Member, code: int) -> None:
+        """A child that cannot start ends all, with its own last words."""
+        words = next((line for line in reversed(member.process.log.last) if line.startswith("magnetar: ")), "")
+        last = words.removeprefix("magnetar: ") or (member.process.log.last or ["it said nothing"])[-1]
+        complain(f"{member.spec.name} could not start (exit {code}): {last}")
+        self._exit_code = self._exit_code or (machine.EXIT_CONFIGURATION if code == machine.EXIT_CONFIGURATION else 1)
+        self._stopping = True
+
+    # --- signals, time and files ---
+
+    def _listen_to_signals(self) -> int:
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        for number in (*_SIGNALS, signal.SIGCHLD):
+            signal.signal(number, _noted)
+        self._selector.register(reader, selectors.EVENT_READ, None)
+        return reader
+
+    def _signals(self, numbers: bytes) -> None:
+        for number in numbers:
+            if number not in _SIGNALS:
+                continue
+            if self._stopping and number == signal.SIGINT:
+                self._notice("warning", "killing", why="a second interrupt")
+                for member in self.members:
+                    if member.process.exit_code() is None and member.process.output >= 0:
+                        member.process.signal(signal.SIGKILL)
+            elif not self._stopping:
+                self._notice("info", "stopping", signal=signal.Signals(number).name)
+                self._stopping = True
+
+    def _pause_s(self) -> float | None:
+        """How long nothing needs to be done: None for as long as no signal or output comes."""
+        waits = [member.record.deadline_s - time.monotonic() for member in self.members if member.record.deadline_s is not None]
+        if any(member.record.state is State.STARTING for member in self.members):
+            waits.append(_READINESS_POLL_S)
+        if self._stopping and not waits:
+            return 0.0
+        return max(0.0, min(waits)) if waits else None
+
+    def _stopped(self) -> bool:
+        return self._stopping and all(member.record.state in (State.STOPPED, State.FAILED) for member in self.members)
+
+    _changed = True
+
+    def _publish_if_changed(self) -> None:
+        if self._changed:
+            self._changed = False
+            status.publish(self._status_file, self.members, self._announced_s)
+
+    @property
+    def _ready_file(self) -> Path:
+        return Path(self.plan.data_dir, "ready.json")
+
+    @property
+    def _status_file(self) -> Path:
+        return self.run_folder / "supervisor.json"
+
+    def _notice(self, level: str, event: str, **fields: object) -> None:
+        notice(self.plan.log_format, level, event, **fields)
+
+    def _wind_up(self) -> None:
+        """Also after an error of our own: nothing may be left running."""
+        for member in self.members:
+            if member.process.exit_code() is None and member.process.output >= 0:
+                member.process.signal(signal.SIGKILL)
+            member.process.log.close()
+        self._ready_file.unlink(missing_ok=True)
+        self._status_file.unlink(missing_ok=True)
+        self._keeper.release()
+        os.close(self._lock)
+        self._notice("info", "stopped")
+        sys.stdout.flush()
+
+
+def _noted(number: int, frame: object) -> None:
+    """The wake-up pipe tells the loop; this exists so that the signal does nothing else."""

@@ -1,0 +1,102 @@
+"""The supervisor's own log lines and its children's, in the format of `messaging/logs.py`, without the weight of a log library.
+
+Children write JSON lines (or console lines) themselves. Their lines go to DATA_DIR/logs/<name>.log as they came, and to the
+supervisor's stderr with the child's name. A stderr that nobody reads must not stop the platform: a line that would block is dropped
+there; the file has it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import time
+from pathlib import Path
+
+LOG_BYTES_MAX = 16 << 20  # then the file becomes <name>.log.1, which replaces the one before
+_PIPE_BYTES = 4096  # what a pipe that polls as writable takes without blocking
+
+
+def timestamp(now_s: float | None = None) -> str:
+    """UTC with milliseconds, as in every log line and in supervisor.json."""
+    now_s = time.time() if now_s is None else now_s
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now_s)) + f".{int(now_s % 1 * 1000):03d}Z"
+
+
+def _copy(line: bytes) -> None:
+    """To stderr, unless that would block."""
+    descriptor = 2
+    for start in range(0, len(line), _PIPE_BYTES):
+        poll = select.poll()
+        poll.register(descriptor, select.POLLOUT)
+        if not poll.poll(0):
+            return
+        try:
+            os.write(descriptor, line[start : start + _PIPE_BYTES])
+        except OSError:
+            return
+
+
+def notice(log_format: str, level: str, event: str, **fields: object) -> None:
+    """One log line of the supervisor."""
+    if log_format == "json":
+        line = json.dumps({"timestamp": timestamp(), "level": level, "event": event, "process": "supervisor", **fields})
+    else:
+        pairs = " ".join(f"{key}={value}" for key, value in fields.items())
+        line = f"{timestamp()} [{level}] supervisor: {event} {pairs}".rstrip()
+    _copy(line.encode() + b"\n")
+
+
+def complain(message: str) -> None:
+    """The one line that a person reads when the platform does not start."""
+    sys.stdout.flush()
+    _copy(f"magnetar: {message}\n".encode())
+
+
+class ChildLog:
+    """Takes a child's output in pieces of any size; `last` holds its newest lines, for the message when it fails."""
+
+    def __init__(self, folder: Path, name: str, log_format: str) -> None:
+        self.last: list[str] = []
+        self._name = name
+        self._json = log_format == "json"
+        self._path = folder / f"{name}.log"
+        self._file = self._path.open("ab", buffering=0)
+        self._rest = b""
+
+    def feed(self, data: bytes) -> None:
+        self._file.write(data)
+        if self._file.tell() > LOG_BYTES_MAX:
+            self._rotate()
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._line(line)
+
+    def close(self) -> None:
+        if self._rest:
+            self._line(self._rest)
+            self._rest = b""
+        self._file.close()
+
+    def _line(self, line: bytes) -> None:
+        text = line.decode(errors="replace").rstrip()
+        if not text:
+            return
+        self.last = [*self.last[-19:], text]
+        if not self._json:
+            _copy(f"{self._name} | {text}\n".encode())
+        elif text.startswith("{"):
+            _copy(text.encode() + b"\n")
+        else:
+            _copy(
+                json.dumps(
+                    {"timestamp": timestamp(), "level": "info", "event": "output", "process": self._name, "line": text}
+                ).encode()
+                + b"\n"
+            )
+
+    def _rotate(self) -> None:
+        self._file.close()
+        self._path.replace(self._path.with_name(f"{self._name}.log.1"))
+        self._file = self._path.open("ab", buffering=0)

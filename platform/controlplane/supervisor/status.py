@@ -1,0 +1,89 @@
+"""What the supervisor tells others: run/supervisor.json for programs, ready.json for tools, a few lines for people."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from controlplane.supervisor.machine import Child
+from controlplane.supervisor.notices import timestamp
+from controlplane.supervisor.plan import ChildSpec, Plan
+
+
+class _Process(Protocol):
+    pid: int
+
+
+class Reported(Protocol):
+    spec: ChildSpec
+    record: Child
+    last_exit: int | None
+    since: float
+
+    @property
+    def process(self) -> _Process: ...
+
+
+def write_json(path: Path, value: object) -> None:
+    """Whole or not at all: readers never see half a file."""
+    beside = path.with_name(path.name + ".new")
+    beside.write_text(json.dumps(value, indent=2) + "\n")
+    beside.chmod(0o600)
+    beside.replace(path)
+
+
+def publish(path: Path, members: Sequence[Reported], ready_s: float | None) -> None:
+    """`ready_s`: seconds from the command to readiness, null until then."""
+    children = [
+        {
+            "name": member.spec.name,
+            "pid": member.process.pid,
+            "state": "done" if member.record.done else member.record.state.value,
+            "restarts": member.record.restarts,
+            "last_exit": member.last_exit,
+            "since": timestamp(member.since),
+        }
+        for member in members
+    ]
+    write_json(path, {"pid": os.getpid(), "ready_s": ready_s and round(ready_s, 3), "children": children})
+
+
+def announce(path: Path, plan: Plan, answers: Mapping[str, Mapping[str, Any]], ready_s: float) -> None:
+    """Writes ready.json and prints the same for people."""
+    ready: dict[str, Any] = {
+        key: answers[child][source] for key, (child, source) in plan.ready_from.items() if answers.get(child, {}).get(source)
+    }
+    ready["pid"] = os.getpid()
+    ready.update(plan.ready_fixed)
+    write_json(path, ready)
+    sys.stdout.write(greeting(ready, ready_s))
+    sys.stdout.flush()
+
+
+def greeting(ready: Mapping[str, Any], ready_s: float) -> str:
+    broker = ready.get("broker_url", "")
+    lines = [
+        "",
+        f"Magnetar is ready ({ready_s:.1f} s).",
+        "",
+        f"  Console      {ready.get('web_url', '')}",
+        f"               user {ready.get('console_user', '')}, password in {ready.get('console_password_file', '')}",
+        f"  Clients      {broker}",
+        *([f"  with TLS     {ready['broker_url_tls']}"] if ready.get("broker_url_tls") else []),
+        f"  WebSocket    {ready.get('ws_url', '')}",
+        f"  Superuser    token in {ready.get('admin_token_file', '')}",
+        "",
+        "  First message (pip install pulsar-client):",
+        "    import pulsar",
+        f'    client = pulsar.Client("{broker}")',
+        '    client.create_producer("my-topic").send(b"hello")',
+        "    client.close()",
+        "",
+        "  Ctrl-C stops everything. `magnetar doctor` looks it over.",
+        "",
+    ]
+    return "\n".join(lines) + "\n"
