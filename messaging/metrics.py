@@ -12,9 +12,10 @@ from typing import Literal, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.core import Metric as Family
-from prometheus_client.exposition import generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 PRIVATE_LABELS = frozenset({"tenant", "namespace", "topic", "subscription"})
 _OF_A_TOPIC = ("tenant", "namespace", "topic")
 

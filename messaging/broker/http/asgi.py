@@ -1,0 +1,105 @@
+"""The little of ASGI that we need: headers, bounded bodies, answers. Nothing here knows what the broker is."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+from messaging.errors import InvalidValue, MagnetarError, MessageTooLarge
+
+Scope = MutableMapping[str, Any]
+Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+JSON = "application/json"
+
+
+def header(scope: Scope, name: str) -> str | None:
+    """The value of a header; None if it is absent. A repeated header is joined by commas, which makes a `Host` or token invalid."""
+    key = name.lower().encode("ascii")
+    values = [value.decode("latin-1") for found, value in scope["headers"] if found.lower() == key]
+    return ", ".join(values) if values else None
+
+
+def bearer_token(scope: Scope) -> str | None:
+    """The token of ``Authorization: Bearer <token>``; None without the header. Raises nothing: another scheme is an empty token."""
+    value = header(scope, "authorization")
+    if value is None:
+        return None
+    scheme, _, token = value.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def path_parts(scope: Scope) -> list[str]:
+    """The parts of the path, each decoded by itself, so that an encoded slash stays inside its part. Raises `InvalidValue`."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    try:
+        return [unquote(part, errors="strict") for part in raw.decode("ascii").split("/")[1:]]
+    except UnicodeDecodeError:
+        raise InvalidValue("the path is not UTF-8 in URL encoding") from None
+
+
+def match_route(pattern: str, parts: Sequence[str]) -> dict[str, str] | None:
+    """The values of ``{names}`` in `pattern` if the path fits it; None if not. No value is empty."""
+    wanted = pattern.split("/")[1:]
+    if len(wanted) != len(parts):
+        return None
+    values: dict[str, str] = {}
+    for want, part in zip(wanted, parts, strict=True):
+        if want.startswith("{"):
+            values[want[1:-1]] = part
+        elif want != part:
+            return None
+    return values if all(values.values()) else None
+
+
+def peer_is_loopback(scope: Scope) -> bool:
+    client = scope.get("client")
+    if not client:
+        return False
+    try:
+        address = ipaddress.ip_address(client[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+async def read_body(receive: Receive, bytes_max: int, timeout_s: float) -> bytes:
+    """The request's body. Raises `MessageTooLarge` as soon as more than `bytes_max` have come, `InvalidValue` if it does not come
+    whole within `timeout_s`."""
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                event = await receive()
+                if event["type"] == "http.disconnect":
+                    raise InvalidValue("the request ended before its body did")
+                chunk: bytes = event.get("body", b"")
+                size += len(chunk)
+                if size > bytes_max:
+                    raise MessageTooLarge(f"the body is larger than {bytes_max} bytes: send less at once")
+                chunks.append(chunk)
+                if not event.get("more_body", False):
+                    return b"".join(chunks)
+    except TimeoutError:
+        raise InvalidValue(f"the body did not arrive within {timeout_s:g} s") from None
+
+
+async def respond(send: Send, status: int, body: bytes, content_type: str = JSON, headers: Sequence[tuple[str, str]] = ()) -> None:
+    fields = [("content-type", content_type), ("content-length", str(len(body))), ("x-content-type-options", "nosniff"), *headers]
+    encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
+    await send({"type": "http.response.body", "body": body})
+
+
+def error_body(error: MagnetarError) -> bytes:
+    return msgspec.json.encode({"code": error.code, "message": error.message})

@@ -1,0 +1,92 @@
+"""What the listeners need of the broker, as types, and what they count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from messaging.adminrpc.schema import METHODS, Answer
+from messaging.broker.runtime.local_messages import LocalService
+from messaging.http_guard import HostView
+from messaging.metrics import Sample
+from messaging.permissions.model import Grants, Principal
+from messaging.settings import Settings
+
+RpcMethod = Callable[[Any], Awaitable[Answer]]
+
+
+class EdgeService(LocalService, Protocol):
+    """The broker's facade as seen from here. It also has one method per name in `messaging.adminrpc.schema.METHODS`, with dots as
+    underscores, that takes the request and returns the answer."""
+
+    @property
+    def grants(self) -> Grants: ...
+
+    async def authenticate(self, token: str | None, peer_loopback: bool) -> Principal:
+        """Who has this token; None: nobody, who may be anonymous. Raises `AuthenticationFailed`."""
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether the broker takes traffic, and why not."""
+
+    def metrics(self, *, private: bool) -> Iterable[Sample]:
+        """Samples of `messaging.metrics.METRICS`; those that name tenants' things only if `private`."""
+
+
+class ServiceIdentityVerifier(Protocol):
+    def verify(self, token: str, now_ms: int) -> Principal: ...
+
+
+def rpc_methods(service: object) -> Mapping[str, RpcMethod]:
+    """The service's method for each name of the RPC. Raises `TypeError` naming those it lacks, at start rather than in a call."""
+    names = {method: method.replace(".", "_") for method in METHODS}
+    missing = sorted(name for name in names.values() if not callable(getattr(service, name, None)))
+    if missing:
+        raise TypeError(f"{type(service).__name__} lacks methods of the admin RPC: {', '.join(missing)}")
+    return {method: getattr(service, name) for method, name in names.items()}
+
+
+@dataclass(slots=True)
+class EdgeCounters:
+    """What the listeners count. Plain integers; read by `samples`."""
+
+    requests: Counter[tuple[str, str]] = field(default_factory=Counter)  # (route, status)
+    opened: Counter[str] = field(default_factory=Counter)  # by endpoint
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)  # (endpoint, status)
+    connections: Counter[str] = field(default_factory=Counter)  # open now, by endpoint
+    messages_in: int = 0
+    messages_out: int = 0
+
+    def samples(self) -> Iterator[Sample]:
+        for labels, count in self.requests.items():
+            yield Sample("magnetar_http_requests_total", count, labels)
+        for labels, count in self.refused.items():
+            yield Sample("magnetar_websocket_refused_total", count, labels)
+        for endpoint in self.opened:
+            yield Sample("magnetar_websocket_opened_total", self.opened[endpoint], (endpoint,))
+            yield Sample("magnetar_websocket_connections", self.connections[endpoint], (endpoint,))
+        yield Sample("magnetar_websocket_messages_in_total", self.messages_in)
+        yield Sample("magnetar_websocket_messages_out_total", self.messages_out)
+
+
+@dataclass(frozen=True, slots=True)
+class RpcHostView:
+    """Names that the admin RPC goes by: what it is bound to, and what web and workers were told."""
+
+    host: str
+    client_host: str
+    allowed_hosts: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class EdgeContext:
+    """What every request handler is given. `clock_ms` is the wall clock, `hosts` the names of the listener it came in by."""
+
+    service: EdgeService
+    settings: Settings
+    verifier: ServiceIdentityVerifier
+    clock_ms: Callable[[], int]
+    hosts: HostView
+    counters: EdgeCounters
+    methods: Mapping[str, RpcMethod]

@@ -1,0 +1,97 @@
+"""Answers to the broker's plain HTTP requests: health, readiness, metrics, admin RPC."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Awaitable, Callable
+from itertools import chain
+from typing import NamedTuple
+
+import msgspec
+
+from messaging.adminrpc.schema import METHODS
+from messaging.broker.http.asgi import JSON, Receive, Scope, bearer_token, error_body, peer_is_loopback, read_body
+from messaging.broker.http.context import EdgeContext
+from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotFound
+from messaging.metrics import CONTENT_TYPE, exposition
+from messaging.permissions.model import Action, allowed, require
+from messaging.permissions.table import BROKER_HTTP
+
+logger = logging.getLogger(__name__)
+
+RPC_BODY_BYTES_MAX = 16 << 20
+RPC_BODY_TIMEOUT_S = 30.0
+RPC_PATTERN = "/rpc/v1/{method}"
+
+
+class HttpAnswer(NamedTuple):
+    status: int
+    body: bytes
+    content_type: str = JSON
+
+
+class HttpRequest(NamedTuple):
+    context: EdgeContext
+    scope: Scope
+    receive: Receive
+    values: dict[str, str]  # of the {names} in the route
+
+
+Handler = Callable[[HttpRequest], Awaitable[HttpAnswer]]
+
+
+async def healthz(request: HttpRequest) -> HttpAnswer:
+    return HttpAnswer(200, b'{"status":"live"}')
+
+
+async def readyz(request: HttpRequest) -> HttpAnswer:
+    ready, why = request.context.service.ready()
+    if ready:
+        return HttpAnswer(200, b'{"status":"ready"}')
+    return HttpAnswer(503, msgspec.json.encode({"status": "not ready", "reason": why}))
+
+
+async def metrics(request: HttpRequest) -> HttpAnswer:
+    service = request.context.service
+    private = False
+    token = bearer_token(request.scope)
+    if token is not None:
+        principal = await service.authenticate(token, peer_is_loopback(request.scope))
+        private = allowed(service.grants, principal, Action.SUPERUSER)
+    samples = chain(service.metrics(private=private), request.context.counters.samples())
+    return HttpAnswer(200, exposition(samples, private=private), CONTENT_TYPE)
+
+
+async def rpc(request: HttpRequest) -> HttpAnswer:
+    """One call of the admin RPC. Who calls is settled before the body is read."""
+    context = request.context
+    token = bearer_token(request.scope)
+    if token is None:
+        raise AuthenticationFailed("the admin RPC needs the identity of a service as a bearer token: use the public API instead")
+    principal = context.verifier.verify(token, context.clock_ms())
+    require(context.service.grants, principal, BROKER_HTTP[RPC_PATTERN])
+    method = request.values["method"]
+    if method not in context.methods:
+        raise NotFound(f"the admin RPC has no method {method[:80]!r}: is the broker of an older release?")
+    body = await read_body(request.receive, RPC_BODY_BYTES_MAX, RPC_BODY_TIMEOUT_S)
+    try:
+        message = msgspec.json.decode(body or b"{}", type=METHODS[method][0])
+    except msgspec.DecodeError as error:
+        raise InvalidValue(f"the request of {method} is not valid: {error}") from None
+    return HttpAnswer(200, msgspec.json.encode(await context.methods[method](message)))
+
+
+async def answer(handler: Handler, request: HttpRequest) -> HttpAnswer:
+    """The handler's answer; errors of ours as ``{"code", "message"}``, anything else as 500 with an id that is in the log."""
+    try:
+        return await handler(request)
+    except MagnetarError as error:
+        if error.http_status >= 500:
+            logger.warning("request failed", extra={"path": request.scope["path"], "code": error.code, "reason": error.message})
+        return HttpAnswer(error.http_status, error_body(error))
+    except Exception:
+        request_id = uuid.uuid4().hex
+        logger.exception("request failed unexpectedly", extra={"path": request.scope["path"], "request_id": request_id})
+        message = f"the broker failed to answer; its log has the cause under request id {request_id}"
+        return HttpAnswer(500, error_body(MagnetarError(message)))

@@ -1,0 +1,222 @@
+"""The sessions of WebSocket consumers and readers: a window of messages out, acknowledgements and commands in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+
+from messaging.broker.http.context import EdgeCounters
+from messaging.broker.http.websocket.frames import (
+    BAD_JSON,
+    ConsumerCommand,
+    FrameError,
+    end_of_topic_frame,
+    message_frame,
+    read_command,
+    read_position,
+)
+from messaging.broker.http.websocket.link import Link
+from messaging.broker.http.websocket.window import PushWindow, TimedPositions
+from messaging.broker.runtime.local_messages import ConsumerHandle, DeliveredMessage, MessagePosition
+from messaging.errors import MagnetarError
+
+logger = logging.getLogger(__name__)
+
+MESSAGE_OVERHEAD_BYTES = 256  # what a queued message costs beside its payload
+TIMED_POSITIONS_MAX = 50_000  # a connection's positions that wait for a time
+
+
+class _Receiving:
+    """What consumers and readers share: messages queue up here until the peer takes them."""
+
+    def __init__(self, link: Link, window: PushWindow, counters: EdgeCounters) -> None:
+        self._link = link
+        self._window = window
+        self._counters = counters
+        self._handle: ConsumerHandle | None = None
+        self._queue: deque[DeliveredMessage] = deque()
+        self._answers: deque[str] = deque()
+        self._ended = False
+        self._acknowledged: list[MessagePosition] = []
+
+    # From the broker
+
+    def attach(self, handle: ConsumerHandle) -> None:
+        self._handle = handle
+
+    def deliver(self, messages: Sequence[DeliveredMessage]) -> None:
+        self._queue.extend(messages)
+        self._window.arrived(_size_bytes(message) for message in messages)
+        self._link.wake()
+
+    def end_of_topic(self) -> None:
+        self._ended = True
+
+    def closed(self, error: MagnetarError | None) -> None:
+        self._handle = None
+        self._link.end_for(error)
+
+    # From the link
+
+    def start(self) -> None:
+        self._ask()
+
+    def accepting(self) -> bool:
+        return len(self._answers) < self._window.limit
+
+    def close(self) -> None:
+        self._send_acknowledgements()
+        if self._handle is not None:
+            self._handle.close()
+            self._handle = None
+
+    def _take(self) -> DeliveredMessage | None:
+        if not self._queue:
+            return None
+        message = self._queue.popleft()
+        self._window.sent(_size_bytes(message))
+        self._counters.messages_out += 1
+        self._ask()
+        return message
+
+    def _ask(self) -> None:
+        if self._handle is not None:
+            permits = self._window.to_ask()
+            if permits:
+                self._handle.flow(permits)
+
+    def _acknowledge(self, position: MessagePosition) -> None:
+        self._acknowledged.append(position)
+        if len(self._acknowledged) == 1:
+            self._link.soon(self._send_acknowledgements)
+
+    def _send_acknowledgements(self) -> None:
+        positions, self._acknowledged = self._acknowledged, []
+        if positions and self._handle is not None:
+            asyncio.ensure_future(self._handle.ack(positions)).add_done_callback(_log_failure)
+
+    def _next_answer(self) -> str:
+        self._link.wake()  # the reader may go on
+        return self._answers.popleft()
+
+    def _answer_end_of_topic(self) -> None:
+        self._answers.append(end_of_topic_frame(self._ended and not self._queue))
+        self._link.wake()
+
+
+class ConsumerSession(_Receiving):
+    """`nack_delay_s` is how long a negatively acknowledged message stays away; `ack_timeout_s` 0 for none."""
+
+    def __init__(
+        self, link: Link, window: PushWindow, counters: EdgeCounters, *, nack_delay_s: float, ack_timeout_s: float = 0
+    ) -> None:
+        super().__init__(link, window, counters)
+        self._nacked = TimedPositions(nack_delay_s)
+        self._unacknowledged = TimedPositions(ack_timeout_s) if ack_timeout_s > 0 else None
+
+    def next_frame(self) -> str | None:
+        if self._answers:
+            return self._next_answer()
+        message = self._take()
+        if message is None:
+            return None
+        if self._unacknowledged is not None:
+            self._remember(self._unacknowledged, message.position)
+        return message_frame(message, with_redelivery_count=True)
+
+    async def on_text(self, text: str) -> None:
+        command = read_command(text)
+        match command.type:
+            case "permit":
+                self._permit(command)
+            case "unsubscribe":
+                if self._handle is not None:
+                    await self._handle.unsubscribe()
+            case "isEndOfTopic":
+                self._answer_end_of_topic()
+            case "negativeAcknowledge":
+                self._redeliver_later(self._settled(command))
+            case _:
+                position = self._settled(command)
+                self._nacked.discard(position)
+                self._acknowledge(position)
+
+    def _ask(self) -> None:
+        if self._unacknowledged is None or len(self._unacknowledged) < TIMED_POSITIONS_MAX:
+            super()._ask()
+
+    def _redeliver_later(self, position: MessagePosition) -> None:
+        if len(self._nacked) < TIMED_POSITIONS_MAX:
+            self._remember(self._nacked, position)
+        elif self._handle is not None:
+            self._handle.nack([position])
+
+    def _permit(self, command: ConsumerCommand) -> None:
+        if command.permit_messages is None or command.permit_messages < 1:
+            raise FrameError(BAD_JSON, "permitMessages is missing: send how many messages may come, 1 or more")
+        self._window.granted(command.permit_messages)
+        self._ask()
+
+    def _settled(self, command: ConsumerCommand) -> MessagePosition:
+        """The message that the client is done with for now, which makes room for another."""
+        position = read_position(command.message_id)
+        if self._unacknowledged is not None:
+            self._unacknowledged.discard(position)
+        self._window.acknowledged()
+        self._ask()
+        return position
+
+    def _remember(self, timed: TimedPositions, position: MessagePosition) -> None:
+        now_s = self._link.now_s()
+        timed.add(position, now_s)
+        if len(timed) == 1:
+            self._wait_for(timed, now_s)
+
+    def _wait_for(self, timed: TimedPositions, now_s: float) -> None:
+        if timed.next_due_s is not None:
+            self._link.after(max(0.0, timed.next_due_s - now_s), lambda: self._redeliver_due(timed))
+
+    def _redeliver_due(self, timed: TimedPositions) -> None:
+        now_s = self._link.now_s()
+        due = timed.take_due(now_s)
+        if due and self._handle is not None:
+            self._handle.nack(due)
+            if timed is self._unacknowledged:
+                self._window.acknowledged(len(due))  # they come again, and need room to
+                self._ask()
+        self._wait_for(timed, now_s)
+
+
+class ReaderSession(_Receiving):
+    """A reader has no subscription to keep: what was sent is acknowledged, and each text of the client makes room for another."""
+
+    def next_frame(self) -> str | None:
+        if self._answers:
+            return self._next_answer()
+        message = self._take()
+        if message is None:
+            return None
+        self._acknowledge(message.position)
+        return message_frame(message, with_redelivery_count=False)
+
+    async def on_text(self, text: str) -> None:
+        try:
+            command = read_command(text)
+        except FrameError:
+            command = ConsumerCommand()
+        if command.type == "isEndOfTopic":
+            self._answer_end_of_topic()
+            return
+        self._window.acknowledged()
+        self._ask()
+
+
+def _size_bytes(message: DeliveredMessage) -> int:
+    return len(message.payload) + MESSAGE_OVERHEAD_BYTES
+
+
+def _log_failure(done: asyncio.Future[None]) -> None:
+    if not done.cancelled() and done.exception() is not None:
+        logger.warning("acknowledgement failed, the messages will come again", extra={"reason": str(done.exception())})

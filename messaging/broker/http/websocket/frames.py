@@ -1,0 +1,204 @@
+"""The JSON frames of the WebSocket API, both directions. Field names are Pulsar's.
+
+producer  in   {"payload": base64, "properties"?, "context"?, "key"?, "eventTime"?, "sequenceId"?, "deliverAt"?, "deliverAfterMs"?}
+          out  {"result": "ok", "messageId", "context"?}  |  {"result": "send-error:<code>", "errorMsg", "context"?}
+consumer  out  {"messageId", "payload", "properties", "publishTime", "redeliveryCount", "key"?, "eventTime"?}
+          in   {"messageId"} acknowledges; {"type": "negativeAcknowledge", "messageId"}; {"type": "permit", "permitMessages"};
+               {"type": "unsubscribe"}; {"type": "isEndOfTopic"}
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from messaging.broker.runtime.local_messages import DeliveredMessage, MessagePosition, OutgoingMessage
+from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotAuthorized
+from messaging.message_id import decode_message_id, encode_message_id
+
+# Codes after "send-error:", and in the reason of a close frame.
+AUTHENTICATION_ERROR, NOT_AUTHORIZED, BAD_JSON, BAD_PAYLOAD, UNKNOWN_ERROR = 5, 6, 3, 7, 8
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TIME_MS_MAX = 253_402_300_799_999  # the end of the year 9999
+_ENCODER = msgspec.json.Encoder()
+
+
+class FrameError(Exception):
+    """A frame that is not what it should be. `code` is Pulsar's number for why; `context` the frame's, where it could be read."""
+
+    def __init__(self, code: int, message: str, context: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.context = context
+
+
+class ProducerFrame(msgspec.Struct, rename="camel"):
+    payload: str | None = None
+    properties: dict[str, str | int | float | bool | None] | None = None
+    context: str | None = None
+    key: str | None = None
+    event_time: str | None = None
+    sequence_id: int | None = None
+    deliver_at: int | None = None
+    deliver_after_ms: int | None = None
+    replication_clusters: list[str] | None = None
+    disable_replication: bool | None = None
+    encryption_param: str | None = None
+
+
+class ConsumerCommand(msgspec.Struct, rename="camel"):
+    type: str | None = None
+    message_id: str | None = None
+    permit_messages: int | None = None
+
+
+class _Receipt(msgspec.Struct, rename="camel", omit_defaults=True):
+    result: str
+    error_msg: str | UnsetType = UNSET
+    message_id: str | UnsetType = UNSET
+    context: str | UnsetType = UNSET
+
+
+class _Message(msgspec.Struct, rename="camel", omit_defaults=True):
+    message_id: str
+    payload: bytes
+    properties: dict[str, str]
+    publish_time: str
+    redelivery_count: int | UnsetType = UNSET
+    key: str | UnsetType = UNSET
+    event_time: str | UnsetType = UNSET
+
+
+_PRODUCER_FRAMES = msgspec.json.Decoder(ProducerFrame)
+_COMMANDS = msgspec.json.Decoder(ConsumerCommand)
+
+
+# --- what clients send -------------------------------------------------------------------------------------------------------
+
+
+def read_outgoing(text: str | bytes, now_ms: int) -> tuple[OutgoingMessage, str | None]:
+    """The message to publish and the frame's context. Raises `FrameError`."""
+    try:
+        frame = _PRODUCER_FRAMES.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FrameError(BAD_JSON, f"the frame is not the JSON of a message: {error}") from None
+    if frame.encryption_param:
+        raise FrameError(
+            BAD_JSON, "encrypted payloads are not taken here: encrypt before you send, and leave encryptionParam out", frame.context
+        )
+    if frame.replication_clusters or frame.disable_replication:
+        raise FrameError(BAD_JSON, "there is one cluster: leave replicationClusters and disableReplication out", frame.context)
+    message = OutgoingMessage(
+        _payload(frame),
+        properties=_properties(frame),
+        key=frame.key,
+        event_time_ms=_read_time_ms(frame),
+        sequence_id=frame.sequence_id,
+        deliver_at_ms=_deliver_at_ms(frame, now_ms),
+    )
+    return message, frame.context
+
+
+def _payload(frame: ProducerFrame) -> bytes:
+    if frame.payload is None:
+        raise FrameError(BAD_PAYLOAD, 'the frame has no payload: send base64, which is "" for an empty message', frame.context)
+    padding = "=" * (-len(frame.payload) % 4)  # some clients leave it out
+    try:
+        return binascii.a2b_base64((frame.payload + padding).encode("ascii"), strict_mode=True) if frame.payload else b""
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise FrameError(BAD_PAYLOAD, f"the payload is not base64: {error}", frame.context) from None
+
+
+def _properties(frame: ProducerFrame) -> dict[str, str]:
+    given = frame.properties or {}
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in given.items() if value is not None}
+
+
+def _read_time_ms(frame: ProducerFrame) -> int:
+    if frame.event_time is None:
+        return 0
+    try:
+        moment = datetime.fromisoformat(frame.event_time)
+        return (moment.replace(tzinfo=moment.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
+    except (ValueError, OverflowError):
+        raise FrameError(
+            BAD_JSON, f"eventTime {frame.event_time[:40]!r} is not ISO 8601: write 2026-01-31T12:00:00.000Z", frame.context
+        ) from None
+
+
+def _deliver_at_ms(frame: ProducerFrame, now_ms: int) -> int:
+    for name, value in (("deliverAt", frame.deliver_at), ("deliverAfterMs", frame.deliver_after_ms)):
+        if value is not None and not 0 <= value <= _TIME_MS_MAX:
+            raise FrameError(BAD_JSON, f"{name} {value} is not a time in milliseconds", frame.context)
+    if frame.deliver_after_ms:
+        return now_ms + frame.deliver_after_ms
+    return frame.deliver_at or 0
+
+
+def read_command(text: str | bytes) -> ConsumerCommand:
+    try:
+        return _COMMANDS.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FrameError(BAD_JSON, f"the frame is not the JSON of a command: {error}") from None
+
+
+def read_position(message_id: str | None) -> MessagePosition:
+    try:
+        return MessagePosition(*decode_message_id(message_id or ""))
+    except InvalidValue as error:
+        raise FrameError(BAD_JSON, error.message) from None
+
+
+# --- what they get -----------------------------------------------------------------------------------------------------------
+
+
+def receipt_frame(position: MessagePosition, context: str | None) -> str:
+    return _text(_Receipt(result="ok", message_id=position_text(position), context=UNSET if context is None else context))
+
+
+def send_error_frame(code: int, message: str, context: str | None) -> str:
+    return _text(_Receipt(result=f"send-error:{code}", error_msg=message, context=UNSET if context is None else context))
+
+
+def send_error_code(error: MagnetarError) -> int:
+    if isinstance(error, AuthenticationFailed):
+        return AUTHENTICATION_ERROR
+    return NOT_AUTHORIZED if isinstance(error, NotAuthorized) else UNKNOWN_ERROR
+
+
+def message_frame(message: DeliveredMessage, *, with_redelivery_count: bool) -> str:
+    return _text(
+        _Message(
+            message_id=position_text(message.position),
+            payload=message.payload,
+            properties=message.properties,
+            publish_time=time_text(message.publish_time_ms),
+            redelivery_count=message.redelivery_count if with_redelivery_count else UNSET,
+            key=UNSET if message.key is None else message.key,
+            event_time=time_text(message.event_time_ms) if message.event_time_ms else UNSET,
+        )
+    )
+
+
+def end_of_topic_frame(ended: bool) -> str:
+    return '{"endOfTopic":"true"}' if ended else '{"endOfTopic":"false"}'
+
+
+def position_text(position: MessagePosition) -> str:
+    return encode_message_id(position.ledger_id, position.entry_id, position.batch_index, position.partition)
+
+
+def time_text(time_ms: int) -> str:
+    """ISO 8601 in UTC with milliseconds. Producers' clocks may say anything; what no calendar holds is shown as the nearest day."""
+    moment = _EPOCH + timedelta(milliseconds=min(max(time_ms, 0), _TIME_MS_MAX))
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _text(frame: Any) -> str:
+    return _ENCODER.encode(frame).decode("utf-8")

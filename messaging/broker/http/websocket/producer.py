@@ -1,0 +1,135 @@
+"""The session of a WebSocket producer: each frame is a message, each gets its answer, answers leave in the order of the frames."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from messaging.broker.http.context import EdgeCounters
+from messaging.broker.http.websocket.frames import (
+    UNKNOWN_ERROR,
+    FrameError,
+    read_outgoing,
+    receipt_frame,
+    send_error_code,
+    send_error_frame,
+)
+from messaging.broker.http.websocket.link import Link
+from messaging.broker.http.websocket.parameters import ProducerParameters
+from messaging.broker.runtime.local_messages import MessagePosition, OutgoingMessage, ProducerHandle
+from messaging.errors import MagnetarError
+
+PENDING_BYTES_MAX = 8 << 20  # of payloads without an answer, a connection; the broker's memory budget has the sum
+PENDING_MESSAGES_MAX = 10_000
+
+
+@dataclass(slots=True)
+class _Slot:
+    """The place of one frame in the order of answers; `answer` is None until there is one."""
+
+    context: str | None
+    size_bytes: int
+    answer: str | None = None
+
+
+class ProducerSession:
+    """Messages of frames that came together are published together."""
+
+    def __init__(
+        self,
+        link: Link,
+        parameters: ProducerParameters,
+        counters: EdgeCounters,
+        message_bytes_max: int,
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self._link = link
+        self._counters = counters
+        self._message_bytes_max = message_bytes_max
+        self._clock_ms = clock_ms
+        self._pending_max = min(max(parameters.max_pending_messages, 1), PENDING_MESSAGES_MAX)
+        initial = parameters.initial_sequence_id
+        self._next_sequence_id = None if initial is None else initial + 1
+        self._handle: ProducerHandle | None = None
+        self._slots: deque[_Slot] = deque()
+        self._pending_bytes = 0
+        self._gathered: list[tuple[OutgoingMessage, _Slot]] = []
+
+    def attach(self, handle: ProducerHandle) -> None:
+        self._handle = handle
+
+    def closed(self, error: MagnetarError | None) -> None:
+        """From the broker."""
+        self._handle = None
+        self._link.end_for(error)
+
+    def start(self) -> None:
+        pass
+
+    def accepting(self) -> bool:
+        return len(self._slots) < self._pending_max and self._pending_bytes < PENDING_BYTES_MAX
+
+    async def on_text(self, text: str) -> None:
+        try:
+            message, context = read_outgoing(text, self._clock_ms())
+            if len(message.payload) > self._message_bytes_max:
+                reason = (
+                    f"the message has {len(message.payload)} bytes; at most {self._message_bytes_max} are taken: send it in parts"
+                )
+                raise FrameError(UNKNOWN_ERROR, reason, context)
+        except FrameError as error:
+            self._slots.append(_Slot(error.context, 0, send_error_frame(error.code, str(error), error.context)))
+            self._link.wake()
+            return
+        if message.sequence_id is None and self._next_sequence_id is not None:
+            message.sequence_id = self._next_sequence_id
+        if message.sequence_id is not None and self._next_sequence_id is not None:
+            self._next_sequence_id = message.sequence_id + 1
+        self._counters.messages_in += 1
+        slot = _Slot(context, len(message.payload))
+        self._slots.append(slot)
+        self._pending_bytes += slot.size_bytes
+        self._gathered.append((message, slot))
+        if len(self._gathered) == 1:
+            self._link.soon(self._publish)
+
+    def next_frame(self) -> str | None:
+        if not self._slots or self._slots[0].answer is None:
+            return None
+        slot = self._slots.popleft()
+        self._pending_bytes -= slot.size_bytes
+        self._link.wake()  # the reader may go on
+        return slot.answer
+
+    def close(self) -> None:
+        """What was read before is still published; its answers have nobody to go to."""
+        self._publish()
+        if self._handle is not None:
+            self._handle.close()
+            self._handle = None
+
+    def _publish(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        if not gathered or self._handle is None:
+            return
+        slots = [slot for _, slot in gathered]
+
+        def on_receipt(positions: Sequence[MessagePosition] | None, error: MagnetarError | None) -> None:
+            self._answer(slots, positions, error)
+
+        try:
+            self._handle.publish([message for message, _ in gathered], on_receipt)
+        except MagnetarError as error:
+            self._answer(slots, None, error)
+
+    def _answer(self, slots: list[_Slot], positions: Sequence[MessagePosition] | None, error: MagnetarError | None) -> None:
+        if error is not None or positions is None:
+            failed = error or MagnetarError("the broker did not say what became of the message: send it again")
+            code = send_error_code(failed)
+            for slot in slots:
+                slot.answer = send_error_frame(code, failed.message, slot.context)
+        else:
+            for slot, position in zip(slots, positions, strict=True):
+                slot.answer = receipt_frame(position, slot.context)
+        self._link.wake()

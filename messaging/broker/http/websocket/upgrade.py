@@ -1,0 +1,257 @@
+"""Decides whether a WebSocket may be opened, opens what is behind it, and answers refusals with an HTTP status instead of 101.
+
+Order: Host and Origin, path, parameters, who it is, the broker's own checks and opening, the permission table once more.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from messaging.broker.http.asgi import Receive, Scope, Send, bearer_token, header, path_parts, peer_is_loopback
+from messaging.broker.http.context import EdgeContext
+from messaging.broker.http.websocket.consumer import ConsumerSession, ReaderSession
+from messaging.broker.http.websocket.link import INTERNAL, POLICY, Link, Session
+from messaging.broker.http.websocket.parameters import (
+    ConsumerParameters,
+    ProducerParameters,
+    ReaderParameters,
+    parse_query,
+    read_parameters,
+)
+from messaging.broker.http.websocket.producer import ProducerSession
+from messaging.broker.http.websocket.window import PushWindow
+from messaging.broker.runtime.local_messages import InitialPosition, MessagePosition
+from messaging.errors import InvalidValue, MagnetarError, NotAuthorized, NotFound, NotReady, QuotaExceeded, TopicTerminated
+from messaging.http_guard import refusal
+from messaging.message_id import decode_message_id
+from messaging.permissions.model import Action, Principal, Resource, require
+from messaging.permissions.table import WEBSOCKET
+from messaging.protocol.names import NON_PERSISTENT, PERSISTENT, TopicName, parse_topic, subscription_name
+
+logger = logging.getLogger(__name__)
+
+
+class Target(NamedTuple):
+    """What the path names. `subscription` is empty for producers and readers."""
+
+    topic: TopicName
+    subscription: str
+
+    @property
+    def resource(self) -> Resource:
+        return Resource(self.topic.tenant, str(self.topic.namespace), str(self.topic), self.subscription)
+
+
+class Opening(NamedTuple):
+    context: EdgeContext
+    target: Target
+    query: dict[str, str]
+    principal: Principal
+    link: Link
+
+
+class Endpoint(NamedTuple):
+    """`open` returns the session with its producer or consumer opened, or raises. `open_failure_status` overrides the status of
+    errors of opening other than 401 and 403; Pulsar answers every failed reader with 500."""
+
+    name: str
+    open: Callable[[Opening], Awaitable[Session]]
+    open_failure_status: int | None = None
+
+
+async def open_producer(opening: Opening) -> Session:
+    context = opening.context
+    parameters = read_parameters(ProducerParameters, opening.query)
+    session = ProducerSession(opening.link, parameters, context.counters, context.settings.message_bytes_max, context.clock_ms)
+    topic = str(opening.target.topic)
+    session.attach(await context.service.open_producer(opening.principal, topic, parameters.producer_name, session))
+    return session
+
+
+async def open_consumer(opening: Opening) -> Session:
+    parameters = read_parameters(ConsumerParameters, opening.query)
+    if parameters.subscription_type == "Key_Shared":
+        raise InvalidValue("Key_Shared subscriptions are not offered on WebSockets")
+    session = ConsumerSession(
+        opening.link,
+        PushWindow(parameters.window, pull=parameters.pull_mode),
+        opening.context.counters,
+        nack_delay_s=parameters.negative_ack_redelivery_delay / 1000,
+        ack_timeout_s=parameters.ack_timeout_millis / 1000,
+    )
+    initial: InitialPosition = "latest" if parameters.subscription_initial_position == "Latest" else "earliest"
+    handle = await opening.context.service.open_consumer(
+        opening.principal,
+        str(opening.target.topic),
+        opening.target.subscription,
+        parameters.subscription_type,
+        initial,
+        parameters.subscription_mode == "Durable",
+        None,
+        session,
+    )
+    session.attach(handle)
+    return session
+
+
+async def open_reader(opening: Opening) -> Session:
+    parameters = read_parameters(ReaderParameters, opening.query)
+    session = ReaderSession(opening.link, PushWindow(parameters.window), opening.context.counters)
+    start: MessagePosition | None = None
+    initial: InitialPosition = "earliest" if parameters.message_id == "earliest" else "latest"
+    if parameters.message_id not in ("earliest", "latest"):
+        start = MessagePosition(*decode_message_id(parameters.message_id))
+    handle = await opening.context.service.open_consumer(
+        opening.principal,
+        str(opening.target.topic),
+        f"reader-{secrets.token_hex(5)}",
+        "Exclusive",
+        initial,
+        False,
+        start,
+        session,
+    )
+    session.attach(handle)
+    return session
+
+
+WEBSOCKET_ROUTES: dict[str, Endpoint] = {
+    "/ws/v2/producer/{domain}/{tenant}/{namespace}/{topic}": Endpoint("producer", open_producer),
+    "/ws/v2/consumer/{domain}/{tenant}/{namespace}/{topic}/{subscription}": Endpoint("consumer", open_consumer),
+    "/ws/v2/reader/{domain}/{tenant}/{namespace}/{topic}": Endpoint("reader", open_reader, open_failure_status=500),
+}
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, error: MagnetarError) -> None:
+        super().__init__(error.message)
+        self.status = status
+        self.error = error
+
+
+async def serve_websocket(context: EdgeContext, scope: Scope, receive: Receive, send: Send) -> None:
+    """The whole life of one WebSocket."""
+    query = scope["query_string"]
+    scope["query_string"] = b""  # it may hold a token, and uvicorn logs what it finds here
+    if (await receive())["type"] != "websocket.connect":
+        return
+    endpoint_name = "unknown"
+    try:
+        pattern, endpoint, target = _route(context, scope)
+        endpoint_name = endpoint.name
+        link = Link()
+        session, principal = await _open(context, scope, query, pattern, endpoint, target, link)
+    except _Refused as refused:
+        context.counters.refused[endpoint_name, str(refused.status)] += 1
+        await _refuse(send, refused.status, refused.error)
+        return
+    counters = context.counters
+    counters.opened[endpoint.name] += 1
+    counters.connections[endpoint.name] += 1
+    try:
+        await send({"type": "websocket.accept"})
+        if principal.expires_ms:
+            left_s = max(0.0, (principal.expires_ms - context.clock_ms()) / 1000)
+            link.after(left_s, lambda: link.end(POLICY, "the token has expired: connect again with a new one"))
+        await link.run(session, receive, send)
+    except OSError:
+        pass  # the peer went away
+    except Exception:
+        logger.exception("websocket failed unexpectedly", extra={"endpoint": endpoint.name, "topic": str(target.topic)})
+        await _close_quietly(send)
+    finally:
+        session.close()
+        counters.connections[endpoint.name] -= 1
+
+
+def _route(context: EdgeContext, scope: Scope) -> tuple[str, Endpoint, Target]:
+    refused = refusal(header(scope, "host"), header(scope, "origin"), context.hosts)
+    if refused is not None:
+        raise _Refused(refused[0], NotAuthorized(refused[1]))
+    if sum(context.counters.connections.values()) >= context.settings.connections_max:
+        raise _Refused(503, NotReady(f"{context.settings.connections_max} WebSockets are open, which is the most: try again later"))
+    try:
+        parts = path_parts(scope)
+        for pattern, endpoint in WEBSOCKET_ROUTES.items():
+            wanted = pattern.split("/")[1:]
+            if parts[:3] == wanted[:3]:
+                return pattern, endpoint, _target(wanted, parts)
+    except MagnetarError as error:
+        raise _Refused(400, error) from None
+    raise _Refused(404, NotFound("there is no such WebSocket: use /ws/v2/producer, /ws/v2/consumer or /ws/v2/reader"))
+
+
+def _target(wanted: list[str], parts: list[str]) -> Target:
+    if len(parts) < len(wanted):
+        raise InvalidValue(f"the path has too few parts: write /{'/'.join(wanted)}")
+    subscription = subscription_name(parts.pop()) if wanted[-1] == "{subscription}" else ""
+    domain, tenant, namespace, *local = parts[3:]
+    if domain not in (PERSISTENT, NON_PERSISTENT):
+        raise InvalidValue(f"the domain {domain[:40]!r} is not {PERSISTENT} or {NON_PERSISTENT}")
+    topic = parse_topic(f"{domain}://{tenant}/{namespace}/{quote('/'.join(local), safe='')}")
+    if parse_topic(str(topic)) != topic:  # a name that the next reader would take for another
+        raise InvalidValue(f"topic name {topic.local[:80]!r} is not valid: leave % out of it")
+    return Target(topic, subscription)
+
+
+async def _open(
+    context: EdgeContext, scope: Scope, query_string: bytes, pattern: str, endpoint: Endpoint, target: Target, link: Link
+) -> tuple[Session, Principal]:
+    session: Session | None = None
+    try:
+        query = parse_query(query_string)
+        token = bearer_token(scope)
+        query_token = query.pop("token", "")
+        principal = await context.service.authenticate(token if token is not None else query_token or None, peer_is_loopback(scope))
+        session = await endpoint.open(Opening(context, target, query, principal, link))
+        require(context.service.grants, principal, _action(pattern), target.resource)
+        return session, principal
+    except MagnetarError as error:
+        if session is not None:
+            session.close()
+        raise _Refused(_status(error, endpoint), error) from None
+    except Exception:
+        if session is not None:
+            session.close()
+        logger.exception("websocket could not be opened", extra={"endpoint": endpoint.name, "topic": str(target.topic)})
+        raise _Refused(500, MagnetarError("the broker failed to open this; its log says why")) from None
+
+
+def _action(pattern: str) -> Action:
+    return WEBSOCKET[pattern]
+
+
+def _status(error: MagnetarError, endpoint: Endpoint) -> int:
+    """Pulsar's statuses: 503 where a quota or the end of a topic blocks, 400 for what is spelled wrong."""
+    if error.http_status in (401, 403, 400):
+        return error.http_status
+    if endpoint.open_failure_status is not None:
+        return endpoint.open_failure_status
+    if isinstance(error, QuotaExceeded | TopicTerminated):
+        return 503
+    return 400 if error.code == "invalid_name" else error.http_status
+
+
+async def _refuse(send: Send, status: int, error: MagnetarError) -> None:
+    body = msgspec.json.encode({"code": error.code, "message": error.message, "reason": error.message})
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    try:
+        await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+        await send({"type": "websocket.http.response.body", "body": body})
+    except OSError:
+        pass  # it did not wait for the answer
+
+
+async def _close_quietly(send: Send) -> None:
+    try:
+        await send({"type": "websocket.close", "code": INTERNAL, "reason": "the broker failed; its log says why"})
+    except (OSError, RuntimeError):
+        pass  # closed already

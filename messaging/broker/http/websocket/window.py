@@ -1,0 +1,96 @@
+"""How many messages a WebSocket consumer may be given, and when something that waits is due. Pure."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from messaging.broker.runtime.local_messages import MessagePosition
+
+QUEUED_BYTES_MAX = 4 << 20  # of messages that wait for the peer to read, a connection
+_SIZE_GUESS_BYTES = 64 << 10  # before the first message has been seen
+
+
+class PushWindow:
+    """Permits of one consumer.
+
+    In push mode up to `limit` messages are out unacknowledged, and each acknowledgement makes room for one. In pull mode nothing is
+    given until the client grants permits. In both, the broker is asked for no more than what about `QUEUED_BYTES_MAX` will hold: a
+    peer that does not read stops being served, and keeps little. The last batch may pass the permits; it is charged to later ones.
+    """
+
+    def __init__(self, limit: int, *, pull: bool = False) -> None:
+        self.limit = limit
+        self.pull = pull
+        self.credit = 0 if pull else limit  # messages the client has room for and that were not asked for
+        self.outstanding = 0  # asked for, not come yet
+        self.queued = 0
+        self.queued_bytes = 0
+        self._size_bytes = _SIZE_GUESS_BYTES
+
+    def to_ask(self) -> int:
+        """Permits to give the broker now; they count as given."""
+        if self.queued_bytes >= QUEUED_BYTES_MAX:
+            return 0
+        fitting = max(1, (QUEUED_BYTES_MAX - self.queued_bytes) // self._size_bytes)
+        permits = min(self.credit, fitting - self.outstanding, self.limit - self.outstanding - self.queued)
+        if permits <= 0:
+            return 0
+        self.credit -= permits
+        self.outstanding += permits
+        return permits
+
+    def arrived(self, sizes_bytes: Iterable[int]) -> None:
+        for size in sizes_bytes:
+            self.queued += 1
+            self.queued_bytes += size
+            # The largest of late, forgotten slowly: one large message among small ones must not come sixty-fold.
+            self._size_bytes = max(size, self._size_bytes - self._size_bytes // 16, 1)
+            if self.outstanding:
+                self.outstanding -= 1
+            else:
+                self.credit -= 1
+
+    def sent(self, size_bytes: int) -> None:
+        self.queued -= 1
+        self.queued_bytes -= size_bytes
+
+    def acknowledged(self, count: int = 1) -> None:
+        if not self.pull:
+            self.credit = min(self.limit, self.credit + count)
+
+    def granted(self, permits: int) -> None:
+        if self.pull:
+            self.credit = min(self.credit + permits, 2**31 - 1)
+
+
+class TimedPositions:
+    """Positions that are due a fixed time after they were added: negative acknowledgements, acknowledgement timeouts."""
+
+    def __init__(self, delay_s: float) -> None:
+        self.delay_s = delay_s
+        self._due: OrderedDict[MessagePosition, float] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def add(self, position: MessagePosition, now_s: float) -> None:
+        """One that is there already keeps its time."""
+        self._due.setdefault(position, now_s + self.delay_s)
+
+    def discard(self, position: MessagePosition) -> None:
+        self._due.pop(position, None)
+
+    def take_due(self, now_s: float) -> list[MessagePosition]:
+        taken = []
+        while self._due:
+            position, due_s = next(iter(self._due.items()))
+            if due_s > now_s:
+                break
+            del self._due[position]
+            taken.append(position)
+        return taken
+
+    @property
+    def next_due_s(self) -> float | None:
+        return next(iter(self._due.values()), None)
