@@ -1,0 +1,27 @@
+"""One number over the rows of an hour, independent of their order; the job computes it in Spark, the loader again in Python.
+
+A row's digest is the first 60 bits of the SHA-256 of its fields, joined by line feeds (no name holds one: names are printable).
+The checksum is the number of rows and the sum of the digests, so that it is computed where the rows lie.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from messaging.usage_schema import COUNTERS
+
+INTEGRALS: tuple[str, ...] = ("stored_byte_seconds", "backlog_entry_seconds")
+HOUR_COLUMNS: tuple[str, ...] = ("hour_start_ms", "tenant", "namespace", "topic", *COUNTERS, *INTEGRALS)
+DIGEST_HEX_DIGITS = 15
+SEPARATOR = "\n"
+
+
+def row_digest(values: Iterable[object]) -> int:
+    """`values` in the order of `HOUR_COLUMNS`."""
+    text = SEPARATOR.join(str(value) for value in values)
+    return int(hashlib.sha256(text.encode()).hexdigest()[:DIGEST_HEX_DIGITS], 16)
+
+
+def checksum_text(rows: int, digest_sum: int) -> str:
+    return f"{rows}-{digest_sum:x}"

@@ -1,0 +1,99 @@
+"""What a job is told and what it answers, as two JSON files. Typed, checked, no Spark needed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Request:
+    """`known`: hour ("2026-11-21T08") -> inputs of its present version. `master`: any Spark master, with `raw_directory` and
+    `output_directory` on a path that all its workers see. `lookback_days`: files of earlier days are not looked at."""
+
+    run_id: str
+    raw_directory: str
+    output_directory: str
+    cache_directory: str
+    now_ms: int
+    known: Mapping[str, str] = field(default_factory=dict)
+    lookback_days: int = 35
+    master: str = "local[*]"
+    java_home: str = ""
+    shuffle_partitions: int = 4
+    driver_memory: str = "1g"
+
+
+@dataclass(frozen=True)
+class HourResult:
+    """One dirty hour. `rows` 0 is an explicit empty version. Sums are of the hour's rows, by column."""
+
+    hour: str
+    inputs: str
+    rows: int
+    checksum: str
+    sums: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Hole:
+    """Sequence numbers of one series that are in no file. `missing_value`: what the running totals say was lost (counters only)."""
+
+    source: str
+    boot_epoch: int
+    series: str
+    first_missing: int
+    last_missing: int
+    missing_value: int | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """`quarantined`: rows not billed, by reason. `holes`: the first thousand of `hole_count`."""
+
+    run_id: str
+    hours: tuple[HourResult, ...] = ()
+    files_read: int = 0
+    rows_read: int = 0
+    duplicates: int = 0
+    quarantined: Mapping[str, int] = field(default_factory=dict)
+    rejected_files: Mapping[str, str] = field(default_factory=dict)
+    holes: tuple[Hole, ...] = ()
+    hole_count: int = 0
+    java: str = ""
+    spark: str = ""
+    error: str = ""  # not empty: the run failed, nothing of it counts
+
+
+def request_from(path: Path) -> Request:
+    """Raises `ValueError` naming what is wrong with the file."""
+    try:
+        return Request(**json.loads(path.read_bytes()))
+    except (OSError, TypeError, ValueError) as error:
+        raise ValueError(f"the request {path} cannot be used: {error}") from None
+
+
+def write_json(value: Request | Result, path: Path) -> None:
+    """Whole or not at all."""
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("w") as file:
+        json.dump(dataclasses.asdict(value), file, indent=1, sort_keys=True)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def result_from(path: Path) -> Result:
+    """Raises `ValueError` if the file is missing or not a result."""
+    try:
+        fields: dict[str, Any] = json.loads(path.read_bytes())
+        fields["hours"] = tuple(HourResult(**hour) for hour in fields["hours"])
+        fields["holes"] = tuple(Hole(**hole) for hole in fields["holes"])
+        return Result(**fields)
+    except (OSError, TypeError, ValueError, KeyError) as error:
+        raise ValueError(f"the job left no result that can be used at {path}: {error}") from None

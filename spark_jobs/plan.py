@@ -1,0 +1,171 @@
+"""Which hours must be computed anew, from manifests alone. Needs no Spark, so that a run with nothing to do starts none.
+
+An hour is a function of the records whose event time lies in it, and of those so near to its edges that a gauge may be carried
+across (`GAUGE_CARRY_MS_MAX`). Its *inputs* are the files that may hold such records, as one checksum over their names and
+contents. An hour is dirty if its inputs are not those that its present version was made from: new files, late files and files
+withdrawn all show, in whatever order they came.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from messaging.usage_schema import GAUGE_CARRY_MS_MAX, SCHEMA_VERSION
+
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a broker states about one of its files. `path` is that file, `name` its path below the raw directory."""
+
+    path: Path
+    name: str
+    sha256: str
+    rows: int
+    interval_start_ms: int
+    interval_end_ms: int
+    sums: Mapping[str, int]
+    source: str
+    boot_epoch: int
+
+    def own_hours(self) -> range:
+        """Starts of the hours that its records lie in."""
+        return range(floor_hour(self.interval_start_ms), self.interval_end_ms, HOUR_MS)
+
+    def touched_hours(self) -> range:
+        """`own_hours` and the neighbours that its records are near enough to."""
+        return range(floor_hour(self.interval_start_ms - GAUGE_CARRY_MS_MAX), self.interval_end_ms + GAUGE_CARRY_MS_MAX, HOUR_MS)
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A file left out, and why; it comes in by itself once it is whole."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`inputs`: hour start -> checksum of its inputs, of dirty hours only. `read`: their files. `unread`: all other known ones."""
+
+    inputs: Mapping[int, str]
+    read: tuple[Manifest, ...]
+    unread: tuple[Manifest, ...]
+    rejected: tuple[Rejected, ...]
+
+
+def floor_hour(at_ms: int) -> int:
+    return at_ms - at_ms % HOUR_MS
+
+
+def hour_name(hour_ms: int) -> str:
+    """ "2026-11-21T08", UTC."""
+    return f"{datetime.fromtimestamp(hour_ms / 1000, UTC):%Y-%m-%dT%H}"
+
+
+def hour_of_name(name: str) -> int:
+    return int(datetime.strptime(name, "%Y-%m-%dT%H").replace(tzinfo=UTC).timestamp()) * 1000
+
+
+def make_plan(raw_directory: Path, known: Mapping[int, str], now_ms: int, lookback_days: int) -> Plan:
+    """Reads the manifests of the last `lookback_days` and hashes the files of hours whose inputs differ from `known`."""
+    manifests, rejected = read_manifests(raw_directory, now_ms, lookback_days)
+    oldest_ms = floor_hour(now_ms - lookback_days * 24 * HOUR_MS)
+    known = {hour: inputs for hour, inputs in known.items() if hour >= oldest_ms}
+    damaged: set[str] = set()
+    for manifest in _files_of(_dirty(manifests, known), manifests):
+        problem = _damage(manifest)
+        if problem:
+            rejected.append(Rejected(manifest.name, problem))
+            damaged.add(manifest.name)
+    whole = [manifest for manifest in manifests if manifest.name not in damaged]
+    dirty = _dirty(whole, known)  # again: a file left out may be all that had changed
+    read = _files_of(dirty, whole)
+    names = {manifest.name for manifest in read}
+    return Plan(dirty, tuple(read), tuple(m for m in manifests if m.name not in names), tuple(rejected))
+
+
+def read_manifests(raw_directory: Path, now_ms: int, lookback_days: int) -> tuple[list[Manifest], list[Rejected]]:
+    """All manifests of the last days, by name. Files without a manifest are not there; a broken manifest is rejected."""
+    manifests: list[Manifest] = []
+    rejected: list[Rejected] = []
+    oldest = datetime.fromtimestamp(now_ms / 1000, UTC).date() - timedelta(days=lookback_days)
+    for day in sorted(raw_directory.glob("date=*")):
+        if day.name < f"date={oldest}":
+            continue
+        for path in sorted(day.glob("hour=*/*.json")):
+            name = path.relative_to(raw_directory).as_posix()
+            try:
+                manifests.append(_manifest(json.loads(path.read_bytes()), path, raw_directory))
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+                rejected.append(Rejected(name, f"not a manifest: {type(error).__name__}: {error}"))
+    return manifests, rejected
+
+
+def _manifest(fields: Mapping[str, object], path: Path, raw_directory: Path) -> Manifest:
+    def integer(name: str) -> int:
+        value = fields[name]
+        if type(value) is not int:
+            raise ValueError(f"{name} is {value!r}, not an integer")
+        return value
+
+    if integer("schema_version") != SCHEMA_VERSION:
+        raise ValueError(f"schema version {fields['schema_version']} is not {SCHEMA_VERSION}: it needs a job of that release")
+    file = str(fields["file"])
+    if file != path.with_suffix(".parquet").name:
+        raise ValueError(f"it speaks of {file!r}, a file of another name")
+    if not 0 < integer("interval_end_ms") - integer("interval_start_ms") <= HOUR_MS:
+        raise ValueError("its interval is empty or wider than an hour")
+    sums = fields["sums"]
+    if not isinstance(sums, dict) or not all(type(value) is int for value in sums.values()):
+        raise ValueError("sums is not a table of integers")
+    parquet = path.with_name(file)
+    return Manifest(
+        parquet,
+        parquet.relative_to(raw_directory).as_posix(),
+        str(fields["sha256"]),
+        integer("rows"),
+        integer("interval_start_ms"),
+        integer("interval_end_ms"),
+        sums,
+        str(fields["source"]),
+        integer("boot_epoch"),
+    )
+
+
+def _dirty(manifests: Iterable[Manifest], known: Mapping[int, str]) -> dict[int, str]:
+    """Hour -> checksum of its inputs, of the hours where that is not the known one."""
+    manifests = list(manifests)
+    present = {hour for manifest in manifests for hour in manifest.own_hours()}
+    touching: dict[int, list[str]] = defaultdict(list)
+    for manifest in manifests:
+        for hour in manifest.touched_hours():
+            touching[hour].append(f"{manifest.name} {manifest.sha256}\n")
+    # An hour that lost all its files is computed once more, to say explicitly that it is empty.
+    current = {hour: _digest(touching[hour] if hour in present else []) for hour in present | set(known)}
+    return {hour: inputs for hour, inputs in sorted(current.items()) if inputs != known.get(hour)}
+
+
+def _digest(lines: list[str]) -> str:
+    return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
+
+
+def _files_of(hours: Mapping[int, str], manifests: Iterable[Manifest]) -> list[Manifest]:
+    return [manifest for manifest in manifests if any(hour in hours for hour in manifest.touched_hours())]
+
+
+def _damage(manifest: Manifest) -> str:
+    try:
+        with manifest.path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return "" if found == manifest.sha256 else f"its SHA-256 is {found}, the manifest says {manifest.sha256}"

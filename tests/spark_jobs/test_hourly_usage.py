@@ -1,0 +1,275 @@
+"""The job on a real engine: golden numbers, and what must not change the numbers."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from messaging.broker.usage.record import UsageRecord
+from messaging.broker.usage.writer import split_by_hour, write
+from messaging.usage_schema import COUNTERS, GAUGES
+from tests.spark_jobs.conftest import Job
+from tests.spark_jobs.usage_files import HOUR_MS, MINUTE_MS, NOON_MS, record, reference, write_all
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+
+NEW = "persistent://acme/orders/new"
+OLD = "persistent://acme/orders/old"
+OTHER = "non-persistent://globex/sensors/heat"
+
+
+def golden() -> list[UsageRecord]:
+    """Twenty minutes to and after noon, three topics, two tenants."""
+    before = NOON_MS - MINUTE_MS
+    return [
+        record("messages_in", 10, before, seq=0, cumulative=10),
+        record("messages_in", 5, NOON_MS, seq=1, cumulative=15),
+        record("bytes_in", 1000, before),
+        record("bytes_in", 2**62, NOON_MS, seq=1, cumulative=2**62 + 1000),
+        record("messages_out", 7, NOON_MS, topic=OLD),
+        # 500 B for the last minute of the hour, carried over a silence of three minutes across it, then 200 B for a minute.
+        record("stored_bytes", 500, before, seq=0),
+        record("stored_bytes", 200, NOON_MS + 3 * MINUTE_MS, seq=1),
+        # A silence of six minutes: nothing is carried.
+        record("backlog_entries", 9, NOON_MS, seq=0, width_ms=30_000),
+        record("backlog_entries", 3, NOON_MS + 6 * MINUTE_MS + 30_000, seq=1, width_ms=10_000),
+        record("bytes_out", 1, NOON_MS, topic=OTHER),
+        # 999 milliseconds of one byte are no whole second.
+        record("stored_bytes", 1, NOON_MS, topic=OTHER, width_ms=999),
+    ]
+
+
+def test_a_day_computed_by_hand(job: Job) -> None:
+    write_all(golden(), job.raw)
+    result = job.run()
+    eleven = NOON_MS - HOUR_MS
+    assert job.hours() == {
+        (eleven, NEW): (10, 1000, 0, 0, 500 * 60, 0),
+        (NOON_MS, NEW): (5, 2**62, 0, 0, 500 * 180 + 200 * 60, 9 * 30 + 3 * 10),
+        (NOON_MS, OLD): (0, 0, 7, 0, 0, 0),
+        (NOON_MS, OTHER): (0, 0, 0, 1, 0, 0),
+    }
+    assert [hour.hour for hour in result.hours] == ["2026-11-21T11", "2026-11-21T12"]
+    assert [hour.rows for hour in result.hours] == [1, 3]
+    assert result.hours[1].sums["bytes_in"] == 2**62
+    assert (result.files_read, result.rows_read, result.duplicates) == (2, 11, 0)
+    assert (result.quarantined, result.rejected_files, result.hole_count) == ({}, {}, 0)
+
+
+def test_a_second_run_finds_nothing_to_do_and_one_from_scratch_finds_the_same(job: Job, new_job: Callable[[str], Job]) -> None:
+    write_all(golden(), job.raw)
+    job.run()
+    assert job.run().hours == ()
+    again = new_job("again")
+    write_all(golden(), again.raw)
+    again.run()
+    assert again.checksums() == job.checksums()
+
+
+def test_conservation_from_topics_to_manifests(job: Job) -> None:
+    files = write_all(golden(), job.raw)
+    job.run()
+    manifests: dict[str, int] = dict.fromkeys(COUNTERS, 0)
+    for file in files:
+        for meter, value in json.loads(file.with_suffix(".json").read_bytes())["sums"].items():
+            if meter in COUNTERS:
+                manifests[meter] += value
+    rows = [row for _, rows in job.current.values() for row in rows]
+    for index, meter in enumerate(COUNTERS):
+        by_tenant: dict[str, int] = {}
+        by_namespace: dict[str, int] = {}
+        for row in rows:
+            by_tenant[row[1]] = by_tenant.get(row[1], 0) + row[4 + index]
+            by_namespace[row[2]] = by_namespace.get(row[2], 0) + row[4 + index]
+        assert sum(by_tenant.values()) == sum(by_namespace.values()) == sum(row[4 + index] for row in rows) == manifests[meter]
+
+
+def test_copies_of_a_record_count_once_and_altered_ones_not_at_all(job: Job) -> None:
+    records = golden()
+    write_all(records, job.raw)
+    write_all(records[:5], job.raw)
+    altered = records[4]._replace(value=8)
+    write_all([altered], job.raw)
+    result = job.run()
+    assert result.duplicates == 5
+    assert result.quarantined == {"conflict": 2}
+    assert job.hours() == {key: value for key, value in reference(records).items() if key != (NOON_MS, OLD)}
+    rows = [json.loads(line) for path in (job.directory / "hours").glob("quarantine*/*.json") for line in path.read_text().splitlines()]
+    assert sorted(row["value"] for row in rows) == [7, 8]
+    assert {row["topic"] for row in rows} == {OLD}
+
+
+def test_records_that_break_the_rules_are_quarantined(job: Job) -> None:
+    records = [
+        record("messages_in", 1, NOON_MS),
+        record("messages_in", 2, NOON_MS, seq=1)._replace(tenant="globex"),
+        record("messages_in", 4, NOON_MS, seq=2, width_ms=2 * MINUTE_MS),
+        record("messages_in", -8, NOON_MS, seq=3, cumulative=8),
+        record("messages_in", 16, NOON_MS, seq=4)._replace(series="messages_in|another"),
+        record("messages_in", 32, NOON_MS, seq=5)._replace(namespace="acme/other"),
+        record("likes", 64, NOON_MS),
+    ]
+    write_all(records, job.raw)
+    result = job.run()
+    assert result.quarantined == {"invalid": 6}
+    assert job.hours() == {(NOON_MS, NEW): (1, 0, 0, 0, 0, 0)}
+
+
+def test_a_late_file_changes_its_own_hour_only(job: Job) -> None:
+    records = golden()
+    late = record("messages_in", 100, NOON_MS - HOUR_MS + 10 * MINUTE_MS, topic=OLD)
+    write_all(records, job.raw)
+    job.run()
+    before = job.checksums()
+    write_all([late], job.raw)
+    result = job.run(NOON_MS + 20 * HOUR_MS)
+    assert [hour.hour for hour in result.hours] == ["2026-11-21T11"]
+    assert job.checksums()["2026-11-21T12"] == before["2026-11-21T12"]
+    assert job.hours() == reference([*records, late])
+
+
+def test_a_late_record_near_the_edge_changes_the_hour_that_it_carries_into(job: Job) -> None:
+    records = [record("stored_bytes", 500, NOON_MS - MINUTE_MS, width_ms=20_000)]
+    write_all(records, job.raw)
+    job.run()
+    assert job.hours() == {(NOON_MS - HOUR_MS, NEW): (0, 0, 0, 0, 500 * 20, 0)}
+    late = record("stored_bytes", 1, NOON_MS + MINUTE_MS, seq=1)
+    write_all([late], job.raw)
+    job.run()
+    assert job.hours() == {
+        (NOON_MS - HOUR_MS, NEW): (0, 0, 0, 0, 500 * 60, 0),
+        (NOON_MS, NEW): (0, 0, 0, 0, 500 * 60 + 60, 0),
+    }
+
+
+def test_files_taken_away_leave_an_explicit_empty_hour(job: Job) -> None:
+    files = write_all(golden(), job.raw)
+    job.run()
+    for file in files:
+        if "hour=12" in str(file):
+            file.with_suffix(".json").unlink()
+    result = job.run()
+    assert {hour.hour: hour.rows for hour in result.hours} == {"2026-11-21T11": 1, "2026-11-21T12": 0}
+    assert result.hours[1].checksum == "0-0"
+
+
+def test_a_damaged_file_is_left_out_until_it_is_whole(job: Job) -> None:
+    write_all([record("messages_in", 1, NOON_MS)], job.raw)
+    (damaged,) = write_all([record("messages_in", 2, NOON_MS, seq=1, cumulative=3)], job.raw)
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[:-1])
+    result = job.run()
+    assert list(result.rejected_files) == [damaged.relative_to(job.raw).as_posix()]
+    assert job.hours() == {(NOON_MS, NEW): (1, 0, 0, 0, 0, 0)}
+    assert job.run().hours == ()  # still damaged: said again, nothing computed
+    damaged.write_bytes(whole)
+    assert job.run().rejected_files == {}
+    assert job.hours() == {(NOON_MS, NEW): (3, 0, 0, 0, 0, 0)}
+
+
+def test_a_file_that_belies_its_manifest_is_left_out(job: Job) -> None:
+    write_all([record("messages_in", 1, NOON_MS)], job.raw)
+    (liar,) = write_all([record("messages_in", 2, NOON_MS, seq=1)], job.raw)
+    manifest = liar.with_suffix(".json")
+    manifest.write_text(json.dumps(json.loads(manifest.read_bytes()) | {"sums": {"messages_in": 3}}))
+    result = job.run()
+    assert "sums" in result.rejected_files[liar.relative_to(job.raw).as_posix()]
+    assert job.hours() == {(NOON_MS, NEW): (1, 0, 0, 0, 0, 0)}
+
+
+def test_a_lost_file_shows_as_a_hole_and_a_file_not_read_does_not(job: Job) -> None:
+    series = [record("messages_in", 5, NOON_MS + i * MINUTE_MS, seq=i, cumulative=5 * i + 5) for i in range(4)]
+    other = record("messages_in", 1, NOON_MS - 2 * HOUR_MS, topic=OLD, seq=0)
+    other_later = record("messages_in", 1, NOON_MS + 30 * MINUTE_MS, topic=OLD, seq=1, cumulative=2)
+    write_all([other], job.raw)
+    job.run()
+    write_all([series[0], series[3], other_later], job.raw)
+    result = job.run()
+    assert [hour.hour for hour in result.hours] == ["2026-11-21T12"]  # the hour with `other` in it is not read again
+    (hole,) = result.holes
+    assert (hole.series, hole.first_missing, hole.last_missing, hole.missing_value) == (f"messages_in|{NEW}", 1, 2, 10)
+
+
+def test_brokers_that_overlap_do_not_charge_storage_twice(job: Job) -> None:
+    """A topic moved to another broker: both report its size for a while; it has one size at a time."""
+    records = [
+        record("stored_bytes", 100, NOON_MS),
+        record("stored_bytes", 100, NOON_MS + 30_000, source="broker-2"),
+        record("messages_in", 3, NOON_MS),
+        record("messages_in", 4, NOON_MS, source="broker-2"),
+    ]
+    write_all(records, job.raw)
+    job.run()
+    assert job.hours() == {(NOON_MS, NEW): (7, 0, 0, 0, 100 * 90, 0)}
+
+
+def test_names_with_odd_characters_and_a_directory_that_looks_like_a_pattern(new_job: Callable[[str], Job]) -> None:
+    job = new_job("a [b] {c,d} * e")
+    topic = "persistent://acme/orders/a|b é 'q' \"x\" {1} ☃"
+    write_all([record("messages_in", 3, NOON_MS, topic=topic)], job.raw)
+    job.run()
+    assert job.hours() == {(NOON_MS, topic): (3, 0, 0, 0, 0, 0)}
+
+
+def _random_records(chance: random.Random) -> list[UsageRecord]:
+    """What one to three broker boots might report over two hours, with silences, copies and altered copies."""
+    records = []
+    for source, boot in chance.sample([("b1", 1), ("b1", 2), ("b2", 1)], chance.randint(1, 3)):
+        for topic in (NEW, OTHER):
+            for meter in chance.sample([*COUNTERS, *GAUGES], 3):
+                at, seq = NOON_MS - chance.randint(1, 20) * 37_000, 0
+                while at < NOON_MS + 10 * MINUTE_MS:
+                    width = min(chance.choice([1000, 30_000, 60_000]), HOUR_MS - at % HOUR_MS)
+                    if chance.random() < 0.6:
+                        records.append(
+                            record(
+                                meter,
+                                chance.randint(0, 5000),
+                                at,
+                                seq=seq,
+                                topic=topic,
+                                width_ms=width,
+                                source=source,
+                                boot_epoch=boot,
+                            )
+                        )
+                        seq += 1
+                    at += width + (chance.choice([299_000, 300_000, 300_001, 420_000]) if chance.random() < 0.1 else 0)
+    copies = chance.sample(records, len(records) // 5)
+    altered = [one._replace(value=one.value + 1) for one in chance.sample(records, len(records) // 10)]
+    return records + copies + altered
+
+
+def _scattered(records: Sequence[UsageRecord], raw: Path, chance: random.Random) -> None:
+    """The same records in any order, in any number of files."""
+    records = list(records)
+    chance.shuffle(records)
+    while records:
+        some = [records.pop() for _ in range(min(len(records), chance.randint(1, 40)))]
+        groups: dict[tuple[str, int], list[UsageRecord]] = {}
+        for one in some:
+            groups.setdefault((one.source, one.boot_epoch), []).append(one)
+        for group in groups.values():
+            for hour in split_by_hour(group):
+                write(hour, raw)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_agrees_with_the_reference_in_whatever_order_and_files_records_come(new_job: Callable[[str], Job], seed: int) -> None:
+    """At once from scattered files, and bit by bit with a run in between: the same hours."""
+    chance = random.Random(seed)
+    records = _random_records(chance)
+    at_once, in_parts = new_job("at once"), new_job("in parts")
+    _scattered(records, at_once.raw, chance)
+    at_once.run()
+    assert at_once.hours() == reference(records)
+    half = chance.randint(0, len(records))
+    _scattered(records[half:], in_parts.raw, chance)
+    in_parts.run()
+    _scattered(records[:half], in_parts.raw, chance)
+    in_parts.run()
+    assert in_parts.checksums() == at_once.checksums()
