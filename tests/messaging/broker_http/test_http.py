@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from messaging.adminrpc.client import AdminRpc
+from messaging.adminrpc.schema import METHODS, FeedVersion, TopicCreate
+from messaging.broker.http import handlers, start_http
+from messaging.errors import Conflict
+from messaging.metrics import Sample
+from messaging.permissions.model import Principal
+from messaging.settings import Settings
+from tests.messaging.edge import Edge, FakeVerifier, bound, running_edge
+from tests.messaging.fake_service import FakeService
+
+
+@pytest.fixture
+async def edge() -> AsyncIterator[Edge]:
+    async with running_edge() as running:
+        yield running
+
+
+async def ask(port: int, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any]:
+    """Status and body, as JSON where it is that."""
+
+    def run() -> tuple[int, Any]:
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
+            content = response.read()
+            is_json = response.headers["Content-Type"] == "application/json" and content
+            return response.status, json.loads(content) if is_json else content
+
+    return await asyncio.to_thread(run)
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+async def test_health_and_readiness_on_both_listeners(edge: Edge) -> None:
+    for port in (edge.listeners.rpc_port, edge.listeners.ws_port):
+        assert await ask(port, "GET", "/healthz") == (200, {"status": "live"})
+        assert (await ask(port, "HEAD", "/healthz"))[0] == 200
+        assert await ask(port, "GET", "/readyz") == (200, {"status": "ready"})
+    edge.service.why_not_ready = "the log is being replayed"
+    assert await ask(edge.listeners.ws_port, "GET", "/readyz") == (
+        503,
+        {"status": "not ready", "reason": "the log is being replayed"},
+    )
+
+
+async def test_unknown_paths_and_methods(edge: Edge) -> None:
+    for path in ("/", "/healthz/", "/rpc/v1/", "/rpc/v1/a/b", "/%ff"):
+        status, body = await ask(edge.listeners.rpc_port, "GET", path)
+        assert status in (400, 404) and body["code"] in ("not_found", "invalid_value"), path
+    status, body = await ask(edge.listeners.rpc_port, "DELETE", "/healthz")
+    assert (status, body["code"]) == (405, "not_allowed")
+
+
+async def test_the_public_listener_has_no_admin_rpc(edge: Edge) -> None:
+    status, _ = await ask(edge.listeners.ws_port, "POST", "/rpc/v1/status", b"{}", **bearer("identity"))
+    assert status == 404
+    assert edge.service.calls == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "rebinding.example"}, 421),
+        ({"Host": ""}, 421),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://localhost:3000"}, 200),
+    ],
+)
+async def test_host_and_origin_are_checked_on_every_path(edge: Edge, headers: dict[str, str], status: int) -> None:
+    for port in (edge.listeners.rpc_port, edge.listeners.ws_port):
+        for path in ("/healthz", "/readyz", "/metrics"):
+            assert (await ask(port, "GET", path, **headers))[0] == status
+    got, _ = await ask(edge.listeners.rpc_port, "POST", "/rpc/v1/feed.version", b"{}", **headers, **bearer("identity"))
+    assert got == status
+
+
+async def test_metrics_show_names_of_tenants_to_superusers_only(edge: Edge) -> None:
+    edge.service.samples = [
+        Sample("magnetar_messages_in_total", 5),
+        Sample("magnetar_topic_messages_in_total", 5, ("acme", "acme/orders", "persistent://acme/orders/secret-plan")),
+    ]
+    edge.service.tokens = {"root": Principal("admin"), "key": Principal("writer@acme")}
+    port = edge.listeners.ws_port
+    for headers in ({}, bearer("key")):
+        status, text = await ask(port, "GET", "/metrics", **headers)
+        assert status == 200 and b"secret-plan" not in text
+        values = {s.name: s.value for f in text_string_to_metric_families(text.decode()) for s in f.samples}
+        assert values["magnetar_messages_in_total"] == 5
+        assert "magnetar_websocket_messages_in_total" in values
+    status, text = await ask(port, "GET", "/metrics", **bearer("root"))
+    assert status == 200 and b"secret-plan" in text
+    assert (await ask(port, "GET", "/metrics", **bearer("wrong")))[0] == 401
+
+
+async def test_a_call_reaches_the_method_of_the_service(edge: Edge) -> None:
+    edge.service.answers["feed.version"] = FeedVersion(version=9)
+    edge.service.answers["topics.create"] = Conflict("it exists: choose another name")
+    request = TopicCreate(topic="persistent://a/b/c", partitions=2)
+
+    def run() -> None:
+        with closing(AdminRpc(lambda: f"http://127.0.0.1:{edge.listeners.rpc_port}", lambda: "identity")) as rpc:
+            assert rpc.call("feed.version") == FeedVersion(version=9)
+            with pytest.raises(Conflict, match="choose another name"):
+                rpc.call("topics.create", request)
+
+    await asyncio.to_thread(run)
+    assert edge.service.calls[1] == ("topics.create", request)
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_no_method_answers_without_a_service_identity(edge: Edge, method: str) -> None:
+    edge.service.tokens = {"root": Principal("admin")}
+    for headers in ({}, bearer("root"), bearer("forged"), {"Authorization": "Basic aWRlbnRpdHk6"}):
+        status, body = await ask(edge.listeners.rpc_port, "POST", f"/rpc/v1/{method}", b"{}", **headers)
+        assert (status, body["code"]) == (401, "authentication_failed")
+    assert edge.service.calls == []
+
+
+async def test_an_identity_that_is_no_service_is_refused() -> None:
+    class Lenient:
+        def verify(self, token: str, now_ms: int) -> Principal:
+            return Principal("admin")
+
+    service = FakeService()
+    listeners = await start_http(service, Settings(data_dir="unused"), rpc_sock=bound(), ws_sock=None, verifier=Lenient())
+    try:
+        status, body = await ask(listeners.rpc_port, "POST", "/rpc/v1/feed.version", b"{}", **bearer("x"))
+        assert (status, body["code"]) == (403, "not_authorized")
+    finally:
+        await listeners.stop()
+
+
+async def test_bad_requests_of_the_rpc(edge: Edge) -> None:
+    port = edge.listeners.rpc_port
+    status, body = await ask(port, "POST", "/rpc/v1/topics.create", b'{"topic": 3}', **bearer("identity"))
+    assert (status, body["code"]) == (400, "invalid_value") and "$.topic" in body["message"]
+    status, body = await ask(port, "POST", "/rpc/v1/topics.create", b"{", **bearer("identity"))
+    assert (status, body["code"]) == (400, "invalid_value")
+    status, body = await ask(port, "POST", "/rpc/v1/topics.explode", b"{}", **bearer("identity"))
+    assert (status, body["code"]) == (404, "not_found")
+    assert edge.service.calls == []
+
+
+async def test_a_body_is_refused_as_soon_as_it_is_too_large(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers, "RPC_BODY_BYTES_MAX", 100)
+    status, body = await ask(edge.listeners.rpc_port, "POST", "/rpc/v1/feed.version", b" " * 101, **bearer("identity"))
+    assert (status, body["code"]) == (413, "message_too_large")
+    status, _ = await ask(edge.listeners.rpc_port, "POST", "/rpc/v1/feed.version", b"{" + b" " * 98 + b"}", **bearer("identity"))
+    assert status == 200
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers, "RPC_BODY_TIMEOUT_S", 0.05)
+    reader, writer = await asyncio.open_connection("127.0.0.1", edge.listeners.rpc_port)
+    writer.write(
+        b"POST /rpc/v1/status HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer identity\r\nContent-Length: 50\r\n\r\n{"
+    )
+    assert (await reader.readline()).split()[1] == b"400"
+    writer.close()
+
+
+async def test_a_failure_nobody_expected_has_an_id_that_is_in_the_log(edge: Edge, caplog: pytest.LogCaptureFixture) -> None:
+    edge.service.answers["feed.version"] = RuntimeError("the cause, with /a/secret/path")
+    status, body = await ask(edge.listeners.rpc_port, "POST", "/rpc/v1/feed.version", b"{}", **bearer("identity"))
+    assert (status, body["code"]) == (500, "internal")
+    assert "secret" not in body["message"]
+    [record] = [record for record in caplog.records if record.message == "request failed unexpectedly"]
+    assert record.__dict__["request_id"] in body["message"]
+
+
+async def test_a_connection_without_a_request_is_closed() -> None:
+    async with running_edge(handshake_ms=50) as edge:
+        for port in (edge.listeners.rpc_port, edge.listeners.ws_port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: loc")
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+            writer.close()
+
+
+async def test_requests_are_counted_by_route(edge: Edge) -> None:
+    await ask(edge.listeners.ws_port, "GET", "/healthz")
+    await ask(edge.listeners.ws_port, "GET", "/surprise")
+    counted = dict(edge.listeners.counters.requests)
+    assert counted == {("/healthz", "200"): 1, ("unknown", "404"): 1}
+
+
+async def test_the_broker_keeps_its_signals_and_stopping_frees_the_ports() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    async with running_edge() as edge:
+        assert {number: signal.getsignal(number) for number in before} == before
+        port = edge.listeners.ws_port
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await edge.listeners.stop()
+        assert await asyncio.wait_for(reader.read(), 10) == b""
+        writer.close()
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", port))
+
+
+async def test_a_service_without_a_method_of_the_rpc_does_not_start() -> None:
+    service = FakeService()
+    del service.topics_unload  # type: ignore[attr-defined]
+    with bound() as sock, pytest.raises(TypeError, match="topics_unload"):
+        await start_http(service, Settings(data_dir="unused"), rpc_sock=sock, ws_sock=None, verifier=FakeVerifier())
