@@ -1,0 +1,146 @@
+"""What ran, who may run now, and the usage that the current versions of the hours hold.
+
+Runs and leases are the platform's; usage is tenant data, so `UsageHour.objects` wants a scope (`tenants.scoping`).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+from messaging.protocol.names import NAME_LENGTH_MAX
+from tenants.scoping import ScopedManager
+
+
+class TaskRun(models.Model):
+    """One run of a task, by the id of its message. A message delivered again finds its row: finished work is not done twice."""
+
+    class Outcome(models.TextChoices):
+        RUNNING = "running"
+        SUCCEEDED = "succeeded"
+        FAILED = "failed"
+        SKIPPED = "skipped"  # another run of the same task was under way
+
+    task_id = models.CharField(primary_key=True, max_length=64)
+    name = models.CharField(max_length=100)
+    started_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=16, choices=Outcome.choices, default=Outcome.RUNNING)
+    summary = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ["-started_at"]
+        indexes = [
+            models.Index(fields=["name", "-started_at"], name="task_run_by_name"),
+            models.Index(fields=["started_at"], name="task_run_by_start"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.task_id}"
+
+
+class TaskLease(models.Model):
+    """At most one holder of a name at a time, for a while: a worker that dies gives up its lease by not renewing it."""
+
+    name = models.CharField(primary_key=True, max_length=100)
+    holder = models.CharField(max_length=64, blank=True)
+    until = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.name} by {self.holder} until {self.until:%H:%M:%S}"
+
+
+class UsageRun(models.Model):
+    """One run of the hourly usage job; also the only trace of one that failed. `hours`: versions it published."""
+
+    class Outcome(models.TextChoices):
+        REQUESTED = "requested"
+        RUNNING = "running"
+        SUCCEEDED = "succeeded"
+        FAILED = "failed"
+        NEEDS_SPARK = "needs_spark", "needs Spark"
+        SKIPPED = "skipped"  # another run was under way
+
+    run_id = models.CharField(primary_key=True, max_length=64)
+    outcome = models.CharField(max_length=16, choices=Outcome.choices, default=Outcome.REQUESTED)
+    requested_by = models.CharField(max_length=2 * NAME_LENGTH_MAX, blank=True)  # empty: the schedule
+    requested_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    hours = models.PositiveIntegerField(default=0)
+    rows = models.PositiveBigIntegerField(default=0)
+    quarantined = models.PositiveBigIntegerField(default=0)
+    rejected_files = models.PositiveIntegerField(default=0)
+    holes = models.PositiveIntegerField(default=0)
+    message = models.TextField(blank=True)  # what went wrong and what to do
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ["-requested_at"]
+        indexes = [models.Index(fields=["-requested_at"], name="usage_run_by_request")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.outcome}"
+
+
+class UsagePartition(models.Model):
+    """The pointer: which run's version of an hour is the current one. `inputs`: checksum of the files it was made from."""
+
+    hour = models.DateTimeField(primary_key=True)  # its start, UTC
+    run = models.ForeignKey(UsageRun, on_delete=models.PROTECT, related_name="partitions")
+    checksum = models.CharField(max_length=64)
+    inputs = models.CharField(max_length=64)
+    rows = models.PositiveBigIntegerField()
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["hour"]
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%dT%H} by {self.run_id}"
+
+
+class UsageHour(models.Model):
+    """What one topic carried and held in one hour, in its current version; earlier versions are in the files of their runs.
+
+    `stored_byte_seconds` and `backlog_entry_seconds` are integrals over the hour: divided by 3600 they are its averages.
+    """
+
+    hour = models.DateTimeField()  # its start, UTC
+    tenant = models.CharField(max_length=NAME_LENGTH_MAX)
+    namespace = models.CharField(max_length=2 * NAME_LENGTH_MAX + 1)  # tenant/namespace
+    topic = models.CharField(max_length=3 * NAME_LENGTH_MAX + 32)  # full name
+    messages_in = models.BigIntegerField()
+    bytes_in = models.BigIntegerField()
+    messages_out = models.BigIntegerField()
+    bytes_out = models.BigIntegerField()
+    stored_byte_seconds = models.BigIntegerField()
+    backlog_entry_seconds = models.BigIntegerField()
+    run = models.ForeignKey(UsageRun, on_delete=models.PROTECT, related_name="usage")
+
+    unscoped: ClassVar[models.Manager[UsageHour]] = models.Manager()
+    objects: ClassVar[ScopedManager[UsageHour]] = ScopedManager("tenant")
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        ordering = ["hour", "topic"]
+        constraints = [
+            models.UniqueConstraint(fields=["hour", "topic"], name="usage_once_an_hour_and_topic"),
+            models.CheckConstraint(
+                condition=models.Q(
+                    messages_in__gte=0,
+                    bytes_in__gte=0,
+                    messages_out__gte=0,
+                    bytes_out__gte=0,
+                    stored_byte_seconds__gte=0,
+                    backlog_entry_seconds__gte=0,
+                ),
+                name="usage_is_not_negative",
+            ),
+        ]
+        indexes = [models.Index(fields=["tenant", "hour"], name="usage_by_tenant_and_hour")]
+
+    def __str__(self) -> str:
+        return f"{self.topic} in {self.hour:%Y-%m-%dT%H}"
