@@ -1,0 +1,104 @@
+"""Makes the self-signed certificate: an authority of our own signs one certificate for this machine, and its key is thrown away.
+
+Two certificates instead of one, because some clients refuse an authority's certificate as a server's own, and others trust nothing
+but an authority. Keys are EC P-256.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import os
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+LIFE_DAYS = 397  # the longest that browsers and Apple's clients accept
+RENEW_BEFORE_DAYS = 60
+
+
+def serves(certificate_file: Path, key_file: Path, names: list[str], now: datetime.datetime) -> bool:
+    """Whether there is a certificate for all of `names` that is not about to end."""
+    try:
+        certificate = x509.load_pem_x509_certificate(certificate_file.read_bytes())
+        held = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (OSError, ValueError, x509.ExtensionNotFound):
+        return False
+    covered = {*held.get_values_for_type(x509.DNSName), *map(str, held.get_values_for_type(x509.IPAddress))}
+    until = certificate.not_valid_after_utc - datetime.timedelta(days=RENEW_BEFORE_DAYS)
+    return key_file.exists() and set(names) <= covered and now < until
+
+
+def make(certificate_file: Path, key_file: Path, names: list[str], now: datetime.datetime) -> None:
+    """Writes the key, the authority's certificate as ca.pem, and last the certificate with the authority's after it."""
+
+    def usage(*, authority: bool) -> x509.KeyUsage:
+        return x509.KeyUsage(
+            digital_signature=True,
+            content_commitment=False,
+            key_encipherment=False,
+            data_encipherment=False,
+            key_agreement=False,
+            key_cert_sign=authority,
+            crl_sign=authority,
+            encipher_only=False,
+            decipher_only=False,
+        )
+
+    def builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+        begin = now - datetime.timedelta(hours=1)  # clocks differ
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(issuer)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(begin)
+            .not_valid_after(begin + datetime.timedelta(days=LIFE_DAYS))
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        )
+
+    authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    authority_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Magnetar, made on this machine")])
+    authority = (
+        builder(authority_name, authority_name, authority_key)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage(authority=True), critical=True)
+        .sign(authority_key, hashes.SHA256())
+    )
+    alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
+    certificate = (
+        builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])]), authority_name, key)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(usage(authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
+        .add_extension(alternatives, critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    _write(key_file, private)
+    _write(certificate_file.with_name("ca.pem"), authority.public_bytes(pem))
+    _write(certificate_file, certificate.public_bytes(pem) + authority.public_bytes(pem))
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Whole or not at all, readable by nobody else."""
+    beside = path.with_name(path.name + ".new")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)

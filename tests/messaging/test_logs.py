@@ -1,0 +1,180 @@
+"""Log lines: one shape for our events and for libraries' records, and no secret in any of them."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+import structlog
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messaging import logs
+from messaging.identity import issue_token, read_secret
+from messaging.settings import Settings, load
+
+Lines = Callable[[], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Iterator[Lines]:
+    """Sets logs up as a process would, and takes it back afterwards."""
+    root = logging.getLogger()
+    before = root.level, list(root.handlers)
+    stream = io.StringIO()
+    logs.setup("broker", Settings(data_dir=str(tmp_path), log_level="debug", log_format="json"), stream)
+    yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
+    structlog.reset_defaults()
+    logging.captureWarnings(False)
+    root.setLevel(before[0])
+    root.handlers[:] = before[1]
+
+
+def test_an_event_has_its_name_and_its_fields(lines: Lines) -> None:
+    logs.get_logger("broker.topic").info("topic-loaded", topic="persistent://a/b/c", entries=3, position=(1, 2))
+    (line,) = lines()
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {
+        "level": "info",
+        "event": "topic-loaded",
+        "process": "broker",
+        "logger": "broker.topic",
+        "topic": "persistent://a/b/c",
+        "entries": 3,
+        "position": [1, 2],
+    }
+
+
+def test_the_records_of_libraries_become_the_same_lines(lines: Lines) -> None:
+    logging.getLogger("celery.worker").warning("lost %s of %d", "connection", 3)
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        logging.getLogger("library").exception("failed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("old thing", UserWarning, stacklevel=1)
+    celery, failed, warned = lines()
+    assert (celery["event"], celery["logger"], celery["level"], celery["process"]) == (
+        "lost connection of 3",
+        "celery.worker",
+        "warning",
+        "broker",
+    )
+    assert "ValueError: broken" in failed["exception"] and failed["level"] == "error"
+    assert "old thing" in warned["event"]
+
+
+def test_a_librarys_broken_record_is_still_a_line(lines: Lines) -> None:
+    # Straight to our handler: pytest's own, which hears the root logger too, makes an error of it.
+    logs.Routed().emit(logging.LogRecord("library", logging.WARNING, __file__, 1, "%d items", ("many",), None))
+    assert lines()[0]["event"] == "%d items"
+
+
+def test_values_that_are_no_json_are_written_as_text(lines: Lines) -> None:
+    logs.get_logger("x").info(
+        "strange", path=Path("/p"), data=b"\xff\x00", number=2**70, nested={"a": {1, 2}}, error=ValueError("why")
+    )
+    (line,) = lines()
+    assert line["path"] == "/p" and line["error"] == "why" and line["nested"] == {"a": [1, 2]}
+
+
+def test_no_secret_reaches_the_log(lines: Lines) -> None:
+    """Everything a careless programmer might log, then a search for the secrets in what came out."""
+    settings = load()
+    token = issue_token(settings, "admin", "key-1", now_s=1_700_000_000)
+    hs256 = jwt.encode({"sub": "somebody"}, "k" * 32, algorithm="HS256")
+    pem = read_secret(settings, "token-signing.pem")
+    password = read_secret(settings, "console-password")
+    log = logs.get_logger("careless")
+    log.info("connected", token=token, headers={"Authorization": f"Bearer {hs256}", "accept": "*/*"})
+    log.info("connected", scope_headers=[(b"authorization", f"Bearer {token}".encode()), (b"cookie", b"session=abcdefgh")])
+    log.info(f"the token is {token}!", note=f"token:{hs256}")
+    log.info("key-read", data=pem, raw=pem.encode())
+    log.info("signed-in", form={"username": "admin", "password": password}, adminPassword=password)
+    log.info("database", url="postgresql://magnetar:hunter22@db:5432/x", basic="Authorization: Basic YWRtaW46aHVudGVyMjI=")
+    logging.getLogger("library").info("GET /?access_token=%s", token)
+    try:
+        raise RuntimeError(f"bad token {token}")
+    except RuntimeError:
+        log.exception("failed")
+    text = json.dumps(lines())
+    secrets = {
+        "tenant token": token,
+        "foreign token": hs256,
+        "password": password,
+        "url": "hunter22",
+        "basic": "YWRtaW46",
+        "cookie": "abcdefgh",
+    }
+    secrets["private key"] = pem.splitlines()[1]
+    assert {name for name, secret in secrets.items() if secret in text} == set()
+    assert text.count(logs.REDACTED) >= 12
+    assert "RuntimeError: bad token [redacted]" in text, "what is no secret stays"
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("token", True),
+        ("admin_token", True),
+        ("adminToken", True),
+        ("HTTP_AUTHORIZATION", True),
+        ("Set-Cookie", True),
+        ("private_key", True),
+        ("signing_key_pem", True),
+        ("token_file", False),
+        ("token_expires_ms", False),
+        ("key_id", False),
+        ("key", False),
+        ("topic", False),
+        ("tokens_count", False),
+        ("passed", False),
+    ],
+)
+def test_which_names_announce_a_secret(name: str, secret: bool) -> None:
+    assert logs.secret_name(name) is secret
+
+
+@given(st.text() | st.binary().map(repr))
+def test_text_without_a_secret_is_left_alone(text: str) -> None:
+    if (
+        "eyJ" not in text
+        and "://" not in text
+        and "PRIVATE" not in text
+        and "earer" not in text.lower()
+        and "asic" not in text.lower()
+    ):
+        assert logs.redact_text(text) == text
+
+
+def test_the_level_is_kept(tmp_path: Path, lines: Lines) -> None:
+    stream = io.StringIO()
+    logs.setup("web", Settings(data_dir=str(tmp_path), log_level="warning", log_format="console"), stream)
+    structlog.get_logger("quiet").info("unheard")
+    logging.getLogger("quiet").info("unheard")
+    structlog.get_logger("loud").warning("heard", what="this")
+    assert "unheard" not in stream.getvalue()
+    assert stream.getvalue().rstrip().endswith("[warning] web: heard what=this")
+
+
+def test_a_reader_that_went_away_does_not_stop_the_writer(tmp_path: Path, lines: Lines) -> None:
+    stream = io.StringIO()
+    logs.setup("web", Settings(data_dir=str(tmp_path)), stream)
+    stream.close()
+    structlog.get_logger("lonely").info("nobody-listens")
+
+
+def test_setting_up_is_cheap() -> None:
+    """No rich, no pygments: they would cost each process 0.15 s and 10 MiB."""
+    script = "import sys, messaging.logs; print([name for name in ('rich', 'pygments', 'django') if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip() == "[]"
