@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from messaging.storage.local import Durability, LocalConfig, LocalLedgerStore
 from messaging.storage.memory import MemoryLedgerStore
 from messaging.storage.seam import Fence, LedgerStore
 
@@ -48,3 +50,44 @@ class MemoryHarness:
 
 
 HARNESSES: dict[str, Callable[[Path], Harness]] = {"memory": MemoryHarness}
+
+
+class LocalHarness:
+    """Small segments, so that every test crosses several. A crash leaves the old store running on a copy's original."""
+
+    store: LocalLedgerStore
+    fence: Fence
+
+    def __init__(self, directory: Path, durability: Durability = Durability.SYNC) -> None:
+        self._root = directory
+        self._number = 0
+        self._crashed: list[LocalLedgerStore] = []
+        self.config = LocalConfig(
+            durability=durability,
+            segment_bytes=256 << 10,
+            commit_bytes_max=64 << 10,
+            reserved_bytes=64 << 10,
+            entry_bytes_max=1 << 20,
+            checkpoint_bytes=32 << 10,
+        )
+
+    async def open(self) -> None:
+        self.store = LocalLedgerStore(self._root / f"log-{self._number}", self.config)
+        self.fence = await self.store.start()
+
+    async def reopen(self) -> None:
+        await self.store.stop()
+        await self.open()
+
+    async def crash(self) -> None:
+        self._crashed.append(self.store)
+        self._number += 1
+        shutil.copytree(self.store.directory, self._root / f"log-{self._number}")
+        await self.open()
+
+    async def close(self) -> None:
+        for store in (*self._crashed, self.store):
+            await store.stop()
+
+
+HARNESSES["local"] = LocalHarness

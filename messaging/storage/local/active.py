@@ -1,0 +1,107 @@
+"""The segment being written: where it stands, and what a checkpoint or its footer will have to say."""
+
+from __future__ import annotations
+
+from messaging.storage.local import digest, records
+from messaging.storage.local.digest import Digest, Events, Table
+from messaging.storage.local.disk import DiskFile
+from messaging.storage.local.segment import PAGE_BYTES, Segment
+from messaging.storage.local.state import LedgerState, Runs
+
+FOOTER_BYTES_MIN = 512
+
+
+class ActiveSegment:
+    """Owned by the log thread (by recovery before that thread runs)."""
+
+    def __init__(self, segment: Segment, file: DiskFile, run_bytes_max: int) -> None:
+        self.segment = segment
+        self.file = file
+        self.offset = PAGE_BYTES  # where the next commit goes
+        self.checkpoint_start = PAGE_BYTES  # first commit that no checkpoint covers
+        self.checkpoint_previous = 0  # offset of the commit with the last checkpoint
+        self.touched: list[Runs] = []
+        self.events = Events()  # of the whole segment
+        self._recent = Events()  # since the last checkpoint
+        self._dirty: list[Runs] = []
+        self._mark = 0
+        self._rows = 0
+        self._event_bytes = 0
+        self._run_bytes_max = run_bytes_max
+
+    def block(self, state: LedgerState, first: int, count: int, offset: int, record_bytes: int, data_bytes: int) -> None:
+        """Indexes a block of `state` whose record stands at `offset`."""
+        number = self.segment.number
+        runs = state.runs
+        if runs is None or runs.segment != number:
+            runs = state.runs_in(number)
+            self.touched.append(runs)
+        if runs.dirty_mark != self._mark:
+            runs.dirty_mark = self._mark
+            runs.dirty_from = max(0, len(runs.rows) - 2)  # the last row may still grow
+            self._dirty.append(runs)
+        rows = len(runs.rows)
+        runs.add(first, count, offset, record_bytes, data_bytes, self._run_bytes_max)
+        self._rows += (len(runs.rows) - rows) // 2
+        self.segment.live_bytes += record_bytes
+
+    def created(self, state: LedgerState, size_bytes: int) -> None:
+        state.created_segment = self.segment.number
+        self.events.created[state.ledger_id] = state.properties
+        self._recent.created[state.ledger_id] = state.properties
+        self._event_bytes += size_bytes
+
+    def sealed(self, ledger_id: int, last_entry: int, length_bytes: int) -> None:
+        self.events.sealed[ledger_id] = self._recent.sealed[ledger_id] = (last_entry, length_bytes)
+        self._event_bytes += 32
+
+    def deleted(self, ledger_id: int) -> None:
+        self.events.deleted.append(ledger_id)
+        self._recent.deleted.append(ledger_id)
+        self._event_bytes += 10
+
+    def footer_bytes(self) -> int:
+        """An upper bound of what the footer will take, so that it fits into what was allocated."""
+        return FOOTER_BYTES_MIN + records.FIXED_BYTES + 16 * self._rows + 48 * len(self.touched) + self._event_bytes
+
+    def checkpoint(self) -> Digest:
+        """The digest of what came since the last one. Follow it with `checkpointed`."""
+        stretches = [(runs, runs.dirty_from) for runs in self._dirty]
+        return digest.build(
+            self.segment.number, self.checkpoint_start, self.offset, self.checkpoint_previous, stretches, self._recent
+        )
+
+    def checkpointed(self, commit_offset: int) -> None:
+        self.checkpoint_start = self.checkpoint_previous = commit_offset
+        self._recent = Events()
+        self._dirty = []
+        self._mark += 1
+
+    def restore(self, table: Table, states: dict[int, LedgerState]) -> None:
+        """Takes in what a checkpoint of this segment says, oldest checkpoint first, instead of reading that stretch."""
+        number = self.segment.number
+        for at, ledger_id in enumerate(table.ledgers):
+            state = states.get(ledger_id)
+            if state is None:
+                continue
+            if state.runs is None or state.runs.segment != number:
+                self.touched.append(state.runs_in(number))
+            runs = state.runs_in(number)
+            rows = table.rows_at(at)
+            if runs.rows and rows and runs.rows[-2] == rows[0]:
+                del runs.rows[-2:]  # it grew since
+            self._rows += (len(rows)) // 2
+            runs.rows.extend(rows)
+            self.segment.live_bytes += table.record_bytes[at] - runs.record_bytes
+            runs.record_bytes = table.record_bytes[at]
+            runs.last_entry = state.last_entry = table.last_entries[at]
+            runs.length_bytes = state.length_bytes = table.length_bytes[at]
+        events = table.digest.events
+        self.events.created.update(events.created)
+        self.events.sealed.update(events.sealed)
+        self.events.deleted.extend(events.deleted)
+        self._event_bytes += events.size_bytes()
+
+    def footer(self) -> Digest:
+        stretches = [(runs, 0) for runs in self.touched]
+        return digest.build(self.segment.number, PAGE_BYTES, self.offset, self.checkpoint_previous, stretches, self.events)

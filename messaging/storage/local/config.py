@@ -1,0 +1,51 @@
+"""What a local store is told once: its only work is to be self-consistent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from messaging.settings import Settings
+
+METADATA_BYTES_MAX = 64 << 10  # of a message's metadata, on top of its payload
+
+
+class Durability(Enum):
+    """When `done` is called, named for what may be lost."""
+
+    SYNC = "sync"  # after fdatasync: nothing confirmed is lost
+    LOSE_ON_POWER_LOSS = "lose-on-power-loss"  # after write: the kernel holds it, a killed process loses nothing
+    LOSE_ON_CRASH = "lose-on-crash"  # before write: the process holds it
+
+
+@dataclass(frozen=True, slots=True)
+class LocalConfig:
+    durability: Durability = Durability.SYNC
+    segment_bytes: int = 128 << 20  # of a preallocated file; a commit that needs more gets a larger one
+    commit_bytes_max: int = 8 << 20  # one commit; past it, tenants share
+    reserved_bytes: int = 64 << 20  # kept for ledgers created with properties {"reserved": ...}, for seals and for deletes
+    entry_bytes_max: int = (5 << 20) + METADATA_BYTES_MAX
+    checkpoint_bytes: int = 16 << 20  # at most so much log is replayed after a crash
+    run_bytes_max: int = 64 << 10  # log covered by one row of the index
+    files_open_max: int = 64  # descriptors kept for reading
+    rewrite_live_share: float = 0.5  # a sealed segment with less of it alive is rewritten
+
+    def __post_init__(self) -> None:
+        if self.segment_bytes < 64 << 10:
+            raise ValueError(f"segment_bytes = {self.segment_bytes} is below 65536")
+        if self.segment_bytes > 1 << 31:
+            raise ValueError(f"segment_bytes = {self.segment_bytes} is above 2 GiB: offsets in a segment have 32 bits")
+        if self.commit_bytes_max > 1 << 30 or self.entry_bytes_max > 1 << 30:
+            raise ValueError("commit_bytes_max and entry_bytes_max must not pass 1 GiB")
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> LocalConfig:
+        return cls(
+            durability=Durability(settings.durability),
+            segment_bytes=settings.segment_bytes,
+            commit_bytes_max=settings.commit_bytes_max,
+            reserved_bytes=settings.reserved_bytes,
+            entry_bytes_max=settings.message_bytes_max + METADATA_BYTES_MAX,
+        )

@@ -1,0 +1,165 @@
+"""The seam to the disk: every effect of the local store goes through it, so that tests can drop, tear and fail each one.
+
+All calls block; all raise `OSError`. What was written survives a power loss only after `DiskFile.sync`, a new or changed name only
+after `Disk.sync_directory`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from messaging.storage.seam import Buffer
+
+IOV_MAX = 1024
+
+
+class DiskFile(Protocol):
+    def write(self, buffers: Sequence[Buffer], offset: int) -> None:
+        """All of `buffers`, one after another, from `offset` on."""
+
+    def read(self, size: int, offset: int) -> bytes:
+        """At most `size` bytes; fewer only at the end of the file."""
+
+    def sync(self) -> None: ...
+    def allocate(self, size: int) -> None:
+        """Makes the file at least `size` long, with disk space behind every byte."""
+
+    def size(self) -> int: ...
+    def close(self) -> None: ...
+
+
+class DirectoryLock(Protocol):
+    def release(self) -> None: ...
+
+
+class Disk(Protocol):
+    def make_directory(self, path: Path) -> None: ...
+    def lock(self, path: Path) -> DirectoryLock:
+        """Raises `BlockingIOError` when another holds it."""
+
+    def open(self, path: Path, *, create: bool = False, truncate: bool = False) -> DiskFile: ...
+    def names(self, path: Path) -> list[str]: ...
+    def rename(self, old: Path, new: Path) -> None: ...
+    def remove(self, path: Path) -> None: ...
+    def sync_directory(self, path: Path) -> None: ...
+    def free_bytes(self, path: Path) -> int: ...
+
+
+class OsFile:
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def write(self, buffers: Sequence[Buffer], offset: int) -> None:
+        if len(buffers) == 1:
+            _write_all(self._descriptor, buffers[0], offset)
+            return
+        for start in range(0, len(buffers), IOV_MAX):
+            part = buffers[start : start + IOV_MAX]
+            wanted = sum(map(len, part))
+            written = os.pwritev(self._descriptor, part, offset)
+            if written != wanted:
+                _write_all(self._descriptor, b"".join(part)[written:], offset + written)
+            offset += wanted
+
+    def read(self, size: int, offset: int) -> bytes:
+        data = os.pread(self._descriptor, size, offset)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        while data and size > (got := sum(map(len, parts))):
+            data = os.pread(self._descriptor, size - got, offset + got)
+            parts.append(data)
+        return b"".join(parts)
+
+    def sync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def allocate(self, size: int) -> None:
+        os.posix_fallocate(self._descriptor, 0, size)
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def _write_all(descriptor: int, data: Buffer, offset: int) -> None:
+    written = os.pwrite(descriptor, data, offset)
+    while written < len(data):
+        data = memoryview(data)[written:]
+        offset += written
+        written = os.pwrite(descriptor, data, offset)
+
+
+class _OsLock:
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        os.close(self._descriptor)
+
+
+class OsDisk:
+    def make_directory(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+
+    def lock(self, path: Path) -> DirectoryLock:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return _OsLock(descriptor)
+
+    def open(self, path: Path, *, create: bool = False, truncate: bool = False) -> DiskFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0) | (os.O_TRUNC if truncate else 0)
+        return OsFile(os.open(path, flags, 0o600))
+
+    def names(self, path: Path) -> list[str]:
+        return sorted(os.listdir(path))  # noqa: PTH208 -- names are wanted, not Path objects
+
+    def rename(self, old: Path, new: Path) -> None:
+        old.rename(new)
+
+    def remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def sync_directory(self, path: Path) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def free_bytes(self, path: Path) -> int:
+        state = os.statvfs(path)
+        return state.f_bavail * state.f_frsize
+
+
+def replace_file(disk: Disk, path: Path, content: bytes) -> None:
+    """Puts `content` in place of `path`, wholly or not at all, durably."""
+    temporary = path.with_name(path.name + ".new")
+    file = disk.open(temporary, create=True, truncate=True)
+    try:
+        file.write([content], 0)
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(temporary, path)
+    disk.sync_directory(path.parent)
+
+
+def read_file(disk: Disk, path: Path) -> bytes:
+    file = disk.open(path)
+    try:
+        return file.read(file.size(), 0)
+    finally:
+        file.close()

@@ -1,0 +1,222 @@
+"""The log as a set of files: its segments, the spares, and what is done to them aside from the log thread.
+
+The log thread calls this for a next segment; the upkeep thread (one) writes footers, prepares spares and reclaims space, and hands
+what it found back to the log thread as short jobs, since that thread owns segments and index.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from crc32c import crc32c
+
+from messaging.storage.local import digest, records
+from messaging.storage.local.active import ActiveSegment
+from messaging.storage.local.config import LocalConfig
+from messaging.storage.local.disk import Disk, DiskFile
+from messaging.storage.local.segment import PAGE_BYTES, SEAL_OFFSET, Segment, seal_bytes
+from messaging.storage.local.segment_files import SPARE_PREFIX, NoSpace, OpenFiles, Spare, make_segment, make_spare
+from messaging.storage.local.state import LedgerState, Runs
+
+logger = logging.getLogger(__name__)
+
+HINT_NAME = "checkpoint"
+HINT = struct.Struct("<QQQ")
+SETTLE_LEDGERS = 1000  # index entries moved between two commits
+
+Job = Callable[[], None]
+
+
+class Log:
+    def __init__(self, directory: Path, disk: Disk, config: LocalConfig, store_id: int, epoch: int) -> None:
+        self.directory = directory
+        self.disk = disk
+        self.config = config
+        self.store_id = store_id
+        self.epoch = epoch
+        self.files = OpenFiles(disk, config.files_open_max)
+        self.segments: dict[int, Segment] = {}
+        self.states: dict[int, LedgerState] = {}
+        self.graves: dict[int, int] = {}  # deleted ledger -> segment that still holds its CREATED record
+        self.sequence = epoch << 40  # of the last commit; rises with the epoch, so that older bytes never continue newer ones
+        self.last_number = 0  # of the newest segment, whether readable or not
+        self.full = False  # no spare can be made
+        self.upkeep = ThreadPoolExecutor(1, thread_name_prefix="ledger-upkeep")
+        self.post: Callable[[Job], None] = lambda job: job()  # into the log thread; set once it runs
+        self.on_report: Callable[[str, str], None] = lambda kind, text: None
+        self._spares: list[Spare] = []
+        self._spare_number = 0
+        self._making_spare = False
+        self._hint_file: DiskFile | None = None
+        self._stopping = False
+
+    def report(self, kind: str, text: str) -> None:
+        """Something an operator must know. `kind`: failed, torn, corrupt, full."""
+        logger.error("ledger log: %s", text, extra={"action": f"ledger_log_{kind}"})
+        self.on_report(kind, text)
+
+    def next_sequence(self) -> int:
+        self.sequence += 1
+        return self.sequence
+
+    # Space
+
+    def adopt_spare(self, spare: Spare) -> None:
+        self._spares.append(spare)
+
+    def spare_bytes(self) -> int:
+        return sum(spare.size_bytes - PAGE_BYTES for spare in self._spares)
+
+    def grow(self, need: int) -> bool:
+        """Makes one more spare now, unless the disk was full when last tried. Whether ordinary appends may go on."""
+        if self.full:
+            return False
+        try:
+            while self.spare_bytes() < self.config.reserved_bytes + need:
+                self._spares.append(self._new_spare(self.config.segment_bytes, self.config.reserved_bytes))
+        except NoSpace as error:
+            self.full = True
+            self.report("full", f"no more space for messages: {error}")
+            return False
+        return True
+
+    def retry_space(self) -> bool:
+        """For the log thread: tries again after the disk was full."""
+        if self.full:
+            self.full = False
+            if self.grow(0):
+                logger.warning("ledger log: there is space again", extra={"action": "ledger_log_space"})
+        return not self.full
+
+    def next_segment(self, need: int) -> tuple[Segment, DiskFile]:
+        """The next segment, with room for `need` bytes. Raises `NoSpace` and `OSError`."""
+        size = need + PAGE_BYTES
+        spare = next((spare for spare in self._spares if spare.size_bytes >= size), None)
+        if spare is None:
+            # Space kept free on the disk is for this: seals, deletes and cursors.
+            spare = self._new_spare(max(size, self.config.segment_bytes), 0)
+        else:
+            self._spares.remove(spare)
+        self.last_number += 1
+        number = self.last_number
+        segment, file = make_segment(self.disk, spare, self.store_id, number)
+        self.segments[number] = segment
+        self.prepare_spare()
+        return segment, file
+
+    def prepare_spare(self) -> None:
+        """Has a spare made aside from commits, if there is none."""
+        if self._making_spare or self._stopping or self.full or self.spare_bytes() >= max(1, self.config.reserved_bytes):
+            return
+        self._making_spare = True
+
+        def make() -> None:
+            try:
+                spare = self._new_spare(self.config.segment_bytes, self.config.reserved_bytes)
+            except (NoSpace, OSError):
+                self.post(made)  # the log thread will meet it when it needs the space, and say so
+                return
+            self.post(lambda: made(spare))
+
+        def made(spare: Spare | None = None) -> None:
+            self._making_spare = False
+            if spare is not None:
+                self._spares.append(spare)
+                self.prepare_spare()
+
+        self.aside(make)
+
+    def _new_spare(self, size_bytes: int, keep_free_bytes: int) -> Spare:
+        self._spare_number += 1
+        path = self.directory / f"{SPARE_PREFIX}{self.epoch:06d}-{self._spare_number:06d}.log"
+        return make_spare(self.disk, path, size_bytes, keep_free_bytes)
+
+    # Aside from commits
+
+    def aside(self, job: Job) -> None:
+        if not self._stopping:
+            self.upkeep.submit(self._guarded, job)
+
+    def _guarded(self, job: Job) -> None:
+        try:
+            job()
+        except Exception as error:
+            text = f"upkeep of the log failed and will be done at the next start: {error!r}"
+            logger.error("ledger log: %s", text, extra={"action": "ledger_log_upkeep"})
+
+    def seal_later(self, active: ActiveSegment) -> None:
+        def seal() -> None:
+            try:
+                write_footer(active)
+            except OSError as error:
+                failure = error
+                self.post(lambda: _raise(failure))  # a sync failed: the store trusts this disk no more
+                return
+            self.post(lambda: self._settle(active.touched, 0))
+
+        self.aside(seal)
+
+    def _settle(self, touched: list[Runs], start: int) -> None:
+        for runs in touched[start : start + SETTLE_LEDGERS]:
+            state = self.states.get(runs.ledger_id)
+            if state is not None:
+                state.settle(runs)
+        if start + SETTLE_LEDGERS < len(touched):
+            self.post(lambda: self._settle(touched, start + SETTLE_LEDGERS))
+
+    def buried(self, state: LedgerState) -> None:
+        """The DELETED record of `state` was encoded."""
+        self.graves[state.ledger_id] = state.created_segment
+        for number, size in state.segment_bytes().items():
+            segment = self.segments.get(number)
+            if segment is not None:
+                segment.live_bytes -= size
+
+    def hint(self, segment: Segment, offset: int) -> None:
+        """Notes where the last checkpoint stands. Only a hint: never synced, believed only if a checkpoint is found there."""
+        if self._hint_file is None:
+            self._hint_file = self.disk.open(self.directory / HINT_NAME, create=True)
+        place = HINT.pack(segment.number, segment.generation, offset)
+        self._hint_file.write([place + records.CRC.pack(crc32c(place, segment.seed))], 0)
+
+    def stop(self) -> None:
+        """Waits for upkeep under way. Blocks."""
+        self._stopping = True
+        self.upkeep.shutdown(wait=True)
+
+    def close(self) -> None:
+        if self._hint_file is not None:
+            self._hint_file.close()
+        self.files.close()
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def write_footer(active: ActiveSegment) -> None:
+    """Seals a segment that gets no more commits: footer, sync, seal, sync. Closes its file. Blocks."""
+    segment, file = active.segment, active.file
+    try:
+        footer = records.encode(segment.seed, records.FOOTER, -1, -1, b"", digest.encode(active.footer()))
+        file.write([footer], segment.data_stop)
+        file.sync()
+        segment.footer_offset = segment.data_stop
+        written = len(footer)
+        file.write([seal_bytes(replace_footer(segment, written))], SEAL_OFFSET)
+        file.sync()
+        segment.footer_bytes = written
+    finally:
+        file.close()
+
+
+def replace_footer(segment: Segment, footer_bytes: int) -> Segment:
+    """A copy that says it is sealed: the segment itself says so once that is durable."""
+    return Segment(
+        segment.number, segment.generation, segment.path, segment.seed, segment.size_bytes, segment.recycled,
+        segment.data_stop, segment.footer_offset, footer_bytes,
+    )  # fmt: skip

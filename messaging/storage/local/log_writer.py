@@ -1,0 +1,210 @@
+"""The log thread: takes commits one after another, writes each with one call, makes it durable with one sync.
+
+Everything about the log's end happens here: which segment is written, checkpoints, the index of what was written. An error of a
+write or a sync ends the store: after a failed fdatasync the kernel may have dropped the pages, and a later success proves nothing.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+
+from crc32c import crc32c
+
+from messaging.storage.local import digest, records
+from messaging.storage.local.active import ActiveSegment
+from messaging.storage.local.commit_queue import Committed, Item
+from messaging.storage.local.config import Durability, LocalConfig
+from messaging.storage.local.log import Log
+from messaging.storage.local.records import BLOCK, BODY, CHECKPOINT, COMMIT_BYTES, CRC, CREATED, DELETED, SEALED, CommitHeader
+from messaging.storage.local.segment_files import NoSpace
+from messaging.storage.local.state import LedgerState
+from messaging.storage.seam import Buffer, DiskFull, StoreError, Unavailable
+
+JOIN_BYTES_MAX = 256 << 10  # below it, copying into one buffer is cheaper than many small ones in one call
+
+Job = Callable[[], None]
+
+
+class LogWriter:
+    """`deliver` is called in the thread, once a commit."""
+
+    def __init__(self, log: Log, config: LocalConfig, active: ActiveSegment, deliver: Callable[[Committed], None]) -> None:
+        self.failed: StoreError | None = None
+        self.syncs = 0
+        self._log = log
+        self._config = config
+        self._active = active
+        self._deliver = deliver
+        self._sync = config.durability is Durability.SYNC
+        self._synced = (active.segment.number, active.offset)
+        self._jobs: queue.SimpleQueue[list[Item] | Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="ledger-log", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def commit(self, items: list[Item]) -> None:
+        self._jobs.put(items)
+
+    def post(self, job: Job) -> None:
+        """Runs `job` in the log thread, between commits. It must be short."""
+        self._jobs.put(job)
+
+    def stop(self) -> None:
+        """Ends the thread after what is queued. Blocks."""
+        self._jobs.put(None)
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._active.file.close()
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            if isinstance(job, list):
+                self._deliver(self._commit(job))
+            else:
+                try:
+                    job()
+                except Exception as error:
+                    self._fail(error)
+
+    def _commit(self, items: list[Item]) -> Committed:
+        if self.failed is not None:
+            return Committed(items, [], self.failed)
+        refused: list[tuple[Item, StoreError]] = []
+        try:
+            items, refused = self._admit(items)
+            if items:
+                self._write(items)
+        except Exception as error:
+            return Committed(items, refused, self._fail(error))
+        return Committed(items, refused, None)
+
+    def _fail(self, error: Exception) -> StoreError:
+        if self.failed is None:
+            self.failed = Unavailable(f"the log in {self._log.directory} failed and takes nothing more until a restart: {error!r}")
+            self._log.report("failed", str(self.failed))
+        return self.failed
+
+    def _admit(self, items: list[Item]) -> tuple[list[Item], list[tuple[Item, StoreError]]]:
+        """Finds room for `items`; refuses what would take the space that is kept for cursors, seals and deletes."""
+        need = sum(item[6] for item in items)
+        if self._room(need) >= self._config.reserved_bytes or self._log.grow(need):
+            if self._fits(need):
+                return items, []
+        elif any(_ordinary(item) for item in items):
+            kept = [item for item in items if not _ordinary(item)]
+            reason = f"the disk under {self._log.directory} is full: free some space; appending goes on by itself"
+            refused: list[tuple[Item, StoreError]] = [
+                (item, DiskFull(reason, item[0].ledger_id)) for item in items if _ordinary(item)
+            ]
+            return self._admit_reserved(kept, refused)
+        return self._admit_reserved(items, [])
+
+    def _admit_reserved(
+        self, items: list[Item], refused: list[tuple[Item, StoreError]]
+    ) -> tuple[list[Item], list[tuple[Item, StoreError]]]:
+        need = sum(item[6] for item in items)
+        if not need or self._fits(need):
+            return items, refused
+        try:
+            self._roll(need)
+        except NoSpace as error:
+            reason = f"the disk under {self._log.directory} is full, the kept space too: {error}"
+            return [], refused + [(item, DiskFull(reason, item[0].ledger_id)) for item in items]
+        return items, refused
+
+    def _left(self) -> int:
+        """Bytes that commits may still take in the active segment."""
+        active = self._active
+        return active.segment.size_bytes - active.offset - active.footer_bytes()
+
+    def _room(self, need: int) -> int:
+        return self._left() + self._log.spare_bytes() - need
+
+    def _fits(self, need: int) -> bool:
+        # Twice the footer: a checkpoint in this commit may take as much again.
+        return self._left() - self._active.footer_bytes() >= need + COMMIT_BYTES + records.FIXED_BYTES + need // 8
+
+    def _roll(self, need: int) -> None:
+        old = self._active
+        segment, file = self._log.next_segment(need + need // 4 + (16 << 10))
+        old.segment.data_stop = old.offset
+        self._active = ActiveSegment(segment, file, self._config.run_bytes_max)
+        # `_synced` stays: the first commit of the new segment says how far the old one must be whole.
+        self._log.seal_later(old)
+
+    def _write(self, items: list[Item]) -> None:
+        active = self._active
+        checkpoint = b""
+        if active.offset - active.checkpoint_start >= self._config.checkpoint_bytes:
+            checkpoint = records.encode(active.segment.seed, CHECKPOINT, -1, -1, b"", digest.encode(active.checkpoint()))
+            active.checkpointed(active.offset)
+        start = active.offset
+        parts, size, count = self._encode(items, start + COMMIT_BYTES + len(checkpoint))
+        if not count:
+            return  # only waiters
+        size += len(checkpoint)
+        header = CommitHeader(
+            self._log.next_sequence(), self._log.epoch, active.segment.number, start, *self._synced, size, count + bool(checkpoint)
+        )
+        parts[:0] = [records.encode_commit(active.segment.seed, header), checkpoint]
+        size += COMMIT_BYTES
+        active.file.write([b"".join(parts)] if size <= JOIN_BYTES_MAX else parts, start)
+        active.offset = start + size
+        if self._sync:
+            active.file.sync()
+            self.syncs += 1
+            self._synced = (active.segment.number, active.offset)
+        if checkpoint:
+            self._log.hint(active.segment, start)
+
+    def _encode(self, items: list[Item], offset: int) -> tuple[list[Buffer], int, int]:
+        """(buffers, bytes, records) of `items`, whose first record will stand at `offset`; indexes them."""
+        active = self._active
+        seed = active.segment.seed
+        begin = offset
+        parts: list[Buffer] = []
+        count = 0
+        for state, _, header, data, stops, first, size in items:
+            if stops is None:
+                record = self._control(state, first, header, seed)
+                if record:
+                    parts.append(record)
+                    count += 1
+                    offset += len(record)
+                continue
+            data_bytes = len(data)
+            body = (
+                BODY.pack(BLOCK, 0, 0, state.ledger_id, first, len(stops), len(header), data_bytes)
+                + header
+                + records.stops_bytes(stops)
+            )
+            parts.append(CRC.pack(crc32c(data, crc32c(body, seed))) + body)
+            parts.append(data)
+            active.block(state, first, len(stops), offset, size, data_bytes)
+            offset += size
+            count += 1
+        return parts, offset - begin, count
+
+    def _control(self, state: LedgerState, type_: int, header: bytes, seed: int) -> bytes:
+        active = self._active
+        first = -1
+        if type_ == CREATED:
+            active.created(state, len(header) + 16)
+        elif type_ == SEALED:
+            first, length = state.written()
+            header = records.LENGTH.pack(length)
+            active.sealed(state.ledger_id, first, length)
+        elif type_ == DELETED:
+            active.deleted(state.ledger_id)
+            self._log.buried(state)
+        else:
+            return b""
+        return records.encode(seed, type_, state.ledger_id, first, header)
+
+
+def _ordinary(item: Item) -> bool:
+    state, _, _, _, stops, type_, _ = item
+    return not state.reserved and (stops is not None or type_ == CREATED)

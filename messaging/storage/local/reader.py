@@ -1,0 +1,236 @@
+"""Reading blocks of one ledger: find the runs, fetch them with few large reads, verify every checksum.
+
+The loop takes a snapshot of the index (references, no copies); a thread of the read pool does the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Executor
+from typing import NamedTuple
+
+from messaging.storage.local import records
+from messaging.storage.local.footers import BadFooter, Footers
+from messaging.storage.local.log import Log
+from messaging.storage.local.segment import Segment
+from messaging.storage.local.state import ROW, LedgerState
+from messaging.storage.seam import Block, Corrupt, NoSuchEntry, NoSuchLedger, Unavailable
+
+READ_BYTES_MAX = 1 << 20  # one read of the file
+GAP_BYTES_MAX = 16 << 10  # foreign bytes read over rather than read around
+
+_LEDGER_ID_OFFSET = 8  # in a record: checksum, type, flags, reserved
+
+Flush = Callable[[], Awaitable[None]]
+
+
+class Stretch(NamedTuple):
+    """Where to look for the entries from `first` on. `rows` is None where the segment's footer has them."""
+
+    first: int
+    segment: int
+    rows: array[int] | None
+
+
+class Wanted(NamedTuple):
+    ledger_id: int
+    first: int
+    last: int  # never past it
+    entries_max: int
+    bytes_max: int
+
+
+def snapshot(state: LedgerState) -> list[Stretch]:
+    """The index of a ledger as it is now, in entry order. The order of the three reads matters: see `state.py`."""
+    found: dict[int, Stretch] = {}
+    for runs in (*((state.runs,) if state.runs is not None else ()), *state.sealing):
+        if runs.rows:
+            found[runs.segment] = Stretch(runs.rows[0], runs.segment, runs.rows)
+    parts = state.parts or ()
+    for index in range(0, len(parts), ROW):
+        segment = parts[index + 1] >> 32
+        if segment not in found:
+            found[segment] = Stretch(parts[index], segment, None)
+    return sorted(found.values())
+
+
+class LocalLedgerReader:
+    def __init__(self, state: LedgerState, log: Log, footers: Footers, pool: Executor, flush: Flush) -> None:
+        self.ledger_id = state.ledger_id
+        self._state = state
+        self._log = log
+        self._footers = footers
+        self._pool = pool
+        self._flush = flush
+
+    async def read(self, first: int, *, entries_max: int, bytes_max: int) -> list[Block]:
+        state = self._state
+        self._check(first)
+        if first > state.last_entry:
+            await self._flush()  # confirmed before it was written: wait for the write
+            self._check(first)
+        wanted = Wanted(state.ledger_id, first, state.last_entry, max(1, entries_max), bytes_max)
+        stretches = snapshot(state)
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._pool, self._fetch, wanted, stretches)
+        except Corrupt:
+            if state.deleted:
+                raise NoSuchLedger(f"ledger {self.ledger_id} was deleted", self.ledger_id) from None
+            raise
+        except (OSError, BadFooter, KeyError, RuntimeError) as error:
+            if state.deleted:
+                raise NoSuchLedger(f"ledger {self.ledger_id} was deleted", self.ledger_id) from None
+            raise Unavailable(f"ledger {self.ledger_id} cannot be read: {error}", self.ledger_id) from error
+
+    async def aclose(self) -> None:
+        return None
+
+    def _check(self, first: int) -> None:
+        state = self._state
+        if state.deleted:
+            raise NoSuchLedger(f"ledger {self.ledger_id} was deleted", self.ledger_id)
+        confirmed = max(state.last_entry, state.writer.last_confirmed if state.writer else -1)
+        if not 0 <= first <= confirmed:
+            raise NoSuchEntry(f"ledger {self.ledger_id} ends at entry {confirmed}; {first} was asked for", self.ledger_id)
+
+    def _fetch(self, wanted: Wanted, stretches: list[Stretch]) -> list[Block]:
+        """In a thread of the pool."""
+        found = _Found(wanted)
+        at = max(0, bisect_right(stretches, wanted.first, key=_first_of) - 1)
+        for index in range(at, len(stretches)):
+            stretch = stretches[index]
+            segment = self._log.segments[stretch.segment]
+            rows = stretch.rows
+            if rows is None:
+                rows = self._footers.get(segment).rows_of(wanted.ledger_id)
+            self._fetch_segment(segment, rows, found)
+            if found.full or found.next_entry > wanted.last:
+                return found.blocks
+            if index + 1 < len(stretches) and found.next_entry < stretches[index + 1].first:
+                break  # a hole: nothing further on can fill it
+        if not found.blocks:
+            later = found.resume_at
+            hint = f"; the next readable one is {later}" if later >= 0 else ""
+            raise Corrupt(
+                f"ledger {wanted.ledger_id}: entry {wanted.first} does not match its checksum{hint}", wanted.ledger_id, wanted.first
+            )
+        return found.blocks
+
+    def _fetch_segment(self, segment: Segment, rows: array[int], found: _Found) -> None:
+        index = max(0, _row_of(rows, found.next_entry))
+        with self._log.files.use(segment.path) as file:
+            while index < len(rows) and not found.full:
+                index, extents, begin, stop = _plan(rows, index, found)
+                view = memoryview(file.read(stop - begin, begin))
+                found.take(view, [(start - begin, end - begin) for start, end in extents], segment.seed)
+                if found.hole:
+                    return
+
+
+class _Found:
+    """Blocks gathered so far, consecutive from the one with `wanted.first`."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.blocks: list[Block] = []
+        self.bytes = 0
+        self.next_entry = wanted.first
+        self.full = False
+        self.hole = False
+        self.resume_at = -1
+
+    def take(self, view: memoryview, extents: list[tuple[int, int]], seed: int) -> None:
+        wanted = self.wanted
+        own = sum(end - start for start, end in extents)
+        copy = own * 2 < len(view)  # do not keep a large buffer alive for a small part of it
+        for start, end in extents:
+            for record in _own_records(view, start, end, wanted.ledger_id, seed):
+                if record.first_entry + record.entries <= self.next_entry:
+                    continue
+                size = record.stop - record.data_start
+                past = record.first_entry >= wanted.first + wanted.entries_max or self.bytes + size > wanted.bytes_max
+                if record.first_entry > wanted.last or (self.blocks and past):
+                    self.full = True
+                    return
+                if record.first_entry > self.next_entry:
+                    self.hole = True
+                    self.resume_at = record.first_entry
+                    return
+                self.blocks.append(records.block_of(view, record, copy=copy))
+                self.bytes += size
+                self.next_entry = record.first_entry + record.entries
+
+
+def _first_of(stretch: Stretch) -> int:
+    return stretch.first
+
+
+def _row_of(rows: array[int], entry: int) -> int:
+    """Index in `rows` of the row whose run holds `entry`: the last one that begins at or before it."""
+    low, high = 0, len(rows) // ROW
+    while low < high:
+        middle = (low + high) // 2
+        if rows[ROW * middle] <= entry:
+            low = middle + 1
+        else:
+            high = middle
+    return ROW * (low - 1)
+
+
+def _plan(rows: array[int], index: int, found: _Found) -> tuple[int, list[tuple[int, int]], int, int]:
+    """The next read: (index of the row after it, extents in the file, where it begins, where it stops)."""
+    place = rows[index + 1]
+    begin = place >> 32
+    stop = begin + (place & 0xFFFFFFFF)
+    extents = [(begin, stop)]
+    room = found.wanted.bytes_max - found.bytes
+    until = found.wanted.first + found.wanted.entries_max
+    taken = stop - begin
+    index += ROW
+    while index < len(rows) and rows[index] < until and rows[index] <= found.wanted.last and taken < room:
+        place = rows[index + 1]
+        start, length = place >> 32, place & 0xFFFFFFFF
+        if start - stop > GAP_BYTES_MAX or start + length - begin > READ_BYTES_MAX:
+            break
+        extents.append((start, start + length))
+        stop = start + length
+        taken += length
+        index += ROW
+    return index, extents, begin, stop
+
+
+def _own_records(view: memoryview, start: int, end: int, ledger_id: int, seed: int) -> Iterator[records.Record]:
+    """The intact blocks of a ledger in a run. Where a record is damaged, the rest is searched for byte by byte."""
+    while start < end:
+        record = records.parse(view[:end], start)
+        if record is None:
+            break
+        if record.type == records.BLOCK and record.ledger_id == ledger_id:
+            if not records.intact(view, record, seed):
+                break
+            yield record
+        elif not records.intact(view, record, seed):
+            break  # its length may be wrong too
+        start = record.stop
+    else:
+        return
+    yield from search(view, start, end, ledger_id, seed)
+
+
+def search(view: memoryview, start: int, end: int, ledger_id: int, seed: int) -> Iterator[records.Record]:
+    """Intact blocks of a ledger wherever they begin."""
+    pattern = records.BODY.pack(0, 0, 0, ledger_id, 0, 0, 0, 0)[_LEDGER_ID_OFFSET - 4 : _LEDGER_ID_OFFSET + 4]
+    data = bytes(view[start:end])
+    at = data.find(pattern)
+    while at >= 0:
+        begin = start + at - _LEDGER_ID_OFFSET
+        record = records.parse(view[:end], begin) if begin >= start else None
+        if record is not None and record.type == records.BLOCK and records.intact(view, record, seed):
+            yield record
+            at = data.find(pattern, record.stop - start)
+        else:
+            at = data.find(pattern, at + 1)

@@ -1,0 +1,104 @@
+"""Segment files: names, the header page, and the seal that says where the footer stands.
+
+    page 0, offset 0     magic 8 | format u32 | recycled u32 | store id u64 | number u64 | generation u64 | crc u32
+    page 0, offset 2048  magic 8 | data stop u64 | footer offset u64 | footer bytes u64 | crc u32      (once the segment is sealed)
+    offset 4096          commits
+
+The seal lies in a sector of its own, so that writing it cannot hurt the header. `number` is the place in the log; `generation`
+counts rewrites of that place by the reclaim of space.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from crc32c import crc32c
+
+from messaging.storage.local.disk import DiskFile
+from messaging.storage.local.records import seed_of
+
+PAGE_BYTES = 4096
+SEAL_OFFSET = 2048
+FORMAT_VERSION = 1
+
+_HEAD = struct.Struct("<8sIIQQQ")
+_SEAL = struct.Struct("<8sQQQ")
+_CRC = struct.Struct("<I")
+_HEAD_MAGIC = b"MGNTSEG\n"
+_SEAL_MAGIC = b"MGNTEND\n"
+_NAME = re.compile(r"segment-(\d{10})-(\d{4,})\.log")
+
+
+@dataclass(slots=True)
+class Segment:
+    """One file of the log. `data_stop` is where commits end; `footer_bytes` is 0 until the segment is sealed."""
+
+    number: int
+    generation: int
+    path: Path
+    seed: int
+    size_bytes: int
+    recycled: bool = False
+    data_stop: int = PAGE_BYTES
+    footer_offset: int = 0
+    footer_bytes: int = 0
+    live_bytes: int = 0  # of blocks of ledgers that exist
+
+    @property
+    def sealed(self) -> bool:
+        return self.footer_bytes > 0
+
+
+def name_of(number: int, generation: int) -> str:
+    return f"segment-{number:010d}-{generation:04d}.log"
+
+
+def parse_name(name: str) -> tuple[int, int] | None:
+    """(number, generation) of a segment's file name."""
+    match = _NAME.fullmatch(name)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def head_page(store_id: int, number: int, generation: int, *, recycled: bool) -> bytes:
+    """The whole header page; the place of the seal is empty."""
+    head = _HEAD.pack(_HEAD_MAGIC, FORMAT_VERSION, int(recycled), store_id, number, generation)
+    return (head + _CRC.pack(crc32c(head))).ljust(PAGE_BYTES, b"\0")
+
+
+def seal_bytes(segment: Segment) -> bytes:
+    seal = _SEAL.pack(_SEAL_MAGIC, segment.data_stop, segment.footer_offset, segment.footer_bytes)
+    return seal + _CRC.pack(crc32c(seal, segment.seed))
+
+
+class BadSegment(Exception):
+    """The header page of a file named like a segment is not one."""
+
+
+def read_segment(file: DiskFile, path: Path, store_id: int) -> Segment:
+    """Raises `BadSegment` and `OSError`."""
+    page = file.read(PAGE_BYTES, 0)
+    named = parse_name(path.name)
+    if named is None or len(page) < PAGE_BYTES:
+        raise BadSegment(f"{path} is shorter than its header page")
+    magic, version, recycled, found_store, number, generation = _HEAD.unpack_from(page)
+    (crc,) = _CRC.unpack_from(page, _HEAD.size)
+    if magic != _HEAD_MAGIC or crc != crc32c(page[: _HEAD.size]):
+        raise BadSegment(f"the header page of {path} does not match its checksum")
+    if version != FORMAT_VERSION:
+        raise BadSegment(f"{path} has format {version}; this build reads {FORMAT_VERSION}")
+    if found_store != store_id or (number, generation) != named:
+        raise BadSegment(f"{path} belongs to another store or place ({found_store:x}, {number}, {generation})")
+    segment = Segment(number, generation, path, seed_of(store_id, number, generation), file.size(), bool(recycled))
+    _read_seal(page, segment)
+    return segment
+
+
+def _read_seal(page: bytes, segment: Segment) -> None:
+    """A seal that does not match is no seal: the segment is replayed instead."""
+    magic, data_stop, footer_offset, footer_bytes = _SEAL.unpack_from(page, SEAL_OFFSET)
+    (crc,) = _CRC.unpack_from(page, SEAL_OFFSET + _SEAL.size)
+    if magic == _SEAL_MAGIC and crc == crc32c(page[SEAL_OFFSET : SEAL_OFFSET + _SEAL.size], segment.seed):
+        segment.data_stop, segment.footer_offset, segment.footer_bytes = data_stop, footer_offset, footer_bytes

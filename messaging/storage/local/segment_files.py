@@ -1,0 +1,112 @@
+"""Making segment files and keeping a few of them open for reading."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from messaging.storage.local.disk import Disk, DiskFile
+from messaging.storage.local.records import seed_of
+from messaging.storage.local.segment import PAGE_BYTES, Segment, head_page, name_of
+
+SPARE_PREFIX = "spare-"
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class NoSpace(Exception):
+    """A file could not be allocated, or allocating it would take what is kept for others."""
+
+
+class Spare:
+    """An allocated file that waits to become a segment. `recycled`: it holds bytes of an earlier life."""
+
+    def __init__(self, path: Path, size_bytes: int, *, recycled: bool) -> None:
+        self.path = path
+        self.size_bytes = size_bytes
+        self.recycled = recycled
+
+
+def make_spare(disk: Disk, path: Path, size_bytes: int, keep_free_bytes: int) -> Spare:
+    """Allocates a file. Raises `NoSpace` if less than `keep_free_bytes` would be left, other `OSError` as they come."""
+    if disk.free_bytes(path.parent) < size_bytes + keep_free_bytes:
+        raise NoSpace(f"{path.parent} has no room for {size_bytes} bytes beside {keep_free_bytes} kept free")
+    file = disk.open(path, create=True)
+    try:
+        file.allocate(size_bytes)
+    except OSError as error:
+        disk.remove(path)
+        if error.errno in NO_SPACE:
+            raise NoSpace(f"{path.parent}: {error.strerror}") from error
+        raise
+    finally:
+        file.close()
+    return Spare(path, size_bytes, recycled=False)
+
+
+def make_segment(disk: Disk, spare: Spare, store_id: int, number: int, generation: int = 0) -> tuple[Segment, DiskFile]:
+    """Turns a spare into a segment, durably, before anything is written to it."""
+    path = spare.path.with_name(name_of(number, generation))
+    file = disk.open(spare.path)
+    try:
+        file.write([head_page(store_id, number, generation, recycled=spare.recycled)], 0)
+        file.sync()
+        disk.rename(spare.path, path)
+        disk.sync_directory(path.parent)
+    except BaseException:
+        file.close()
+        raise
+    seed = seed_of(store_id, number, generation)
+    return Segment(number, generation, path, seed, spare.size_bytes, spare.recycled, PAGE_BYTES), file
+
+
+class OpenFiles:
+    """Descriptors of segments for reading, the least recently used closed first. For any thread."""
+
+    def __init__(self, disk: Disk, files_max: int) -> None:
+        self._disk = disk
+        self._files_max = files_max
+        self._lock = threading.Lock()
+        self._files: OrderedDict[Path, tuple[DiskFile, list[int]]] = OrderedDict()
+
+    @contextmanager
+    def use(self, path: Path) -> Iterator[DiskFile]:
+        with self._lock:
+            entry = self._files.get(path)
+            if entry is None:
+                entry = self._files[path] = (self._disk.open(path), [0])
+            self._files.move_to_end(path)
+            file, users = entry
+            users[0] += 1
+        try:
+            yield file
+        finally:
+            with self._lock:
+                users[0] -= 1
+                if self._files.get(path) is not entry:
+                    if users[0] == 0:
+                        file.close()  # forgotten while in use
+                elif len(self._files) > self._files_max:
+                    self._close_idle()
+
+    def forget(self, path: Path) -> None:
+        """Closes the descriptor, once nobody uses it."""
+        with self._lock:
+            entry = self._files.pop(path, None)
+            if entry is not None and entry[1][0] == 0:
+                entry[0].close()
+
+    def close(self) -> None:
+        for path in list(self._files):
+            self.forget(path)
+
+    def _close_idle(self) -> None:
+        for path, (file, users) in list(self._files.items()):
+            if len(self._files) <= self._files_max:
+                return
+            if users[0] == 0:
+                del self._files[path]
+                file.close()

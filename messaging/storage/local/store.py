@@ -1,0 +1,266 @@
+"""`LedgerStore` on local disk: one append-only log in one directory for all ledgers of a broker.
+
+store.py            this: the seam's calls, on the loop
+commit_queue.py     what waits for the next commit           writer.py    appends
+log_writer.py       the thread that writes and syncs         active.py    the segment being written
+log.py              segments, spares, upkeep                 reclaim.py   getting space back
+reader.py           reads                                    footers.py   indexes of sealed segments
+recovery.py         opening                                  scan.py      reading a log, judging damage
+records.py segment.py digest.py                              the format
+disk.py             the seam to the disk                     directory.py lock, format, epoch
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from messaging.storage.local.commit_queue import CommitQueue, Committed
+from messaging.storage.local.config import LocalConfig
+from messaging.storage.local.directory import claim, lock
+from messaging.storage.local.disk import DirectoryLock, Disk, OsDisk
+from messaging.storage.local.footers import Footers
+from messaging.storage.local.log import Log
+from messaging.storage.local.log_writer import LogWriter
+from messaging.storage.local.reader import LocalLedgerReader
+from messaging.storage.local.records import CREATED, DELETED, SEALED
+from messaging.storage.local.recovery import Recovery
+from messaging.storage.local.scan import Damage
+from messaging.storage.local.segment_files import NoSpace
+from messaging.storage.local.state import LedgerState
+from messaging.storage.local.writer import LocalLedgerWriter, control
+from messaging.storage.seam import (
+    DiskFull,
+    Fence,
+    Fenced,
+    LedgerClosed,
+    LedgerExists,
+    LedgerInfo,
+    NoSuchLedger,
+    StoreError,
+    Unavailable,
+)
+
+READ_THREADS = 2
+SPACE_RETRY_S = 1.0
+SCOPE = "local"
+
+
+class LocalLedgerStore:
+    """Lives on the event loop that runs `start`. `disk` is for tests.
+
+    Beyond the seam: `failed` is the reason why nothing is taken any more, or None; `on_failed` is called once with it, on the loop.
+    `damage` is what recovery found. Ledgers created with properties ``{"reserved": ...}`` may use the space that is kept when the
+    disk is full; ``{"tenant": name}`` names whose share of a commit an append takes.
+    """
+
+    def __init__(self, directory: Path | str, config: LocalConfig | None = None, *, disk: Disk | None = None) -> None:
+        self.directory = Path(directory)
+        self.config = config or LocalConfig()
+        self.entry_bytes_max = self.config.entry_bytes_max
+        self.failed: StoreError | None = None
+        self.on_failed: Callable[[StoreError], None] | None = None
+        self.damage: list[Damage] = []
+        self._disk: Disk = disk or OsDisk()
+        self._lock: DirectoryLock | None = None
+        self._fence = Fence(SCOPE, 0)
+        self._running = False
+        self._space_timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._log: Log
+        self._writer: LogWriter
+        self._queue: CommitQueue
+        self._footers: Footers
+        self._pool: ThreadPoolExecutor
+
+    async def start(self) -> Fence:
+        """Raises `DirectoryInUse`, `DiskFull` and `Unavailable`, each naming the directory."""
+        self._loop = asyncio.get_running_loop()
+        self._lock = lock(self._disk, self.directory)
+        try:
+            await self._loop.run_in_executor(None, self._open)
+        except BaseException as error:
+            self._lock.release()
+            if isinstance(error, NoSpace):
+                raise DiskFull(f"the log in {self.directory} cannot be opened: {error}") from error
+            if isinstance(error, OSError):
+                raise Unavailable(f"the log in {self.directory} cannot be opened: {error}") from error
+            raise
+        self._running = True
+        return self._fence
+
+    def _open(self) -> None:
+        store_id, epoch = claim(self._disk, self.directory)
+        log = self._log = Log(self.directory, self._disk, self.config, store_id, epoch)
+        recovery = Recovery(log)
+        try:
+            active = recovery.run()
+        except BaseException:
+            log.close()
+            raise
+        self.damage = recovery.damage
+        self.failed = None
+        self._fence = Fence(SCOPE, epoch)
+        self._writer = LogWriter(log, self.config, active, self._deliver)
+        log.post = self._writer.post
+        log.on_report = self._reported
+        self._queue = CommitQueue(self._loop, self._writer.commit, self.config.commit_bytes_max, self.config.durability)
+        self._footers = Footers(log.files)
+        self._pool = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="ledger-read")
+        self._writer.start()
+        self._writer.post(log.prepare_spare)
+
+    async def stop(self) -> None:
+        if not self._running:
+            return
+        self._running = False
+        for state in self._log.states.values():
+            if state.writer is not None:
+                state.writer.end(LedgerClosed("the store was stopped", state.ledger_id))
+        await self._queue.idle()
+        if self._space_timer is not None:
+            self._space_timer.cancel()
+        await self._loop.run_in_executor(None, self._close)
+
+    def _close(self) -> None:
+        self._log.stop()
+        self._writer.stop()
+        self._pool.shutdown(wait=True)
+        self._log.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    async def create(self, fence: Fence, ledger_id: int, properties: dict[str, str]) -> LocalLedgerWriter:
+        self._check(fence)
+        if ledger_id in self._log.states or ledger_id in self._log.graves:
+            raise LedgerExists(f"ledger {ledger_id} exists", ledger_id)
+        state = LedgerState(ledger_id, dict(properties))
+        self._log.states[ledger_id] = state
+        try:
+            await self._record(state, CREATED, msgspec.msgpack.encode(state.properties))
+        except StoreError as error:
+            self._log.states.pop(ledger_id, None)
+            if isinstance(error, DiskFull):
+                raise
+            raise Unavailable(f"ledger {ledger_id} could not be made: {error}", ledger_id) from error
+        state.durable = True
+        state.writer = LocalLedgerWriter(state, self._queue, self.entry_bytes_max, self._seal)
+        return state.writer
+
+    async def seal(self, fence: Fence, ledger_id: int) -> LedgerInfo:
+        self._check(fence)
+        state = self._get(ledger_id)
+        if state.writer is not None:
+            state.writer.end(LedgerClosed(f"ledger {ledger_id} is being sealed", ledger_id))
+        return await self._seal(state)
+
+    async def _seal(self, state: LedgerState) -> LedgerInfo:
+        self._check(self._fence)
+        if state.deleted:
+            raise NoSuchLedger(f"ledger {state.ledger_id} was deleted", state.ledger_id)
+        if not state.sealed:
+            # Its record follows, in the queue, every append that was taken.
+            try:
+                await self._record(state, SEALED, bytes(8))
+            except StoreError as error:
+                raise Unavailable(f"ledger {state.ledger_id} could not be sealed: {error}", state.ledger_id) from error
+            state.sealed = True
+            if state.writer is not None:
+                state.writer.end(Fenced(f"ledger {state.ledger_id} is sealed", state.ledger_id))
+        return self._info(state)
+
+    async def open(self, ledger_id: int) -> LocalLedgerReader:
+        return LocalLedgerReader(self._get(ledger_id), self._log, self._footers, self._pool, self._flush)
+
+    async def delete(self, fence: Fence, ledger_id: int) -> None:
+        self._check(fence)
+        state = self._log.states.get(ledger_id)
+        if state is None or state.deleted:
+            return
+        state.deleted = True
+        if state.writer is not None:
+            state.writer.end(LedgerClosed(f"ledger {ledger_id} was deleted", ledger_id))
+        try:
+            await self._record(state, DELETED, b"")
+        except StoreError as error:
+            raise Unavailable(f"ledger {ledger_id} could not be deleted: {error}", ledger_id) from error
+        self._log.states.pop(ledger_id, None)
+
+    async def info(self, ledger_id: int) -> LedgerInfo:
+        return self._info(self._get(ledger_id))
+
+    async def ledgers(self) -> list[LedgerInfo]:
+        states = self._log.states.values()
+        return [self._info(state) for state in sorted(states, key=lambda state: state.ledger_id) if not state.deleted]
+
+    async def _record(self, state: LedgerState, type_: int, header: bytes) -> None:
+        item, future = control(self._loop, state, type_, header)
+        self._queue.push(item)
+        await future
+
+    async def _flush(self) -> None:
+        """Until everything appended so far is written."""
+        await self._record(LedgerState(-1, {"reserved": "flush"}), 0, b"")
+
+    def _check(self, fence: Fence) -> None:
+        if self.failed is not None:
+            raise self.failed
+        if not self._running:
+            raise Unavailable(f"the store in {self.directory} is not running")
+        if fence != self._fence:
+            raise Fenced(f"epoch {fence.epoch} does not own {self.directory}; epoch {self._fence.epoch} does")
+
+    def _get(self, ledger_id: int) -> LedgerState:
+        state = self._log.states.get(ledger_id)
+        if state is None or state.deleted or not state.durable:
+            raise NoSuchLedger(f"there is no ledger {ledger_id}", ledger_id)
+        return state
+
+    def _info(self, state: LedgerState) -> LedgerInfo:
+        return LedgerInfo(state.ledger_id, state.last_entry, state.length_bytes, state.sealed, dict(state.properties))
+
+    # From the log thread
+
+    def _deliver(self, outcome: Committed) -> None:
+        self._on_loop(self._committed, outcome)
+
+    def _reported(self, kind: str, text: str) -> None:
+        if kind == "failed":
+            self._on_loop(self._fail, Unavailable(text))
+        elif kind == "full":
+            self._on_loop(self._watch_space)
+
+    def _on_loop(self, callback: Callable[..., None], *values: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(callback, *values)
+        except RuntimeError:
+            pass  # the loop was closed without a stop: nobody listens any more
+
+    def _committed(self, outcome: Committed) -> None:
+        if outcome.error is not None:
+            self._fail(outcome.error)
+        self._queue.committed(outcome)
+
+    def _fail(self, error: StoreError) -> None:
+        if self.failed is None:
+            self.failed = self._queue.failed = error
+            if self.on_failed is not None:
+                self.on_failed(error)
+
+    def _watch_space(self) -> None:
+        """Tries again while the disk is full: space returns by deletes of ours and of others."""
+        self._space_timer = None
+        if self._running and self.failed is None:
+            self._writer.post(self._retry_space)
+
+    def _retry_space(self) -> None:
+        if not self._log.retry_space():
+            self._on_loop(self._later)
+
+    def _later(self) -> None:
+        if self._space_timer is None:
+            self._space_timer = self._loop.call_later(SPACE_RETRY_S, self._watch_space)

@@ -1,0 +1,92 @@
+"""The writer of a ledger: checks, counts, and one push into the commit queue."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Awaitable, Callable
+
+from messaging.storage.local.commit_queue import CommitQueue, Item
+from messaging.storage.local.records import FIXED_BYTES
+from messaging.storage.local.state import LedgerState
+from messaging.storage.memory import check_block
+from messaging.storage.seam import Buffer, Done, Fenced, LedgerClosed, LedgerInfo, StoreError
+
+HEADER_BYTES_MAX = 1 << 20
+
+
+class LocalLedgerWriter:
+    __slots__ = (
+        "_entry_bytes_max",
+        "_queue",
+        "_seal",
+        "_state",
+        "broken",
+        "last_confirmed",
+        "ledger_id",
+        "length_bytes",
+        "next_entry",
+        "pending_bytes",
+        "refusal",
+    )
+
+    def __init__(
+        self, state: LedgerState, queue: CommitQueue, entry_bytes_max: int, seal: Callable[[LedgerState], Awaitable[LedgerInfo]]
+    ) -> None:
+        self.ledger_id = state.ledger_id
+        self.last_confirmed = -1
+        self.next_entry = 0
+        self.length_bytes = 0
+        self.pending_bytes = 0
+        self.refusal: StoreError | None = None  # why no append is taken any more
+        self.broken = False  # an append failed
+        self._state = state
+        self._queue = queue
+        self._entry_bytes_max = entry_bytes_max
+        self._seal = seal
+
+    def append(self, header: bytes, data: Buffer, stops: array[int], done: Done) -> int:
+        if self.refusal is not None:
+            raise self.refusal
+        size = len(data)
+        count = len(stops)
+        if not count or stops[-1] != size or size > self._entry_bytes_max:
+            check_block(data, stops, self._entry_bytes_max, self.ledger_id)
+        if len(header) > HEADER_BYTES_MAX:
+            raise ValueError(f"a block header of {len(header)} bytes; at most {HEADER_BYTES_MAX} are stored")
+        first = self.next_entry
+        self.next_entry = first + count
+        self.length_bytes += size
+        self.pending_bytes += size
+        item = (self._state, done, header, data, stops, first, FIXED_BYTES + len(header) + 4 * count + size)
+        self._queue.push(item)  # type: ignore[arg-type]  # an Item without the cost of making one
+        return first
+
+    def refuse(self, reason: StoreError, size: int) -> None:
+        """An append of `size` bytes failed."""
+        self.pending_bytes -= size
+        self.broken = True
+        self.end(LedgerClosed(f"ledger {self.ledger_id} takes no more appends: {reason}", self.ledger_id))
+
+    def end(self, reason: StoreError) -> None:
+        if self.refusal is None or (isinstance(reason, Fenced) and not self.broken):
+            self.refusal = reason
+
+    async def close(self) -> LedgerInfo:
+        self.end(LedgerClosed(f"ledger {self.ledger_id} was closed", self.ledger_id))
+        return await self._seal(self._state)
+
+
+def control(loop: asyncio.AbstractEventLoop, state: LedgerState, type_: int, header: bytes) -> tuple[Item, asyncio.Future[None]]:
+    """A record about a ledger and the future that its commit ends."""
+    future: asyncio.Future[None] = loop.create_future()
+
+    def done(error: StoreError | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+    return Item(state, done, header, b"", None, type_, FIXED_BYTES + len(header)), future
