@@ -4,7 +4,6 @@ import asyncio
 import http.client
 import json
 import signal
-import socket
 from collections.abc import AsyncIterator
 from contextlib import closing
 from typing import Any
@@ -210,8 +209,8 @@ async def test_the_broker_keeps_its_signals_and_stopping_frees_the_ports() -> No
         await edge.listeners.stop()
         assert await asyncio.wait_for(reader.read(), 10) == b""
         writer.close()
-        with socket.socket() as sock:
-            sock.bind(("127.0.0.1", port))
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
 
 
 async def test_a_service_without_a_method_of_the_rpc_does_not_start() -> None:

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messaging.broker.http.websocket.frames import (
+    BAD_JSON,
+    BAD_PAYLOAD,
+    FrameError,
+    message_frame,
+    read_command,
+    read_outgoing,
+    read_position,
+    receipt_frame,
+    send_error_code,
+    send_error_frame,
+    time_text,
+)
+from messaging.broker.runtime.local_messages import DeliveredMessage, MessagePosition
+from messaging.errors import AuthenticationFailed, NotAuthorized, NotReady
+
+NOW_MS = 1_700_000_000_000
+
+
+def outgoing(**frame: Any) -> Any:
+    return read_outgoing(json.dumps(frame), NOW_MS)[0]
+
+
+def failure(text: str) -> FrameError:
+    with pytest.raises(FrameError) as caught:
+        read_outgoing(text, NOW_MS)
+    return caught.value
+
+
+def test_a_full_producer_frame() -> None:
+    frame = {
+        "payload": "aGVsbG8=",
+        "properties": {"a": "b", "n": 3, "f": 1.5, "t": True, "gone": None},
+        "context": "c-1",
+        "key": "k",
+        "eventTime": "2023-11-14T22:13:20.123+01:00",
+        "sequenceId": 42,
+        "deliverAt": 1_800_000_000_000,
+        "fieldOfALaterVersion": [],
+    }
+    message, context = read_outgoing(json.dumps(frame), NOW_MS)
+    assert (message.payload, message.key, message.sequence_id, context) == (b"hello", "k", 42, "c-1")
+    assert message.properties == {"a": "b", "n": "3", "f": "1.5", "t": "true"}
+    assert message.event_time_ms == 1_700_000_000_123 - 3_600_000
+    assert message.deliver_at_ms == 1_800_000_000_000
+
+
+def test_defaults_and_relative_delay() -> None:
+    message = outgoing(payload="")
+    assert (message.payload, message.properties, message.key, message.sequence_id) == (b"", {}, None, None)
+    assert (message.event_time_ms, message.deliver_at_ms) == (0, 0)
+    assert outgoing(payload="", deliverAfterMs=5000).deliver_at_ms == NOW_MS + 5000
+    assert outgoing(payload="", eventTime="2023-11-14T22:13:20").event_time_ms == 1_700_000_000_000
+
+
+def test_base64_may_lack_its_padding() -> None:
+    assert outgoing(payload="aGVsbG8").payload == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("frame", "code"),
+    [
+        ("", BAD_JSON),
+        ("[]", BAD_JSON),
+        ("null", BAD_JSON),
+        ('{"payload": 3}', BAD_JSON),
+        ('{"payload": "", "properties": []}', BAD_JSON),
+        ('{"payload": "", "properties": {"a": {}}}', BAD_JSON),
+        ('{"payload": "", "eventTime": "yesterday"}', BAD_JSON),
+        ('{"payload": "", "deliverAt": -1}', BAD_JSON),
+        ('{"payload": "", "sequenceId": 1e400}', BAD_JSON),
+        ('{"payload": "", "encryptionParam": "x"}', BAD_JSON),
+        ('{"payload": "", "replicationClusters": ["other"]}', BAD_JSON),
+        ("{}", BAD_PAYLOAD),
+        ('{"payload": "not base64!"}', BAD_PAYLOAD),
+        ('{"payload": "aGVsbG8=aGVs"}', BAD_PAYLOAD),
+        ('{"payload": "é"}', BAD_PAYLOAD),
+    ],
+)
+def test_bad_producer_frames_have_a_code(frame: str, code: int) -> None:
+    assert failure(frame).code == code
+
+
+def test_an_error_keeps_the_context_where_it_could_be_read() -> None:
+    assert failure('{"payload": "!", "context": "c"}').context == "c"
+    assert json.loads(send_error_frame(7, "bad", "c")) == {"result": "send-error:7", "errorMsg": "bad", "context": "c"}
+    assert json.loads(send_error_frame(7, "bad", None)) == {"result": "send-error:7", "errorMsg": "bad"}
+    assert [send_error_code(kind("x")) for kind in (AuthenticationFailed, NotAuthorized, NotReady)] == [5, 6, 8]
+
+
+def test_receipts() -> None:
+    assert json.loads(receipt_frame(MessagePosition(3, 7), "c")) == {"result": "ok", "messageId": "CAMQBw==", "context": "c"}
+    assert json.loads(receipt_frame(MessagePosition(3, 7), None)) == {"result": "ok", "messageId": "CAMQBw=="}
+
+
+def test_messages_for_consumers_and_readers() -> None:
+    message = DeliveredMessage(MessagePosition(3, 7), b"hello", 1_700_000_000_123, {"a": "ü"}, "k", 1_600_000_000_000, 2)
+    full = {
+        "messageId": "CAMQBw==",
+        "payload": "aGVsbG8=",
+        "properties": {"a": "ü"},
+        "publishTime": "2023-11-14T22:13:20.123Z",
+        "redeliveryCount": 2,
+        "key": "k",
+        "eventTime": "2020-09-13T12:26:40.000Z",
+    }
+    assert json.loads(message_frame(message, with_redelivery_count=True)) == full
+    bare = DeliveredMessage(MessagePosition(3, 7), b"", 0)
+    assert json.loads(message_frame(bare, with_redelivery_count=False)) == {
+        "messageId": "CAMQBw==",
+        "payload": "",
+        "properties": {},
+        "publishTime": "1970-01-01T00:00:00.000Z",
+    }
+
+
+@given(st.integers(-(2**63), 2**64))
+def test_any_time_has_a_text(time_ms: int) -> None:
+    assert time_text(time_ms).endswith("Z")
+
+
+def test_commands() -> None:
+    assert read_command('{"type": "permit", "permitMessages": 3}').permit_messages == 3
+    assert read_position(read_command('{"messageId": "CAMQBw=="}').message_id) == MessagePosition(3, 7)
+    for text in ("", "[]", '"x"', '{"permitMessages": "3"}'):
+        with pytest.raises(FrameError):
+            read_command(text)
+    for message_id in (None, "", "x"):
+        with pytest.raises(FrameError):
+            read_position(message_id)
+
+
+@given(st.text(), st.binary(), st.dictionaries(st.text(), st.text()), st.none() | st.text())
+def test_what_a_producer_sends_arrives(text: str, payload: bytes, properties: dict[str, str], key: str | None) -> None:
+    frame = {"payload": base64.b64encode(payload).decode(), "properties": properties, "key": key, "context": text}
+    message, context = read_outgoing(json.dumps(frame), NOW_MS)
+    assert (message.payload, message.properties, message.key, context) == (payload, properties, key, text)
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for read in (lambda: read_outgoing(text, NOW_MS), lambda: read_command(text)):
+        try:
+            read()
+        except FrameError:
+            pass
