@@ -47,7 +47,7 @@ class Feed:
         self._interval_s = interval_s
         self._now_ms = now_ms
         self._changed = asyncio.Condition()
-        self._encoded: dict[tuple[int, int], bytes] = {}
+        self._encoded: dict[tuple[int, int, str], bytes] = {}
         self._task = asyncio.create_task(self._run(), name=f"live {namespace}")
 
     async def after(self, version: int) -> Standing:
@@ -56,11 +56,13 @@ class Feed:
             await self._changed.wait_for(lambda: self.standing.version > version)
             return self.standing
 
-    def encoded(self, base: LiveState | None, state: LiveState) -> bytes:
-        """JSON of the message from `base` to `state`, made once per pair of the newest state."""
-        key = (-1 if base is None or not state.follows(base) else base.sequence, state.sequence)
+    def encoded(self, base: LiveState | None, state: LiveState, topic: str = "") -> bytes:
+        """JSON of the message from `base` to `state`, made once however many watchers need it. `topic`: of that topic alone."""
+        key = (-1 if base is None or not state.follows(base) else base.sequence, state.sequence, topic)
         message = self._encoded.get(key)
         if message is None:
+            if topic:
+                base, state = base and base.only(topic), state.only(topic)
             message = self._encoded[key] = msgspec.json.encode(message_between(base, state))
         return message
 
@@ -94,13 +96,17 @@ class Feed:
         return Standing(before.version + 1, LiveState.from_answer(answer))
 
     def _gone(self, before: Standing, why: str) -> Standing:
-        return Standing(before.version + 1, before.state, why or "the broker cannot be reached", before.away_since_ms or self._now_ms())
+        return Standing(
+            before.version + 1, before.state, why or "the broker cannot be reached", before.away_since_ms or self._now_ms()
+        )
 
 
 class LiveHub:
     """The feeds of this process, by namespace."""
 
-    def __init__(self, poll: Poll, interval_s: float = INTERVAL_S, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+    def __init__(
+        self, poll: Poll, interval_s: float = INTERVAL_S, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    ) -> None:
         self._poll = poll
         self._interval_s = interval_s
         self._now_ms = now_ms

@@ -34,6 +34,12 @@ class LiveState:
         """Whether an update may lead from `earlier` to here: the same boot of the broker, and later in it."""
         return self.epoch == earlier.epoch and self.sequence >= earlier.sequence
 
+    def only(self, topic: str) -> LiveState:
+        """The rows of one topic: itself, or its partitions."""
+        partition = f"{topic}-partition-"
+        rows = {name: row for name, row in self.rows.items() if name == topic or name.startswith(partition)}
+        return LiveState(self.epoch, self.sequence, self.at_ms, rows)
+
 
 def _row(topic: TopicLive) -> Row:
     row: Row = msgspec.to_builtins(topic)

@@ -1,7 +1,54 @@
-"""Console rows of the permission table: (HTTP method or "WEBSOCKET", route name) -> action."""
+"""Console rows of the permission table: (HTTP method or "WEBSOCKET", route name) -> action.
+
+The resource is what the address names: `<tenant>`, `<namespace>`, `<topic>`. HEAD goes by GET's row.
+A page without a row is refused.
+"""
 
 from __future__ import annotations
 
 from messaging.permissions.model import Action
 
-CONSOLE: dict[tuple[str, str], Action] = {}
+CONSOLE: dict[tuple[str, str], Action] = {
+    ("GET", "console:sign_in"): Action.PUBLIC,
+    ("POST", "console:sign_in"): Action.PUBLIC,
+    ("POST", "console:sign_out"): Action.PUBLIC,
+    ("GET", "console:home"): Action.AUTHENTICATED,
+    ("GET", "console:password"): Action.AUTHENTICATED,
+    ("POST", "console:password"): Action.AUTHENTICATED,
+    ("GET", "console:jump"): Action.AUTHENTICATED,
+    # Tenants
+    ("GET", "console:tenants"): Action.AUTHENTICATED,
+    ("GET", "console:tenant_create"): Action.SUPERUSER,
+    ("POST", "console:tenant_create"): Action.SUPERUSER,
+    ("GET", "console:tenant"): Action.TENANT_READ,
+    ("GET", "console:tenant_delete"): Action.SUPERUSER,
+    ("POST", "console:tenant_delete"): Action.SUPERUSER,
+    # Keys
+    ("GET", "console:keys"): Action.TENANT_ADMIN,
+    ("GET", "console:key_create"): Action.TENANT_ADMIN,
+    ("POST", "console:key_create"): Action.TENANT_ADMIN,
+    ("GET", "console:key_revoke"): Action.TENANT_ADMIN,
+    ("POST", "console:key_revoke"): Action.TENANT_ADMIN,
+    # Namespaces
+    ("GET", "console:namespace_create"): Action.TENANT_ADMIN,
+    ("POST", "console:namespace_create"): Action.TENANT_ADMIN,
+    ("GET", "console:namespace"): Action.NAMESPACE_READ,
+    ("WEBSOCKET", "console:namespace_live"): Action.NAMESPACE_READ,
+    ("GET", "console:policies"): Action.NAMESPACE_READ,
+    ("POST", "console:policies"): Action.TENANT_ADMIN,
+    ("GET", "console:namespace_delete"): Action.TENANT_ADMIN,
+    ("POST", "console:namespace_delete"): Action.TENANT_ADMIN,
+    ("GET", "console:quick_start"): Action.TENANT_ADMIN,
+    ("POST", "console:quick_start"): Action.TENANT_ADMIN,
+    # Topics
+    ("GET", "console:topic_create"): Action.TENANT_ADMIN,
+    ("POST", "console:topic_create"): Action.TENANT_ADMIN,
+    ("GET", "console:topic"): Action.NAMESPACE_READ,
+    ("GET", "console:topic_fragment"): Action.NAMESPACE_READ,
+    ("GET", "console:topic_delete"): Action.TENANT_ADMIN,
+    ("POST", "console:topic_delete"): Action.TENANT_ADMIN,
+    # Usage and the platform
+    ("GET", "console:usage"): Action.AUTHENTICATED,
+    ("GET", "console:platform"): Action.SUPERUSER,
+    ("GET", "console:platform_fragment"): Action.SUPERUSER,
+}

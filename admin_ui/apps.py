@@ -1,0 +1,8 @@
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class AdminUiConfig(AppConfig):
+    name = "admin_ui"
+    verbose_name = "Console"

@@ -1,0 +1,98 @@
+"""The live feed of a namespace for a browser: a snapshot, then updates, for as long as the reader may see the namespace.
+
+Server to browser: the messages of `admin_ui.live.state`, and ``{"type": "away", "why", "since_ms"}`` after a poll that failed.
+Browser to server: ``{"type": "resync"}`` when it noticed a gap: the next message is a snapshot.
+Close codes: 4401 not signed in (any more), 4404 no such namespace for this reader. They are sent after the handshake, because a
+browser does not tell a page why a handshake failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+
+from admin_ui.access import websocket_refusal
+from admin_ui.live.hub import Feed, LiveHub, Standing
+from admin_ui.live.shared import live_hub
+from admin_ui.live.state import LiveState
+
+CHECK_AGAIN_S = 10.0  # how long a reader may go on seeing what was taken from them
+MESSAGE_BYTES_MAX = 1024
+
+
+class NamespaceLiveConsumer(AsyncWebsocketConsumer):
+    _task: asyncio.Task[None] | None = None
+    _resync = False
+    check_again_s = CHECK_AGAIN_S
+
+    @staticmethod
+    def hub() -> LiveHub:
+        return live_hub()
+
+    async def connect(self) -> None:
+        await self.accept()
+        refused = await self._refusal()
+        if refused:
+            await self.close(refused)
+            return
+        query = parse_qs(self.scope.get("query_string", b"").decode("latin-1"))
+        self._topic = query.get("topic", [""])[0]
+        self._task = asyncio.create_task(self._pump(), name="live page")
+
+    async def disconnect(self, code: int) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        if text_data is None or len(text_data) > MESSAGE_BYTES_MAX:
+            await self.close(1003)
+            return
+        try:
+            message: Any = msgspec.json.decode(text_data)
+        except msgspec.DecodeError:
+            await self.close(1003)
+            return
+        if isinstance(message, dict) and message.get("type") == "resync":
+            self._resync = True
+
+    async def _refusal(self) -> int:
+        """0, or the code to close with."""
+        return await database_sync_to_async(websocket_refusal)(self.scope, "console:namespace_live")
+
+    async def _pump(self) -> None:
+        kwargs = self.scope["url_route"]["kwargs"]
+        async with self.hub().watch(f"{kwargs['tenant']}/{kwargs['namespace']}") as feed:
+            sent: LiveState | None = None
+            version = 0
+            checked = time.monotonic()
+            while True:
+                standing = await feed.after(version)
+                version = standing.version
+                if time.monotonic() - checked >= self.check_again_s:
+                    refused = await self._refusal()
+                    if refused:
+                        await self.close(refused)
+                        return
+                    checked = time.monotonic()
+                if self._resync:
+                    self._resync, sent = False, None
+                sent = await self._tell(feed, standing, sent)
+
+    async def _tell(self, feed: Feed, standing: Standing, sent: LiveState | None) -> LiveState | None:
+        if standing.away:
+            message = {"type": "away", "why": standing.away, "since_ms": standing.away_since_ms}
+            await self.send(text_data=msgspec.json.encode(message).decode())
+            return sent
+        assert standing.state is not None
+        encoded = feed.encoded(sent, standing.state, self._topic)
+        await self.send(text_data=encoded.decode())
+        return standing.state

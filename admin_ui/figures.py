@@ -1,0 +1,49 @@
+"""Numbers, sizes and spans of time as people read them. The same forms as static/admin_ui/js/format.js. Pure."""
+
+from __future__ import annotations
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def _trim(value: float) -> str:
+    if value < 9.995:
+        return f"{value:.2f}"
+    return f"{value:.1f}" if value < 99.95 else f"{value:,.0f}"
+
+
+def count(value: float) -> str:
+    if value < 10_000:
+        return f"{value:,.0f}"
+    if value < 999_500:
+        return f"{_trim(value / 1_000)} k"
+    if value < 999_500_000:
+        return f"{_trim(value / 1_000_000)} M"
+    return f"{_trim(value / 1_000_000_000)} G"
+
+
+def rate(value: float) -> str:
+    """Messages a second: small rates keep a decimal, so that one message every few seconds does not read as nothing."""
+    if value == 0:
+        return "0"
+    if value < 0.1:
+        return "<0.1"
+    return f"{value:.1f}" if value < 10 else count(round(value))
+
+
+def size(value_bytes: float) -> str:
+    unit = 0
+    while value_bytes >= 1023.5 and unit < len(_UNITS) - 1:
+        value_bytes /= 1024
+        unit += 1
+    return f"{value_bytes:,.0f} B" if unit == 0 else f"{_trim(value_bytes)} {_UNITS[unit]}"
+
+
+def span(seconds: float) -> str:
+    """A length of time by its two largest units: 3 d 4 h, 5 min 2 s."""
+    parts = []
+    rest = int(seconds)
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        if rest >= length:
+            parts.append(f"{rest // length} {unit}")
+            rest %= length
+    return " ".join(parts[:2]) or "0 s"

@@ -1,0 +1,20 @@
+"""The live hub of this process: one per event loop, of which a web process has one."""
+
+from __future__ import annotations
+
+import asyncio
+from weakref import WeakKeyDictionary
+
+from admin_ui import broker
+from admin_ui.live.hub import LiveHub
+
+_hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, LiveHub] = WeakKeyDictionary()
+
+
+def live_hub() -> LiveHub:
+    """Must be called on the loop. Asks the broker through `admin_ui.broker`."""
+    loop = asyncio.get_running_loop()
+    hub = _hubs.get(loop)
+    if hub is None:
+        hub = _hubs[loop] = LiveHub(broker.namespace_live)
+    return hub

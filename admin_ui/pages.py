@@ -1,0 +1,78 @@
+"""What every page is made of: its template, its place in the console, its crumbs, its theme."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from admin_ui.access import ConsoleRequest
+from messaging.errors import MagnetarError
+from messaging.permissions.model import Action, Resource
+from tenants.models import Namespace
+from tenants.scoping import tenant_scope
+
+NAMESPACES_IN_SIDE = 12
+THEMES = ("light", "dark")
+
+
+@dataclass
+class Navigation:
+    """What the side shows. `here` is the entry that is marked; `namespaces` are local names."""
+
+    here: str
+    superuser: bool
+    may_administer: bool = False
+    tenant: str = ""
+    namespace: str = ""
+    namespaces: list[str] = field(default_factory=list)
+    more_namespaces: int = 0
+
+
+def navigation(request: ConsoleRequest, here: str, tenant: str = "", namespace: str = "") -> Navigation:
+    actor = request.actor
+    nav = Navigation(here, actor.may(Action.SUPERUSER), tenant=tenant, namespace=namespace)
+    if tenant:
+        nav.may_administer = actor.may(Action.TENANT_ADMIN, Resource(tenant))
+        if actor.may(Action.TENANT_READ, Resource(tenant)):
+            with tenant_scope(tenant):
+                rows = Namespace.objects.values_list("name", flat=True)
+                nav.namespaces = [name.partition("/")[2] for name in rows[:NAMESPACES_IN_SIDE]]
+                nav.more_namespaces = max(0, rows.count() - NAMESPACES_IN_SIDE) if len(nav.namespaces) == NAMESPACES_IN_SIDE else 0
+        if namespace and namespace not in nav.namespaces:
+            nav.namespaces.append(namespace)
+    return nav
+
+
+def crumbs(tenant: str = "", namespace: str = "", *further: tuple[str, str]) -> list[tuple[str, str]]:
+    """(label, address) of the pages above this one."""
+    found = [("Tenants", reverse("console:tenants"))]
+    if tenant:
+        found.append((tenant, reverse("console:tenant", args=[tenant])))
+    if namespace:
+        found.append((namespace, reverse("console:namespace", args=[tenant, namespace])))
+    return [*found, *further]
+
+
+def show(request: HttpRequest, template: str, nav: Navigation | None = None, *, status: int = 200, **context: Any) -> HttpResponse:
+    """The page. Nothing of the console is kept by caches: a page that was shown to one person is not for the next."""
+    theme = request.COOKIES.get("theme", "")
+    full = {"nav": nav, "theme": theme if theme in THEMES else "", **context}
+    response = render(request, f"admin_ui/{template}", full, status=status)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def say(request: HttpRequest, text: str) -> None:
+    """A line at the top of the next page."""
+    messages.success(request, text)
+
+
+def explain(error: MagnetarError) -> str:
+    """The error for people: as a sentence."""
+    text = error.message or "something went wrong on our side"
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")

@@ -1,0 +1,76 @@
+"""How the platform stands: what the broker, the supervisor and the worker say, and what is not known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from messaging.settings import Settings
+from workers.models import TaskRun
+
+_LOOKS = {"ready": "badge-good", "running": "badge-good", "starting": "badge-warn", "backoff": "badge-bad", "failed": "badge-bad"}
+WORKER_QUIET = timedelta(minutes=3)  # upkeep runs every minute
+
+
+@dataclass(frozen=True)
+class ChildRow:
+    name: str
+    state: str
+    look: str
+    pid: int | None
+    restarts: int
+    last_exit: str
+    since: datetime | None
+
+
+@dataclass(frozen=True)
+class WorkerRow:
+    word: str
+    look: str
+    detail: str
+    at: datetime | None
+
+
+def children() -> tuple[list[ChildRow], str]:
+    """From run/supervisor.json, and why there are none."""
+    settings: Settings = django_settings.MAGNETAR
+    try:
+        found = json.loads((settings.data_path / "run" / "supervisor.json").read_bytes())
+        return [_child(one) for one in found["children"]], ""
+    except FileNotFoundError:
+        return [], "No supervisor runs here: the processes were started one by one, so this page does not know how they are."
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return [], f"run/supervisor.json cannot be read ({type(error).__name__})."
+
+
+def _child(one: dict[str, Any]) -> ChildRow:
+    state, code = str(one["state"]), one.get("last_exit")
+    last_exit = "" if code is None else f"signal {-code}" if code < 0 else f"code {code}"
+    return ChildRow(
+        one["name"],
+        state,
+        _LOOKS.get(state, ""),
+        one.get("pid"),
+        one.get("restarts", 0),
+        last_exit,
+        parse_datetime(str(one.get("since") or "")),
+    )
+
+
+def worker() -> WorkerRow:
+    """By the newest run of a task: a worker that is alive but runs nothing is no use either."""
+    run = TaskRun.objects.order_by("-started_at").first()
+    if run is None:
+        return WorkerRow(
+            "Not heard of", "badge-warn", "No task has ever run. The worker's first one comes within a minute of its start.", None
+        )
+    if timezone.now() - run.started_at > WORKER_QUIET:
+        return WorkerRow("Quiet", "badge-bad", f"The last task was {run.name},", run.started_at)
+    look = "badge-bad" if run.outcome == TaskRun.Outcome.FAILED else "badge-good"
+    return WorkerRow("Working", look, f"The last task was {run.name} ({run.outcome}),", run.started_at)

@@ -1,0 +1,99 @@
+"""Programs for the quick start: each produces one message, receives it, acknowledges it, and says so. They run as they are.
+
+`repr` (Python) and JSON (Java) write the values, so that no name of a topic can break out of its quotes.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from admin_ui.broker import Addresses
+
+
+class Snippet(NamedTuple):
+    tab: str
+    install: str
+    file: str
+    code: str
+    run: str
+
+
+def snippets(addresses: Addresses, topic: str, token: str) -> list[Snippet]:
+    broker_url = addresses.broker_url or "pulsar://127.0.0.1:6650"
+    return [
+        Snippet("Python", "pip install pulsar-client", "hello.py", python(broker_url, topic, token), "Save it as hello.py and run: python hello.py"),
+        Snippet("Java", "org.apache.pulsar:pulsar-client:4.0.0", "Hello.java", java(broker_url, topic, token), "Any Pulsar client from 2.8 on."),
+        Snippet("Magnetar SDK", "pip install magnetar", "hello.py", sdk(addresses, topic, token), "Over WebSocket: gets through where only HTTP does."),
+    ]  # fmt: skip
+
+
+def python(broker_url: str, topic: str, token: str) -> str:
+    return f"""\
+import pulsar
+
+client = pulsar.Client(
+    {_text(broker_url)},
+    authentication=pulsar.AuthenticationToken(
+        {_text(token)}
+    ),
+)
+topic = {_text(topic)}
+
+consumer = client.subscribe(
+    topic,
+    "quick-start",
+    initial_position=pulsar.InitialPosition.Earliest,
+)
+producer = client.create_producer(topic)
+
+producer.send("Hello, Magnetar".encode(), properties={{"from": "quick start"}})
+
+message = consumer.receive(timeout_millis=10_000)
+print("received:", message.data().decode(), message.message_id())
+consumer.acknowledge(message)
+
+client.close()
+"""
+
+
+def java(broker_url: str, topic: str, token: str) -> str:
+    return f"""\
+import java.util.concurrent.TimeUnit;
+import org.apache.pulsar.client.api.*;
+
+public class Hello {{
+    public static void main(String[] args) throws Exception {{
+        try (PulsarClient client = PulsarClient.builder()
+                .serviceUrl({_text(broker_url)})
+                .authentication(AuthenticationFactory.token(
+                        {_text(token)}))
+                .build()) {{
+            String topic = {_text(topic)};
+            Consumer<String> consumer = client.newConsumer(Schema.STRING)
+                    .topic(topic)
+                    .subscriptionName("quick-start")
+                    .subscriptionInitialPosition(SubscriptionInitialPosition.Earliest)
+                    .subscribe();
+            Producer<String> producer = client.newProducer(Schema.STRING).topic(topic).create();
+
+            producer.send("Hello, Magnetar");
+
+            Message<String> message = consumer.receive(10, TimeUnit.SECONDS);
+            System.out.println("received: " + message.getValue() + " " + message.getMessageId());
+            consumer.acknowledge(message);
+        }}
+    }}
+}}
+"""
+
+
+def sdk(addresses: Addresses, topic: str, token: str) -> str:
+    return f"""\
+# {addresses.ws_url} {topic} {token}
+"""
+
+
+def _text(value: str) -> str:
+    """A string literal in double quotes: what JSON writes is valid in Python and Java alike."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,35 @@
+"""What templates of the console may use beside Django's own: figures, and moments that the browser turns into local time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from admin_ui import figures
+
+register = template.Library()
+register.filter("count", figures.count)
+register.filter("rate", figures.rate)
+register.filter("size", figures.size)
+register.filter("span", figures.span)
+
+
+@register.filter
+def moment(value: datetime | int | None, form: str = "full") -> str | SafeString:
+    """A `<time>` in UTC that local-time.js rewrites: `form` is "full", "clock" or "ago". Takes a datetime or ms since 1970."""
+    if value is None or value == "":
+        return ""
+    if not isinstance(value, datetime):
+        value = datetime.fromtimestamp(value / 1000, UTC)
+    value = value.astimezone(UTC)
+    text = f"{value:%H:%M:%S} UTC" if form == "clock" else f"{value:%Y-%m-%d %H:%M} UTC"
+    return format_html('<time datetime="{}" data-form="{}">{}</time>', f"{value:%Y-%m-%dT%H:%M:%SZ}", form, text)
+
+
+@register.filter
+def local_part(topic: str) -> str:
+    """The last part of a topic's full name."""
+    return topic.rpartition("/")[2]

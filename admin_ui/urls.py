@@ -1,0 +1,40 @@
+"""Pages of the console. Each name, with each method, is a row of `messaging/permissions/table_console.py`; a test compares the two."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from admin_ui.views import jump, keys, namespaces, platform, quick_start, session, tenants, topics, usage
+
+app_name = "console"
+
+_TENANT = "tenants/<str:tenant>"
+_NAMESPACE = f"{_TENANT}/namespaces/<str:namespace>"
+_TOPIC = f"{_NAMESPACE}/topics/<str:topic>"
+
+urlpatterns = [
+    path("", tenants.home, name="home"),
+    path("sign-in", session.sign_in, name="sign_in"),
+    path("sign-out", session.sign_out, name="sign_out"),
+    path("account/password", session.password, name="password"),
+    path("jump", jump.jump, name="jump"),
+    path("tenants", tenants.tenants, name="tenants"),
+    path("new-tenant", tenants.tenant_create, name="tenant_create"),
+    path(_TENANT, tenants.tenant, name="tenant"),
+    path(f"{_TENANT}/delete", tenants.tenant_delete, name="tenant_delete"),
+    path(f"{_TENANT}/keys", keys.keys, name="keys"),
+    path(f"{_TENANT}/new-key", keys.key_create, name="key_create"),
+    path(f"{_TENANT}/keys/<str:key_id>/revoke", keys.key_revoke, name="key_revoke"),
+    path(f"{_TENANT}/new-namespace", namespaces.namespace_create, name="namespace_create"),
+    path(_NAMESPACE, namespaces.namespace, name="namespace"),
+    path(f"{_NAMESPACE}/policies", namespaces.policies, name="policies"),
+    path(f"{_NAMESPACE}/delete", namespaces.namespace_delete, name="namespace_delete"),
+    path(f"{_NAMESPACE}/quick-start", quick_start.quick_start, name="quick_start"),
+    path(f"{_NAMESPACE}/new-topic", topics.topic_create, name="topic_create"),
+    path(_TOPIC, topics.topic, name="topic"),
+    path(f"{_TOPIC}/detail", topics.topic_fragment, name="topic_fragment"),
+    path(f"{_TOPIC}/delete", topics.topic_delete, name="topic_delete"),
+    path("usage", usage.usage, name="usage"),
+    path("platform", platform.platform, name="platform"),
+    path("platform/detail", platform.platform_fragment, name="platform_fragment"),
+]

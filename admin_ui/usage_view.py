@@ -1,0 +1,95 @@
+"""Hourly usage as the console shows it: sums at a level, which hours are there, and why others are not. Reads rows of `workers`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from django.db.models import Sum
+from django.utils import timezone
+
+from tenants.scoping import platform_scope
+from workers.models import UsageHour, UsagePartition, UsageRun
+
+LEVELS = (("tenant", "By tenant"), ("namespace", "By namespace"), ("topic", "By topic"))
+ROWS_MAX = 500
+_METERS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "stored_byte_seconds")
+
+
+@dataclass(frozen=True)
+class HourMark:
+    """`state`: "there", "missing", or "open" for the running hour and those to come."""
+
+    state: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    look: str
+    title: str
+    text: str
+
+
+def rows_of(day: date, level: str, tenants: Collection[str]) -> list[dict[str, Any]]:
+    """One row per name of the level and hour; of `tenants` alone. At most `ROWS_MAX`."""
+    start = day_start(day)
+    with platform_scope():
+        rows = UsageHour.objects.filter(hour__gte=start, hour__lt=start + timedelta(days=1), tenant__in=tenants)
+        summed = rows.values("hour", level).annotate(**{meter: Sum(meter) for meter in _METERS}).order_by("-hour", level)
+        return [{**row, "name": row[level], "stored_bytes": row["stored_byte_seconds"] // 3600} for row in summed[:ROWS_MAX]]
+
+
+def day_start(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=timezone.get_default_timezone())
+
+
+def hour_marks(day: date, now: datetime) -> list[HourMark]:
+    start = day_start(day)
+    there = set(UsagePartition.objects.filter(hour__gte=start, hour__lt=start + timedelta(days=1)).values_list("hour", flat=True))
+    marks = []
+    for index in range(24):
+        hour = start + timedelta(hours=index)
+        name = f"{hour:%H}:00"
+        if hour in there:
+            marks.append(HourMark("there", f"{name} computed"))
+        elif hour + timedelta(hours=1) > now:
+            marks.append(HourMark("open", f"{name} not over yet"))
+        else:
+            marks.append(HourMark("missing", f"{name} missing"))
+    return marks
+
+
+def newest_run(*outcomes: str) -> UsageRun | None:
+    return UsageRun.objects.filter(outcome__in=outcomes).order_by("-requested_at").first()
+
+
+def problem_of(run: UsageRun | None) -> Problem | None:
+    """What the last run has to say, if it did not simply succeed."""
+    outcomes = UsageRun.Outcome
+    if run is None:
+        return None
+    if run.outcome == outcomes.NEEDS_SPARK:
+        return Problem(
+            "warn",
+            "Usage is collected, but not summed up: Spark is not installed",
+            run.message
+            or "Install the extra with: pip install magnetar[spark]. Nothing is lost: the next run sums up all hours that are missing.",
+        )
+    if run.outcome == outcomes.FAILED:
+        return Problem(
+            "bad",
+            f"The last run failed: {run.run_id}",
+            run.message or "The worker's log says why. The figures below are of the run before.",
+        )
+    if run.outcome in (outcomes.RUNNING, outcomes.REQUESTED):
+        return Problem("good", "A run is under way", f"Requested {run.requested_at:%H:%M} UTC. Reload in a minute for its figures.")
+    if run.holes or run.quarantined or run.rejected_files:
+        return Problem(
+            "warn",
+            "The last run found gaps in what brokers wrote",
+            f"{run.holes} holes in series, {run.quarantined} records set aside, {run.rejected_files} files refused. The figures may be too low by these.",
+        )
+    return None

@@ -1,0 +1,118 @@
+"""Namespaces: topics live, create, policies, delete."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui import broker, policy_texts
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.addresses import live_url
+from admin_ui.forms import ConfirmForm, NamespaceForm, PoliciesForm
+from admin_ui.live_rows import grouped, totals
+from admin_ui.pages import crumbs, explain, navigation, say, show
+from messaging.adminrpc.schema import TopicsList
+from messaging.errors import MagnetarError
+from tenants.actions.namespaces import create_namespace, delete_namespace, set_policies
+from tenants.models import Namespace
+
+FIRST_PAINT_ROWS_MAX = 250
+POLICIES = ("message_ttl_s", "retention_time_min", "retention_size_mb")
+
+
+@page
+def namespace(request: ConsoleRequest, tenant: str, namespace: str) -> HttpResponse:
+    live, away = broker.ask_or_why(lambda rpc: rpc.call("namespaces.live", TopicsList(namespace=f"{tenant}/{namespace}")))
+    groups = grouped(live) if live else []
+    rows = [
+        {**group.sums, "name": group.name, "partitions": group.partitions, "loaded": group.loaded, "subscriptions": group.subscriptions,
+         "url": reverse("console:topic", args=[tenant, namespace, group.name])}
+        for group in groups[:FIRST_PAINT_ROWS_MAX]
+    ]  # fmt: skip
+    return show(
+        request,
+        "pages/namespace.html",
+        navigation(request, "namespace", tenant, namespace),
+        crumbs=crumbs(tenant),
+        live_url=live_url(tenant, namespace),
+        topic_url=reverse("console:topic", args=[tenant, namespace, "__topic__"]),
+        groups=rows,
+        totals=totals(groups),
+        away=away,
+    )
+
+
+@page
+def namespace_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    form = NamespaceForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        local = form.cleaned_data["name"]
+        try:
+            create_namespace(request.actor, f"{tenant}/{local}")
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            say(request, f"Namespace {tenant}/{local} is created.")
+            return HttpResponseRedirect(reverse("console:namespace", args=[tenant, local]))
+    return show(
+        request, "pages/form.html", navigation(request, "tenant", tenant), crumbs=crumbs(tenant), heading="New namespace", form=form,
+        intro="A namespace holds topics that share policies: how long messages are kept, who may read and write.",
+        submit="Create the namespace", cancel_url=reverse("console:tenant", args=[tenant]),
+    )  # fmt: skip
+
+
+@page
+def policies(request: ConsoleRequest, tenant: str, namespace: str) -> HttpResponse:
+    nav = navigation(request, "policies", tenant, namespace)
+    name = f"{tenant}/{namespace}"
+    row = Namespace.objects.get(name=name)
+    form = None
+    if nav.may_administer:
+        form = PoliciesForm(request.POST or None, initial={key: row.policies.get(key) for key in POLICIES})
+        if request.method == "POST" and form.is_valid():
+            try:
+                set_policies(request.actor, name, {key: form.cleaned_data[key] for key in POLICIES})
+            except MagnetarError as error:
+                form.add_error(None, explain(error))
+            else:
+                say(request, "The policies are saved, and the broker follows them.")
+                return HttpResponseRedirect(request.path)
+    found = policy_texts.effective(row.policies)
+    return show(
+        request,
+        "pages/policies.html",
+        nav,
+        crumbs=crumbs(tenant),
+        form=form,
+        effective=[found.ttl, found.retention_time, found.retention_size],
+    )
+
+
+@page
+def namespace_delete(request: ConsoleRequest, tenant: str, namespace: str) -> HttpResponse:
+    name = f"{tenant}/{namespace}"
+    form = ConfirmForm(request.POST or None, expected=name)
+    if request.method == "POST" and form.is_valid():
+        try:
+            delete_namespace(request.actor, name, force=True)
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            say(request, f"Namespace {name} is deleted.")
+            return HttpResponseRedirect(reverse("console:tenant", args=[tenant]))
+    listed, away = broker.ask_or_why(lambda rpc: rpc.call("namespaces.live", TopicsList(namespace=name)))
+    if listed is None:
+        impact = [f"How many topics it has is not known right now ({away}). All of them and all their messages are deleted."]
+    else:
+        groups = grouped(listed)
+        clients = sum(row.producers + row.consumers for row in listed.topics)
+        backlog = sum(row.backlog_entries for row in listed.topics)
+        impact = [
+            f"{len(groups)} topic{'s' * (len(groups) != 1)} with all messages, {backlog:,} of them not yet read, are deleted for good.",
+            f"{clients} producer{'s' * (clients != 1)} and consumers are disconnected." if clients else "Nobody is connected.",
+        ]
+    return show(
+        request, "pages/confirm.html", navigation(request, "policies", tenant, namespace), crumbs=crumbs(tenant, namespace),
+        heading=f"Delete namespace {name}", impact=impact, name=name, form=form, submit="Delete the namespace and its topics",
+        cancel_url=reverse("console:namespace", args=[tenant, namespace]),
+    )  # fmt: skip

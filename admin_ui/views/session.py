@@ -1,0 +1,77 @@
+"""Signing in, signing out, changing the password."""
+
+from __future__ import annotations
+
+from django.contrib.auth import authenticate, login, logout, update_session_auth_hash
+from django.contrib.auth.forms import PasswordChangeForm
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.debug import sensitive_post_parameters
+
+from admin_ui import attempts
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.forms import SignInForm
+from admin_ui.pages import navigation, say, show
+
+# The same words whether the name exists, the password is wrong or the person was deactivated.
+WRONG = "This name and password do not go together."
+TOO_MANY = "Too many attempts. Wait five minutes, then try again."
+
+
+@sensitive_post_parameters("password")
+@page
+def sign_in(request: HttpRequest) -> HttpResponse:
+    after = _after(request)
+    if request.method == "GET":
+        if request.user.is_authenticated:
+            return HttpResponseRedirect(after)
+        return show(request, "pages/sign_in.html", form=SignInForm(), next=after)
+    form = SignInForm(request.POST)
+    status = 200
+    if form.is_valid():
+        username, address = form.cleaned_data["username"], request.META.get("REMOTE_ADDR", "")
+        if attempts.too_many(username, address):
+            form.add_error(None, TOO_MANY)
+            status = 429
+        else:
+            user = authenticate(request, username=username, password=form.cleaned_data["password"])
+            if user is not None:
+                attempts.forget(username, address)
+                login(request, user)
+                return HttpResponseRedirect(after)
+            form.add_error(None, WRONG)
+    return show(request, "pages/sign_in.html", form=form, next=after, status=status)
+
+
+def _after(request: HttpRequest) -> str:
+    """Where to go after signing in; never to another site."""
+    wanted = request.POST.get("next") or request.GET.get("next") or ""
+    if url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure()):
+        return wanted
+    return reverse("console:home")
+
+
+@page
+def sign_out(request: HttpRequest) -> HttpResponse:
+    logout(request)
+    return HttpResponseRedirect(reverse("console:sign_in"))
+
+
+@sensitive_post_parameters()
+@page
+def password(request: ConsoleRequest) -> HttpResponse:
+    form = PasswordChangeForm(request.user, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        update_session_auth_hash(request, form.save())
+        say(request, "The password is changed. Other sessions of yours are signed out.")
+        return HttpResponseRedirect(reverse("console:home"))
+    for name in ("old_password", "new_password1", "new_password2"):
+        form.fields[name].help_text = (
+            "At least 12 characters, not a common password, not like your name." if name == "new_password1" else ""
+        )
+        form.fields[name].widget.attrs["autocomplete"] = "current-password" if name == "old_password" else "new-password"
+    return show(
+        request, "pages/form.html", navigation(request, "password"), heading="Change the password", form=form,
+        submit="Change the password", cancel_url=reverse("console:home"), crumbs=[],
+    )  # fmt: skip

@@ -1,0 +1,130 @@
+"""Tenants: the list, one of them, create, delete."""
+
+from __future__ import annotations
+
+from django.db.models import Count
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui import policy_texts
+from admin_ui.access import ConsoleRequest, page, visible_tenants
+from admin_ui.forms import ConfirmForm, TenantForm
+from admin_ui.key_view import key_view
+from admin_ui.pages import crumbs, explain, navigation, say, show
+from messaging.errors import MagnetarError
+from tenants.actions.tenants import create_tenant, delete_tenant
+from tenants.models import AuditRecord, Key, Membership, Namespace, Tenant
+from tenants.scoping import platform_scope
+
+KEYS_SHOWN, RECORDS_SHOWN = 5, 12
+
+
+@page
+def home(request: ConsoleRequest) -> HttpResponse:
+    """To the only tenant if there is one, else to the list."""
+    names = visible_tenants(request.actor, request.user)  # type: ignore[arg-type]
+    if len(names) == 1:
+        return HttpResponseRedirect(reverse("console:tenant", args=names))
+    return HttpResponseRedirect(reverse("console:tenants"))
+
+
+@page
+def tenants(request: ConsoleRequest) -> HttpResponse:
+    names = visible_tenants(request.actor, request.user)  # type: ignore[arg-type]
+    with platform_scope():
+        rows = Tenant.objects.filter(name__in=names) if len(names) < 500 else Tenant.objects.all()
+        counted = rows.annotate(
+            namespaces_count=Count("namespaces", distinct=True),
+            keys_count=Count("keys", distinct=True),
+            members_count=Count("memberships", distinct=True),
+        )
+        visible = set(names)
+        found = [
+            {
+                "name": row.name,
+                "url": reverse("console:tenant", args=[row.name]),
+                "namespaces": row.namespaces_count,
+                "keys": row.keys_count,
+                "members": row.members_count,
+                "created_at": row.created_at,
+            }
+            for row in counted
+            if row.name in visible
+        ]
+    return show(request, "pages/tenants.html", navigation(request, "tenants"), tenants=found)
+
+
+@page
+def tenant(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    nav = navigation(request, "tenant", tenant)
+    namespaces = []
+    for row in Namespace.objects.all():
+        effective = policy_texts.effective(row.policies)
+        namespaces.append(
+            {
+                "name": row.local,
+                "url": reverse("console:namespace", args=[tenant, row.local]),
+                "ttl": effective.ttl,
+                "retention": effective.retention,
+                "created_at": row.created_at,
+            }
+        )
+    keys = Key.objects.filter(tenant=tenant) if nav.may_administer else Key.objects.none()
+    memberships = Membership.objects.select_related("user").filter(user__is_active=True)
+    return show(
+        request,
+        "pages/tenant.html",
+        nav,
+        crumbs=crumbs(),
+        namespaces=namespaces,
+        keys=[key_view(key, {}) for key in keys.order_by("-created_at")[:KEYS_SHOWN]],
+        keys_total=keys.count(),
+        members=[{"name": one.user.username, "role": one.get_level_display()} for one in memberships],
+        audit=[_record(row) for row in AuditRecord.objects.all()[:RECORDS_SHOWN]] if nav.may_administer else [],
+    )
+
+
+def _record(row: AuditRecord) -> dict[str, object]:
+    return {"at": row.at, "actor": row.role, "action": row.action, "target": row.resource}
+
+
+@page
+def tenant_create(request: ConsoleRequest) -> HttpResponse:
+    form = TenantForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        name = form.cleaned_data["name"]
+        try:
+            create_tenant(request.actor, name)
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            say(request, f"Tenant {name} is created.")
+            return HttpResponseRedirect(reverse("console:tenant", args=[name]))
+    return show(
+        request, "pages/form.html", navigation(request, "tenants"), crumbs=crumbs(), heading="New tenant", form=form,
+        intro="A tenant owns namespaces, keys and a bill. Nobody of another tenant sees what is in it.",
+        submit="Create the tenant", cancel_url=reverse("console:tenants"),
+    )  # fmt: skip
+
+
+@page
+def tenant_delete(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    namespaces = Namespace.objects.count()
+    form = ConfirmForm(request.POST or None, expected=tenant)
+    if request.method == "POST" and form.is_valid():
+        try:
+            delete_tenant(request.actor, tenant)
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            say(request, f"Tenant {tenant} is deleted.")
+            return HttpResponseRedirect(reverse("console:tenants"))
+    impact = [f"All keys of {tenant} stop working at once, and their connections are closed. Its members lose sight of it."]
+    if namespaces:
+        impact.append(
+            f"It still has {namespaces} namespace{'s' * (namespaces > 1)}: delete them first. This page refuses until then."
+        )
+    return show(
+        request, "pages/confirm.html", navigation(request, "tenant", tenant), crumbs=crumbs(tenant), heading=f"Delete tenant {tenant}",
+        impact=impact, name=tenant, form=form, submit="Delete the tenant", cancel_url=reverse("console:tenant", args=[tenant]),
+    )  # fmt: skip

@@ -1,0 +1,123 @@
+"""Topics: one of them with its clients, create, delete."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui import broker
+from admin_ui.access import ConsoleRequest, page, resource_of
+from admin_ui.addresses import live_url
+from admin_ui.forms import ConfirmForm, TopicForm
+from admin_ui.pages import crumbs, explain, navigation, say, show
+from admin_ui.topic_stats import topic_view
+from messaging.adminrpc.schema import PartitionsGet, TopicRef
+from messaging.errors import InvalidName, MagnetarError, NotFound
+from messaging.protocol.names import TopicName, parse_topic
+from tenants.actions.topics import create_topic, delete_topic
+
+
+def _name(tenant: str, namespace: str, topic: str) -> TopicName:
+    try:
+        return parse_topic(resource_of({"tenant": tenant, "namespace": namespace, "topic": topic}).topic)
+    except InvalidName:
+        raise Http404 from None
+
+
+def _look(name: TopicName) -> dict[str, Any]:
+    """What the broker says of a topic. 404 if it says that there is none; `away` if it says nothing."""
+    found: dict[str, Any] = {"stats": None, "away": "", "partitions": None, "at_ms": time.time_ns() // 1_000_000}
+    try:
+        partitions = broker.ask(lambda rpc: rpc.call("topics.partitions", PartitionsGet(topic=str(name)))).partitions
+        if partitions:
+            found["partitions"] = partitions
+            answer = broker.ask(lambda rpc: rpc.call("topics.partitioned_stats", TopicRef(topic=str(name))))
+        else:
+            answer = broker.ask(lambda rpc: rpc.call("topics.stats", TopicRef(topic=str(name))))
+        found["stats"] = topic_view(answer.stats)
+    except NotFound:
+        raise Http404 from None
+    except MagnetarError as error:
+        found["away"] = explain(error)
+    return found
+
+
+@page
+def topic(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
+    name = _name(tenant, namespace, topic)
+    further = ()
+    if name.partition >= 0:
+        further = ((name.base.local, reverse("console:topic", args=[tenant, namespace, name.base.local])),)
+    return show(
+        request,
+        "pages/topic.html",
+        navigation(request, "topic", tenant, namespace),
+        crumbs=crumbs(tenant, namespace, *further),
+        topic=str(name),
+        local=topic,
+        live_url=live_url(tenant, namespace, str(name)),
+        fragment_url=reverse("console:topic_fragment", args=[tenant, namespace, topic]),
+        **_look(name),
+    )
+
+
+@page
+def topic_fragment(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
+    """The part of the topic page that asks again every two seconds."""
+    found = _look(_name(tenant, namespace, topic))
+    return show(request, "parts/topic_stats.html", navigation(request, "topic", tenant, namespace), **found)
+
+
+@page
+def topic_create(request: ConsoleRequest, tenant: str, namespace: str) -> HttpResponse:
+    form = TopicForm(request.POST or None, tenant=tenant, namespace=namespace)
+    if request.method == "POST" and form.is_valid():
+        name: TopicName = form.cleaned_data["name"]
+        try:
+            create_topic(request.actor, name, form.cleaned_data["partitions"])
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            say(request, f"Topic {name.local} is created.")
+            return HttpResponseRedirect(reverse("console:topic", args=[tenant, namespace, name.local]))
+    return show(
+        request, "pages/form.html", navigation(request, "topic", tenant, namespace), crumbs=crumbs(tenant, namespace), heading="New topic",
+        form=form, intro="Clients make topics by using them; make one here to choose its partitions.", submit="Create the topic",
+        cancel_url=reverse("console:namespace", args=[tenant, namespace]),
+    )  # fmt: skip
+
+
+@page
+def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
+    name = _name(tenant, namespace, topic)
+    found = _look(name)
+    form = ConfirmForm(request.POST or None, expected=topic)
+    if request.method == "POST" and form.is_valid():
+        try:
+            delete_topic(request.actor, name, force=True, partitioned=bool(found["partitions"]))
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            say(request, f"Topic {topic} is deleted.")
+            return HttpResponseRedirect(reverse("console:namespace", args=[tenant, namespace]))
+    stats = found["stats"]
+    impact = ["All its messages are deleted for good, read or not."]
+    if found["partitions"]:
+        impact[0] = f"All messages of its {found['partitions']} partitions are deleted for good, read or not."
+    if stats is None:
+        impact.append(f"Who is connected is not known right now. {found['away']}")
+    else:
+        impact.append(
+            f"{len(stats.producers)} producers and {len(stats.consumers)} consumers are disconnected; "
+            f"{len(stats.subscriptions)} subscriptions lose their position."
+        )
+    impact.append("A client that connects again makes an empty topic of the same name, if the namespace allows it.")
+    return show(
+        request, "pages/confirm.html", navigation(request, "topic", tenant, namespace), heading=f"Delete topic {topic}",
+        crumbs=crumbs(tenant, namespace, (topic, reverse("console:topic", args=[tenant, namespace, topic]))),
+        impact=impact, name=topic, form=form, submit="Delete the topic",
+        cancel_url=reverse("console:topic", args=[tenant, namespace, topic]),
+    )  # fmt: skip

@@ -1,0 +1,54 @@
+"""Hourly usage of the tenants that the reader may see."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+from django.http import HttpResponse
+
+from admin_ui import usage_view
+from admin_ui.access import ConsoleRequest, page, visible_tenants
+from admin_ui.pages import navigation, show
+from workers.models import UsageRun
+
+
+@page
+def usage(request: ConsoleRequest) -> HttpResponse:
+    now = datetime.now(UTC)
+    day = _day(request.GET.get("day", ""), now.date())
+    level = request.GET.get("by", "")
+    if level not in dict(usage_view.LEVELS):
+        level = "namespace"
+    tenants = visible_tenants(request.actor, request.user)  # type: ignore[arg-type]
+    marks = usage_view.hour_marks(day, now)
+    missing = sum(mark.state == "missing" for mark in marks)
+    outcomes = UsageRun.Outcome
+    return show(
+        request,
+        "pages/usage.html",
+        navigation(request, "usage"),
+        crumbs=[],
+        day=day,
+        today=now.date(),
+        level=level,
+        levels=usage_view.LEVELS,
+        level_label=level.capitalize(),
+        level_title=dict(usage_view.LEVELS)[level],
+        rows=usage_view.rows_of(day, level, tenants),
+        rows_max=usage_view.ROWS_MAX,
+        hours=marks,
+        hours_text=f"{missing} missing" if missing else "none missing",
+        run=usage_view.newest_run(outcomes.SUCCEEDED),
+        problem=usage_view.problem_of(usage_view.newest_run(*(one for one in outcomes.values if one != outcomes.SKIPPED))),
+        empty_text=(
+            "Brokers write usage every minute, and a Spark job sums it up once an hour: the first figures are here soon after "
+            "the first full hour. Or nothing was sent on this day."
+        ),
+    )
+
+
+def _day(text: str, today: date) -> date:
+    try:
+        return min(date.fromisoformat(text), today)
+    except ValueError:
+        return today
