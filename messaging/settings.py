@@ -136,6 +136,8 @@ def load(environ: Mapping[str, str] | None = None, **overrides: object) -> Setti
     try:
         return msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
+        if "`$." not in str(error):
+            raise ConfigError(str(error)) from None  # of __post_init__: it names its keys
         key = str(error).rpartition("`$.")[2].rstrip("`").partition("[")[0]
         given = f" = {values[key]!r} ({origin.get(key)})" if key in values else ""
         raise ConfigError(f"setting {key}{given} is not valid: {str(error).partition(' - at')[0]}") from None

@@ -1,0 +1,70 @@
+"""The data directory before anything is started in it: it exists, can be written, and holds the first-start secrets."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from messaging.settings import ConfigError, Settings
+
+_SECRETS = (
+    "token-signing.pem",
+    "token-verify.pem",
+    "django-secret-key",
+    "superuser.token",
+    "console-password",
+    *(f"identity/{name}.{kind}" for name in ("web", "worker", "broker") for kind in ("key", "pub")),
+)
+
+
+def prepare(settings: Settings) -> None:
+    """What a process needs before it starts. Raises `ConfigError`."""
+    make_writable(settings)
+    make_secrets(settings)
+
+
+def make_writable(settings: Settings) -> None:
+    """Makes the directory if need be, and tries to write in it. Raises `ConfigError`."""
+    path = settings.data_path
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        why = "a part of its path is not a folder" if isinstance(error, FileExistsError | NotADirectoryError) else error.strerror
+        raise ConfigError(
+            f"the data directory {path} cannot be written ({why}): choose another with --data-dir or MAGNETAR_DATA_DIR, "
+            "or change its permissions"
+        ) from None
+
+
+def make_secrets(settings: Settings) -> None:
+    """Makes what is missing of the first-start secrets and the certificate.
+
+    What is there already costs a few look-ups only: the cryptographic library is not loaded for it.
+    """
+    if not all((settings.data_path / "secrets" / name).exists() for name in _SECRETS):
+        from messaging.identity import create_secrets
+
+        create_secrets(settings)
+    if settings.tls == "self-signed":
+        from messaging.tls import ensure_certificate
+
+        ensure_certificate(settings)
+
+
+def loose_permissions(path: Path) -> list[str]:
+    """Files below secrets/ that others may read, and folders they may enter, as paths relative to the data directory."""
+    secrets = path / "secrets"
+    found = []
+    for entry in [secrets, *secrets.rglob("*")]:
+        try:
+            status = entry.stat()
+        except OSError:
+            continue
+        public = entry.suffix == ".pub" or entry.name == "token-verify.pem"
+        readable = bool(status.st_mode & 0o077) and not public
+        if readable or status.st_uid not in (os.getuid(), 0):
+            found.append(str(entry.relative_to(path)))
+    return sorted(found)

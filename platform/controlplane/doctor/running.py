@@ -1,0 +1,143 @@
+"""What `magnetar doctor` says about the platform that runs in the data directory: processes, memory, readiness, time to start."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from controlplane.doctor.checks import Finding
+from controlplane.supervisor import lock
+from messaging.settings import Settings
+
+MEMORY_BUDGET_MIB = 250.0
+START_BUDGET_S = 8.0
+_TIMEOUT_S = 3.0
+
+
+def supervisor_state(settings: Settings) -> dict[str, Any] | None:
+    """run/supervisor.json of a supervisor that is alive, else None."""
+    try:
+        state: dict[str, Any] = json.loads((settings.data_path / "run" / "supervisor.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return state if lock.alive(int(state.get("pid", 0))) else None
+
+
+def proportional_mib(pid: int) -> float:
+    """Proportional set size of a process: its own pages, and its share of those it shares. Raises `OSError`."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def family(pid: int) -> list[int]:
+    """`pid` and everything below it."""
+    found = [pid]
+    try:
+        listing = "".join(task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/children"))
+    except OSError:
+        return found
+    return found + [below for child in listing.split() for below in family(int(child))]
+
+
+def memory_mib(state: dict[str, Any]) -> dict[str, float]:
+    """MiB (proportional) by child, with what each child started, and of the supervisor with its keeper."""
+    by_name: dict[str, float] = {}
+    children = {child["pid"]: child["name"] for child in state["children"] if child["state"] not in ("done", "stopped")}
+    for pid in family(state["pid"]):
+        owner = next((children[root] for root in children if pid in family(root)), "supervisor")
+        try:
+            by_name[owner] = by_name.get(owner, 0.0) + proportional_mib(pid)
+        except OSError:
+            continue
+    return by_name
+
+
+def running(settings: Settings) -> Iterator[Finding]:
+    state = supervisor_state(settings)
+    if state is None:
+        yield Finding("Platform", "ok", "does not run in this data directory")
+        return
+    names = {child["name"]: child for child in state["children"]}
+    down = {name: child["state"] for name, child in names.items() if child["state"] not in ("ready", "done")}
+    pids = ", ".join(f"{name} {child['pid']}" for name, child in names.items() if child["state"] == "ready")
+    if down:
+        says = ", ".join(f"{name} is {state}" for name, state in down.items())
+        yield Finding("Platform", "fail", f"supervisor {state['pid']}: {says}", f"look into {settings.data_path / 'logs'}")
+    else:
+        yield Finding("Platform", "ok", f"supervisor {state['pid']}: {pids}")
+    restarted = {name: child["restarts"] for name, child in names.items() if child["restarts"]}
+    if restarted:
+        says = ", ".join(f"{name} {count} times" for name, count in restarted.items())
+        yield Finding("Restarts", "warn", f"{says} since the start", f"look for child-died in {settings.data_path / 'logs'}")
+    yield from _readiness(settings)
+    yield from _start(state)
+    yield from _memory(state)
+
+
+def _readiness(settings: Settings) -> Iterator[Finding]:
+    for what, file, key in (("broker", "broker.json", "ws_url"), ("web", "web.json", "web_url")):
+        try:
+            url = json.loads((settings.data_path / "run" / file).read_bytes())[key]
+        except (OSError, ValueError, KeyError):
+            continue
+        url = url.replace("ws://", "http://", 1).replace("wss://", "https://", 1).rstrip("/") + "/readyz"
+        problem = _ask(url, settings)
+        if problem:
+            yield Finding(
+                f"Readiness of {what}", "fail", f"{url}: {problem}", f"look into {settings.data_path / 'logs' / what}.log"
+            )
+        else:
+            yield Finding(f"Readiness of {what}", "ok", url)
+
+
+def _ask(url: str, settings: Settings) -> str:
+    """Empty if `url` answers 200."""
+    import ssl
+
+    context = None
+    if url.startswith("https"):
+        from messaging.tls import certificate_files
+
+        context = ssl.create_default_context(cafile=str(certificate_files(settings).certificate))
+        context.check_hostname = False  # we ask ourselves, by whatever name we are advertised
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_S, context=context):
+            return ""
+    except urllib.error.HTTPError as error:
+        return f"{error.code} {error.read(300).decode(errors='replace')}"
+    except OSError as error:
+        return str(error)
+
+
+def _start(state: dict[str, Any]) -> Iterator[Finding]:
+    ready_s = state.get("ready_s")
+    if ready_s is None:
+        yield Finding("Start", "warn", "not all is ready yet", "ask again in a few seconds")
+    elif ready_s > START_BUDGET_S:
+        yield Finding(
+            "Start",
+            "warn",
+            f"took {ready_s:.1f} s; {START_BUDGET_S:.0f} s is the budget of a very first one",
+            "is the machine busy?",
+        )
+    else:
+        yield Finding("Start", "ok", f"took {ready_s:.1f} s")
+
+
+def _memory(state: dict[str, Any]) -> Iterator[Finding]:
+    by_name = memory_mib(state)
+    if not by_name:
+        return
+    total = sum(by_name.values())
+    parts = ", ".join(f"{name} {mib:.0f}" for name, mib in sorted(by_name.items(), key=lambda item: -item[1]))
+    says = f"{total:.0f} MiB proportional ({parts})"
+    if total > MEMORY_BUDGET_MIB:
+        yield Finding("Memory", "warn", f"{says}; the budget of an idle platform is {MEMORY_BUDGET_MIB:.0f}", "is it idle?")
+    else:
+        yield Finding("Memory", "ok", says)

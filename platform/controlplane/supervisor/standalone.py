@@ -1,0 +1,135 @@
+"""The plan of `magnetar standalone`: which processes, with which variables, ready when, stopped in which order."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+
+from controlplane.supervisor import valkey
+from controlplane.supervisor.plan import ChildSpec, Plan
+from messaging.settings import PREFIX, Settings
+
+# Order of stopping: those who call first, those who are called last. The sum of the waves stays below ten seconds.
+_WAVE_CALLERS, _WAVE_BROKER, _WAVE_QUEUE = 0, 1, 2
+_STOP_CALLERS_S, _STOP_BROKER_S, _STOP_QUEUE_S = 4.0, 4.0, 1.0
+
+CONSOLE_USER = "admin"
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """The variables that give a child these settings: what differs from the defaults, and the data directory always."""
+    defaults = Settings()
+    values: dict[str, str] = {}
+    for key in Settings.__struct_fields__:
+        value = getattr(settings, key)
+        if key == "data_dir":
+            values[PREFIX + "DATA_DIR"] = str(Path(value).absolute())
+        elif value != getattr(defaults, key):
+            text = ",".join(value) if isinstance(value, tuple) else str(value)
+            values[PREFIX + key.upper()] = text.lower() if isinstance(value, bool) else text
+    return values
+
+
+def python(module: str) -> list[str]:
+    """`-P`: whatever lies in the folder that the command was started from is not ours to import."""
+    return [sys.executable, "-P", "-m", module]
+
+
+def log_format(settings: Settings) -> str:
+    if settings.log_format != "auto":
+        return settings.log_format
+    return "console" if os.isatty(2) else "json"
+
+
+def needs_preparation(settings: Settings) -> bool:
+    """Whether the database may lack migrations or first rows. Costs a look at a stamp, not a Django."""
+    from controlplane import bootstrap
+
+    return bootstrap.needed(settings)
+
+
+def make_plan(settings: Settings, started_s: float, *, prepare: bool = True) -> Plan:
+    """`prepare`: whether the database needs its migrations and first rows before web and worker start."""
+    settings = msgspec.structs.replace(settings, log_format=log_format(settings), data_dir=str(settings.data_path.absolute()))
+    data = settings.data_path
+    run = data / "run"
+    run.mkdir(mode=0o700, exist_ok=True)
+    notes: list[str] = []
+    children: list[ChildSpec] = []
+    server = None if settings.redis_url else valkey.binary()
+    if server is not None:
+        socket = valkey.socket_path(data)
+        settings = msgspec.structs.replace(settings, redis_url=f"redis+socket://{quote(str(socket))}")
+        children.append(
+            ChildSpec(
+                "valkey",
+                valkey.command(server, socket),
+                ready_socket=str(socket),
+                stop_wave=_WAVE_QUEUE,
+                stop_timeout_s=_STOP_QUEUE_S,
+                kill_on_orphan=True,
+            )
+        )
+    elif not settings.redis_url:
+        notes.append(valkey.NOTE_WITHOUT)
+    env = environment(settings) | {"MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2")}
+    first = ["prepare"] if prepare else []
+    if prepare:
+        children.append(ChildSpec("prepare", python("controlplane.bootstrap"), env, stop_timeout_s=_STOP_CALLERS_S))
+    children += [
+        ChildSpec(
+            "broker",
+            python("messaging.broker"),
+            env,
+            ready_file=str(run / "broker.json"),
+            stop_wave=_WAVE_BROKER,
+            stop_timeout_s=_STOP_BROKER_S,
+            pins={
+                "MAGNETAR_BROKER_PORT": "broker_url",
+                "MAGNETAR_BROKER_TLS_PORT": "broker_url_tls",
+                "MAGNETAR_WS_PORT": "ws_url",
+                "MAGNETAR_BROKER_RPC_PORT": "rpc_url",
+            },
+        ),
+        ChildSpec(
+            "web",
+            python("controlplane.web"),
+            env,
+            ready_file=str(run / "web.json"),
+            after=first,
+            stop_wave=_WAVE_CALLERS,
+            stop_timeout_s=_STOP_CALLERS_S,
+            pins={"MAGNETAR_WEB_PORT": "web_url"},
+        ),
+        ChildSpec(
+            "worker",
+            python("workers"),
+            env,
+            ready_file=str(run / "worker.json"),
+            after=[*first, *(["valkey"] if server is not None else [])],
+            stop_wave=_WAVE_CALLERS,
+            stop_timeout_s=_STOP_CALLERS_S,
+        ),
+    ]
+    return Plan(
+        data_dir=str(data),
+        children=children,
+        ready_from={
+            "broker_url": ["broker", "broker_url"],
+            "broker_url_tls": ["broker", "broker_url_tls"],  # only with TLS
+            "web_url": ["web", "web_url"],
+            "ws_url": ["broker", "ws_url"],
+        },
+        ready_fixed={
+            "admin_token_file": str(data / "secrets" / "superuser.token"),
+            "console_user": CONSOLE_USER,
+            "console_password_file": str(data / "secrets" / "console-password"),
+        },
+        log_format=settings.log_format,
+        started_s=started_s,
+        notes=notes,
+    )
