@@ -24,26 +24,31 @@ class ActiveSegment:
         self.events = Events()  # of the whole segment
         self._recent = Events()  # since the last checkpoint
         self._dirty: list[Runs] = []
-        self._mark = 0
-        self._rows = 0
+        self.mark = 0
+        self.rows = 0
         self._event_bytes = 0
-        self._run_bytes_max = run_bytes_max
+        self.run_bytes_max = run_bytes_max
 
     def block(self, state: LedgerState, first: int, count: int, offset: int, record_bytes: int, data_bytes: int) -> None:
         """Indexes a block of `state` whose record stands at `offset`."""
+        runs = state.runs
+        if runs is None or runs.dirty_mark != self.mark or runs.segment != self.segment.number:
+            runs = self.touch(state)
+        self.rows += runs.add(first + count - 1, first, offset, record_bytes, data_bytes, self.run_bytes_max)
+        self.segment.live_bytes += record_bytes
+
+    def touch(self, state: LedgerState) -> Runs:
+        """The runs of `state` in this segment, marked for the next checkpoint."""
         number = self.segment.number
         runs = state.runs
         if runs is None or runs.segment != number:
             runs = state.runs_in(number)
             self.touched.append(runs)
-        if runs.dirty_mark != self._mark:
-            runs.dirty_mark = self._mark
+        if runs.dirty_mark != self.mark:
+            runs.dirty_mark = self.mark
             runs.dirty_from = max(0, len(runs.rows) - 2)  # the last row may still grow
             self._dirty.append(runs)
-        rows = len(runs.rows)
-        runs.add(first, count, offset, record_bytes, data_bytes, self._run_bytes_max)
-        self._rows += (len(runs.rows) - rows) // 2
-        self.segment.live_bytes += record_bytes
+        return runs
 
     def created(self, state: LedgerState, size_bytes: int) -> None:
         state.created_segment = self.segment.number
@@ -62,7 +67,7 @@ class ActiveSegment:
 
     def footer_bytes(self) -> int:
         """An upper bound of what the footer will take, so that it fits into what was allocated."""
-        return FOOTER_BYTES_MIN + records.FIXED_BYTES + 16 * self._rows + 48 * len(self.touched) + self._event_bytes
+        return FOOTER_BYTES_MIN + records.FIXED_BYTES + 16 * self.rows + 48 * len(self.touched) + self._event_bytes
 
     def checkpoint(self) -> Digest:
         """The digest of what came since the last one. Follow it with `checkpointed`."""
@@ -75,7 +80,7 @@ class ActiveSegment:
         self.checkpoint_start = self.checkpoint_previous = commit_offset
         self._recent = Events()
         self._dirty = []
-        self._mark += 1
+        self.mark += 1
 
     def restore(self, table: Table, states: dict[int, LedgerState]) -> None:
         """Takes in what a checkpoint of this segment says, oldest checkpoint first, instead of reading that stretch."""
@@ -90,7 +95,7 @@ class ActiveSegment:
             rows = table.rows_at(at)
             if runs.rows and rows and runs.rows[-2] == rows[0]:
                 del runs.rows[-2:]  # it grew since
-            self._rows += (len(rows)) // 2
+            self.rows += (len(rows)) // 2
             runs.rows.extend(rows)
             self.segment.live_bytes += table.record_bytes[at] - runs.record_bytes
             runs.record_bytes = table.record_bytes[at]

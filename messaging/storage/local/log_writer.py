@@ -22,6 +22,9 @@ from messaging.storage.local.segment_files import NoSpace
 from messaging.storage.local.state import LedgerState
 from messaging.storage.seam import Buffer, DiskFull, StoreError, Unavailable
 
+pack_crc = CRC.pack
+stops_bytes = records.stops_bytes
+
 JOIN_BYTES_MAX = 256 << 10  # below it, copying into one buffer is cheaper than many small ones in one call
 
 Job = Callable[[], None]
@@ -167,6 +170,9 @@ class LogWriter:
         begin = offset
         parts: list[Buffer] = []
         count = 0
+        append, pack = parts.append, BODY.pack
+        number, mark, run_bytes_max = active.segment.number, active.mark, active.run_bytes_max
+        rows = live_bytes = 0
         for state, _, header, data, stops, first, size in items:
             if stops is None:
                 record = self._control(state, first, header, seed)
@@ -176,16 +182,19 @@ class LogWriter:
                     offset += len(record)
                 continue
             data_bytes = len(data)
-            body = (
-                BODY.pack(BLOCK, 0, 0, state.ledger_id, first, len(stops), len(header), data_bytes)
-                + header
-                + records.stops_bytes(stops)
-            )
-            parts.append(CRC.pack(crc32c(data, crc32c(body, seed))) + body)
-            parts.append(data)
-            active.block(state, first, len(stops), offset, size, data_bytes)
+            entries = len(stops)
+            body = pack(BLOCK, 0, 0, state.ledger_id, first, entries, len(header), data_bytes) + header + stops_bytes(stops)
+            append(pack_crc(crc32c(data, crc32c(body, seed))) + body)
+            append(data)
+            runs = state.runs
+            if runs is None or runs.dirty_mark != mark or runs.segment != number:
+                runs = active.touch(state)
+            rows += runs.add(first + entries - 1, first, offset, size, data_bytes, run_bytes_max)
+            live_bytes += size
             offset += size
             count += 1
+        active.rows += rows
+        active.segment.live_bytes += live_bytes
         return parts, offset - begin, count
 
     def _control(self, state: LedgerState, type_: int, header: bytes, seed: int) -> bytes:

@@ -29,6 +29,7 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
+from collections.abc import Callable
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -127,11 +128,13 @@ def stops_of(view: memoryview, record: Record) -> array[int]:
     return stops
 
 
-def stops_bytes(stops: array[int]) -> bytes:
-    if _SWAP:
-        stops = stops[:]
-        stops.byteswap()
+def _swapped_bytes(stops: array[int]) -> bytes:
+    stops = stops[:]
+    stops.byteswap()
     return stops.tobytes()
+
+
+stops_bytes: Callable[[array[int]], bytes] = _swapped_bytes if _SWAP else array.tobytes
 
 
 def block_of(view: memoryview, record: Record, *, copy: bool) -> Block:

@@ -34,10 +34,11 @@ class Runs:
         self.dirty_mark = -1  # number of the checkpoint that will first cover what is new
         self.dirty_from = 0  # index in `rows` of the first row to go into it
 
-    def add(self, first: int, count: int, offset: int, record_bytes: int, data_bytes: int, run_bytes_max: int) -> None:
+    def add(self, last: int, first: int, offset: int, record_bytes: int, data_bytes: int, run_bytes_max: int) -> int:
+        """Indexes a block; returns how many rows that took (0 or 1)."""
         rows = self.rows
         self.record_bytes += record_bytes
-        self.last_entry = first + count - 1
+        self.last_entry = last
         self.length_bytes += data_bytes
         if rows:
             place = rows[-1]
@@ -45,9 +46,10 @@ class Runs:
             stop = begin + (place & 0xFFFFFFFF)
             if offset - stop <= GAP_BYTES_MAX and offset + record_bytes - begin <= run_bytes_max:
                 rows[-1] = begin << 32 | (offset + record_bytes - begin)
-                return
+                return 0
         rows.append(first)
         rows.append(offset << 32 | record_bytes)
+        return 1
 
 
 GAP_BYTES_MAX = 4096  # of other ledgers' records inside a run: reading over them is cheaper than a row of its own

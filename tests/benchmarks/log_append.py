@@ -1,0 +1,159 @@
+"""Durable appends to the local log, against floors measured in the same run on the same disk.
+
+`run()` measures 128 B entries with 100 in flight beside a bare group-commit loop (write, fdatasync, next batch is what piled up),
+and 1 KiB messages in 100 KiB batches beside the best durable sequential writing of the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import queue
+import sys
+import tempfile
+import threading
+import time
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+
+from messaging.storage.local import LocalConfig, LocalLedgerStore
+from messaging.storage.seam import LedgerWriter, StoreError
+
+SEGMENT_BYTES = 128 << 20
+
+
+def run(directory: Path | str | None = None, seconds: float = 3.0) -> dict[str, float]:
+    """Rates in entries/s and MiB/s, ratios to the floors, CPU in microseconds an entry."""
+    with tempfile.TemporaryDirectory(dir=directory) as made:
+        root = Path(made)
+        floor = _measure(lambda: _group_commit_floor(root / "floor", 128, 100, seconds))
+        small = _measure(lambda: _appends(root / "small", 128, 100, seconds))
+        sequential = max(_sequential_floor(root / f"sequential-{size}", size, seconds / 2) for size in (1 << 20, 4 << 20, 8 << 20))
+        large = _measure(lambda: _appends(root / "large", 100 << 10, 100, seconds))
+    return {
+        "append_128b_100_in_flight_per_s": small[0],
+        "append_128b_cpu_us": small[1],
+        "group_commit_floor_per_s": floor[0],
+        "group_commit_floor_cpu_us": floor[1],
+        "append_128b_ratio_to_floor": small[0] / floor[0],
+        "append_100kib_mib_per_s": large[0] * 100 / 1024,
+        "append_1kib_messages_per_s": large[0] * 100,
+        "append_100kib_cpu_us": large[1],
+        "sequential_floor_mib_per_s": sequential,
+        "append_100kib_ratio_to_floor": large[0] * 100 / 1024 / sequential,
+    }
+
+
+def _measure(work: Callable[[], float]) -> tuple[float, float]:
+    """(what `work` returns: things/s over its own time, CPU microseconds a thing)."""
+    cpu, started = time.process_time(), time.perf_counter()
+    rate = work()
+    elapsed = time.perf_counter() - started
+    return rate, (time.process_time() - cpu) * 1e6 / max(1.0, rate * elapsed)
+
+
+def _appends(directory: Path, size: int, in_flight: int, seconds: float) -> float:
+    return asyncio.run(_append_for(directory, size, in_flight, seconds))
+
+
+async def _append_for(directory: Path, size: int, in_flight: int, seconds: float) -> float:
+    store = LocalLedgerStore(directory, LocalConfig(segment_bytes=SEGMENT_BYTES))
+    fence = await store.start()
+    writer: LedgerWriter = await store.create(fence, 1, {"tenant": "benchmark"})
+    ended = asyncio.get_running_loop().create_future()
+    data, stops, header = os.urandom(size), array("I", [size]), b"h" * 40
+    confirmed = 0
+    stopping = False
+
+    def done(error: StoreError | None) -> None:
+        nonlocal confirmed
+        if error is not None:
+            raise error
+        confirmed += 1
+        if not stopping:
+            writer.append(header, data, stops, done)
+        elif writer.pending_bytes == 0 and not ended.done():
+            ended.set_result(None)
+
+    started = time.perf_counter()
+    for _ in range(in_flight):
+        writer.append(header, data, stops, done)
+    await asyncio.sleep(seconds)
+    rate = confirmed / (time.perf_counter() - started)
+    stopping = True
+    await ended
+    await store.stop()
+    return rate
+
+
+def _group_commit_floor(path: Path, size: int, in_flight: int, seconds: float) -> float:
+    return asyncio.run(_group_commit_for(path, size, in_flight, seconds))
+
+
+async def _group_commit_for(path: Path, size: int, in_flight: int, seconds: float) -> float:
+    """The same shape with nothing in it: no record, no checksum, no index; callbacks on the loop."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
+    os.posix_fallocate(descriptor, 0, SEGMENT_BYTES)
+    loop = asyncio.get_running_loop()
+    batches: queue.SimpleQueue[list[bytes] | None] = queue.SimpleQueue()
+    data = os.urandom(size)
+    confirmed = 0
+    stopping = False
+    ended = loop.create_future()
+
+    def sync() -> None:
+        offset = 0
+        while (batch := batches.get()) is not None:
+            offset += os.pwrite(descriptor, b"".join(batch), offset % (SEGMENT_BYTES - (1 << 20)))
+            os.fdatasync(descriptor)
+            loop.call_soon_threadsafe(synced, batch)
+
+    def synced(batch: list[bytes]) -> None:
+        nonlocal confirmed
+        again: list[bytes] = []
+        for item in batch:
+            confirmed += 1
+            again.append(item)
+        if stopping:
+            ended.set_result(None)
+        else:
+            batches.put(again)
+
+    thread = threading.Thread(target=sync)
+    thread.start()
+    started = time.perf_counter()
+    batches.put([data] * in_flight)
+    await asyncio.sleep(seconds)
+    rate = confirmed / (time.perf_counter() - started)
+    stopping = True
+    await ended
+    batches.put(None)
+    thread.join()
+    os.close(descriptor)
+    return rate
+
+
+def _sequential_floor(path: Path, size: int, seconds: float) -> float:
+    """MiB/s of write + fdatasync into allocated files, a new one each 128 MiB as the log does."""
+    data = os.urandom(size)
+    written, number, descriptor, offset = 0, 0, -1, SEGMENT_BYTES
+    started = time.perf_counter()
+    while (elapsed := time.perf_counter() - started) < seconds:
+        if offset + size > SEGMENT_BYTES:
+            if descriptor >= 0:
+                os.close(descriptor)
+            number += 1
+            descriptor = os.open(path.with_name(f"{path.name}-{number}"), os.O_RDWR | os.O_CREAT)
+            os.posix_fallocate(descriptor, 0, SEGMENT_BYTES)
+            offset = 0
+        offset += os.pwrite(descriptor, data, offset)
+        os.fdatasync(descriptor)
+        written += size
+    os.close(descriptor)
+    return written / elapsed / (1 << 20)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(run(sys.argv[1] if len(sys.argv) > 1 else None), indent=2) + "\n")
