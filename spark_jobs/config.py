@@ -68,6 +68,7 @@ class Result:
     java: str = ""
     spark: str = ""
     error: str = ""  # not empty: the run failed, nothing of it counts
+    needs_spark: bool = False  # it failed because PySpark or a Java for it is missing
 
 
 def request_from(path: Path) -> Request:

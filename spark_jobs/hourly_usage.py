@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 
+NICENESS = 10  # the JVM inherits it: messages come before bills
+
+
 class JobFailed(Exception):
     """The run contradicts itself; nothing of it may count."""
 
@@ -149,6 +152,7 @@ def main(arguments: list[str]) -> int:
         print("usage: python -m spark_jobs.hourly_usage REQUEST.json RESULT.json", file=sys.stderr)  # noqa: T201
         return 2
     _end_with_standard_input()
+    os.nice(NICENESS)
     try:
         request = request_from(Path(arguments[0]))
     except ValueError as error:
@@ -159,7 +163,7 @@ def main(arguments: list[str]) -> int:
     except Exception as error:
         traceback.print_exc()
         kind = "" if isinstance(error, NoJava | JobFailed) else f"{type(error).__name__}: "
-        result = Result(request.run_id, error=f"{kind}{error}"[:2000])
+        result = Result(request.run_id, error=f"{kind}{error}"[:2000], needs_spark=isinstance(error, NoJava))
     write_json(result, Path(arguments[1]))
     return 1 if result.error else 0
 

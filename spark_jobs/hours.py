@@ -70,7 +70,9 @@ def _sum_of(meter: str) -> Column:
 def _whole_seconds(milliseconds: Column) -> Column:
     too_many = F.raise_error(F.lit("a gauge's integral over an hour passes 2^63 unit-seconds"))
     whole = (milliseconds - milliseconds % 1000) / 1000
-    return F.when(milliseconds < F.lit(str(_UNIT_SECONDS_END * 1000)).cast(_EXACT), whole.cast("long")).otherwise(too_many.cast("long"))
+    return F.when(milliseconds < F.lit(str(_UNIT_SECONDS_END * 1000)).cast(_EXACT), whole.cast("long")).otherwise(
+        too_many.cast("long")
+    )
 
 
 def checks_of_hours(hours: DataFrame) -> DataFrame:

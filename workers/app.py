@@ -1,0 +1,86 @@
+"""The Celery application. Importing this brings Celery (0.3 s, 10 MiB): the web process does so when somebody asks for a run."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from typing import Any
+
+from celery import Celery
+
+from messaging.settings import Settings
+from workers.catalogue import TASKS, TaskEntry
+from workers.environment import Environment
+from workers.queue import queue_configuration
+
+RESULTS_KEPT_S = 3600
+
+
+def make_app(settings: Settings, environment: Environment | None = None) -> Celery:
+    """An application of its own. With `environment` it can run tasks; without, it only sends them.
+
+    Celery's own Django fixup is left out: it runs all system checks at start (loading every URL and view) and puts the current
+    folder first on the import path. What is needed of it, closing connections after a task, is in `_run`.
+    """
+    app = Celery("magnetar", fixups=set(), set_as_current=False)
+    app.conf.update(
+        **queue_configuration(settings),
+        accept_content=["json"],
+        task_serializer="json",
+        result_serializer="json",
+        result_expires=RESULTS_KEPT_S,
+        timezone="UTC",
+        enable_utc=True,
+        task_default_queue="magnetar",
+        task_acks_late=True,  # tasks are idempotent: better twice than not
+        task_reject_on_worker_lost=True,
+        worker_prefetch_multiplier=1,
+        worker_hijack_root_logger=False,
+        worker_redirect_stdouts=False,
+        worker_enable_remote_control=False,
+        worker_send_task_events=False,
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        task_publish_retry_policy={"max_retries": 1, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.2},
+    )
+    for entry in TASKS:
+        app.task(_runner(environment, entry), name=entry.name, bind=True)
+    return app
+
+
+def _runner(environment: Environment | None, entry: TaskEntry) -> Any:
+    def run(task: Any, **arguments: Any) -> dict[str, Any]:
+        assert environment is not None, "this application only sends tasks"
+        return _run(environment, entry, str(task.request.id), arguments)
+
+    return run
+
+
+def _run(environment: Environment, entry: TaskEntry, task_id: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    from django.db import connections
+
+    from workers.memory import give_back
+    from workers.runs import run_recorded
+
+    module, _, function = entry.work.partition(":")
+    try:
+        return run_recorded(environment, entry.name, task_id, getattr(importlib.import_module(module), function), **arguments)
+    finally:
+        connections.close_all()  # of this thread
+        give_back()
+
+
+_lock = threading.Lock()
+_sender: Celery | None = None
+
+
+def sender() -> Celery:
+    """The application of a process that only sends tasks; made at the first use."""
+    global _sender
+    with _lock:
+        if _sender is None:
+            from controlplane import current
+
+            _sender = make_app(current.settings())
+        return _sender

@@ -1,0 +1,25 @@
+"""Every task there is, once: its name, where its work is, and the setting that says how often beat asks for it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+EXPIRE_MESSAGES = "workers.expire_messages"
+COLLECT_USAGE = "workers.collect_usage"
+RUN_USAGE_JOB = "workers.run_usage_job"
+
+
+class TaskEntry(NamedTuple):
+    """`work` is "module:function", imported when the task first runs. `interval` names a setting, in seconds."""
+
+    name: str
+    title: str
+    work: str
+    interval: str
+
+
+TASKS: tuple[TaskEntry, ...] = (
+    TaskEntry(EXPIRE_MESSAGES, "Expire messages and trim topics", "workers.tasks.expiry:expire_messages", "expiry_interval_s"),
+    TaskEntry(COLLECT_USAGE, "Collect usage", "workers.tasks.usage:collect_usage", "usage_interval_s"),
+    TaskEntry(RUN_USAGE_JOB, "Compute hourly usage", "workers.tasks.usage_job:run_usage_job", "usage_job_interval_s"),
+)

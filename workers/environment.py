@@ -1,0 +1,36 @@
+"""What every task is handed: nothing in a task reaches for the clock, the broker or the settings by itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from messaging.adminrpc.calls import TypedCalls
+from messaging.settings import Settings
+
+RPC_TIMEOUT_S = 30.0  # an upkeep batch may read much from a disk
+
+
+@dataclass(frozen=True)
+class Environment:
+    """`stopping` is set when the process ends: a long task returns at the next step. `now` is in UTC."""
+
+    settings: Settings
+    rpc: TypedCalls
+    stopping: threading.Event = field(default_factory=threading.Event)
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+
+def environment_of(settings: Settings) -> Environment:
+    """The real one: the broker of these settings, called under the worker's service identity."""
+    from messaging.adminrpc.client import AdminRpc, broker_rpc_url
+    from messaging.identity import service_token
+
+    rpc = AdminRpc(lambda: broker_rpc_url(settings), lambda: service_token(settings, "worker"), RPC_TIMEOUT_S)
+    return Environment(settings, rpc)
+
+
+class Stopping(Exception):
+    """The worker is ending; the task will be delivered again, or beat's next tick does its work."""

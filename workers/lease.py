@@ -1,0 +1,32 @@
+"""One run of a task at a time, over all workers: a row in the database, held for a while and renewed while the work goes on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from django.db.models import Q
+
+from workers.models import TaskLease
+
+LEASE_S = 60  # after a crash the next run waits at most this long; holders renew far more often
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def acquire(name: str, holder: str, now: datetime) -> bool:
+    """Whether `holder` has the lease now: it was free, ran out, or was its own. One statement decides between two workers."""
+    TaskLease.objects.get_or_create(name=name, defaults={"until": _NEVER})
+    free = TaskLease.objects.filter(name=name).filter(Q(until__lte=now) | Q(holder=holder))
+    return free.update(holder=holder, until=now + timedelta(seconds=LEASE_S)) == 1
+
+
+def renew(name: str, holder: str, now: datetime) -> bool:
+    """Whether it still was `holder`'s; then it is for another `LEASE_S`. A lease that ran out but was not taken is renewed."""
+    return TaskLease.objects.filter(name=name, holder=holder).update(until=now + timedelta(seconds=LEASE_S)) == 1
+
+
+def release(name: str, holder: str, now: datetime) -> None:
+    TaskLease.objects.filter(name=name, holder=holder).update(holder="", until=now)
+
+
+def held(name: str, now: datetime) -> bool:
+    return TaskLease.objects.filter(name=name, until__gt=now).exclude(holder="").exists()

@@ -1,0 +1,112 @@
+"""`python -m workers`: Celery worker and beat in one process, until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+
+from messaging import logs
+from messaging.settings import ConfigError, Settings, load
+
+log = logs.get_logger("magnetar.worker")
+STOP_S = 3.2  # the supervisor gives four seconds before it kills
+_WATCH_S = 0.5
+# Three lines a task, each minute; `workers.runs` says the same in one, and the database keeps it.
+_CHATTY = ("celery.worker.strategy", "celery.app.trace", "celery.beat")
+
+
+def main(settings: Settings) -> int:
+    """Blocks until SIGTERM or SIGINT, then stops within `STOP_S`; 0. Must be called on the main thread, before Django is set up.
+
+    Writes run/worker.json when tasks are taken and beat runs. 1 if the worker ends by itself, so that whoever started it can again.
+    """
+    logs.setup("worker", settings)
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(max(logging.getLogger().level, logging.WARNING))
+    stopping = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopping.set()
+
+    previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        return _run(settings, stopping)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _run(settings: Settings, stopping: threading.Event) -> int:
+    _set_up_django(settings)
+    from workers.app import make_app
+    from workers.environment import Environment, environment_of
+    from workers.memory import give_back
+    from workers.process import Beat, Worker
+    from workers.queue import worker_ready_file
+    from workers.schedule import ensure_schedule
+
+    real = environment_of(settings)
+    environment = Environment(settings, real.rpc, stopping, real.now)
+    ensure_schedule(settings)
+    app = make_app(settings, environment)
+    worker, beat = Worker(app), Beat(app)
+    ready_file = worker_ready_file(settings)
+    ready_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    worker.start()
+    beat.start()
+    ready = False
+    while not stopping.is_set() and not worker.ended:
+        if not ready and beat.started.is_set() and worker.consuming.wait(0.01):
+            _write(ready_file, {"pid": os.getpid()})
+            ready = True
+            log.info("worker-ready", queue=app.conf.broker_url.partition("://")[0])
+            give_back()
+        stopping.wait(_WATCH_S if ready else 0.01)
+    ended_by_itself = not stopping.is_set()
+    stopping.set()
+    ready_file.unlink(missing_ok=True)
+    deadline = time.monotonic() + STOP_S
+    worker.stop()
+    beat.stop()
+    clean = all(part.join(max(0.0, deadline - time.monotonic())) for part in (beat, worker))
+    if not clean:
+        # A task hangs in a call that nothing can interrupt. Its message was not acknowledged: another worker gets it.
+        log.warning("worker-stop-overdue", why="a task does not return; its message goes to another worker")
+        logging.shutdown()
+        os._exit(1 if ended_by_itself else 0)
+    return 1 if ended_by_itself else 0
+
+
+def _set_up_django(settings: Settings) -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "workers.django_settings")
+    import django
+    from django.apps import apps
+
+    from controlplane import current
+
+    if not apps.ready:
+        current.use(settings)
+        django.setup()
+
+
+def _write(path: Path, value: dict[str, int]) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(json.dumps(value))
+    temporary.replace(path)
+
+
+def run() -> int:
+    """What `python -m workers` does: settings from the environment; 2 for settings that cannot be."""
+    try:
+        settings = load()
+    except ConfigError as error:
+        print(f"magnetar worker: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    return main(settings)

@@ -1,0 +1,44 @@
+"""What other processes may ask of the workers. Needs Django; brings Celery into the asking process at the first request."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+
+from messaging.errors import NotReady
+from workers import lease
+from workers.catalogue import RUN_USAGE_JOB
+from workers.models import UsageRun
+
+REQUEST_WAITS_S = 60  # a request that no worker took by then does not keep others from asking again
+
+
+def request_usage_run(requested_by: str = "") -> str:
+    """Asks for a run of the hourly usage job now; its id, whose `UsageRun` tells how it goes. The caller checks permission.
+
+    If one is under way or was asked for a moment ago, that one's id. Blocks for a few milliseconds. Raises `NotReady` if the queue
+    of the workers cannot be reached.
+    """
+    now = datetime.now(UTC)
+    under_way = _under_way(now)
+    if under_way is not None:
+        return under_way
+    run = UsageRun.objects.create(run_id=uuid.uuid4().hex, requested_by=requested_by, requested_at=now)
+    from workers.app import sender
+
+    try:
+        sender().send_task(RUN_USAGE_JOB, task_id=run.run_id)
+    except (OSError, sender().connection_for_write().recoverable_connection_errors) as error:
+        run.delete()
+        raise NotReady(
+            f"the workers' queue cannot be reached ({type(error).__name__}): is the worker's Redis or Valkey up?"
+        ) from None
+    return str(run.run_id)
+
+
+def _under_way(now: datetime) -> str | None:
+    runs = UsageRun.objects.order_by("-requested_at")
+    asked = runs.filter(outcome=UsageRun.Outcome.REQUESTED, requested_at__gt=now - timedelta(seconds=REQUEST_WAITS_S)).first()
+    if asked is None and lease.held(RUN_USAGE_JOB, now):
+        asked = runs.filter(outcome=UsageRun.Outcome.RUNNING).first()
+    return None if asked is None else str(asked.run_id)

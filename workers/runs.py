@@ -1,0 +1,72 @@
+"""Every run of a task leaves a row: what it was, how it ended, what it did. `run_recorded` is the one way a task is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+
+from messaging import logs
+from messaging.errors import MagnetarError
+from workers import lease
+from workers.environment import Environment, Stopping
+from workers.models import TaskRun
+
+log = logs.get_logger("magnetar.worker")
+KEPT_DAYS = 7
+Summary = dict[str, Any]
+Work = Callable[..., Summary]
+Outcome = TaskRun.Outcome
+
+
+def run_recorded(environment: Environment, name: str, task_id: str, work: Work, **arguments: Any) -> Summary:
+    """Runs `work(environment, task_id, renew, **arguments)` under the lease `name` and records it; the summary.
+
+    `renew()` keeps the lease; it raises `Stopping` when the process ends or the lease was lost. Errors of the platform (the broker
+    is away) are recorded as a failed run and not raised: beat tries again. Others are recorded and raised: they are ours.
+    """
+    if not _begin(environment, name, task_id):
+        return {"outcome": "done before"}
+    if not lease.acquire(name, task_id, environment.now()):
+        return _finish(environment, task_id, Outcome.SKIPPED, {"why": "another run is under way"})
+
+    def renew() -> None:
+        if environment.stopping.is_set():
+            raise Stopping("the worker is ending")
+        if not lease.renew(name, task_id, environment.now()):
+            raise Stopping("another worker took over the lease")
+
+    try:
+        summary = work(environment, task_id, renew, **arguments)
+    except Stopping as stop:
+        return _finish(environment, task_id, Outcome.FAILED, {"why": str(stop)})
+    except MagnetarError as error:
+        log.warning("task-failed", task=name, task_id=task_id, code=error.code, why=error.message)
+        return _finish(environment, task_id, Outcome.FAILED, {"code": error.code, "why": error.message})
+    except Exception as error:
+        _finish(environment, task_id, Outcome.FAILED, {"why": f"{type(error).__name__}: {error}"[:2000]})
+        raise
+    finally:
+        lease.release(name, task_id, environment.now())
+    return _finish(environment, task_id, Outcome.SUCCEEDED, summary)
+
+
+def forget_old_runs(environment: Environment) -> int:
+    """Rows of tasks older than `KEPT_DAYS` go; usage runs stay, since hours point to them."""
+    oldest = environment.now() - timedelta(days=KEPT_DAYS)
+    return TaskRun.objects.filter(started_at__lt=oldest).delete()[0]
+
+
+def _begin(environment: Environment, name: str, task_id: str) -> bool:
+    """False if this very message was worked off already. One whose worker died has a row that still says "running"."""
+    with transaction.atomic():
+        run, made = TaskRun.objects.get_or_create(task_id=task_id, defaults={"name": name, "started_at": environment.now()})
+        return made or run.outcome == Outcome.RUNNING
+
+
+def _finish(environment: Environment, task_id: str, outcome: Outcome, summary: Summary) -> Summary:
+    TaskRun.objects.filter(task_id=task_id).update(outcome=outcome, finished_at=environment.now(), summary=summary)
+    log.debug("task-finished", task_id=task_id, outcome=outcome.value, **summary)
+    return {"outcome": outcome.value, **summary}

@@ -1,0 +1,50 @@
+"""Messages past their TTL, and what lies past retention, over all topics, loaded or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from messaging.adminrpc.schema import UpkeepRun, UpkeepTopics
+from messaging.errors import MagnetarError
+from workers.environment import Environment
+
+PAGE_TOPICS = 500
+BATCH_TOPICS = 50  # one call: short enough to end well within the RPC's timeout, and to stop between two
+FAILURES_TOLD_MAX = 20
+
+
+def expire_messages(environment: Environment, task_id: str, renew: Callable[[], None]) -> dict[str, Any]:
+    """Asks the broker topic by topic to apply its effective policies. A topic that fails does not hold up the others.
+
+    Safe to run twice: the broker decides by its own clock what is due. Raises `MagnetarError` when the broker is away.
+    """
+    topics = expired = trimmed = freed = failures = 0
+    failed: dict[str, str] = {}
+    after = ""
+    while True:
+        page = environment.rpc.call("upkeep.topics", UpkeepTopics(after=after, limit=PAGE_TOPICS))
+        for start in range(0, len(page.topics), BATCH_TOPICS):
+            renew()
+            batch = page.topics[start : start + BATCH_TOPICS]
+            result = environment.rpc.call("upkeep.run", UpkeepRun(task_id=task_id, topics=batch))
+            topics += len(batch)
+            expired += result.expired_entries
+            trimmed += result.trimmed_ledgers
+            freed += result.freed_bytes
+            failures += len(result.failed)
+            for topic, why in list(result.failed.items())[: FAILURES_TOLD_MAX - len(failed)]:
+                failed[topic] = why
+        if not page.next_after:
+            break
+        if page.next_after == after:
+            raise MagnetarError(f"the broker's page after {after!r} ends where it began: nothing would ever end this; tell us")
+        after = page.next_after
+    return {
+        "topics": topics,
+        "expired_entries": expired,
+        "trimmed_ledgers": trimmed,
+        "freed_bytes": freed,
+        "failures": failures,
+        "failed": failed,
+    }

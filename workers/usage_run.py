@@ -1,0 +1,154 @@
+"""One run of the hourly usage job: the child process and its files. Knows nothing of the database."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from messaging.settings import Settings
+from spark_jobs.config import Request, Result, result_from, write_json
+
+NEEDS_SPARK = (
+    'the usage job needs Spark, which is not installed: pip install "magnetar[spark]" (in a checkout: make setup); usage is kept '
+    "and will be computed then"
+)
+_POLL_S = 1.0
+_END_S = 5.0
+# What the job's process may see of our environment: enough to find Java and a place for temporary files, no secrets.
+_KEPT_VARIABLES = (
+    "PATH",
+    "HOME",
+    "JAVA_HOME",
+    "TMPDIR",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+    "SPARK_CONF_DIR",
+)
+
+
+class RunFailed(Exception):
+    """The run published nothing; the message says why."""
+
+
+class NeedsSpark(RunFailed):
+    """PySpark or a Java for it is missing."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Folders and files of one run."""
+
+    raw: Path
+    hours: Path
+    cache: Path
+    request: Path
+    result: Path
+    log: Path
+
+    @classmethod
+    def of(cls, settings: Settings, run_id: str) -> Places:
+        data = settings.data_path.absolute()
+        runs = data / "cache" / "usage-runs"
+        for folder in (data / "usage" / "raw", data / "usage" / "hours", runs, data / "logs"):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return cls(
+            data / "usage" / "raw",
+            data / "usage" / "hours",
+            data / "cache",
+            runs / f"{run_id}.request.json",
+            runs / f"{run_id}.result.json",
+            data / "logs" / "usage-job.log",
+        )
+
+    def output(self, run_id: str) -> Path:
+        return self.hours / f"run_id={run_id}"
+
+
+def run_job(settings: Settings, run_id: str, now_ms: int, known: Mapping[str, str], keep_going: Callable[[], None]) -> Result:
+    """Runs the job to its end and returns its result. Blocks for up to `usage_job_timeout_s`.
+
+    `keep_going` is called about once a second; what it raises ends the job. `known`: hour -> inputs of its current version. The
+    caller lets only one run at a time. Raises `RunFailed`; nothing of a failed run is left but the log and its quarantine.
+    """
+    if importlib.util.find_spec("pyspark") is None:
+        raise NeedsSpark(NEEDS_SPARK)
+    places = Places.of(settings, run_id)
+    _sweep(places)
+    request = Request(
+        run_id=run_id,
+        raw_directory=str(places.raw),
+        output_directory=str(places.hours),
+        cache_directory=str(places.cache),
+        now_ms=now_ms,
+        known=dict(known),
+        master=settings.spark_master,
+        java_home=settings.java_home,
+    )
+    write_json(request, places.request)
+    try:
+        code = _run_child(places, settings.usage_job_timeout_s, keep_going)
+        try:
+            result = result_from(places.result)
+        except ValueError as error:
+            raise RunFailed(f"the job ended with code {code}: {error}; its log is logs/usage-job.log") from None
+        if result.needs_spark:
+            raise NeedsSpark(result.error)
+        if result.error or code:
+            raise RunFailed(f"{result.error or f'the job ended with code {code}'}; its log is logs/usage-job.log")
+        return result
+    except BaseException:
+        shutil.rmtree(places.output(run_id), ignore_errors=True)
+        raise
+    finally:
+        places.request.unlink(missing_ok=True)
+        places.result.unlink(missing_ok=True)
+
+
+def _run_child(places: Places, timeout_s: float, keep_going: Callable[[], None]) -> int:
+    environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    command = [sys.executable, "-P", "-m", "spark_jobs.hourly_usage", str(places.request), str(places.result)]
+    with places.log.open("wb") as log:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,  # held open for as long as this process lives; the job ends when it closes
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=places.cache,
+            start_new_session=True,
+        )
+    assert child.stdin is not None
+    try:
+        waited_s = 0.0
+        while True:
+            try:
+                return child.wait(_POLL_S)
+            except subprocess.TimeoutExpired:
+                waited_s += _POLL_S
+            if waited_s >= timeout_s:
+                raise RunFailed(f"the job did not end within usage_job_timeout_s = {timeout_s:g} s and was stopped")
+            keep_going()
+    finally:
+        child.stdin.close()
+        try:
+            child.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+def _sweep(places: Places) -> None:
+    """What killed runs left in the cache. Only one run is under way at a time, and it is this one."""
+    for path in places.cache.glob("spark-*"):
+        shutil.rmtree(path, ignore_errors=True)
+    for path in places.request.parent.iterdir():
+        path.unlink(missing_ok=True)
