@@ -35,21 +35,21 @@ def default_data_dir() -> str:
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     # Where things are
-    data_dir: str = msgspec.field(default_factory=default_data_dir)
+    data_dir: str = msgspec.field(default_factory=default_data_dir)  # everything that is kept
     host: str = "127.0.0.1"  # address the listeners bind to
     advertised_host: str = ""  # what clients are told to connect to; empty: `host`, or 127.0.0.1 if that is a wildcard
-    broker_port: Port = 6650
+    broker_port: Port = 6650  # clients, binary protocol; 0 picks a free port, here and below
     broker_tls_port: Port = 6651  # opened when `tls` is not "off"
-    web_port: Port = 8080
-    ws_port: Port = 8081
-    broker_rpc_host: str = "127.0.0.1"
+    web_port: Port = 8080  # console and REST
+    ws_port: Port = 8081  # WebSocket clients, health and metrics of the broker
+    broker_rpc_host: str = "127.0.0.1"  # where the admin RPC listens, for our own processes only
     broker_rpc_port: Port = 0  # 0: a free one, written to DATA_DIR/run/broker.json
     broker_rpc_url: str = ""  # how web and workers reach the broker; empty: read from DATA_DIR/run/broker.json
     web_internal_url: str = ""  # how brokers reach the web process; empty: read from DATA_DIR/run/web.json
     database_url: str = ""  # empty: SQLite in DATA_DIR/control
     redis_url: str = ""  # empty: the Valkey server that `standalone` starts
-    cluster_name: str = "standalone"
-    broker_id: str = "broker-1"
+    cluster_name: str = "standalone"  # as clients and pulsar-admin see it
+    broker_id: str = "broker-1"  # names this broker in usage records and metrics
     # Who may come in
     anonymous_public: bool = True  # anonymous clients may use public/default, on a loopback listener only
     superuser_roles: tuple[str, ...] = ("admin",)

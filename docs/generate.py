@@ -1,0 +1,143 @@
+"""Writes the pages of docs/ that are made from the sources: ``make docs``. A test fails while they differ."""
+
+from __future__ import annotations
+
+import io
+import sys
+import tokenize
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from messaging import metrics, settings
+from messaging.permissions import table
+
+FOLDER = Path(__file__).resolve().parent
+_NOTE = "<!-- Made from {source} by `make docs`. Change that, not this page. -->\n\n"
+
+
+def _comments_of_settings() -> tuple[dict[str, str], dict[str, str]]:
+    """(field -> the comment on its line, field -> the heading comment above its group), read from the source."""
+    lines = Path(settings.__file__).read_text().splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("class Settings"))
+    stop = next(number for number, line in enumerate(lines[start:], start) if line.startswith("    def "))
+    meanings: dict[str, str] = {}
+    groups: dict[str, str] = {}
+    group = ""
+    for line in lines[start + 1 : stop]:
+        text = line.strip()
+        if text.startswith("# "):
+            group = text[2:]
+            continue
+        name, colon, _ = text.partition(":")
+        if not colon or not name.isidentifier():
+            continue
+        groups[name] = group
+        tokens = tokenize.generate_tokens(io.StringIO(text + "\n").readline)
+        meanings[name] = next((token.string[2:] for token in tokens if token.type == tokenize.COMMENT), "")
+    return meanings, groups
+
+
+def _type_of(hint: Any) -> str:
+    """How a value is written, in words."""
+    metadata = getattr(hint, "__metadata__", ())
+    limits = metadata[0] if metadata else None
+    base = get_args(hint)[0] if metadata else hint
+    if get_origin(base) is tuple:
+        return "list, separated by commas"
+    if choices := [repr(choice).replace("'", "`") for choice in get_args(base)]:
+        return " or ".join(choices)
+    name = {bool: "true or false", int: "number", str: "text"}[base]
+    if limits is not None:
+        low, high = limits.ge, limits.le
+        name += f", {low} to {high}" if high is not None else f", at least {low}"
+    return name
+
+
+def _default_of(field: msgspec.structs.FieldInfo) -> str:
+    if field.default is msgspec.NODEFAULT:
+        return "`~/.local/share/magnetar`, or below `XDG_DATA_HOME`"
+    value = field.default
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        return f"`{','.join(value)}`" if value else "none"
+    return f"`{value}`" if value != "" else "empty"
+
+
+def configuration() -> str:
+    meanings, groups = _comments_of_settings()
+    hints = get_type_hints(settings.Settings, include_extras=True)
+    page = _NOTE.format(source="messaging/settings.py") + (
+        "# Configuration\n\n"
+        "Every process reads one typed object, from, in rising order: the defaults, the TOML file that `MAGNETAR_CONFIG` names, "
+        "variables `MAGNETAR_<KEY IN CAPITALS>`, and the options of the command. The keys of the file are the names below, "
+        "all at its top level.\n\n"
+        "An unknown key, an unknown `MAGNETAR_*` variable and an impossible value are errors that name it; nothing starts.\n\n"
+        '```toml\n# magnetar.toml\nweb_port = 9080\ntls = "self-signed"\nsuperuser_roles = ["admin"]\n```\n'
+    )
+    last = ""
+    for field in msgspec.structs.fields(settings.Settings):
+        if groups[field.name] != last:
+            last = groups[field.name]
+            page += f"\n## {last}\n\n| key | default | value | meaning |\n| --- | --- | --- | --- |\n"
+        meaning = meanings[field.name].replace("|", "\\|")
+        page += f"| `{field.name}` | {_default_of(field)} | {_type_of(hints[field.name])} | {meaning} |\n"
+    return page
+
+
+def metrics_page() -> str:
+    page = _NOTE.format(source="messaging/metrics.py") + (
+        "# Metrics\n\n"
+        "`GET /metrics` on the broker's HTTP port and on the web process, in Prometheus's text format. A metric whose labels "
+        "name a tenant's things is given only to a superuser (send the token as `Authorization: Bearer`); everybody else sees sums.\n\n"
+        "| metric | from | kind | unit | labels | seen by | meaning |\n| --- | --- | --- | --- | --- | --- | --- |\n"
+    )
+    for metric in metrics.METRICS.values():
+        labels = ", ".join(metric.labels) or "none"
+        seen_by = "superusers" if metric.private else "everybody"
+        kind = f"{metric.kind} | {metric.unit or 'none'}"
+        page += f"| `{metric.name}` | {metric.process} | {kind} | {labels} | {seen_by} | {metric.meaning} |\n"
+    return page
+
+
+def permissions_page() -> str:
+    page = _NOTE.format(source="messaging/permissions/") + (
+        "# Permissions\n\n"
+        "What each command, path, route and page asks of who calls it. The order of the decision is Pulsar's: superuser, "
+        "administrator of the tenant, grant on the namespace, grant on the topic.\n\n"
+    )
+    rows: list[tuple[str, dict[str, str]]] = [
+        ("Binary protocol", {name: action.value for name, action in table.BINARY.items()}),
+        ("WebSocket", {name: action.value for name, action in table.WEBSOCKET.items()}),
+        ("HTTP of the broker", {name: action.value for name, action in table.BROKER_HTTP.items()}),
+        ("REST", {f"{method} {route}": action.value for (method, route), action in sorted(table.REST.items())}),
+        ("Console", {f"{method} {route}": action.value for (method, route), action in sorted(table.CONSOLE.items())}),
+    ]
+    for title, entries in rows:
+        page += f"## {title}\n\n| what | asks for |\n| --- | --- |\n"
+        page += "".join(f"| `{name}` | {action} |\n" for name, action in entries.items()) + "\n"
+    return page.rstrip("\n") + "\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "configuration.md": configuration,
+    "metrics.md": metrics_page,
+    "permissions.md": permissions_page,
+}
+
+
+def main() -> int:
+    for name, make in PAGES.items():
+        path = FOLDER / name
+        text = make()
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+            sys.stdout.write(f"docs/{name}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""Documents: links lead somewhere, and what is made from the sources is what the sources would make."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def _documents(repository: Path) -> list[Path]:
+    names = subprocess.run(
+        ["git", "-C", str(repository), "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    return [repository / name for name in names if (repository / name).is_file()]
+
+
+def _anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as forges make them."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_every_link_leads_somewhere(repository: Path) -> None:
+    broken = []
+    for page in _documents(repository):
+        for groups in LINK.findall(page.read_text()):
+            target = groups[0] or groups[1]
+            if re.match(r"[a-z]+:", target):
+                continue  # another site: not ours to check in a test
+            path, _, anchor = target.partition("#")
+            file = (page.parent / path).resolve() if path else page
+            if not file.exists() or (anchor and file.suffix == ".md" and anchor not in _anchors(file.read_text())):
+                broken.append(f"{page.relative_to(repository)} -> {target}")
+    assert broken == []
+
+
+@pytest.mark.parametrize("name", ["configuration.md", "metrics.md", "permissions.md"])
+def test_pages_made_from_the_sources_are_up_to_date(repository: Path, name: str) -> None:
+    from docs.generate import PAGES
+
+    assert (repository / "docs" / name).read_text() == PAGES[name](), "run make docs"
+
+
+def test_every_decision_has_its_four_parts(repository: Path) -> None:
+    for page in (repository / "docs" / "adr").glob("[0-9]*.md"):
+        text = page.read_text()
+        for part in ("## Context", "## Decision", "## Consequences", "## Tenant isolation"):
+            assert part in text, f"{page.name} lacks {part}"
+
+
+def test_every_decision_is_listed(repository: Path) -> None:
+    folder = repository / "docs" / "adr"
+    listed = set(re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text()))
+    assert listed == {page.name for page in folder.glob("[0-9]*.md")}
