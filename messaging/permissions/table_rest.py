@@ -1,7 +1,160 @@
-"""REST rows of the permission table: (HTTP method, route name of Django's URL configuration) -> action."""
+"""REST rows of the permission table: (HTTP method, route name of Django's URL configuration) -> action.
+
+The web process takes the action of a request from here and from nowhere else: a route without a row is closed. The resource is
+made of the arguments of the route (tenant, namespace, topic, subscription). HEAD counts as GET.
+"""
 
 from __future__ import annotations
 
 from messaging.permissions.model import Action
 
-REST: dict[tuple[str, str], Action] = {}
+# Namespace policies of Pulsar's API: path below /admin/v2/namespaces/T/N -> method that sets it. GET reads all; DELETE unsets all
+# that Pulsar lets one unset.
+NAMESPACE_POLICIES: dict[str, tuple[str, ...]] = {
+    "retention": ("POST", "DELETE"),
+    "messageTTL": ("POST", "DELETE"),
+    "deduplication": ("POST", "DELETE"),
+    "deduplicationSnapshotInterval": ("POST", "DELETE"),
+    "autoTopicCreation": ("POST", "DELETE"),
+    "autoSubscriptionCreation": ("POST", "DELETE"),
+    "subscriptionExpirationTime": ("POST", "DELETE"),
+    "delayedDelivery": ("POST", "DELETE"),
+    "inactiveTopicPolicies": ("POST", "DELETE"),
+    "persistence": ("POST", "DELETE"),
+    "publishRate": ("POST", "DELETE"),
+    "dispatchRate": ("POST", "DELETE"),
+    "subscriptionDispatchRate": ("POST", "DELETE"),
+    "subscribeRate": ("POST", "DELETE"),
+    "maxProducersPerTopic": ("POST", "DELETE"),
+    "maxConsumersPerTopic": ("POST", "DELETE"),
+    "maxConsumersPerSubscription": ("POST", "DELETE"),
+    "maxUnackedMessagesPerConsumer": ("POST", "DELETE"),
+    "maxUnackedMessagesPerSubscription": ("POST", "DELETE"),
+    "maxSubscriptionsPerTopic": ("POST", "DELETE"),
+    "maxTopicsPerNamespace": ("POST", "DELETE"),
+    "compactionThreshold": ("PUT", "DELETE"),
+    "schemaCompatibilityStrategy": ("PUT",),
+    "isAllowAutoUpdateSchema": ("POST",),
+    "schemaValidationEnforced": ("POST",),
+    "encryptionRequired": ("POST",),
+    "subscriptionAuthMode": ("POST",),
+    "subscriptionTypesEnabled": ("POST", "DELETE"),
+    "properties": ("PUT", "DELETE"),
+}
+
+_API: dict[tuple[str, str], Action] = {
+    ("GET", "api:openapi"): Action.PUBLIC,  # the same for everybody: the description of the API
+    ("GET", "api:docs"): Action.PUBLIC,
+    ("GET", "api:me"): Action.AUTHENTICATED,
+    ("GET", "api:tenants"): Action.AUTHENTICATED,  # lists those that the caller may see
+    ("POST", "api:tenants"): Action.SUPERUSER,
+    ("GET", "api:tenant"): Action.TENANT_READ,
+    ("PATCH", "api:tenant"): Action.SUPERUSER,
+    ("DELETE", "api:tenant"): Action.SUPERUSER,
+    ("GET", "api:audit"): Action.TENANT_ADMIN,
+    ("GET", "api:keys"): Action.TENANT_READ,
+    ("POST", "api:keys"): Action.TENANT_ADMIN,
+    ("GET", "api:key"): Action.TENANT_READ,
+    ("DELETE", "api:key"): Action.TENANT_ADMIN,
+    ("GET", "api:members"): Action.TENANT_READ,
+    ("PUT", "api:member"): Action.TENANT_ADMIN,
+    ("DELETE", "api:member"): Action.TENANT_ADMIN,
+    ("GET", "api:namespaces"): Action.TENANT_READ,
+    ("POST", "api:namespaces"): Action.TENANT_ADMIN,
+    ("GET", "api:namespace"): Action.NAMESPACE_READ,
+    ("DELETE", "api:namespace"): Action.TENANT_ADMIN,
+    ("GET", "api:policies"): Action.NAMESPACE_READ,
+    ("PUT", "api:policies"): Action.TENANT_ADMIN,
+    ("PATCH", "api:policies"): Action.TENANT_ADMIN,
+    ("GET", "api:permissions"): Action.TENANT_READ,
+    ("PUT", "api:permission"): Action.TENANT_ADMIN,
+    ("DELETE", "api:permission"): Action.TENANT_ADMIN,
+    ("GET", "api:topics"): Action.NAMESPACE_READ,
+    ("POST", "api:topics"): Action.TENANT_ADMIN,
+    ("GET", "api:topic"): Action.LOOKUP,
+    ("DELETE", "api:topic"): Action.TENANT_ADMIN,
+    ("GET", "api:topic-stats"): Action.LOOKUP,
+}
+
+_PULSAR: dict[tuple[str, str], Action] = {
+    ("GET", "admin_v2:tenants"): Action.SUPERUSER,
+    ("GET", "admin_v2:tenant"): Action.TENANT_READ,
+    ("PUT", "admin_v2:tenant"): Action.SUPERUSER,
+    ("POST", "admin_v2:tenant"): Action.SUPERUSER,
+    ("DELETE", "admin_v2:tenant"): Action.SUPERUSER,
+    ("GET", "admin_v2:clusters"): Action.AUTHENTICATED,
+    ("GET", "admin_v2:cluster"): Action.AUTHENTICATED,
+    ("GET", "admin_v2:brokers"): Action.SUPERUSER,
+    ("GET", "admin_v2:brokers-of-cluster"): Action.SUPERUSER,
+    ("GET", "admin_v2:leader-broker"): Action.SUPERUSER,
+    ("GET", "admin_v2:brokers-health"): Action.PUBLIC,  # load balancers ask; answers are shared, so asking often costs nothing
+    ("GET", "admin_v2:brokers-ready"): Action.PUBLIC,
+    ("GET", "admin_v2:brokers-version"): Action.AUTHENTICATED,
+    ("GET", "admin_v2:namespaces"): Action.TENANT_READ,
+    ("GET", "admin_v2:namespace"): Action.TENANT_READ,
+    ("PUT", "admin_v2:namespace"): Action.TENANT_ADMIN,
+    ("DELETE", "admin_v2:namespace"): Action.TENANT_ADMIN,
+    ("GET", "admin_v2:namespace-topics"): Action.NAMESPACE_READ,
+    ("GET", "admin_v2:namespace-bundles"): Action.NAMESPACE_READ,
+    ("PUT", "admin_v2:namespace-unload"): Action.TENANT_ADMIN,
+    ("GET", "admin_v2:namespace-permissions"): Action.TENANT_READ,
+    ("POST", "admin_v2:namespace-permission"): Action.TENANT_ADMIN,
+    ("DELETE", "admin_v2:namespace-permission"): Action.TENANT_ADMIN,
+    ("GET", "admin_v2:subscription-permissions"): Action.TENANT_READ,
+    ("POST", "admin_v2:subscription-permission"): Action.TENANT_ADMIN,
+    ("DELETE", "admin_v2:subscription-permission-role"): Action.TENANT_ADMIN,
+    ("GET", "admin_v2:replication"): Action.TENANT_READ,
+    ("POST", "admin_v2:replication"): Action.TENANT_ADMIN,
+    ("GET", "admin_v2:backlog-quotas"): Action.TENANT_READ,
+    ("POST", "admin_v2:backlog-quota"): Action.TENANT_ADMIN,
+    ("DELETE", "admin_v2:backlog-quota"): Action.TENANT_ADMIN,
+    ("POST", "admin_v2:namespace-clear-backlog"): Action.NAMESPACE_READ,  # and CONSUME on each subscription, one by one
+    ("POST", "admin_v2:namespace-clear-backlog-of"): Action.CONSUME,
+    ("POST", "admin_v2:namespace-unsubscribe"): Action.CONSUME,
+    ("GET", "admin_v2:topics"): Action.NAMESPACE_READ,
+    ("GET", "admin_v2:partitioned-topics"): Action.NAMESPACE_READ,
+    ("PUT", "admin_v2:topic"): Action.TENANT_ADMIN,
+    ("DELETE", "admin_v2:topic"): Action.TENANT_ADMIN,
+    ("GET", "admin_v2:partitions"): Action.LOOKUP,
+    ("PUT", "admin_v2:partitions"): Action.TENANT_ADMIN,
+    ("POST", "admin_v2:partitions"): Action.TENANT_ADMIN,
+    ("DELETE", "admin_v2:partitions"): Action.TENANT_ADMIN,
+    ("GET", "admin_v2:topic-properties"): Action.LOOKUP,
+    ("GET", "admin_v2:topic-permissions"): Action.TENANT_READ,
+    ("POST", "admin_v2:topic-permission"): Action.TENANT_ADMIN,
+    ("DELETE", "admin_v2:topic-permission"): Action.TENANT_ADMIN,
+    ("GET", "admin_v2:topic-stats"): Action.LOOKUP,
+    ("GET", "admin_v2:topic-internal-stats"): Action.LOOKUP,
+    ("GET", "admin_v2:partitioned-stats"): Action.LOOKUP,
+    ("PUT", "admin_v2:topic-unload"): Action.TENANT_ADMIN,
+    ("POST", "admin_v2:topic-terminate"): Action.TENANT_ADMIN,
+    ("GET", "admin_v2:last-message-id"): Action.CONSUME,
+    ("GET", "admin_v2:subscriptions"): Action.CONSUME,
+    ("PUT", "admin_v2:subscription"): Action.CONSUME,
+    ("DELETE", "admin_v2:subscription"): Action.CONSUME,
+    ("POST", "admin_v2:skip-all"): Action.CONSUME,
+    ("POST", "admin_v2:skip"): Action.CONSUME,
+    ("POST", "admin_v2:expire"): Action.CONSUME,
+    ("POST", "admin_v2:expire-all"): Action.CONSUME,  # and on each subscription, one by one
+    ("POST", "admin_v2:reset-cursor"): Action.CONSUME,
+    ("POST", "admin_v2:reset-cursor-to-time"): Action.CONSUME,
+    ("GET", "admin_v2:peek"): Action.CONSUME,
+    ("GET", "lookup:topic"): Action.LOOKUP,
+    ("GET", "lookup:bundle"): Action.LOOKUP,
+}
+
+_POLICIES: dict[tuple[str, str], Action] = {
+    (method, f"admin_v2:policy-{path}"): Action.TENANT_READ if method == "GET" else Action.TENANT_ADMIN
+    for path, methods in NAMESPACE_POLICIES.items()
+    for method in ("GET", *methods)
+}
+
+_PROCESSES: dict[tuple[str, str], Action] = {
+    ("GET", "internal:feed"): Action.SERVICE,
+    ("GET", "health:live"): Action.PUBLIC,
+    ("GET", "health:ready"): Action.PUBLIC,
+    ("GET", "health:metrics"): Action.PUBLIC,  # sums only: no name of any tenant
+    ("GET", "health:status"): Action.PUBLIC,
+}
+
+REST: dict[tuple[str, str], Action] = _API | _PULSAR | _POLICIES | _PROCESSES

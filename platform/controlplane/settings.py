@@ -37,21 +37,19 @@ INSTALLED_APPS = [
 ALLOWED_HOSTS = ["*"]
 APPEND_SLASH = False
 MIDDLEWARE = [
-    "controlplane.middleware.request_id",
-    "controlplane.middleware.request_metrics",
-    "controlplane.middleware.error_shape",
+    "controlplane.middleware.RequestId",
     "django.middleware.security.SecurityMiddleware",
     "controlplane.static.StaticFiles",
-    "controlplane.middleware.segments_as_sent",
+    "controlplane.middleware.SegmentsAsSent",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "controlplane.middleware.principal",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "controlplane.middleware.PermissionTable",
 ]
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20
 X_FRAME_OPTIONS = "DENY"
@@ -155,12 +153,13 @@ USE_I18N = False
 LOGGING_CONFIG = None  # messaging.logs sets it up, for every process alike
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["tenants.rest.base.RequestPrincipal"],
-    "DEFAULT_PERMISSION_CLASSES": ["tenants.rest.base.TableRow"],
+    # Who, and whether they may, is settled before: controlplane.middleware.PermissionTable
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
+    "DEFAULT_PERMISSION_CLASSES": [],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_SCHEMA_CLASS": "tenants.rest.schema.Schema",
-    "EXCEPTION_HANDLER": "tenants.rest.problems.exception_handler",
+    "EXCEPTION_HANDLER": "tenants.rest.base.exception_handler",
     "UNAUTHENTICATED_USER": None,
     "UNAUTHENTICATED_TOKEN": None,
     "URL_FORMAT_OVERRIDE": None,
@@ -173,5 +172,6 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVERS": [],
     "COMPONENT_SPLIT_REQUEST": True,
-    "ENUM_NAME_OVERRIDES": {},
+    "APPEND_COMPONENTS": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}}},
+    "SECURITY": [{"token": []}],
 }

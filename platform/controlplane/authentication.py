@@ -1,0 +1,127 @@
+"""Who a request to the web process comes from: a bearer token, a session of the console, a process of ours, or nobody.
+
+A request that shows a token is judged by the token alone: a wrong one is refused, not passed over in favour of a cookie.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+import time
+from datetime import timedelta
+from typing import Any
+
+from django.http import HttpRequest
+from django.middleware.csrf import CsrfViewMiddleware
+from django.utils import timezone
+
+from controlplane import current
+from messaging.errors import AuthenticationFailed, NotAuthorized
+from messaging.identity import ServiceVerifier, TokenVerifier
+from messaging.permissions.model import ANONYMOUS, Principal
+from tenants.access import Actor
+from tenants.grants import DatabaseGrants
+from tenants.models import Key
+
+_LAST_USED_STEP = timedelta(minutes=1)
+_SAFE_METHODS = ("GET", "HEAD")
+_lock = threading.Lock()
+_token_verifier: TokenVerifier | None = None
+_service_verifier: ServiceVerifier | None = None
+
+
+def actor_of(request: HttpRequest) -> Actor:
+    """The actor of a request, found once. Raises `AuthenticationFailed`; `NotAuthorized` for a session without CSRF token."""
+    found: Actor | None = getattr(request, "magnetar_actor", None)
+    if found is None:
+        grants = DatabaseGrants(anonymous_public=_over_loopback(request))
+        found = Actor(_principal(request), getattr(request, "request_id", ""), grants)
+        request.magnetar_actor = found  # type: ignore[attr-defined]
+    return found
+
+
+def service_of(request: HttpRequest) -> Principal:
+    """The process of ours that calls. Raises `AuthenticationFailed`."""
+    global _service_verifier
+    with _lock:
+        if _service_verifier is None:
+            _service_verifier = ServiceVerifier.from_settings(current.settings())
+    return _service_verifier.verify(_bearer(request) or "", int(time.time() * 1000))
+
+
+def principal_of_token(token: str) -> Principal:
+    """Raises `AuthenticationFailed` if the token is not valid, or its key is revoked, or unknown."""
+    global _token_verifier
+    with _lock:
+        if _token_verifier is None:
+            _token_verifier = TokenVerifier.from_settings(current.settings())
+    principal = _token_verifier.verify(token, int(time.time() * 1000))
+    if principal.key_id:
+        _check_key(principal)
+    return principal
+
+
+def _check_key(principal: Principal) -> None:
+    key = Key.unscoped.filter(id=principal.key_id).only("role", "revoked_at", "last_used_at").first()
+    if key is None or key.role != principal.role:
+        raise AuthenticationFailed("the key of this token does not exist here any more: make a new one")
+    if key.revoked_at is not None:
+        raise AuthenticationFailed("the key of this token was revoked: make a new one")
+    now = timezone.now()
+    if key.last_used_at is None or now - key.last_used_at > _LAST_USED_STEP:
+        Key.unscoped.filter(id=key.id).update(last_used_at=now)
+
+
+def _principal(request: HttpRequest) -> Principal:
+    token = _bearer(request)
+    if token is not None:
+        return principal_of_token(token)
+    user: Any = getattr(request, "user", None)
+    if user is None or not user.is_authenticated:
+        return Principal(ANONYMOUS)
+    if request.method not in _SAFE_METHODS:
+        _check_csrf(request)
+    return Principal(user.role)
+
+
+def _bearer(request: HttpRequest) -> str | None:
+    """The token after ``Bearer``; None without the header. Another scheme is an error: it was meant to identify somebody."""
+    header = request.headers.get("Authorization")
+    if header is None:
+        return None
+    scheme, _, token = header.partition(" ")
+    if scheme.lower() != "bearer":
+        raise AuthenticationFailed("use the scheme `Authorization: Bearer <token>`")
+    return token.strip()
+
+
+class _Csrf(CsrfViewMiddleware):
+    def _reject(self, request: HttpRequest, reason: str) -> Any:
+        return reason
+
+
+def _check_csrf(request: HttpRequest) -> None:
+    """What Django does for pages. API views are exempt there, because a token needs no such protection; a cookie does."""
+    check = _Csrf(lambda _: None)  # type: ignore[arg-type, return-value]
+    check.process_request(request)
+    reason = check.process_view(request, lambda *_: None, (), {})  # type: ignore[arg-type]
+    if reason:
+        raise NotAuthorized(
+            f"{reason}: send the header X-CSRFToken with the value of the cookie, or use a token instead of the session"
+        )
+
+
+def _over_loopback(request: HttpRequest) -> bool:
+    """Whether the request was made on this machine. Behind a proxy every request seems to be, so its headers speak against it."""
+    if "X-Forwarded-For" in request.headers or "Forwarded" in request.headers:
+        return False
+    return _loopback(current.settings().host) and _loopback(request.META.get("REMOTE_ADDR", ""))
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,102 @@
+"""How the web process says no: problem+json on our API, ``{"reason"}`` on Pulsar's, a page elsewhere; a request id on each."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest, HttpResponse
+from django.template import TemplateDoesNotExist
+from django.template.loader import render_to_string
+
+from messaging import errors
+from messaging.permissions.model import ANONYMOUS
+from tenants.access import NotVisible
+
+API, PULSAR, INTERNAL = "/api/", ("/admin/", "/lookup/"), "/internal/"
+_PROBLEM_TYPE = "https://magnetar.invalid/problems/"  # identifies, leads nowhere (RFC 9457 section 3.1.1)
+_API_STATUS = {"invalid_name": 400}  # where Pulsar's status would puzzle everybody else
+
+
+def answer_error(request: HttpRequest, error: errors.MagnetarError) -> HttpResponse:
+    """The answer to a typed error. Somebody unknown is told to say who they are before anything else."""
+    status, code, message = error.http_status, error.code, error.message
+    actor = getattr(request, "magnetar_actor", None)
+    if isinstance(error, errors.NotAuthorized) and actor is not None and actor.principal.role == ANONYMOUS:
+        status, code = 401, "authentication_failed"
+        message = f"sign in, or send `Authorization: Bearer <token>`: {message}"
+    elif isinstance(error, NotVisible):
+        code = "not_authorized"
+        if request.path.startswith(API):
+            status, code, message = 404, "not_found", "this does not exist, or you may not see it"
+    elif request.path.startswith(API):
+        status = _API_STATUS.get(code, status)
+    response = answer(request, status, code, message)
+    if status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def answer(request: HttpRequest, status: int, code: str, message: str) -> HttpResponse:
+    """One error, in the shape that callers of this path expect."""
+    request_id = getattr(request, "request_id", "")
+    if request.path.startswith(API):
+        return HttpResponse(problem(status, code, message, request_id), status=status, content_type="application/problem+json")
+    if request.path.startswith(PULSAR):
+        body: dict[str, Any] = {"reason": message, "code": code, "request_id": request_id}
+        return HttpResponse(msgspec.json.encode(body), status=status, content_type="application/json")
+    if request.path.startswith(INTERNAL):
+        return HttpResponse(msgspec.json.encode({"code": code, "message": message}), status=status, content_type="application/json")
+    return _page(request, status, message, request_id)
+
+
+def problem(status: int, code: str, message: str, request_id: str) -> bytes:
+    return msgspec.json.encode(
+        {
+            "type": _PROBLEM_TYPE + code,
+            "title": HTTPStatus(status).phrase,
+            "status": status,
+            "detail": message,
+            "code": code,
+            "request_id": request_id,
+        }
+    )
+
+
+def _page(request: HttpRequest, status: int, message: str, request_id: str) -> HttpResponse:
+    context = {"status": status, "title": HTTPStatus(status).phrase, "message": message, "request_id": request_id}
+    try:
+        return HttpResponse(render_to_string("admin_ui/error.html", context, request), status=status)
+    except TemplateDoesNotExist:
+        text = f"{status} {context['title']}\n\n{message}\n\nRequest {request_id}\n"
+        return HttpResponse(text, status=status, content_type="text/plain; charset=utf-8")
+
+
+# --- Django's own errors (named in controlplane.urls) -----------------------------------------------------------------------
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    if isinstance(exception, RequestDataTooBig):
+        return answer(request, 413, "too_large", "the body of the request is larger than 1 MiB")
+    return answer(request, 400, "invalid_request", "the request cannot be understood")
+
+
+def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return answer(request, 403, "not_authorized", str(exception) or "you may not do this")
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    if request.path.startswith(PULSAR):
+        text = f"{request.method} {request.path[:300]} is not offered here: docs/compatibility.md lists what is"
+        return answer(request, 404, "not_offered", text)
+    return answer(request, 404, "not_found", "there is nothing at this address")
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    return answer(request, 500, "internal", "this is a fault of ours, and it was logged: report it with the request id")
+
+
+def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
+    return answer(request, 403, "csrf", "the form was too old, or cookies are off: go back, reload the page and try again")

@@ -1,0 +1,94 @@
+"""The outermost layer: who we are called by (`Host`), which pages may use us (`Origin`), how much we read. Plain ASGI, so that
+WebSockets pass through the same gate."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import msgspec
+
+from messaging.http_guard import refusal
+from messaging.settings import Settings
+
+BODY_BYTES_MAX = 1 << 20
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class Guard:
+    def __init__(self, application: Application, settings: Settings) -> None:
+        self._application = application
+        self._settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            return await self._application(scope, receive, send)
+        headers = scope["headers"]
+        refused = refusal(_one(headers, b"host"), _one(headers, b"origin"), self._settings)
+        if scope["type"] == "websocket":
+            if refused is not None:
+                await receive()
+                return await send({"type": "websocket.close", "code": 1008, "reason": refused[1][:120]})
+            return await self._application(scope, receive, send)
+        length = _one(headers, b"content-length")
+        if refused is None and length is not None and (not length.isdecimal() or int(length) > BODY_BYTES_MAX):
+            refused = 413, f"the body of the request is larger than {BODY_BYTES_MAX} bytes"
+        if refused is not None:
+            return await _refuse(send, *refused)
+        await self._bounded(scope, receive, send)
+
+    async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Django spools a body to disk before anybody looks at it, so one without a length is cut off here."""
+        received, started, passed = 0, False, False
+
+        async def counted_receive() -> MutableMapping[str, Any]:
+            nonlocal received, passed
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > BODY_BYTES_MAX:
+                passed = True
+                return {"type": "http.disconnect"}
+            return message
+
+        async def noted_send(message: MutableMapping[str, Any]) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        await self._application(scope, counted_receive, noted_send)
+        if passed and not started:
+            await _refuse(send, 413, f"the body of the request is larger than {BODY_BYTES_MAX} bytes")
+
+
+_CODES = {403: "foreign_origin", 413: "too_large", 421: "unknown_host"}
+
+
+async def _refuse(send: Send, status: int, reason: str) -> None:
+    """One shape that the readers of all our errors understand."""
+    fields = {
+        "type": "about:blank",
+        "status": status,
+        "detail": reason,
+        "reason": reason,
+        "code": _CODES[status],
+        "message": reason,
+    }
+    body = msgspec.json.encode(fields)
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _one(headers: list[tuple[bytes, bytes]], name: bytes) -> str | None:
+    """The header's value; two different ones count as an invalid one."""
+    values = {value for key, value in headers if key == name}
+    if not values:
+        return None
+    return values.pop().decode("latin-1") if len(values) == 1 else ""

@@ -1,0 +1,67 @@
+"""Live, ready, metrics."""
+
+from __future__ import annotations
+
+import resource
+import sys
+
+from django.db import DatabaseError, connection
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
+
+from controlplane.middleware import requests_by_status
+from messaging.metrics import CONTENT_TYPE, Sample, exposition
+from tenants import feed
+
+app_name = "health"
+
+
+def _text(value: str, status: int = 200) -> HttpResponse:
+    return HttpResponse(value + "\n", status=status, content_type="text/plain; charset=utf-8")
+
+
+def live(request: HttpRequest) -> HttpResponse:
+    """The process answers. Nothing else is looked at: a restart would mend nothing else."""
+    return _text("ok")
+
+
+def ready(request: HttpRequest) -> HttpResponse:
+    """The database answers, and its tables are there. The broker may be away: the console says so, and most of it works."""
+    from tenants.models import FeedHead
+
+    try:
+        FeedHead.objects.filter(id=1).exists()
+    except DatabaseError as error:
+        connection.close()
+        return _text(f"not ready: the database does not answer ({type(error).__name__})", 503)
+    return _text("ok")
+
+
+def metrics(request: HttpRequest) -> HttpResponse:
+    samples = [Sample("magnetar_web_requests_total", count, (str(status),)) for status, count in sorted(requests_by_status.items())]
+    samples += [
+        Sample("magnetar_web_feed_version", feed.seen["version"]),
+        Sample("magnetar_web_feed_confirmed_version", feed.seen["confirmed"]),
+        Sample("magnetar_resident_bytes", _resident_bytes()),
+    ]
+    return HttpResponse(exposition(samples, private=False), content_type=CONTENT_TYPE)
+
+
+def _resident_bytes() -> int:
+    try:
+        with open("/proc/self/statm") as file:  # noqa: PTH123
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+for view in (live, ready, metrics):
+    view.methods = ("GET",)  # type: ignore[attr-defined]
+
+urlpatterns = [
+    path("healthz", live, name="live"),
+    path("readyz", ready, name="ready"),
+    path("metrics", metrics, name="metrics"),
+    path("status.html", live, name="status"),  # where Pulsar's load balancers look
+]

@@ -1,0 +1,123 @@
+"""What happens to every request around its view.
+
+All of it is synchronous, like the views: Django then runs the whole chain on one thread, with one change of thread a request.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from django.http import HttpRequest, HttpResponse
+
+from controlplane import segments
+from controlplane.authentication import actor_of, service_of
+from controlplane.errors import answer, answer_error
+from messaging.errors import MagnetarError, NotAuthorized
+from messaging.permissions.model import Action, Resource
+from messaging.permissions.table import REST
+from tenants.access import Actor, require
+from tenants.names import namespace_of, subscription_of, topic_of
+
+_log = structlog.get_logger("web")
+GetResponse = Callable[[HttpRequest], HttpResponse]
+TABLED = ("api", "admin_v2", "lookup", "internal", "health")  # URL namespaces whose rows are in table_rest
+
+requests_by_status: Counter[int] = Counter()
+
+
+class RequestId:
+    """Outermost: an id for the log, the audit and the answer; and the count of answers. Never taken from the caller."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        request.request_id = secrets.token_hex(8)  # type: ignore[attr-defined]
+        with structlog.contextvars.bound_contextvars(request_id=request.request_id):  # type: ignore[attr-defined]
+            response = self._get_response(request)
+        response.headers["X-Request-ID"] = request.request_id  # type: ignore[attr-defined]
+        requests_by_status[response.status_code] += 1
+        return response
+
+
+class SegmentsAsSent:
+    """Gives the resolver a path in which an encoded slash is not a slash (`controlplane.segments`)."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.path_info.startswith(segments.PREFIXES):
+            raw = getattr(request, "scope", {}).get("raw_path")
+            request.path_info = segments.as_sent(raw) if raw else segments.from_decoded(request.path_info)
+        return self._get_response(request)
+
+
+class PermissionTable:
+    """Innermost: the permission of a route is its row of the table. A route without a row is refused, whoever asks.
+
+    The resource is read from the arguments of the route: `tenant`, `namespace`, `domain` and `topic`, `subscription`.
+    """
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self._get_response(request)
+
+    def process_view(self, request: HttpRequest, view: object, args: object, kwargs: dict[str, Any]) -> HttpResponse | None:
+        match = request.resolver_match
+        if match is None or match.namespace not in TABLED:
+            return None
+        method = "GET" if request.method == "HEAD" else request.method or ""
+        action = REST.get((method, match.view_name))
+        if action is None:
+            offered = sorted(row_method for row_method, name in REST if name == match.view_name)
+            return _not_a_method(request, offered)
+        try:
+            self._check(request, action, kwargs)
+        except MagnetarError as error:
+            return answer_error(request, error)
+        return None
+
+    def _check(self, request: HttpRequest, action: Action, kwargs: dict[str, Any]) -> None:
+        if action is Action.PUBLIC:
+            return
+        if action is Action.SERVICE:
+            request.magnetar_actor = Actor(service_of(request))  # type: ignore[attr-defined]
+            return
+        actor = actor_of(request)
+        if action is Action.AUTHENTICATED and actor.principal.anonymous:
+            raise NotAuthorized("this is for those who are known")
+        require(actor, action, resource_of(kwargs))
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if isinstance(exception, MagnetarError) and request.path.startswith(("/api/", "/admin/", "/lookup/", "/internal/")):
+            return answer_error(request, exception)
+        if not isinstance(exception, MagnetarError):
+            _log.error("request failed", path=request.path, method=request.method, exc_info=exception)
+        return None
+
+
+def _not_a_method(request: HttpRequest, offered: list[str]) -> HttpResponse:
+    if not offered:  # a hole in the table: a test keeps it from happening
+        return answer(request, 403, "not_authorized", "this address has no row in the permission table: it is closed")
+    text = f"{request.method} is not offered here: use {', '.join(offered)}"
+    response = answer(request, 405, "method_not_allowed", text)
+    response.headers["Allow"] = ", ".join(offered)
+    return response
+
+
+def resource_of(kwargs: dict[str, Any]) -> Resource:
+    """What a route acts on. Raises `InvalidName`."""
+    tenant = kwargs.get("tenant", "")
+    if "namespace" not in kwargs:
+        return Resource(tenant)
+    namespace = str(namespace_of(tenant, kwargs["namespace"]))
+    topic = str(topic_of(kwargs)) if "topic" in kwargs else ""
+    subscription = subscription_of(kwargs["subscription"]) if "subscription" in kwargs else ""
+    return Resource(tenant, namespace, topic, subscription)

@@ -1,0 +1,19 @@
+"""Every address of the web process. Their permissions are in messaging/permissions/table_rest.py and table_console.py."""
+
+from __future__ import annotations
+
+from django.urls import include, path
+
+urlpatterns = [
+    path("", include("controlplane.health")),
+    path("api/v1/", include("tenants.rest.urls")),
+    path("admin/v2/", include("tenants.pulsar.urls")),
+    path("lookup/v2/", include("tenants.pulsar.lookup_urls")),
+    path("internal/v1/", include("tenants.internal")),
+    path("", include("admin_ui.urls")),
+]
+
+handler400 = "controlplane.errors.bad_request"
+handler403 = "controlplane.errors.permission_denied"
+handler404 = "controlplane.errors.not_found"
+handler500 = "controlplane.errors.server_error"

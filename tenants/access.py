@@ -1,0 +1,57 @@
+"""Who acts, and whether they may. Every action begins with `require`: `messaging.permissions` over the database's grants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from messaging.errors import NotAuthorized
+from messaging.permissions import model
+from messaging.permissions.model import Action, Principal, Resource
+from tenants.grants import DatabaseGrants
+from tenants.models import User
+
+
+class NotVisible(NotAuthorized):
+    """The caller may not even know whether it exists. Our API answers 404, Pulsar's 403; both alike for what does not exist."""
+
+    code = "not_visible"
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who asked for something: in every action the first argument. Made once a request; its grants are read once."""
+
+    principal: Principal
+    request_id: str = ""
+    grants: DatabaseGrants = field(default_factory=DatabaseGrants, compare=False)
+
+    def may(self, action: Action, resource: Resource = model.NOTHING) -> bool:
+        return model.allowed(self.grants, self.principal, action, resource)
+
+
+def actor_of_user(user: User, request_id: str = "") -> Actor:
+    """The actor that somebody signed in at the console is."""
+    return Actor(Principal(user.role), request_id)
+
+
+def platform_actor(role: str = "service:web") -> Actor:
+    """A process of ours acting by itself: bootstrap, upkeep."""
+    return Actor(Principal(role, service=True))
+
+
+def require(actor: Actor, action: Action, resource: Resource = model.NOTHING) -> None:
+    """Raises `NotAuthorized`, or `NotVisible` for somebody to whom the tenant is none of their business."""
+    try:
+        model.require(actor.grants, actor.principal, action, resource)
+    except NotAuthorized as error:
+        if resource.tenant and not sees(actor, resource):
+            raise NotVisible(error.message) from None
+        raise
+
+
+def sees(actor: Actor, resource: Resource) -> bool:
+    """Whether the actor may know that the tenant exists: as admin, as member, or by a grant on what is asked for."""
+    tenant = Resource(resource.tenant)
+    if actor.may(Action.TENANT_READ, tenant):
+        return True
+    return bool(resource.namespace) and actor.may(Action.LOOKUP, resource)

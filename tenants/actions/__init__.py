@@ -1,0 +1,33 @@
+"""What can be done to the control plane, as plain functions: the only way its rows change.
+
+Each takes the `Actor` first, asks for permission, then in one transaction writes the rows, the audit record and the change of the
+feed, and returns after the owning broker confirmed that it holds the change. If the broker does not answer, `NotReady` says that
+the change is saved; it reaches the broker as soon as that is back. Each blocks (database, broker): none belongs on an event loop.
+"""
+
+from tenants.actions.grants import grant_permission, restrict_subscription, revoke_permission, unrestrict_subscription
+from tenants.actions.keys import NewKey, create_key, revoke_key
+from tenants.actions.namespaces import create_namespace, delete_namespace, set_policies
+from tenants.actions.people import remove_member, set_member
+from tenants.actions.tenants import create_tenant, delete_tenant, update_tenant
+from tenants.actions.topics import create_topic, delete_topic
+
+__all__ = [
+    "NewKey",
+    "create_key",
+    "create_namespace",
+    "create_tenant",
+    "create_topic",
+    "delete_namespace",
+    "delete_tenant",
+    "delete_topic",
+    "grant_permission",
+    "remove_member",
+    "restrict_subscription",
+    "revoke_key",
+    "revoke_permission",
+    "set_member",
+    "set_policies",
+    "unrestrict_subscription",
+    "update_tenant",
+]

@@ -1,0 +1,57 @@
+"""The shape every action has: one transaction for the write, its audit record and its change of the feed; then the confirmation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import transaction
+
+from tenants import feed
+from tenants.access import Actor
+from tenants.models import AuditRecord, FeedHead, Namespace, Tenant
+
+
+class Change:
+    """What an action does inside `change()`: `audit` what happened and `tell` the brokers."""
+
+    def __init__(self, actor: Actor, head: FeedHead) -> None:
+        self._actor = actor
+        self._head = head
+        self.version = 0
+
+    def audit(self, action: str, tenant: str, resource: str, before: object = None, after: object = None) -> None:
+        record(self._actor, action, tenant, resource, before, after)
+
+    def tell(self, kind: str, key: str, state: dict[str, Any] | None) -> None:
+        self.version = feed.append(self._head, kind, key, state)
+
+    def tell_namespace(self, namespace: Namespace) -> None:
+        self.tell("namespace", namespace.name, feed.namespace_state(namespace))
+
+    def tell_tenant(self, tenant: Tenant) -> None:
+        self.tell("tenant", tenant.name, feed.tenant_state(tenant))
+
+
+@contextmanager
+def change(actor: Actor) -> Iterator[Change]:
+    """A transaction that holds the feed's lock; after it the broker's confirmation is waited for. An exception undoes it all."""
+    with transaction.atomic(durable=True):
+        running = Change(actor, feed.lock_head())
+        yield running
+    if running.version:
+        feed.confirm(running.version)
+
+
+def record(actor: Actor, action: str, tenant: str, resource: str, before: object = None, after: object = None) -> None:
+    AuditRecord.unscoped.create(
+        role=actor.principal.role,
+        key_id=actor.principal.key_id,
+        action=action,
+        tenant=tenant,
+        resource=resource,
+        before=before,
+        after=after,
+        request_id=actor.request_id,
+    )

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import NamedTuple
+
+from django.conf import settings as django_settings
+from django.utils import timezone
+
+from messaging.errors import InvalidName, InvalidValue, NotFound
+from messaging.identity import issue_token
+from messaging.permissions.model import RESERVED_ROLE_PREFIXES, Action, Resource, key_role
+from messaging.protocol.names import entity_name
+from tenants import feed
+from tenants.access import Actor, require
+from tenants.actions.change import change
+from tenants.models import Key, Tenant
+
+
+class NewKey(NamedTuple):
+    """`token` is shown to its owner now and never again."""
+
+    key: Key
+    token: str
+
+
+def create_key(actor: Actor, tenant: str, name: str, expires_at: datetime | None = None) -> NewKey:
+    """A key with the role ``name@tenant``. It can do what is granted to that role: nothing, until somebody grants it."""
+    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    entity_name("key", name)
+    if name.startswith(RESERVED_ROLE_PREFIXES):
+        raise InvalidName(f"key name {name!r} is reserved: choose one that does not begin with {name.partition(':')[0]}:")
+    now = timezone.now()
+    if expires_at is not None and expires_at <= now:
+        raise InvalidValue("the key would have expired already: give a time in the future, or none")
+    key = Key(id=uuid.uuid4().hex, tenant_id=tenant, name=name, role=key_role(name, tenant), expires_at=expires_at)
+    key.created_by = actor.principal.role
+    with change(actor) as changing:
+        if not Tenant.unscoped.filter(name=tenant).exists():
+            raise NotFound(f"tenant {tenant!r} does not exist")
+        key.save(force_insert=True)
+        changing.audit("key.create", tenant, f"{tenant}/{key.id}", after={"name": name, **feed.key_state(key)})
+        changing.tell("key", key.id, feed.key_state(key))
+    expires_s = int(expires_at.timestamp()) if expires_at else None
+    return NewKey(key, issue_token(django_settings.MAGNETAR, key.role, key.id, int(now.timestamp()), expires_s))
+
+
+def revoke_key(actor: Actor, tenant: str, key_id: str) -> Key:
+    """From its return on the token opens nothing, and its connections are closed. Idempotent. A superuser's key: `tenant` ""."""
+    if tenant:
+        require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    else:
+        require(actor, Action.SUPERUSER)
+    with change(actor) as changing:
+        key = Key.unscoped.filter(tenant=tenant or None, id=key_id).first()
+        if key is None:
+            raise NotFound(f"key {key_id!r} does not exist")
+        if key.revoked_at is None:
+            key.revoked_at = timezone.now()
+            key.save()
+            changing.audit("key.revoke", tenant, f"{tenant}/{key.id}", after={"name": key.name, **feed.key_state(key)})
+        changing.tell("key", key.id, feed.key_state(key))
+    return key

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from messaging.adminrpc.schema import TopicDelete, TopicsList
+from messaging.errors import Conflict, NotFound, TopicNotFound
+from messaging.permissions.model import Action, Resource
+from messaging.protocol.names import parse_namespace, parse_topic
+from tenants import broker
+from tenants.access import Actor, require
+from tenants.actions.change import change
+from tenants.models import Namespace, Tenant
+from tenants.policies import JsonPolicies, changed
+
+
+def create_namespace(actor: Actor, name: str, policies: JsonPolicies | None = None) -> Namespace:
+    """`name` is tenant/local. Raises `NotFound` for the tenant, `Conflict`, and what `tenants.policies.changed` raises."""
+    tenant, _ = parse_namespace(name)
+    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    valid = changed({}, policies or {})
+    with change(actor) as changing:
+        if not Tenant.unscoped.filter(name=tenant).exists():
+            raise NotFound(f"tenant {tenant!r} does not exist")
+        if Namespace.unscoped.filter(name=name).exists():
+            raise Conflict(f"namespace {name!r} exists already")
+        namespace = Namespace.unscoped.create(name=name, tenant_id=tenant, policies=valid)
+        changing.audit("namespace.create", tenant, name, after={"policies": valid})
+        changing.tell_namespace(namespace)
+    return namespace
+
+
+def set_policies(actor: Actor, name: str, changes: JsonPolicies) -> Namespace:
+    """Sets the policies named in `changes`; a value of None unsets one. Returns when live topics follow them."""
+    tenant, _ = parse_namespace(name)
+    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    with change(actor) as changing:
+        namespace = existing(name)
+        before = namespace.policies
+        namespace.policies = changed(before, changes)
+        if namespace.policies != before:
+            namespace.save()
+            changing.audit("namespace.set_policies", tenant, name, {"policies": before}, {"policies": namespace.policies})
+        # Told again even if nothing changed: a repeated call heals a broker that missed the first.
+        changing.tell_namespace(namespace)
+    return namespace
+
+
+def delete_namespace(actor: Actor, name: str, force: bool = False) -> None:
+    """`Conflict` while the namespace has topics; with `force` they go first, whoever is attached."""
+    tenant, _ = parse_namespace(name)
+    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    existing(name)
+    topics = broker.rpc().call("topics.list", TopicsList(namespace=name))
+    if topics.topics or topics.partitioned:
+        if not force:
+            raise Conflict(f"namespace {name!r} still has topics: delete them first, or use force")
+        for topic in topics.partitioned:
+            _delete_topic(topic, partitioned=True)
+        for topic in topics.topics:
+            if str(parse_topic(topic).base) not in topics.partitioned:
+                _delete_topic(topic, partitioned=False)
+    with change(actor) as changing:
+        namespace = existing(name)
+        before = namespace.policies
+        namespace.delete()
+        changing.audit("namespace.delete", tenant, name, {"policies": before})
+        changing.tell("namespace", name, None)
+
+
+def existing(name: str) -> Namespace:
+    namespace = Namespace.unscoped.filter(name=name).first()
+    if namespace is None:
+        raise NotFound(f"namespace {name!r} does not exist")
+    return namespace
+
+
+def _delete_topic(topic: str, *, partitioned: bool) -> None:
+    try:
+        broker.rpc().call("topics.delete", TopicDelete(topic=topic, force=True, partitioned=partitioned))
+    except TopicNotFound:
+        pass  # gone since it was listed

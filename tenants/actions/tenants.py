@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.conf import settings as django_settings
+
+from messaging.errors import Conflict, InvalidValue, NotFound, PreconditionFailed
+from messaging.permissions.model import Action, Resource
+from messaging.protocol.names import entity_name
+from tenants import feed
+from tenants.access import Actor, require
+from tenants.actions import namespaces
+from tenants.actions.change import change
+from tenants.models import Key, Namespace, Tenant
+
+_ROLES_MAX = 1000
+_ROLE_LENGTH_MAX = 511
+
+
+def create_tenant(
+    actor: Actor, name: str, admin_roles: Sequence[str] = (), allowed_clusters: Sequence[str] | None = None
+) -> Tenant:
+    """`allowed_clusters` None: ours. Raises `NotAuthorized`, `InvalidName`, `Conflict`, `PreconditionFailed`, `NotReady`."""
+    require(actor, Action.SUPERUSER, Resource())
+    entity_name("tenant", name)
+    roles, clusters = _roles(admin_roles), _clusters(allowed_clusters)
+    with change(actor) as changing:
+        if Tenant.unscoped.filter(name=name).exists():
+            raise Conflict(f"tenant {name!r} exists already")
+        tenant = Tenant.unscoped.create(name=name, admin_roles=roles, allowed_clusters=clusters)
+        changing.audit("tenant.create", name, name, after=feed.tenant_state(tenant))
+        changing.tell_tenant(tenant)
+    return tenant
+
+
+def update_tenant(
+    actor: Actor, name: str, admin_roles: Sequence[str] | None = None, allowed_clusters: Sequence[str] | None = None
+) -> Tenant:
+    """None leaves a value as it is."""
+    require(actor, Action.SUPERUSER, Resource(name))
+    with change(actor) as changing:
+        tenant = _existing(name)
+        before = feed.tenant_state(tenant)
+        if admin_roles is not None:
+            tenant.admin_roles = _roles(admin_roles)
+        if allowed_clusters is not None:
+            tenant.allowed_clusters = _clusters(allowed_clusters)
+        tenant.save()
+        changing.audit("tenant.update", name, name, before, feed.tenant_state(tenant))
+        changing.tell_tenant(tenant)
+    return tenant
+
+
+def delete_tenant(actor: Actor, name: str, force: bool = False) -> None:
+    """`Conflict` while the tenant has namespaces; with `force` they go first, with all their topics. Its keys go with it."""
+    require(actor, Action.SUPERUSER, Resource(name))
+    _existing(name)
+    remaining = Namespace.unscoped.filter(tenant=name)
+    if force:
+        for namespace in list(remaining.values_list("name", flat=True)):
+            namespaces.delete_namespace(actor, namespace, force=True)
+    with change(actor) as changing:
+        tenant = _existing(name)
+        if remaining.exists():
+            raise Conflict(f"tenant {name!r} still has namespaces: delete them first, or use force")
+        for key_id in Key.unscoped.filter(tenant=name).values_list("id", flat=True):
+            changing.tell("key", key_id, None)
+        before = feed.tenant_state(tenant)
+        tenant.delete()
+        changing.audit("tenant.delete", name, name, before)
+        changing.tell("tenant", name, None)
+
+
+def _existing(name: str) -> Tenant:
+    tenant = Tenant.unscoped.filter(name=name).first()
+    if tenant is None:
+        raise NotFound(f"tenant {name!r} does not exist")
+    return tenant
+
+
+def _roles(roles: Sequence[str]) -> list[str]:
+    for role in roles:
+        if not role or len(role) > _ROLE_LENGTH_MAX or not role.isprintable():
+            raise InvalidValue(f"role {role[:80]!r} is not valid: use 1 to {_ROLE_LENGTH_MAX} printable characters")
+    if len(roles) > _ROLES_MAX:
+        raise InvalidValue(f"{len(roles)} admin roles are too many: at most {_ROLES_MAX}")
+    return sorted(set(roles))
+
+
+def _clusters(clusters: Sequence[str] | None) -> list[str]:
+    ours: str = django_settings.MAGNETAR.cluster_name
+    if clusters is None:
+        return [ours]
+    if not clusters:
+        raise PreconditionFailed(f"a tenant is allowed on at least one cluster: ours is called {ours!r}")
+    unknown = sorted(set(clusters) - {ours})
+    if unknown:
+        raise PreconditionFailed(f"clusters {', '.join(unknown)} are not known here: the only one is {ours!r}")
+    return sorted(set(clusters))

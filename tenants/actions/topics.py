@@ -1,0 +1,33 @@
+"""Topics are the broker's truth: these actions ask the broker and keep the record of who did it."""
+
+from __future__ import annotations
+
+from messaging.adminrpc.schema import TopicCreate, TopicDelete
+from messaging.errors import InvalidName
+from messaging.permissions.model import Action, Resource
+from messaging.protocol.names import TopicName
+from tenants import broker
+from tenants.access import Actor, require
+from tenants.actions.change import record
+from tenants.actions.namespaces import existing
+
+
+def topic_resource(topic: TopicName, subscription: str = "") -> Resource:
+    return Resource(topic.tenant, str(topic.namespace), str(topic), subscription)
+
+
+def create_topic(actor: Actor, topic: TopicName, partitions: int | None = None, properties: dict[str, str] | None = None) -> None:
+    """`partitions` None: a plain topic. Raises `NotFound` for the namespace, `Conflict`, `InvalidName`, `NotReady`."""
+    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    existing(str(topic.namespace))
+    if partitions is not None and topic.partition >= 0:
+        raise InvalidName(f"topic {topic} ends like a partition: choose a name that does not end with -partition-<number>")
+    broker.rpc().call("topics.create", TopicCreate(topic=str(topic), partitions=partitions, properties=properties or {}))
+    record(actor, "topic.create", topic.tenant, str(topic), after={"partitions": partitions})
+
+
+def delete_topic(actor: Actor, topic: TopicName, *, force: bool = False, partitioned: bool = False) -> None:
+    """Raises `TopicNotFound`, `PreconditionFailed` while clients or subscriptions are attached (without `force`), `NotReady`."""
+    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    broker.rpc().call("topics.delete", TopicDelete(topic=str(topic), force=force, partitioned=partitioned))
+    record(actor, "topic.delete", topic.tenant, str(topic), {"partitioned": partitioned}, {"force": force})

@@ -1,0 +1,23 @@
+"""Names from the parts of a route. Each part is decoded already, so a percent sign in one is only that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote, unquote
+
+from messaging.protocol.names import NamespaceName, TopicName, parse_namespace, parse_topic, subscription_name
+
+
+def namespace_of(tenant: str, local: str) -> NamespaceName:
+    return parse_namespace(f"{tenant}/{local}")
+
+
+def topic_of(parts: Mapping[str, str]) -> TopicName:
+    """From `tenant`, `namespace`, `topic` and, unless it is persistent, `domain`."""
+    domain = parts.get("domain", "persistent")
+    return parse_topic(f"{domain}://{parts['tenant']}/{parts['namespace']}/{quote(parts['topic'], safe='')}")
+
+
+def subscription_of(text: str) -> str:
+    """Some clients of Pulsar escape subscription names twice, so one that still looks escaped is decoded again."""
+    return subscription_name(unquote(text) if "%" in text else text)

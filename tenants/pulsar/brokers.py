@@ -1,0 +1,126 @@
+"""Clusters, brokers, and the HTTP lookup."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.http import HttpRequest, HttpResponse
+
+from messaging.adminrpc.schema import TopicLookup
+from messaging.errors import MagnetarError, NotFound
+from messaging.version import VERSION
+from tenants import broker
+from tenants.pulsar.http import route, text
+from tenants.pulsar.topics import existing
+
+_HEALTH_KEPT_S = 1.0
+
+
+def _addresses() -> dict[str, str]:
+    """What the broker wrote when it became ready; nothing while it is away."""
+    try:
+        found = json.loads((django_settings.MAGNETAR.data_path / "run" / "broker.json").read_bytes())
+        return {key: str(value) for key, value in found.items() if value}
+    except (OSError, ValueError, AttributeError):
+        return {}
+
+
+def _our_url(request: HttpRequest) -> str:
+    return f"{request.scheme}://{request.get_host()}"
+
+
+def _clusters(request: HttpRequest) -> list[str]:
+    return [django_settings.MAGNETAR.cluster_name]
+
+
+def _cluster(request: HttpRequest, cluster: str) -> dict[str, Any]:
+    if cluster != django_settings.MAGNETAR.cluster_name:
+        raise NotFound(f"Cluster does not exist: {cluster!r}; the only one here is {django_settings.MAGNETAR.cluster_name!r}")
+    addresses, secure = _addresses(), request.is_secure()
+    return {
+        "serviceUrl": "" if secure else _our_url(request),
+        "serviceUrlTls": _our_url(request) if secure else "",
+        "brokerServiceUrl": addresses.get("broker_url", ""),
+        "brokerServiceUrlTls": addresses.get("broker_url_tls", ""),
+        "brokerClientTlsEnabled": False,
+        "tlsAllowInsecureConnection": False,
+    }
+
+
+def _brokers(request: HttpRequest, cluster: str = "") -> list[str]:
+    if cluster:
+        _cluster(request, cluster)
+    return [request.get_host()]
+
+
+def _leader(request: HttpRequest) -> dict[str, str]:
+    return {"brokerId": request.get_host(), "serviceUrl": _our_url(request)}
+
+
+def _version(request: HttpRequest) -> HttpResponse:
+    return text(VERSION)
+
+
+class _Health:
+    """A produce and consume round trip, at most one a second however many ask: those who come meanwhile share its answer."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._at_s = float("-inf")
+        self._error: MagnetarError | None = None
+
+    def check(self) -> None:
+        with self._lock:
+            if time.monotonic() - self._at_s >= _HEALTH_KEPT_S:
+                self._error = None
+                try:
+                    broker.rpc().call("health")
+                except MagnetarError as error:
+                    self._error = error
+                self._at_s = time.monotonic()
+            if self._error is not None:
+                raise type(self._error)(self._error.message)
+
+    def forget(self) -> None:
+        self._at_s = float("-inf")
+
+
+health = _Health()
+
+
+def _get_health(request: HttpRequest) -> HttpResponse:
+    health.check()
+    return text("ok")
+
+
+def _lookup(request: HttpRequest, **parts: str) -> dict[str, str]:
+    """All six keys, always: a widely used client crashes on a missing one."""
+    found = broker.rpc().call("topics.lookup", TopicLookup(topic=str(existing(parts))))
+    secure = request.is_secure()
+    return {
+        "brokerUrl": found.broker_url,
+        "brokerUrlTls": found.broker_url_tls,
+        "httpUrl": found.http_url or ("" if secure else _our_url(request)),
+        "httpUrlTls": found.http_url_tls or (_our_url(request) if secure else ""),
+        "nativeUrl": found.broker_url,
+        "brokerUrlSsl": found.broker_url_tls,
+    }
+
+
+def _bundle(request: HttpRequest, **parts: str) -> HttpResponse:
+    existing(parts)
+    return text("0x00000000_0xffffffff")
+
+
+clusters_view = route(GET=_clusters)
+cluster_view = route(GET=_cluster)
+brokers_view = route(GET=_brokers)
+leader_view = route(GET=_leader)
+version_view = route(GET=_version)
+health_view = route(GET=_get_health)
+lookup_view = route(GET=_lookup)
+bundle_view = route(GET=_bundle)

@@ -1,0 +1,83 @@
+"""Bodies, queries and answers as Pulsar's tools send and expect them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
+
+from controlplane.authentication import actor_of
+from messaging.errors import InvalidValue, NotAllowed
+from tenants.access import Actor
+
+T = TypeVar("T")
+View = Callable[..., HttpResponse]
+Handler = Callable[..., Any]
+
+
+def body(request: HttpRequest, kind: type[T], default: Any = None) -> T:
+    """The JSON body as `kind`. An empty body, and `null`, are `default`: tools send both. Fields we do not know are passed over."""
+    raw = request.body.strip()
+    if raw in (b"", b"null"):
+        return default  # type: ignore[no-any-return]
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise InvalidValue(f"the body of the request is not what is expected here: {error}") from None
+
+
+def flag(request: HttpRequest, name: str) -> bool:
+    return request.GET.get(name, "").lower() == "true"
+
+
+def number(text: str, name: str, least: int = 0) -> int:
+    """A number of the path."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 18 or int(text) < least:
+        raise InvalidValue(f"{name} {text[:40]!r} is not a whole number of at least {least}")
+    return int(text)
+
+
+def json(value: object, status: int = 200) -> HttpResponse:
+    return HttpResponse(msgspec.json.encode(value), status=status, content_type="application/json")
+
+
+def text(value: str) -> HttpResponse:
+    return HttpResponse(value, content_type="text/plain; charset=utf-8")
+
+
+def done() -> HttpResponse:
+    return HttpResponse(status=204)
+
+
+def value_or_nothing(value: object) -> HttpResponse:
+    """204 without a body for what is not set, as Pulsar answers it."""
+    return done() if value is None else json(value)
+
+
+def route(**handlers: Handler) -> View:
+    """A view of one handler a method: ``route(GET=read, PUT=create)``. A handler gets the request and the arguments of the route.
+
+    A handler that returns None is answered with 204, one that returns something else than a response with its JSON. Permissions
+    were checked before (`controlplane.middleware.PermissionTable`), and there a session's CSRF token; bearer tokens need none.
+    """
+
+    @csrf_exempt
+    def view(request: HttpRequest, **arguments: str) -> HttpResponse:
+        handler = handlers.get("GET" if request.method == "HEAD" else request.method or "")
+        if handler is None:
+            raise NotAllowed(f"{request.method} is not offered here: use {', '.join(handlers)}")
+        found = handler(request, **arguments)
+        if isinstance(found, HttpResponse):
+            return found
+        return done() if found is None else json(found)
+
+    view.methods = tuple(handlers)  # type: ignore[attr-defined]
+    return view  # type: ignore[no-any-return]
+
+
+def actor(request: HttpRequest) -> Actor:
+    return actor_of(request)

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+from django.http import HttpRequest, HttpResponse
+
+from messaging.adminrpc.schema import (
+    SubscriptionCreate,
+    SubscriptionDelete,
+    SubscriptionExpire,
+    SubscriptionPeek,
+    SubscriptionReset,
+    SubscriptionSkip,
+    TopicRef,
+)
+from messaging.errors import Conflict, InvalidValue, NotAllowed, SubscriptionNotFound
+from messaging.permissions.model import Action
+from messaging.protocol.names import TopicName
+from tenants import broker
+from tenants.access import require
+from tenants.actions.topics import topic_resource
+from tenants.names import subscription_of
+from tenants.pulsar.http import actor, body, number, route
+from tenants.pulsar.topics import existing, partitions_of
+
+_LATEST = 2**63 - 1
+
+
+class _MessageId(msgspec.Struct, rename="camel"):
+    ledger_id: int
+    entry_id: int
+    partition_index: int = -1
+    batch_index: int = -1
+
+
+def _single(topic: TopicName, what: str) -> str:
+    """The name of a topic that is not partitioned; `NotAllowed` for one that is."""
+    names = partitions_of(topic)
+    if names != [str(topic)]:
+        raise NotAllowed(f"{what} a partitioned topic is not possible: name one of its partitions")
+    return names[0]
+
+
+def _list(request: HttpRequest, **parts: str) -> list[str]:
+    found: set[str] = set()
+    for name in partitions_of(existing(parts)):
+        found.update(broker.rpc().call("subscriptions.list", TopicRef(topic=name)).subscriptions)
+    return sorted(found)
+
+
+def _create(request: HttpRequest, subscription: str, **parts: str) -> None:
+    """A position of "latest", "earliest", or a message id; none is latest. On every partition; 409 if all of them had it."""
+    topic, name = existing(parts), subscription_of(subscription)
+    given = body(request, _MessageId | str, None)  # type: ignore[arg-type]
+    position = _MessageId(_LATEST, _LATEST) if given in (None, "latest") else given
+    if position == "earliest":
+        position = _MessageId(-1, -1)
+    if not isinstance(position, _MessageId):
+        raise InvalidValue(f"position {position!r} is not known: use earliest, latest or a message id")
+    names = partitions_of(topic)
+    refused: Conflict | None = None
+    created = 0
+    for partition in names:
+        try:
+            broker.rpc().call(
+                "subscriptions.create",
+                SubscriptionCreate(topic=partition, subscription=name, ledger_id=position.ledger_id, entry_id=position.entry_id),
+            )
+            created += 1
+        except Conflict as error:
+            refused = error
+    if refused is not None and not created:
+        raise refused
+
+
+def _delete(request: HttpRequest, subscription: str, **parts: str) -> None:
+    name, force = subscription_of(subscription), request.GET.get("force", "").lower() == "true"
+    _on_each(
+        existing(parts),
+        lambda topic: _call("subscriptions.delete", SubscriptionDelete(topic=topic, subscription=name, force=force)),
+    )
+
+
+def _skip_all(request: HttpRequest, subscription: str, **parts: str) -> None:
+    name = subscription_of(subscription)
+    _on_each(existing(parts), lambda topic: _call("subscriptions.skip", SubscriptionSkip(topic=topic, subscription=name)))
+
+
+def _skip(request: HttpRequest, subscription: str, entries: str, **parts: str) -> None:
+    topic = _single(existing(parts), "skipping on")
+    count = number(entries, "number of messages")
+    _call("subscriptions.skip", SubscriptionSkip(topic=topic, subscription=subscription_of(subscription), entries=count))
+
+
+def _expire(request: HttpRequest, subscription: str, seconds: str, **parts: str) -> None:
+    name, age_s = subscription_of(subscription), number(seconds, "age", 1)
+    _on_each(
+        existing(parts),
+        lambda topic: _call("subscriptions.expire", SubscriptionExpire(topic=topic, subscription=name, older_than_s=age_s)),
+    )
+
+
+def _expire_all(request: HttpRequest, seconds: str, **parts: str) -> None:
+    topic, age_s = existing(parts), number(seconds, "age", 1)
+    found = [
+        (partition, name)
+        for partition in partitions_of(topic)
+        for name in broker.rpc().call("subscriptions.list", TopicRef(topic=partition)).subscriptions
+    ]
+    for _, name in found:
+        require(actor(request), Action.CONSUME, topic_resource(topic, name))
+    for partition, name in found:
+        _call("subscriptions.expire", SubscriptionExpire(topic=partition, subscription=name, older_than_s=age_s))
+
+
+def _reset_to_time(request: HttpRequest, subscription: str, timestamp: str, **parts: str) -> None:
+    name, at_ms = subscription_of(subscription), number(timestamp, "timestamp")
+    _on_each(
+        existing(parts),
+        lambda topic: _call("subscriptions.reset", SubscriptionReset(topic=topic, subscription=name, timestamp_ms=at_ms)),
+    )
+
+
+def _reset(request: HttpRequest, subscription: str, **parts: str) -> None:
+    topic = _single(existing(parts), "resetting to a message on")
+    to = body(request, _MessageId, None)
+    if to is None:
+        raise InvalidValue("the body names no message id: send ledgerId and entryId")
+    name = subscription_of(subscription)
+    _call("subscriptions.reset", SubscriptionReset(topic=topic, subscription=name, ledger_id=to.ledger_id, entry_id=to.entry_id))
+
+
+def _peek(request: HttpRequest, subscription: str, position: str, **parts: str) -> HttpResponse:
+    topic = _single(existing(parts), "peeking at")
+    nth = number(position, "position", 1)
+    found = broker.rpc().call(
+        "subscriptions.peek", SubscriptionPeek(topic=topic, subscription=subscription_of(subscription), position=nth)
+    )
+    response = HttpResponse(base64.b64decode(found.payload), content_type="application/octet-stream")
+    for name, value in found.headers.items():
+        if "\n" not in value and "\r" not in value:
+            response.headers[name] = value
+    response.headers["X-Pulsar-Message-ID"] = f"{found.ledger_id}:{found.entry_id}"
+    return response
+
+
+def _call(method: Any, request: Any) -> None:
+    broker.rpc().call(method, request)
+
+
+def _on_each(topic: TopicName, act: Any) -> None:
+    """On the topic or each of its partitions; `SubscriptionNotFound` only if none of them has the subscription."""
+    missing: SubscriptionNotFound | None = None
+    done = 0
+    for name in partitions_of(topic):
+        try:
+            act(name)
+            done += 1
+        except SubscriptionNotFound as error:
+            missing = error
+    if missing is not None and not done:
+        raise missing
+
+
+list_view = route(GET=_list)
+subscription_view = route(PUT=_create, DELETE=_delete)
+skip_all_view = route(POST=_skip_all)
+skip_view = route(POST=_skip)
+expire_view = route(POST=_expire)
+expire_all_view = route(POST=_expire_all)
+reset_view = route(POST=_reset)
+reset_to_time_view = route(POST=_reset_to_time)
+peek_view = route(GET=_peek)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from django.http import HttpRequest
+
+from messaging.errors import NotFound
+from tenants import actions
+from tenants.models import Tenant
+from tenants.pulsar.http import actor, body, flag, route
+from tenants.scoping import platform_scope, tenant_scope
+
+
+class TenantInfo(msgspec.Struct, rename="camel"):
+    admin_roles: list[str] | None = None
+    allowed_clusters: list[str] | None = None
+
+
+def existing(name: str) -> Tenant:
+    with tenant_scope(name):
+        tenant = Tenant.objects.first()
+    if tenant is None:
+        raise NotFound(f"Tenant does not exist: {name!r}")
+    return tenant
+
+
+def _list(request: HttpRequest) -> list[str]:
+    with platform_scope():
+        return list(Tenant.objects.values_list("name", flat=True))
+
+
+def _get(request: HttpRequest, tenant: str) -> dict[str, Any]:
+    found = existing(tenant)
+    return {"adminRoles": found.admin_roles, "allowedClusters": found.allowed_clusters}
+
+
+def _create(request: HttpRequest, tenant: str) -> None:
+    info = body(request, TenantInfo, TenantInfo())
+    actions.create_tenant(actor(request), tenant, info.admin_roles or (), info.allowed_clusters)
+
+
+def _update(request: HttpRequest, tenant: str) -> None:
+    info = body(request, TenantInfo, TenantInfo())
+    actions.update_tenant(actor(request), tenant, info.admin_roles, info.allowed_clusters)
+
+
+def _delete(request: HttpRequest, tenant: str) -> None:
+    actions.delete_tenant(actor(request), tenant, force=flag(request, "force"))
+
+
+tenants_view = route(GET=_list)
+tenant_view = route(GET=_get, PUT=_create, POST=_update, DELETE=_delete)

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from django.http import HttpRequest
+
+from messaging.adminrpc.schema import PartitionsGet, PartitionsUpdate, TopicRef
+from messaging.errors import InvalidName, TopicNotFound
+from messaging.protocol.names import TopicName
+from tenants import actions, broker
+from tenants.models import Grant
+from tenants.names import topic_of
+from tenants.pulsar import namespaces
+from tenants.pulsar.http import actor, body, flag, route
+from tenants.pulsar.policy_table import NotAcceptable
+from tenants.scoping import tenant_scope
+
+PARTITIONS_MAX = 10_000
+_WITH_PROPERTIES = "application/vnd.partitioned-topic-metadata+json"
+
+
+class _PartitionedTopic(msgspec.Struct):
+    partitions: int
+    properties: dict[str, str] | None = None
+
+
+def existing(parts: dict[str, str]) -> TopicName:
+    """The name of a topic whose namespace exists. Whether the topic does is the broker's to say."""
+    topic = topic_of(parts)
+    namespaces.existing(topic.tenant, topic.namespace_local)
+    return topic
+
+
+def partitions_of(topic: TopicName) -> list[str]:
+    """The names that hold the messages of a topic: itself, or its partitions. Raises `TopicNotFound`."""
+    count = broker.rpc().call("topics.partitions", PartitionsGet(topic=str(topic))).partitions
+    return [str(topic.of_partition(index)) for index in range(count)] or [str(topic)]
+
+
+# --- lists -------------------------------------------------------------------------------------------------------------------
+
+
+def _list(request: HttpRequest, domain: str, tenant: str, namespace: str) -> list[str]:
+    found = namespaces.names(tenant, namespace).topics
+    return [topic for topic in found if topic.startswith(f"{domain}://")]
+
+
+def _list_partitioned(request: HttpRequest, domain: str, tenant: str, namespace: str) -> list[str]:
+    found = namespaces.names(tenant, namespace).partitioned
+    return sorted(topic for topic in found if topic.startswith(f"{domain}://"))
+
+
+# --- plain topics ------------------------------------------------------------------------------------------------------------
+
+
+def _create(request: HttpRequest, **parts: str) -> None:
+    topic = existing(parts)
+    properties = body(request, dict[str, str], {})
+    if topic.partition >= 0:
+        _check_partition(topic)
+    actions.create_topic(actor(request), topic, None, properties)
+
+
+def _check_partition(topic: TopicName) -> None:
+    """A name that ends like a partition is that partition, or nothing."""
+    try:
+        count = broker.rpc().call("topics.partitions", PartitionsGet(topic=str(topic.base))).partitions
+    except TopicNotFound:
+        count = 0
+    if topic.partition >= count:
+        raise InvalidName(f"topic {topic} ends like a partition, but there is no such partitioned topic: choose another name")
+
+
+def _delete(request: HttpRequest, **parts: str) -> None:
+    actions.delete_topic(actor(request), existing(parts), force=flag(request, "force"))
+
+
+# --- partitioned topics ------------------------------------------------------------------------------------------------------
+
+
+def _get_partitions(request: HttpRequest, **parts: str) -> dict[str, Any]:
+    topic = existing(parts)
+    asked = PartitionsGet(topic=str(topic), check_auto_creation=flag(request, "checkAllowAutoCreation"))
+    found = broker.rpc().call("topics.partitions", asked)
+    answer: dict[str, Any] = {"partitions": found.partitions, "deleted": False}
+    return answer | {"properties": found.properties} if found.properties else answer
+
+
+def _create_partitioned(request: HttpRequest, **parts: str) -> None:
+    topic = existing(parts)
+    properties: dict[str, str] | None = None
+    if request.content_type == _WITH_PROPERTIES:
+        given = body(request, _PartitionedTopic)
+        if given is None:
+            raise NotAcceptable("the body names no number of partitions")
+        partitions, properties = given.partitions, given.properties
+    else:
+        partitions = _count(request)
+    _check_count(partitions)
+    actions.create_topic(actor(request), topic, partitions, properties)
+
+
+def _update_partitions(request: HttpRequest, **parts: str) -> None:
+    topic = existing(parts)
+    partitions = _count(request)
+    _check_count(partitions)
+    broker.rpc().call("topics.update_partitions", PartitionsUpdate(topic=str(topic), partitions=partitions))
+
+
+def _delete_partitioned(request: HttpRequest, **parts: str) -> None:
+    actions.delete_topic(actor(request), existing(parts), force=flag(request, "force"), partitioned=True)
+
+
+def _count(request: HttpRequest) -> int:
+    count = body(request, int, None)
+    if count is None:
+        raise NotAcceptable("the body names no number of partitions")
+    return count
+
+
+def _check_count(partitions: int) -> None:
+    if not 1 <= partitions <= PARTITIONS_MAX:
+        raise NotAcceptable(f"{partitions} partitions are not possible: use 1 to {PARTITIONS_MAX}")
+
+
+def _get_properties(request: HttpRequest, **parts: str) -> dict[str, str]:
+    return broker.rpc().call("topics.partitions", PartitionsGet(topic=str(existing(parts)))).properties
+
+
+# --- stats and state ---------------------------------------------------------------------------------------------------------
+
+
+def _stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
+    return broker.rpc().call("topics.stats", TopicRef(topic=str(existing(parts)))).stats
+
+
+def _internal_stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
+    return broker.rpc().call("topics.internal_stats", TopicRef(topic=str(existing(parts)))).stats
+
+
+def _partitioned_stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
+    found = broker.rpc().call("topics.partitioned_stats", TopicRef(topic=str(existing(parts)))).stats
+    if request.GET.get("perPartition", "true").lower() == "false":
+        found = {**found, "partitions": {}}
+    return found
+
+
+def _unload(request: HttpRequest, **parts: str) -> None:
+    for name in partitions_of(existing(parts)):
+        broker.rpc().call("topics.unload", TopicRef(topic=name))
+
+
+def _terminate(request: HttpRequest, **parts: str) -> dict[str, Any]:
+    found = broker.rpc().call("topics.terminate", TopicRef(topic=str(existing(parts))))
+    return {"ledgerId": found.ledger_id, "entryId": found.entry_id, "partitionIndex": found.partition}
+
+
+def _last_message_id(request: HttpRequest, **parts: str) -> dict[str, Any]:
+    found = broker.rpc().call("topics.last_message_id", TopicRef(topic=str(existing(parts))))
+    return {"ledgerId": found.ledger_id, "entryId": found.entry_id, "partitionIndex": found.partition}
+
+
+# --- permissions -------------------------------------------------------------------------------------------------------------
+
+
+def _get_permissions(request: HttpRequest, **parts: str) -> dict[str, list[str]]:
+    """What holds on the topic: its own grants and those of its namespace."""
+    topic = existing(parts)
+    found: dict[str, set[str]] = {}
+    with tenant_scope(topic.tenant):
+        rows = Grant.objects.filter(namespace=str(topic.namespace), topic__in=["", str(topic), str(topic.base)])
+        for role, granted in rows.values_list("role", "actions"):
+            found.setdefault(role, set()).update(granted)
+    return {role: sorted(granted) for role, granted in found.items()}
+
+
+def _grant(request: HttpRequest, role: str, **parts: str) -> None:
+    topic = existing(parts)
+    actions.grant_permission(actor(request), str(topic.namespace), role, body(request, list[str], []), str(topic))
+
+
+def _revoke(request: HttpRequest, role: str, **parts: str) -> None:
+    topic = existing(parts)
+    actions.revoke_permission(actor(request), str(topic.namespace), role, str(topic))
+
+
+list_view = route(GET=_list)
+partitioned_list_view = route(GET=_list_partitioned)
+topic_view = route(PUT=_create, DELETE=_delete)
+partitions_view = route(GET=_get_partitions, PUT=_create_partitioned, POST=_update_partitions, DELETE=_delete_partitioned)
+properties_view = route(GET=_get_properties)
+stats_view = route(GET=_stats)
+internal_stats_view = route(GET=_internal_stats)
+partitioned_stats_view = route(GET=_partitioned_stats)
+unload_view = route(PUT=_unload)
+terminate_view = route(POST=_terminate)
+last_message_id_view = route(GET=_last_message_id)
+permissions_view = route(GET=_get_permissions)
+permission_view = route(POST=_grant, DELETE=_revoke)

@@ -1,0 +1,92 @@
+"""/admin/v2. What is not here is answered with 404 and a reason (`controlplane.errors.not_found`)."""
+
+from __future__ import annotations
+
+from django.urls import path, register_converter
+
+from controlplane.segments import SegmentConverter
+from messaging.permissions.table_rest import NAMESPACE_POLICIES
+from tenants.pulsar import brokers, namespaces, subscriptions, tenants, topics
+
+register_converter(SegmentConverter, "segment")
+
+
+class DomainConverter(SegmentConverter):
+    regex = "persistent|non-persistent"
+
+
+register_converter(DomainConverter, "domain")
+
+app_name = "admin_v2"
+_N = "namespaces/<segment:tenant>/<segment:namespace>"
+_T = "<domain:domain>/<segment:tenant>/<segment:namespace>"
+_TOPIC = f"{_T}/<segment:topic>"
+_SUB = f"{_TOPIC}/subscription/<segment:subscription>"
+
+urlpatterns = [
+    path("tenants", tenants.tenants_view, name="tenants"),
+    path("tenants/<segment:tenant>", tenants.tenant_view, name="tenant"),
+    path("clusters", brokers.clusters_view, name="clusters"),
+    path("clusters/<segment:cluster>", brokers.cluster_view, name="cluster"),
+    path("brokers", brokers.brokers_view, name="brokers"),
+    path("brokers/health", brokers.health_view, name="brokers-health"),
+    path("brokers/ready", brokers.health_view, name="brokers-ready"),
+    path("brokers/version", brokers.version_view, name="brokers-version"),
+    path("brokers/leaderBroker", brokers.leader_view, name="leader-broker"),
+    path("brokers/<segment:cluster>", brokers.brokers_view, name="brokers-of-cluster"),
+    path("namespaces/<segment:tenant>", namespaces.namespaces_view, name="namespaces"),
+    path(_N, namespaces.namespace_view, name="namespace"),
+    path(f"{_N}/topics", namespaces.topics_view, name="namespace-topics"),
+    path(f"{_N}/bundles", namespaces.bundles_view, name="namespace-bundles"),
+    path(f"{_N}/unload", namespaces.unload_view, name="namespace-unload"),
+    path(f"{_N}/permissions", namespaces.permissions_view, name="namespace-permissions"),
+    path(f"{_N}/permissions/subscription", namespaces.subscription_permissions_view, name="subscription-permissions"),
+    path(
+        f"{_N}/permissions/subscription/<segment:subscription>",
+        namespaces.subscription_permission_view,
+        name="subscription-permission",
+    ),
+    path(
+        f"{_N}/permissions/subscription/<segment:subscription>/<segment:role>",
+        namespaces.subscription_permission_role_view,
+        name="subscription-permission-role",
+    ),
+    path(  # as Pulsar's Java client spells it
+        f"{_N}/permissions/<segment:subscription>/<segment:role>",
+        namespaces.subscription_permission_role_view,
+        name="subscription-permission-role",
+    ),
+    path(f"{_N}/permissions/<segment:role>", namespaces.permission_view, name="namespace-permission"),
+    path(f"{_N}/replication", namespaces.replication_view, name="replication"),
+    path(f"{_N}/backlogQuotaMap", namespaces.quotas_view, name="backlog-quotas"),
+    path(f"{_N}/backlogQuota", namespaces.quota_view, name="backlog-quota"),
+    path(f"{_N}/clearBacklog", namespaces.clear_backlog_view, name="namespace-clear-backlog"),
+    path(f"{_N}/clearBacklog/<segment:subscription>", namespaces.clear_backlog_view, name="namespace-clear-backlog-of"),
+    path(f"{_N}/unsubscribe/<segment:subscription>", namespaces.unsubscribe_view, name="namespace-unsubscribe"),
+    *(
+        path(f"{_N}/{policy}", namespaces.policy_view(policy, methods), name=f"policy-{policy}")
+        for policy, methods in NAMESPACE_POLICIES.items()
+    ),
+    path(_T, topics.list_view, name="topics"),
+    path(f"{_T}/partitioned", topics.partitioned_list_view, name="partitioned-topics"),
+    path(_TOPIC, topics.topic_view, name="topic"),
+    path(f"{_TOPIC}/partitions", topics.partitions_view, name="partitions"),
+    path(f"{_TOPIC}/properties", topics.properties_view, name="topic-properties"),
+    path(f"{_TOPIC}/permissions", topics.permissions_view, name="topic-permissions"),
+    path(f"{_TOPIC}/permissions/<segment:role>", topics.permission_view, name="topic-permission"),
+    path(f"{_TOPIC}/stats", topics.stats_view, name="topic-stats"),
+    path(f"{_TOPIC}/internalStats", topics.internal_stats_view, name="topic-internal-stats"),
+    path(f"{_TOPIC}/partitioned-stats", topics.partitioned_stats_view, name="partitioned-stats"),
+    path(f"{_TOPIC}/unload", topics.unload_view, name="topic-unload"),
+    path(f"{_TOPIC}/terminate", topics.terminate_view, name="topic-terminate"),
+    path(f"{_TOPIC}/lastMessageId", topics.last_message_id_view, name="last-message-id"),
+    path(f"{_TOPIC}/subscriptions", subscriptions.list_view, name="subscriptions"),
+    path(_SUB, subscriptions.subscription_view, name="subscription"),
+    path(f"{_SUB}/skip_all", subscriptions.skip_all_view, name="skip-all"),
+    path(f"{_SUB}/skip/<segment:entries>", subscriptions.skip_view, name="skip"),
+    path(f"{_SUB}/expireMessages/<segment:seconds>", subscriptions.expire_view, name="expire"),
+    path(f"{_TOPIC}/all_subscription/expireMessages/<segment:seconds>", subscriptions.expire_all_view, name="expire-all"),
+    path(f"{_SUB}/resetcursor", subscriptions.reset_view, name="reset-cursor"),
+    path(f"{_SUB}/resetcursor/<segment:timestamp>", subscriptions.reset_to_time_view, name="reset-cursor-to-time"),
+    path(f"{_SUB}/position/<segment:position>", subscriptions.peek_view, name="peek"),
+]

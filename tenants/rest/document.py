@@ -1,0 +1,44 @@
+"""The OpenAPI document and a page to read it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import msgspec
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.template import TemplateDoesNotExist
+
+_lock = threading.Lock()
+_document: dict[str, Any] = {}
+
+
+def document() -> dict[str, Any]:
+    """The document, made once."""
+    with _lock:
+        if not _document:
+            from drf_spectacular.generators import SchemaGenerator
+
+            _document.update(SchemaGenerator(urlconf="tenants.rest.root").get_schema(public=True))  # type: ignore[no-untyped-call]
+        return _document
+
+
+def openapi(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(msgspec.json.encode(document()), content_type="application/vnd.oai.openapi+json;version=3.1")
+
+
+def docs(request: HttpRequest) -> HttpResponse:
+    """Operations in a plain page: the console's, if it has one."""
+    rows = [
+        {"method": method.upper(), "path": path, "summary": operation.get("summary", "")}
+        for path, operations in sorted(document()["paths"].items())
+        for method, operation in operations.items()
+    ]
+    try:
+        return render(request, "admin_ui/api_docs.html", {"operations": rows})
+    except TemplateDoesNotExist:
+        return render(request, "tenants/api_docs.html", {"operations": rows})
+
+
+openapi.methods = docs.methods = ("GET",)  # type: ignore[attr-defined]

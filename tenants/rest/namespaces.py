@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from drf_spectacular.types import OpenApiTypes
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from messaging.adminrpc.schema import PartitionsGet, TopicRef, TopicsList
+from messaging.errors import InvalidValue
+from messaging.protocol.names import TopicName
+from tenants import actions, broker
+from tenants.models import Grant, Namespace
+from tenants.names import namespace_of, topic_of
+from tenants.policies import NAMES, JsonPolicies
+from tenants.rest import shapes
+from tenants.rest.base import View, existing_namespace, page, page_of_names
+from tenants.rest.schema import FORCE, PAGE, describe, page_of
+from tenants.rest.tenants import existing
+from tenants.scoping import tenant_scope
+
+_OBJECT = OpenApiTypes.OBJECT
+
+
+class Namespaces(View):
+    @describe("Namespaces of a tenant", page_of(shapes.NamespaceShape), parameters=PAGE)
+    def get(self, request: Request, tenant: str) -> Response:
+        existing(tenant)
+        with tenant_scope(tenant):
+            return page(request, Namespace.objects.all(), "name", shapes.show_namespace)
+
+    @describe("Create a namespace", shapes.NamespaceShape, shapes.NewNamespace, 201)
+    def post(self, request: Request, tenant: str) -> Response:
+        given = self.read(shapes.NewNamespace)
+        name = str(namespace_of(tenant, given["name"]))
+        return Response(shapes.show_namespace(actions.create_namespace(self.actor(), name, given.get("policies"))), status=201)
+
+
+class NamespaceOne(View):
+    @describe("A namespace", shapes.NamespaceShape)
+    def get(self, request: Request, tenant: str, namespace: str) -> Response:
+        return Response(shapes.show_namespace(existing_namespace(tenant, namespace)))
+
+    @describe("Delete a namespace", None, status=204, parameters=[FORCE])
+    def delete(self, request: Request, tenant: str, namespace: str) -> Response:
+        actions.delete_namespace(self.actor(), str(namespace_of(tenant, namespace)), force=self.query_flag("force"))
+        return Response(status=204)
+
+
+class Policies(View):
+    @describe("Policies that are set", _OBJECT)
+    def get(self, request: Request, tenant: str, namespace: str) -> Response:
+        return Response(existing_namespace(tenant, namespace).policies)
+
+    @describe("Set all policies: what is missing inherits again", _OBJECT, _OBJECT)
+    def put(self, request: Request, tenant: str, namespace: str) -> Response:
+        return self._set(tenant, namespace, {**dict.fromkeys(NAMES), **self._given()})
+
+    @describe("Set some policies; null lets one inherit again", _OBJECT, _OBJECT)
+    def patch(self, request: Request, tenant: str, namespace: str) -> Response:
+        return self._set(tenant, namespace, self._given())
+
+    def _given(self) -> JsonPolicies:
+        if not isinstance(self.request.data, dict):
+            raise InvalidValue("the body of the request is not a JSON object of policies")
+        return dict(self.request.data)
+
+    def _set(self, tenant: str, namespace: str, changes: JsonPolicies) -> Response:
+        return Response(actions.set_policies(self.actor(), str(namespace_of(tenant, namespace)), changes).policies)
+
+
+class NamespacePermissions(View):
+    @describe("Who may produce and consume", shapes.Permissions)
+    def get(self, request: Request, tenant: str, namespace: str) -> Response:
+        found = existing_namespace(tenant, namespace)
+        with tenant_scope(tenant):
+            rows = Grant.objects.filter(namespace=found, topic="").values_list("role", "actions")
+            return Response({"permissions": dict(rows)})
+
+
+class NamespacePermission(View):
+    @describe("Grant a role actions, and only those", shapes.PermissionActions, shapes.PermissionActions)
+    def put(self, request: Request, tenant: str, namespace: str, role: str) -> Response:
+        given = self.read(shapes.PermissionActions)["actions"]
+        actions.grant_permission(self.actor(), str(namespace_of(tenant, namespace)), role, given)
+        return Response({"actions": given})
+
+    @describe("Revoke what a role was granted", None, status=204)
+    def delete(self, request: Request, tenant: str, namespace: str, role: str) -> Response:
+        actions.revoke_permission(self.actor(), str(namespace_of(tenant, namespace)), role)
+        return Response(status=204)
+
+
+class Topics(View):
+    @describe("Topics of a namespace; a partitioned one is one", page_of(shapes.TopicShape), parameters=PAGE)
+    def get(self, request: Request, tenant: str, namespace: str) -> Response:
+        found = broker.rpc().call("topics.list", TopicsList(namespace=existing_namespace(tenant, namespace).name))
+        partitions = {name: f"{name}-partition-" for name in found.partitioned}
+        plain = [
+            topic
+            for topic in found.topics
+            if not any(topic.startswith(prefix) and topic[len(prefix) :].isdecimal() for prefix in partitions.values())
+        ]
+        return page_of_names(
+            request, [*plain, *partitions], lambda name: {"topic": name, "partitions": found.partitioned.get(name, 0)}
+        )
+
+    @describe("Create a topic", shapes.TopicShape, shapes.NewTopic, 201)
+    def post(self, request: Request, tenant: str, namespace: str) -> Response:
+        given = self.read(shapes.NewTopic)
+        topic = topic_of({"tenant": tenant, "namespace": namespace, "topic": given["name"]})
+        partitions = given.get("partitions", 0)
+        actions.create_topic(self.actor(), topic, partitions or None)
+        return Response({"topic": str(topic), "partitions": partitions}, status=201)
+
+
+def _found(parts: dict[str, str]) -> tuple[TopicName, int]:
+    """The name and the number of partitions. Raises `NotFound` for namespace and topic."""
+    topic = topic_of(parts)
+    existing_namespace(topic.tenant, topic.namespace_local)
+    return topic, broker.rpc().call("topics.partitions", PartitionsGet(topic=str(topic))).partitions
+
+
+class Topic(View):
+    @describe("A topic", shapes.TopicShape)
+    def get(self, request: Request, **parts: str) -> Response:
+        topic, partitions = _found(parts)
+        return Response({"topic": str(topic), "partitions": partitions})
+
+    @describe("Delete a topic with its messages", None, status=204, parameters=[FORCE])
+    def delete(self, request: Request, **parts: str) -> Response:
+        topic, partitions = _found(parts)
+        actions.delete_topic(self.actor(), topic, force=self.query_flag("force"), partitioned=partitions > 0)
+        return Response(status=204)
+
+
+class Stats(View):
+    @describe("Rates, backlog, subscriptions and clients of a topic", shapes.TopicStats)
+    def get(self, request: Request, **parts: str) -> Response:
+        topic, partitions = _found(parts)
+        method = "topics.partitioned_stats" if partitions else "topics.stats"
+        return Response({"stats": broker.rpc().call(method, TopicRef(topic=str(topic))).stats})

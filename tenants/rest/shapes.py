@@ -1,0 +1,144 @@
+"""The objects of our API, for its checks and its description alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from tenants.models import AuditRecord, Key, Membership, Namespace, Tenant
+
+
+class Problem(serializers.Serializer[Any]):
+    type = serializers.CharField()
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    detail = serializers.CharField(help_text="What was wrong, and what to do.")
+    code = serializers.CharField(help_text="Stable; for programs.")
+    request_id = serializers.CharField(help_text="Also in the header X-Request-ID, the logs and the audit.")
+
+
+class Me(serializers.Serializer[Any]):
+    role = serializers.CharField()
+    key_id = serializers.CharField(allow_blank=True)
+    superuser = serializers.BooleanField()
+
+
+class TenantShape(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    admin_roles = serializers.ListField(child=serializers.CharField())
+    allowed_clusters = serializers.ListField(child=serializers.CharField())
+    created_at = serializers.DateTimeField()
+
+
+class NewTenant(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    admin_roles = serializers.ListField(child=serializers.CharField(), required=False)
+    allowed_clusters = serializers.ListField(child=serializers.CharField(), required=False)
+
+
+class TenantChange(serializers.Serializer[Any]):
+    admin_roles = serializers.ListField(child=serializers.CharField(), required=False)
+    allowed_clusters = serializers.ListField(child=serializers.CharField(), required=False)
+
+
+class NamespaceShape(serializers.Serializer[Any]):
+    name = serializers.CharField(help_text="tenant/namespace")
+    tenant = serializers.CharField()
+    policies = serializers.DictField(help_text="What is set; what is missing inherits.")
+    created_at = serializers.DateTimeField()
+
+
+class NewNamespace(serializers.Serializer[Any]):
+    name = serializers.CharField(help_text="Without the tenant.")
+    policies = serializers.DictField(required=False)
+
+
+class Permissions(serializers.Serializer[Any]):
+    permissions = serializers.DictField(child=serializers.ListField(child=serializers.CharField()), help_text="role -> actions")
+
+
+class PermissionActions(serializers.Serializer[Any]):
+    actions = serializers.ListField(child=serializers.CharField())
+
+
+class TopicShape(serializers.Serializer[Any]):
+    topic = serializers.CharField(help_text="Full name.")
+    partitions = serializers.IntegerField(help_text="0: a plain topic.")
+
+
+class NewTopic(serializers.Serializer[Any]):
+    name = serializers.CharField(help_text="Without domain, tenant and namespace.")
+    partitions = serializers.IntegerField(required=False, min_value=0, max_value=10_000, help_text="0 or missing: a plain topic.")
+
+
+class TopicStats(serializers.Serializer[Any]):
+    stats = serializers.DictField(help_text="As Pulsar's TopicStats.")
+
+
+class KeyShape(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    name = serializers.CharField()
+    role = serializers.CharField(help_text="What grants name: name@tenant.")
+    created_at = serializers.DateTimeField()
+    created_by = serializers.CharField(allow_blank=True)
+    expires_at = serializers.DateTimeField(allow_null=True)
+    revoked_at = serializers.DateTimeField(allow_null=True)
+    last_used_at = serializers.DateTimeField(allow_null=True)
+
+
+class NewKey(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    expires_at = serializers.DateTimeField(required=False, allow_null=True)
+
+
+class KeyWithToken(KeyShape):
+    token = serializers.CharField(help_text="Shown this once.")
+
+
+class MemberShape(serializers.Serializer[Any]):
+    username = serializers.CharField()
+    level = serializers.ChoiceField(["owner", "member"])
+
+
+class MemberLevel(serializers.Serializer[Any]):
+    level = serializers.ChoiceField(["owner", "member"])
+
+
+class AuditShape(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    at = serializers.DateTimeField()
+    role = serializers.CharField()
+    key_id = serializers.CharField(allow_blank=True)
+    action = serializers.CharField()
+    resource = serializers.CharField()
+    before = serializers.DictField(allow_null=True)
+    after = serializers.DictField(allow_null=True)
+    request_id = serializers.CharField(allow_blank=True)
+
+
+def show_tenant(row: Tenant) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "admin_roles": row.admin_roles,
+        "allowed_clusters": row.allowed_clusters,
+        "created_at": row.created_at,
+    }
+
+
+def show_namespace(row: Namespace) -> dict[str, Any]:
+    return {"name": row.name, "tenant": row.tenant_id, "policies": row.policies, "created_at": row.created_at}
+
+
+def show_key(row: Key) -> dict[str, Any]:
+    fields = ("id", "name", "role", "created_at", "created_by", "expires_at", "revoked_at", "last_used_at")
+    return {field: getattr(row, field) for field in fields}
+
+
+def show_member(row: Membership) -> dict[str, Any]:
+    return {"username": row.user.username, "level": row.level}
+
+
+def show_audit(row: AuditRecord) -> dict[str, Any]:
+    fields = ("at", "role", "key_id", "action", "resource", "before", "after", "request_id")
+    return {"id": str(row.id), **{field: getattr(row, field) for field in fields}}

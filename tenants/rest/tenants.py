@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Q
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from messaging.errors import InvalidValue, NotFound
+from messaging.permissions.model import Action, user_role
+from tenants import actions
+from tenants.access import Actor
+from tenants.models import AuditRecord, Key, Membership, Tenant
+from tenants.rest import shapes
+from tenants.rest.base import View, page
+from tenants.rest.schema import FORCE, PAGE, describe, page_of
+from tenants.scoping import platform_scope, tenant_scope
+
+
+def visible_tenants(actor: Actor) -> Any:
+    """The tenants that the actor may see; to be read within `platform_scope()`."""
+    rows = Tenant.objects.all()
+    if actor.may(Action.SUPERUSER):
+        return rows
+    role = actor.principal.role
+    # Admin roles are a JSON list: compared here, because SQLite cannot look into one.
+    names = [name for name, roles in rows.values_list("name", "admin_roles") if role in roles]
+    members = Membership.objects.select_related("user").filter(user__is_active=True)
+    of_person = (
+        members.filter(user__username=role.removeprefix(user_role(""))) if role.startswith(user_role("")) else members.none()
+    )
+    return rows.filter(Q(name__in=names) | Q(name__in=of_person.values("tenant_id")))
+
+
+def existing(name: str) -> Tenant:
+    with tenant_scope(name):
+        found = Tenant.objects.first()
+    if found is None:
+        raise NotFound(f"tenant {name!r} does not exist")
+    return found
+
+
+class Me(View):
+    @describe("Who am I?", shapes.Me)
+    def get(self, request: Request) -> Response:
+        actor = self.actor()
+        principal = actor.principal
+        return Response({"role": principal.role, "key_id": principal.key_id, "superuser": actor.may(Action.SUPERUSER)})
+
+
+class Tenants(View):
+    @describe("Tenants that you may see", page_of(shapes.TenantShape), parameters=PAGE)
+    def get(self, request: Request) -> Response:
+        with platform_scope():
+            return page(request, visible_tenants(self.actor()), "name", shapes.show_tenant)
+
+    @describe("Create a tenant", shapes.TenantShape, shapes.NewTenant, 201)
+    def post(self, request: Request) -> Response:
+        given = self.read(shapes.NewTenant)
+        created = actions.create_tenant(self.actor(), given["name"], given.get("admin_roles", ()), given.get("allowed_clusters"))
+        return Response(shapes.show_tenant(created), status=201)
+
+
+class TenantOne(View):
+    @describe("A tenant", shapes.TenantShape)
+    def get(self, request: Request, tenant: str) -> Response:
+        return Response(shapes.show_tenant(existing(tenant)))
+
+    @describe("Change a tenant", shapes.TenantShape, shapes.TenantChange)
+    def patch(self, request: Request, tenant: str) -> Response:
+        given = self.read(shapes.TenantChange)
+        changed = actions.update_tenant(self.actor(), tenant, given.get("admin_roles"), given.get("allowed_clusters"))
+        return Response(shapes.show_tenant(changed))
+
+    @describe("Delete a tenant", None, status=204, parameters=[FORCE])
+    def delete(self, request: Request, tenant: str) -> Response:
+        actions.delete_tenant(self.actor(), tenant, force=self.query_flag("force"))
+        return Response(status=204)
+
+
+class Keys(View):
+    @describe("Keys of a tenant", page_of(shapes.KeyShape), parameters=PAGE)
+    def get(self, request: Request, tenant: str) -> Response:
+        existing(tenant)
+        with tenant_scope(tenant):
+            return page(request, Key.objects.all(), "id", shapes.show_key)
+
+    @describe("Create a key; its token is in this answer and nowhere else", shapes.KeyWithToken, shapes.NewKey, 201)
+    def post(self, request: Request, tenant: str) -> Response:
+        given = self.read(shapes.NewKey)
+        created = actions.create_key(self.actor(), tenant, given["name"], given.get("expires_at"))
+        response = Response({**shapes.show_key(created.key), "token": created.token}, status=201)
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+
+class KeyOne(View):
+    @describe("A key", shapes.KeyShape)
+    def get(self, request: Request, tenant: str, key_id: str) -> Response:
+        with tenant_scope(tenant):
+            found = Key.objects.filter(id=key_id).first()
+        if found is None:
+            raise NotFound(f"key {key_id[:64]!r} does not exist")
+        return Response(shapes.show_key(found))
+
+    @describe("Revoke a key; its connections are closed", shapes.KeyShape)
+    def delete(self, request: Request, tenant: str, key_id: str) -> Response:
+        return Response(shapes.show_key(actions.revoke_key(self.actor(), tenant, key_id)))
+
+
+class Members(View):
+    @describe("People of a tenant", page_of(shapes.MemberShape), parameters=PAGE)
+    def get(self, request: Request, tenant: str) -> Response:
+        existing(tenant)
+        with tenant_scope(tenant):
+            return page(request, Membership.objects.select_related("user"), "id", shapes.show_member)
+
+
+class Member(View):
+    @describe("Make somebody an owner or a member", shapes.MemberShape, shapes.MemberLevel)
+    def put(self, request: Request, tenant: str, username: str) -> Response:
+        given = self.read(shapes.MemberLevel)
+        return Response(shapes.show_member(actions.set_member(self.actor(), tenant, username, given["level"])))
+
+    @describe("Somebody leaves", None, status=204)
+    def delete(self, request: Request, tenant: str, username: str) -> Response:
+        actions.remove_member(self.actor(), tenant, username)
+        return Response(status=204)
+
+
+class Audit(View):
+    @describe("What was done, newest first", page_of(shapes.AuditShape), parameters=PAGE)
+    def get(self, request: Request, tenant: str) -> Response:
+        existing(tenant)
+        after = request.query_params.get("after", "")
+        if after and not (after.isascii() and after.isdecimal() and len(after) < 19):
+            raise InvalidValue("after is the `next` of the page before")
+        with tenant_scope(tenant):
+            rows = AuditRecord.objects.filter(id__lt=int(after)) if after else AuditRecord.objects.all()
+            found = list(rows[:101])
+        following = str(found[99].id) if len(found) > 100 else None
+        return Response({"items": [shapes.show_audit(row) for row in found[:100]], "next": following})

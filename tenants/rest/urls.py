@@ -1,0 +1,40 @@
+"""/api/v1"""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from tenants.pulsar import urls as _converters  # noqa: F401
+from tenants.rest import document
+from tenants.rest.lazy import LazyView
+
+app_name = "api"
+_T = "tenants/<segment:tenant>"
+_N = f"{_T}/namespaces/<segment:namespace>"
+_TOPIC = f"{_N}/topics/<segment:topic>"
+
+
+def _path(route: str, target: str, name: str) -> object:
+    return path(route, LazyView(f"tenants.rest.{target}"), name=name)
+
+
+urlpatterns = [
+    path("openapi.json", document.openapi, name="openapi"),
+    path("docs", document.docs, name="docs"),
+    _path("me", "tenants:Me", "me"),
+    _path("tenants", "tenants:Tenants", "tenants"),
+    _path(_T, "tenants:TenantOne", "tenant"),
+    _path(f"{_T}/audit", "tenants:Audit", "audit"),
+    _path(f"{_T}/keys", "tenants:Keys", "keys"),
+    _path(f"{_T}/keys/<segment:key_id>", "tenants:KeyOne", "key"),
+    _path(f"{_T}/members", "tenants:Members", "members"),
+    _path(f"{_T}/members/<segment:username>", "tenants:Member", "member"),
+    _path(f"{_T}/namespaces", "namespaces:Namespaces", "namespaces"),
+    _path(_N, "namespaces:NamespaceOne", "namespace"),
+    _path(f"{_N}/policies", "namespaces:Policies", "policies"),
+    _path(f"{_N}/permissions", "namespaces:NamespacePermissions", "permissions"),
+    _path(f"{_N}/permissions/<segment:role>", "namespaces:NamespacePermission", "permission"),
+    _path(f"{_N}/topics", "namespaces:Topics", "topics"),
+    _path(_TOPIC, "namespaces:Topic", "topic"),
+    _path(f"{_TOPIC}/stats", "namespaces:Stats", "topic-stats"),
+]
