@@ -92,7 +92,8 @@ def metrics_page() -> str:
     page = _NOTE.format(source="messaging/metrics.py") + (
         "# Metrics\n\n"
         "`GET /metrics` on the broker's HTTP port and on the web process, in Prometheus's text format. A metric whose labels "
-        "name a tenant's things is given only to a superuser (send the token as `Authorization: Bearer`); everybody else sees sums.\n\n"
+        "name a tenant's things is given only to a superuser (send the token as `Authorization: Bearer`); "
+        "everybody else sees sums.\n\n"
         "| metric | from | kind | unit | labels | seen by | meaning |\n| --- | --- | --- | --- | --- | --- | --- |\n"
     )
     for metric in metrics.METRICS.values():

