@@ -120,6 +120,8 @@ class Recovery:
             table = read_footer(file, segment)
         except BadFooter as error:
             self.log.report("corrupt", f"{error}; the segment is read instead")
+            stop = segment.footer_offset + segment.footer_bytes
+            self.damage.append(Damage(segment.number, segment.footer_offset, stop, True))
             return False
         self._created(table.digest.events, segment)
         for at, ledger_id in enumerate(table.ledgers):
