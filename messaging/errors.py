@@ -62,7 +62,7 @@ class SubscriptionNotFound(NotFound):
 
 
 class ConsumerNotFound(NotFound):
-    code, wire_code = "consumer_not_found", 13
+    code, wire_code = "consumer_not_found", 1  # MetadataError, which clients try again
 
 
 class Conflict(MagnetarError):

@@ -67,11 +67,11 @@ def decompress(compression: int, payload: bytes, uncompressed_size: int, bytes_m
 
 def compress(compression: int, payload: bytes) -> bytes:
     if compression == pb.LZ4:
-        return lz4.block.compress(payload, store_size=False)
+        return bytes(lz4.block.compress(payload, store_size=False))
     if compression == pb.ZLIB:
         return zlib.compress(payload)
     if compression == pb.ZSTD:
-        return zstd.compress(payload)
+        return bytes(zstd.compress(payload))
     if compression == pb.SNAPPY:
         return bytes(cramjam.snappy.compress_raw(payload))
     return payload

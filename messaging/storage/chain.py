@@ -105,3 +105,11 @@ class Chain:
         whole = sum(self.lasts[:index]) + index
         inside = min(position.entry_id, self.lasts[index]) if self.ids[index] == position.ledger_id else self.lasts[index]
         return whole + inside + 1
+
+    def at_index(self, index: int) -> Position:
+        """The entry number `index`, counted from 0 over the whole chain. Raises `IndexError` past the end."""
+        for ledger_id, last in zip(self.ids, self.lasts, strict=True):
+            if index <= last:
+                return Position(ledger_id, index)
+            index -= last + 1
+        raise IndexError(index)

@@ -105,9 +105,6 @@ class MetaStore(Protocol):
     ) -> SubscriptionRecord:
         """Raises `MetaConflict` if it exists."""
 
-    async def subscriptions_by_id(self, subscription_ids: list[int]) -> list[SubscriptionRecord]:
-        """Those of the ids that exist, in no order: for checkpoints of cursors whose topics are not loaded."""
-
     async def delete_subscription(self, topic: str, name: str) -> None: ...
 
     async def save_cursors(self, states: list[tuple[int, Position, bytes]]) -> None:

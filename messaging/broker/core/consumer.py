@@ -13,7 +13,9 @@ from messaging.storage.seam import Position
 class ConsumerSink(Protocol):
     """Where a consumer's messages go: a connection, or a session inside the process. Never blocks, never raises."""
 
-    writable: bool  # False while the peer does not read: nothing is assigned to it then
+    @property
+    def writable(self) -> bool:
+        """False while the peer does not read: nothing is assigned to it then."""
 
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
         """Sends ``block.sent[first:last]``; returns the bytes sent. `redeliveries`: a count for each, None for all zero."""

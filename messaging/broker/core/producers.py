@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from messaging.errors import ProducerBusy
@@ -14,6 +15,9 @@ class ProducerSink(Protocol):
 
     def receipts(self, producer: Producer, sent: list[Sent], first: Position) -> None:
         """``sent`` are durable, at `first` and on. Called in send order."""
+
+    def settled(self, size: int) -> None:
+        """`size` appended bytes are durable, or were refused: they count no longer against the sender."""
 
     def closed(self, producer: Producer) -> None:
         """The broker closed this producer: it is to connect again and send what has no receipt again."""
@@ -31,6 +35,7 @@ class Producer:
         "metadata",
         "name",
         "name_bytes",
+        "on_drained",
         "pending_blocks",
         "producer_id",
         "sink",
@@ -44,6 +49,7 @@ class Producer:
         self.epoch = epoch
         self.metadata: dict[str, str] = {}
         self.pending_blocks = 0  # appended, no receipt yet
+        self.on_drained: Callable[[], None] | None = None  # called when `pending_blocks` falls to 0
         self.closed = False
         self.messages_in = 0
         self.bytes_in = 0
@@ -77,5 +83,5 @@ class ProducerTable:
     def __len__(self) -> int:
         return len(self.by_name)
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> Iterator[Producer]:
         return iter(list(self.by_name.values()))

@@ -19,7 +19,7 @@ from pyroaring import BitMap
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.entries import EntryBlock
-from messaging.errors import ConsumerBusy, NotAllowed
+from messaging.errors import ConsumerBusy, NotAllowed, NotReady
 from messaging.storage.chain import Chain
 from messaging.storage.seam import Position
 
@@ -95,26 +95,31 @@ class Subscription:
 
     # --- consumers
 
-    def attach(self, consumer: Consumer, kind: Kind) -> None:
-        """Raises `ConsumerBusy` where the subscription type forbids it."""
+    def admit(self, kind: Kind) -> None:
+        """Raises where a consumer of `kind` cannot attach now: `ConsumerBusy`, `NotReady`, `NotAllowed`."""
+        if self.fenced:
+            raise NotReady(f"subscription {self.name!r} is being moved: try again")
+        if kind is Kind.KEY_SHARED:
+            raise NotAllowed("Key_Shared subscriptions are not served yet: subscribe with Shared, Failover or Exclusive")
         if not self.consumers:
-            self.kind = kind
-        elif self.kind is not kind:
+            return
+        if self.kind is not kind:
             raise ConsumerBusy(
                 f"subscription {self.name!r} is {KIND_NAMES[self.kind]} while its consumers are connected: "
                 f"subscribe with that type, or close them first"
             )
-        elif kind is Kind.EXCLUSIVE:
+        if kind is Kind.EXCLUSIVE:
             raise ConsumerBusy(
                 f"subscription {self.name!r} is Exclusive and has a consumer: use Shared or Failover, or close that one"
             )
+
+    def attach(self, consumer: Consumer, kind: Kind) -> None:
+        """Call `admit` first."""
+        if not self.consumers:
+            self.kind = kind
         self.consumers.append(consumer)
-        if kind is Kind.SHARED:
-            return
-        if kind is Kind.KEY_SHARED:
-            self.consumers.remove(consumer)
-            raise NotAllowed("Key_Shared subscriptions are not served yet: subscribe with Shared, Failover or Exclusive")
-        self._choose_active(consumer)
+        if kind is not Kind.SHARED:
+            self._choose_active(consumer)
 
     def detach(self, consumer: Consumer) -> None:
         """Idempotent. What it held goes back: to `replay` for Shared, by rewinding otherwise."""

@@ -1,0 +1,14 @@
+"""``python -m messaging.broker``: one broker, configured by `MAGNETAR_*`."""
+
+from __future__ import annotations
+
+import sys
+
+from messaging.broker.runtime.main import main
+from messaging.settings import ConfigError, load
+
+try:
+    sys.exit(main(load()))
+except ConfigError as error:
+    sys.stderr.write(f"magnetar broker: {error}\n")
+    sys.exit(2)

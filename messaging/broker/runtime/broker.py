@@ -1,0 +1,361 @@
+"""The broker as one object: what its connections, its HTTP side and its upkeep share. Others build on it: see `service.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import structlog
+
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.access import Access
+from messaging.broker.runtime.broker_metrics import broker_samples
+from messaging.broker.runtime.commands import Commands
+from messaging.broker.runtime.connection import Connection
+from messaging.broker.runtime.stats import max_backlog
+from messaging.broker.runtime.tail import TailCache
+from messaging.broker.runtime.topic import LATEST, Topic, TopicServices
+from messaging.broker.runtime.topics import Topics
+from messaging.broker.usage.collector import UsageCollector
+from messaging.broker.usage.record import TopicTotals
+from messaging.errors import MagnetarError, NotAllowed, NotAuthorized, NotReady, TopicNotFound
+from messaging.metrics import Sample
+from messaging.permissions.model import Action, Grants, Principal, Resource
+from messaging.protocol.names import TopicName, parse_topic
+from messaging.settings import Settings
+from messaging.storage.cursor_log import CursorLog
+from messaging.storage.managed_ledger import Storage
+from messaging.storage.meta_seam import MetaConflict
+from messaging.storage.seam import EARLIEST, StoreError
+
+log = structlog.get_logger("broker")
+
+RATE_SAMPLE_S = 1.0
+FEED_PULL_S = 30.0  # a push that was missed is caught up by then at the latest
+
+
+class LocalSession(Protocol):
+    """A producer or consumer inside the process: `local_session.py`."""
+
+    principal: Principal
+
+    def end(self, error: MagnetarError) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """What clients are told: URLs, empty where there is no such listener."""
+
+    broker_url: str
+    broker_url_tls: str
+    ws_url: str
+    rpc_url: str
+    http_url: str = ""
+    http_url_tls: str = ""
+
+
+class Broker:
+    def __init__(self, settings: Settings, storage: Storage, cursors: CursorLog, access: Access, boot_epoch: int) -> None:
+        self.settings = settings
+        self.storage = storage
+        self.cursors = cursors
+        self.access = access
+        self.boot_epoch = boot_epoch
+        self.addresses = Addresses("", "", "", "")
+        self.started_ms = self.now_ms()
+        self.connections: set[Connection] = set()
+        self.connections_opened = 0
+        self.refused: Counter[str] = Counter()
+        self.publish_errors: Counter[str] = Counter()
+        self.acknowledgements = 0
+        self.retired = Counter[str]()  # totals of topics that were unloaded: messages_in, …
+        self.why_not_ready = "the broker is starting"
+        self.tail_cache = TailCache(settings.memory_budget_bytes // 2)
+        self.topics = Topics(
+            TopicServices(
+                storage=storage,
+                cursors=cursors,
+                tail_cache=self.tail_cache,
+                clock_ms=self.now_ms,
+                unacked_max=settings.consumer_unacked_max,
+                message_ttl_s=self.message_ttl_s,
+                failed=self.topic_failed,
+                active=self._topic_active,
+            )
+        )
+        self.topics.on_unloaded = self._topic_unloaded
+        self.local_sessions: set[LocalSession] = set()
+        self.live_sequence = 0
+        self.commands = Commands(self)
+        self.usage: UsageCollector | None = None
+        self._active: set[Topic] = set()
+        self._names_given = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        cursors.on_failure = self._cursor_log_failed
+        access.on_change = self._feed_changed
+
+    # --- time and names
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def time_text(self, at_ms: int) -> str:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def new_producer_name(self) -> str:
+        """Unique over restarts: the boot's number is part of it."""
+        self._names_given += 1
+        return f"{self.settings.cluster_name}-{self.boot_epoch}-{self._names_given}"
+
+    # --- who may what
+
+    @property
+    def grants(self) -> Grants:
+        return self.access.view
+
+    async def authenticate(self, token: str | None, peer_loopback: bool) -> Principal:
+        return await self.access.authenticate(token, peer_loopback)
+
+    async def authorize(self, principal: Principal, action: Action, resource: Resource) -> None:
+        await self.access.authorize(principal, action, resource)
+
+    async def require_namespace(self, namespace: str) -> None:
+        await self.access.require_namespace(namespace)
+
+    # --- topics
+
+    def message_ttl_s(self, name: TopicName) -> int:
+        return int(self.access.view.policy("message_ttl_s", f"{name.tenant}/{name.namespace_local}").value)
+
+    def auto_creates(self, name: TopicName) -> bool:
+        return bool(self.access.view.policy("auto_topic_creation", str(name.namespace)).value)
+
+    async def open_topic(self, name: TopicName, *, create: bool = True) -> Topic:
+        """The topic for a client that was authorised on it; made on first use where the namespace allows that."""
+        await self.require_namespace(str(name.namespace))
+        return await self.topics.get(name, create=create and self.auto_creates(name))
+
+    async def open_subscription(
+        self, topic: Topic, name: str, *, earliest: bool, properties: dict[str, str] | None = None
+    ) -> Subscription:
+        """The durable subscription, made where there is none."""
+        held = topic.subscriptions.get(name)
+        if held is not None:
+            return held
+        try:
+            subscription = await topic.create_subscription(name, EARLIEST if earliest else LATEST, properties)
+        except MetaConflict:
+            held = topic.subscriptions.get(name)
+            if held is None or not held.durable:
+                raise NotAllowed(f"subscription {name!r} exists and is not durable: choose another name") from None
+            return held
+        self.topics.track(topic, subscription.subscription_id)
+        return subscription
+
+    async def partition_count(self, name: TopicName, *, auto_create: bool) -> int:
+        """0 for a plain topic, or for one that first use would make. Raises `NotFound`."""
+        await self.require_namespace(str(name.namespace))
+        held = await self.topics.partitions(name)
+        if held is not None:
+            return held.partitions
+        if await self.topics.exists(name):
+            return 0
+        if name.partition >= 0:
+            parent = await self.topics.partitions(name.base)
+            if parent is not None and name.partition < parent.partitions:
+                return 0
+            if parent is not None:
+                raise TopicNotFound(f"{name}: the topic has {parent.partitions} partitions")
+        if not (auto_create and self.auto_creates(name)):
+            raise TopicNotFound(f"topic {name} does not exist: create it, or allow auto-creation in the namespace")
+        return 0
+
+    async def topic_names(self, namespace: str) -> list[str]:
+        names: list[str] = []
+        while page := await self.storage.meta.list_topics(namespace, after=names[-1] if names else ""):
+            names += page
+        return names
+
+    async def admin_name(self, text: str) -> TopicName:
+        """Raises `InvalidName`, and `NotFound` for a namespace that does not exist."""
+        name = parse_topic(text)
+        if not name.persistent:
+            raise NotAllowed(f"{text}: non-persistent topics are not served yet")
+        await self.require_namespace(str(name.namespace))
+        return name
+
+    async def admin_topic(self, text: str) -> Topic:
+        name = await self.admin_name(text)
+        await self.check_plain(name)
+        return await self.topics.get(name, create=False)
+
+    async def check_plain(self, name: TopicName) -> None:
+        """A partitioned topic has no messages of its own."""
+        if name.partition < 0 and await self.topics.partitions(name) is not None:
+            raise NotAllowed(f"{name} is a partitioned topic: name one of its partitions, {name}-partition-0 and so on")
+
+    def topic_failed(self, topic: Topic, why: MagnetarError) -> None:
+        """Its log took nothing, or not everything: clients connect again, and the topic opens on a new ledger."""
+        if topic.closed is None:
+            log.error("topic.failed", topic=topic.text, why=why.message)
+            self.spawn(self.topics.unload(topic.name, why), f"unload {topic.text}")
+
+    def _cursor_log_failed(self, error: StoreError) -> None:
+        if self.ready()[0]:
+            log.critical("cursor_log.failed", error=str(error))
+            self.why_not_ready = f"acknowledgements cannot be stored: {error}"
+
+    def store_failed(self, error: StoreError) -> None:
+        """The log takes nothing any more: said loudly, and to whoever asks whether we are ready."""
+        log.critical("store.failed", error=str(error))
+        self.why_not_ready = f"the log cannot be written: {error}"
+
+    # --- connections
+
+    def connection_opened(self, connection: Connection) -> None:
+        self.connections_opened += 1
+        if len(self.connections) >= self.settings.connections_max:
+            connection.refuse("too many connections", f"connections_max = {self.settings.connections_max}")
+            return
+        self.connections.add(connection)
+        asyncio.get_running_loop().call_later(self.settings.handshake_ms / 1000, self._handshake_due, connection)
+
+    def _handshake_due(self, connection: Connection) -> None:
+        if connection.principal is None and not connection.closed:
+            connection.refuse("no CONNECT came", f"within handshake_ms = {self.settings.handshake_ms}")
+
+    def connection_closed(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+
+    def count_refused(self, reason: str) -> None:
+        self.refused[reason] += 1
+
+    def count_publish_error(self, code: str) -> None:
+        self.publish_errors[code] += 1
+
+    def close_sessions_of(self, key_ids: set[str] | None) -> None:
+        """Ends the sessions that live by one of these keys; None: all."""
+        for session in list(self.local_sessions):
+            if key_ids is None:
+                session.end(NotReady("the broker is stopping: connect again"))
+            elif session.principal.key_id and session.principal.key_id in key_ids:
+                session.end(NotAuthorized("the key was revoked: make a new one"))
+
+    def _feed_changed(self, changed: set[tuple[str, str]]) -> None:
+        """A revoked or deleted key ends what lives by it, and a lost grant what it allowed."""
+        revoked = {key for kind, key in changed if kind == "key" and self.access.view.key_revoked(key) is not False}
+        for connection in list(self.connections):
+            if connection.principal is not None and connection.principal.key_id and connection.principal.key_id in revoked:
+                connection.refuse("key revoked")
+        self.close_sessions_of(revoked)
+
+    # --- rates and upkeep of our own
+
+    def _topic_active(self, topic: Topic) -> None:
+        self._active.add(topic)
+
+    def _topic_unloaded(self, topic: Topic) -> None:
+        self._active.discard(topic)
+        for name in ("messages_in", "bytes_in", "messages_out", "bytes_out"):
+            self.retired[name] += getattr(topic, name)
+        if self.usage is not None:
+            self.usage.retire(totals_of(topic))
+
+    def sample_rates(self) -> None:
+        """Only topics where something happens are looked at; an idle one costs nothing."""
+        now_ms = self.now_ms()
+        for topic in list(self._active):
+            rates = topic.rates
+            rates.messages_in.sample(now_ms, topic.messages_in)
+            rates.bytes_in.sample(now_ms, topic.bytes_in)
+            rates.messages_out.sample(now_ms, topic.messages_out)
+            rates.bytes_out.sample(now_ms, topic.bytes_out)
+            if all(rate.quiet for rate in rates.all()) and not any(one.consumers for one in topic.subscriptions.values()):
+                self._active.discard(topic)
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """A task of the broker's own, kept until it ends; its failure is logged."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("task.failed", task=task.get_name(), exc_info=task.exception())
+
+    def start_upkeep(self) -> None:
+        self.spawn(self._every(RATE_SAMPLE_S, self.sample_rates), "sample rates")
+        self.spawn(self._every(self.settings.keep_alive_ms / 1000, self._keep_alive), "keep alive")
+        self.spawn(self._pull_feed(), "pull feed")
+        self.spawn(self._collect_usage(), "collect usage")
+
+    async def _every(self, seconds: float, act: Callable[[], None]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            act()
+
+    def _keep_alive(self) -> None:
+        for connection in list(self.connections):
+            connection.keep_alive()
+
+    async def _pull_feed(self) -> None:
+        while True:
+            known = await self.access.refresh()
+            await asyncio.sleep(FEED_PULL_S if known and self.access.view.version else 1.0)
+
+    async def _collect_usage(self) -> None:
+        while self.usage is not None:
+            await asyncio.sleep(max(self.usage.wait_ms(self.now_ms()), 50) / 1000)
+            try:
+                await self.usage.collect()
+            except OSError as error:
+                log.error("usage.write_failed", error=str(error))
+                await asyncio.sleep(5)
+
+    def usage_totals(self) -> Iterable[TopicTotals]:
+        return [totals_of(topic) for topic in self.topics]
+
+    # --- asking
+
+    def ready(self) -> tuple[bool, str]:
+        return not self.why_not_ready, self.why_not_ready
+
+    def metrics(self, *, private: bool) -> Iterable[Sample]:
+        return broker_samples(self, private=private)
+
+    async def stop(self) -> None:
+        """Closes clients and topics; everything acknowledged is on disk already."""
+        self.why_not_ready = "the broker is stopping"
+        for task in list(self._tasks):
+            task.cancel()
+        await self.commands.stop()
+        self.close_sessions_of(None)
+        for connection in list(self.connections):
+            connection.refuse("the broker is stopping")
+        await self.topics.close_all(NotReady("the broker is stopping"))
+        if self.usage is not None:
+            try:
+                await self.usage.collect()
+            except OSError as error:
+                log.error("usage.write_failed", error=str(error))
+
+
+def totals_of(topic: Topic) -> TopicTotals:
+    name = topic.name
+    return TopicTotals(
+        name.tenant,
+        str(name.namespace),
+        topic.text,
+        topic.messages_in,
+        topic.bytes_in,
+        topic.messages_out,
+        topic.bytes_out,
+        topic.ledger.stored_bytes,
+        max_backlog(topic),
+    )

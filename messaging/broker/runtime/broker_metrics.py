@@ -1,0 +1,51 @@
+"""What the broker counts, as samples of `messaging.metrics`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from messaging.broker.runtime.process import resident_bytes
+from messaging.metrics import Sample
+from messaging.protocol import hot
+from messaging.version import VERSION
+
+if TYPE_CHECKING:
+    from messaging.broker.runtime.broker import Broker
+
+
+def broker_samples(service: Broker, *, private: bool) -> Iterator[Sample]:
+    """`private` adds the series that name tenants' topics."""
+    topics = list(service.topics)
+    yield Sample("magnetar_build_info", 1, (VERSION, "compiled" if hot.COMPILED else "python"))
+    yield Sample("magnetar_ready", int(service.ready()[0]))
+    yield Sample("magnetar_start_time_seconds", service.started_ms / 1000)
+    yield Sample("magnetar_feed_version", service.access.view.version)
+    yield Sample("magnetar_resident_bytes", resident_bytes())
+    yield Sample("magnetar_memory_budget_bytes", service.settings.memory_budget_bytes)
+    yield Sample("magnetar_memory_budget_used_bytes", service.tail_cache.used_bytes)
+    yield Sample("magnetar_connections", len(service.connections))
+    yield Sample("magnetar_connections_opened_total", service.connections_opened)
+    for reason, count in service.refused.items():
+        yield Sample("magnetar_connections_refused_total", count, (reason,))
+    yield Sample("magnetar_topics_loaded", len(topics))
+    yield Sample("magnetar_producers", sum(len(topic.producers) for topic in topics))
+    yield Sample("magnetar_consumers", sum(len(one.consumers) for topic in topics for one in topic.subscriptions.values()))
+    for name in ("messages_in", "bytes_in", "messages_out", "bytes_out"):
+        # Topics that were unloaded since the start count too: a counter never falls.
+        yield Sample(f"magnetar_{name}_total", service.retired[name] + sum(getattr(topic, name) for topic in topics))
+    yield Sample("magnetar_acknowledgements_total", service.acknowledgements)
+    for code, count in service.publish_errors.items():
+        yield Sample("magnetar_publish_errors_total", count, (code,))
+    if not private:
+        return
+    for topic in topics:
+        labels = (topic.name.tenant, str(topic.name.namespace), topic.text)
+        for name in ("messages_in", "bytes_in", "messages_out", "bytes_out"):
+            yield Sample(f"magnetar_topic_{name}_total", getattr(topic, name), labels)
+        yield Sample("magnetar_topic_storage_bytes", topic.ledger.stored_bytes, labels)
+        yield Sample("magnetar_topic_producers", len(topic.producers), labels)
+        yield Sample("magnetar_topic_consumers", sum(len(one.consumers) for one in topic.subscriptions.values()), labels)
+        for subscription in topic.subscriptions.values():
+            if subscription.durable:
+                yield Sample("magnetar_subscription_backlog_entries", subscription.backlog_entries, (*labels, subscription.name))

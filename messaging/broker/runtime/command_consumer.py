@@ -1,0 +1,239 @@
+"""Consumers of the binary protocol: subscribing, permits, acknowledgements, redelivery, seeking, leaving."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
+from messaging.broker.runtime.sinks import BinaryConsumerSink
+from messaging.broker.runtime.topic import LATEST, Topic
+from messaging.broker.runtime.topic_reading import batch_size_of, mark_delete_at_time
+from messaging.errors import ConsumerBusy, ConsumerNotFound, InvalidValue, NotAllowed, NotReady
+from messaging.permissions.model import Resource
+from messaging.protocol import frames
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.names import parse_topic, subscription_name
+from messaging.storage.seam import EARLIEST, Position, StoreError
+
+if TYPE_CHECKING:
+    from messaging.broker.runtime.broker import Broker
+    from messaging.broker.runtime.connection import Connection
+
+_MAX = 2**63 - 1
+_WRAP = 1 << 64
+
+
+async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe, resource: Resource) -> None:
+    name = subscription_name(body.subscription)
+    held = connection.consumers.get(body.consumer_id)
+    if held is not None:
+        if held[0].text != resource.topic or held[1].name != name:
+            raise InvalidValue(f"consumer {body.consumer_id} is open on this connection with another subscription")
+        connection.send(frames.success(body.request_id))
+        return
+    kind = Kind(body.sub_type)
+    if body.read_compacted and kind in (Kind.SHARED, Kind.KEY_SHARED):
+        raise NotAllowed(f"a {KIND_NAMES[kind]} subscription cannot read the compacted topic: use Exclusive or Failover")
+    if kind is Kind.KEY_SHARED:
+        raise NotAllowed("Key_Shared subscriptions are not served yet: subscribe with Shared, Failover or Exclusive")
+    topic = await service.open_topic(parse_topic(resource.topic), create=body.force_topic_creation)
+    subscription = await _subscription(service, topic, name, body)
+    sink = BinaryConsumerSink(connection, topic, subscription)
+    role = connection.principal.role if connection.principal else ""
+    consumer = Consumer(
+        body.consumer_id, body.consumer_name, sink, priority=body.priority_level, role=role, now_ms=service.now_ms()
+    )
+    consumer.metadata = {pair.key: pair.value for pair in body.metadata}
+    if topic.closed is not None:
+        raise NotReady(f"topic {topic.text} is being closed: try again")
+    if connection.closed:
+        if not subscription.consumers and not subscription.durable:
+            topic.subscriptions.pop(name, None)
+        return
+    subscription.admit(kind)
+    # SUCCESS first: Failover tells a consumer whether it is active, and that must not come before it is known to be open.
+    connection.send(frames.success(body.request_id))
+    connection.consumers[body.consumer_id] = (topic, subscription, consumer)
+    subscription.attach(consumer, kind)
+
+
+async def _subscription(service: Broker, topic: Topic, name: str, body: pb.Subscribe) -> Subscription:
+    held = topic.subscriptions.get(name)
+    if held is not None:
+        if held.durable != body.durable:
+            raise NotAllowed(f"subscription {name!r} is {'durable' if held.durable else 'not durable'}: subscribe to it as such")
+        return held
+    if not body.durable:
+        return topic.create_reader(name, _start(body))
+    properties = {pair.key: pair.value for pair in body.subscription_properties}
+    earliest = body.initial_position == pb.Subscribe.Earliest
+    subscription = await service.open_subscription(topic, name, earliest=earliest, properties=properties)
+    return subscription
+
+
+def _start(body: pb.Subscribe) -> Position:
+    """Where a reader begins: at the entry it names (the client drops it if it wants the next), or at an end of the topic."""
+    if not body.HasField("start_message_id"):
+        return EARLIEST if body.initial_position == pb.Subscribe.Earliest else LATEST
+    return wire_position(body.start_message_id)
+
+
+def wire_position(message_id: pb.MessageId) -> Position:
+    """-1:-1 is earliest, (2^63-1):(2^63-1) latest; the wire has them as unsigned numbers."""
+    ledger, entry = message_id.ledger_id, message_id.entry_id
+    if ledger == _MAX or entry == _MAX:
+        return LATEST
+    if ledger > _MAX or entry > _MAX:
+        return EARLIEST if ledger > _MAX else Position(ledger, 0)
+    return Position(ledger, entry)
+
+
+def flow(service: Broker, connection: Connection, body: pb.Flow, resource: Resource) -> None:
+    held = connection.consumers.get(body.consumer_id)
+    if held is not None:
+        topic, subscription, consumer = held
+        consumer.permits += body.message_permits
+        consumer.last_flow_ms = service.now_ms()
+        topic.dispatch(subscription)
+
+
+def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource: Resource) -> None:
+    """What the hot loop left over: several ids, ack sets, cumulative, or an answer wanted."""
+    held = connection.consumers.get(body.consumer_id)
+    if held is None:
+        return
+    topic, subscription, consumer = held
+    deltas: list[bytes] = []
+    refused = ""
+    if body.txnid_least_bits or body.txnid_most_bits:
+        refused = "transactions are not served yet"
+    elif body.ack_type == pb.Ack.Cumulative:
+        if subscription.kind is Kind.SHARED or len(body.message_id) != 1:
+            refused = "a cumulative acknowledgement takes one message id, and no Shared subscription"
+        else:
+            deltas += _cumulative(service, held, body.message_id[0])
+    else:
+        whole: dict[int, list[int]] = {}
+        for message_id in body.message_id:
+            if message_id.ack_set:
+                position = Position(message_id.ledger_id, message_id.entry_id)
+                deltas.append(subscription.acknowledge_batch(consumer, position, list(message_id.ack_set), service.now_ms()))
+            else:
+                whole.setdefault(message_id.ledger_id, []).append(message_id.entry_id)
+        for ledger_id, entries in whole.items():
+            deltas.append(subscription.acknowledge(consumer, ledger_id, entries, service.now_ms()))
+            service.acknowledgements += len(entries)
+    answer = _ack_answer(connection, body, refused) if body.HasField("request_id") else None
+    stored = [delta for delta in deltas if delta]
+    for delta in stored[:-1]:
+        topic.store(subscription, delta)
+    topic.store(subscription, stored[-1] if stored else b"", answer)
+    topic.dispatch(subscription)
+
+
+def _cumulative(service: Broker, held: tuple[Topic, Subscription, Consumer], message_id: pb.MessageId) -> list[bytes]:
+    topic, subscription, consumer = held
+    position = Position(message_id.ledger_id, message_id.entry_id)
+    consumer.last_acked_ms = service.now_ms()
+    if not message_id.ack_set:
+        return [subscription.acknowledge_up_to(position, service.now_ms())]
+    before = subscription.acknowledge_up_to(topic.chain.before(position), service.now_ms())
+    return [before, subscription.acknowledge_batch(consumer, position, list(message_id.ack_set), service.now_ms())]
+
+
+def _ack_answer(connection: Connection, body: pb.Ack, refused: str) -> Callable[[StoreError | None], None]:
+    def answer(error: StoreError | None) -> None:
+        response = pb.AckResponse(consumer_id=body.consumer_id, request_id=body.request_id)
+        if refused:
+            response.error, response.message = pb.NotAllowedError, refused
+        elif error is not None:
+            response.error, response.message = pb.PersistenceError, f"the acknowledgement is not stored: {error}"
+        connection.send(frames.command(pb.Command.ACK_RESPONSE, ack_response=response))
+
+    return answer
+
+
+def redeliver(service: Broker, connection: Connection, body: pb.RedeliverUnacknowledgedMessages, resource: Resource) -> None:
+    held = connection.consumers.get(body.consumer_id)
+    if held is not None:
+        topic, subscription, consumer = held
+        ids = [Position(one.ledger_id, one.entry_id) for one in body.message_ids]
+        subscription.redeliver(consumer, ids or None)
+        topic.dispatch(subscription)
+
+
+async def seek(service: Broker, connection: Connection, body: pb.Seek, resource: Resource) -> None:
+    """Consumers are closed first, so that no message of the old place comes after SUCCESS; they connect again by themselves."""
+    topic, subscription, _ = _held(connection, body.consumer_id)
+    if body.HasField("message_id"):
+        position = wire_position(body.message_id)
+        mark_delete = topic.mark_delete_for(position)
+    elif body.HasField("message_publish_time"):
+        mark_delete = await mark_delete_at_time(topic, body.message_publish_time)
+    else:
+        raise InvalidValue("a seek names a message id or a publish time")
+    await topic.seek(subscription, mark_delete)
+    connection.send(frames.success(body.request_id))
+
+
+async def last_message_id(service: Broker, connection: Connection, body: pb.GetLastMessageId, resource: Resource) -> None:
+    topic, subscription, _ = _held(connection, body.consumer_id)
+    answer = pb.GetLastMessageIdResponse(request_id=body.request_id)
+    last = topic.chain.last
+    answer.last_message_id.CopyFrom(id_on_wire(last, topic.name.partition))
+    size = await batch_size_of(topic, last)
+    if size is not None:
+        answer.last_message_id.batch_index = size - 1
+    answer.consumer_mark_delete_position.CopyFrom(id_on_wire(subscription.cursor.mark_delete, topic.name.partition))
+    connection.send(frames.command(pb.Command.GET_LAST_MESSAGE_ID_RESPONSE, get_last_message_id_response=answer))
+
+
+def id_on_wire(position: Position, partition: int) -> pb.MessageId:
+    message_id = pb.MessageId(ledger_id=position.ledger_id % _WRAP, entry_id=position.entry_id % _WRAP)
+    if partition >= 0:
+        message_id.partition = partition
+    return message_id
+
+
+async def consumer_stats(service: Broker, connection: Connection, body: pb.ConsumerStats, resource: Resource) -> None:
+    topic, subscription, consumer = _held(connection, body.consumer_id)
+    answer = pb.ConsumerStatsResponse(
+        request_id=body.request_id,
+        consumer_name=consumer.name,
+        available_permits=max(0, consumer.permits),
+        unacked_messages=consumer.unacked_messages,
+        blocked_consumer_on_unacked_msgs=consumer.unacked_messages >= subscription.unacked_max,
+        address=connection.peer,
+        connected_since=service.time_text(consumer.connected_ms),
+        type=KIND_NAMES[subscription.kind],
+        msg_backlog=subscription.backlog_entries,
+    )
+    connection.send(frames.command(pb.Command.CONSUMER_STATS_RESPONSE, consumer_stats_response=answer))
+
+
+async def unsubscribe(service: Broker, connection: Connection, body: pb.Unsubscribe, resource: Resource) -> None:
+    topic, subscription, consumer = _held(connection, body.consumer_id)
+    if len(subscription.consumers) > 1 and not body.force:
+        raise ConsumerBusy(f"subscription {subscription.name!r} has other consumers: close them before unsubscribing")
+    connection.consumers.pop(body.consumer_id, None)
+    topic.detach(subscription, consumer)
+    await topic.delete_subscription(subscription.name)
+    connection.send(frames.success(body.request_id))
+
+
+async def close_consumer(service: Broker, connection: Connection, body: pb.CloseConsumer, resource: Resource) -> None:
+    """Always SUCCESS; what the consumer held goes to the others."""
+    held = connection.consumers.pop(body.consumer_id, None)
+    if held is not None:
+        topic, subscription, consumer = held
+        topic.detach(subscription, consumer)
+    connection.send(frames.success(body.request_id))
+
+
+def _held(connection: Connection, consumer_id: int) -> tuple[Topic, Subscription, Consumer]:
+    try:
+        return connection.consumers[consumer_id]
+    except KeyError:
+        raise ConsumerNotFound(f"consumer {consumer_id} is not open on this connection: subscribe again") from None

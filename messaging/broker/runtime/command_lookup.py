@@ -1,0 +1,66 @@
+"""Look-ups: where a topic is served, how many partitions it has, which topics a namespace holds, which schema a topic has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from messaging.errors import NotReady, TopicNotFound
+from messaging.permissions.model import Resource
+from messaging.protocol import frames
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.names import NON_PERSISTENT, parse_topic
+
+if TYPE_CHECKING:
+    from messaging.broker.runtime.broker import Broker
+    from messaging.broker.runtime.connection import Connection
+
+
+async def partitioned_metadata(service: Broker, connection: Connection, body: pb.PartitionedMetadata, resource: Resource) -> None:
+    name = parse_topic(resource.topic)
+    count = await service.partition_count(name, auto_create=body.metadata_auto_creation_enabled)
+    answer = pb.PartitionedMetadataResponse(
+        request_id=body.request_id, response=pb.PartitionedMetadataResponse.Success, partitions=count
+    )
+    connection.send(frames.command(pb.Command.PARTITIONED_METADATA_RESPONSE, partitioned_metadata_response=answer))
+
+
+async def lookup(service: Broker, connection: Connection, body: pb.Lookup, resource: Resource) -> None:
+    """Also for topics that do not exist yet: a look-up never creates."""
+    if body.advertised_listener_name:
+        # The wording keeps the C++ client from closing its connection over it.
+        raise NotReady(f"the broker do not have {body.advertised_listener_name} listener: leave the listener name out")
+    await service.require_namespace(resource.namespace)
+    answer = pb.LookupResponse(
+        request_id=body.request_id,
+        response=pb.LookupResponse.Connect,
+        authoritative=True,
+        broker_service_url=service.addresses.broker_url,
+        broker_service_url_tls=service.addresses.broker_url_tls,
+    )
+    connection.send(frames.command(pb.Command.LOOKUP_RESPONSE, lookup_response=answer))
+
+
+async def topics_of_namespace(service: Broker, connection: Connection, body: pb.GetTopicsOfNamespace, resource: Resource) -> None:
+    """All persistent topics, partitions one by one; patterns are left to the client (`filtered` stays false)."""
+    await service.require_namespace(resource.namespace)
+    names: list[str] = []
+    if body.mode != pb.GetTopicsOfNamespace.NON_PERSISTENT:
+        names = await service.topic_names(resource.namespace)
+    found = frames.topics_hash(names)
+    answer = pb.GetTopicsOfNamespaceResponse(request_id=body.request_id, filtered=False, topics_hash=found)
+    if body.topics_hash and body.topics_hash == found:
+        answer.changed = False
+    else:
+        answer.changed = True
+        answer.topics.extend(name for name in names if not name.startswith(NON_PERSISTENT))
+    connection.send(frames.command(pb.Command.GET_TOPICS_OF_NAMESPACE_RESPONSE, get_topics_of_namespace_response=answer))
+
+
+async def get_schema(service: Broker, connection: Connection, body: pb.GetSchema, resource: Resource) -> None:
+    raise TopicNotFound(f"topic {resource.topic} has no schema")
+
+
+async def get_or_create_schema(service: Broker, connection: Connection, body: pb.GetOrCreateSchema, resource: Resource) -> None:
+    """Schemas are not registered yet: any is accepted, none is stored, and the empty version says so."""
+    answer = pb.GetOrCreateSchemaResponse(request_id=body.request_id, schema_version=b"")
+    connection.send(frames.command(pb.Command.GET_OR_CREATE_SCHEMA_RESPONSE, get_or_create_schema_response=answer))

@@ -1,0 +1,83 @@
+"""Opening and closing producers of the binary protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from messaging.broker.core.producers import Producer
+from messaging.errors import NotAllowed, NotReady, StorageFailed
+from messaging.permissions.model import Action, Resource
+from messaging.protocol import frames
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.names import parse_topic, subscription_name
+from messaging.storage.seam import LedgerClosed, StoreError
+
+if TYPE_CHECKING:
+    from messaging.broker.runtime.broker import Broker
+    from messaging.broker.runtime.connection import Connection
+
+
+async def open_producer(service: Broker, connection: Connection, body: pb.Producer, resource: Resource) -> None:
+    held = connection.producers.get(body.producer_id)
+    if held is not None and not held[1].closed and (held[0].text != resource.topic or body.epoch <= held[1].epoch):
+        _success(connection, body.request_id, held[1])  # asked twice: the answer is the same
+        return
+    if body.producer_access_mode != pb.Producer.Shared:
+        mode = pb.Producer.AccessMode.Name(body.producer_access_mode)
+        raise NotAllowed(f"access mode {mode} is not served yet: open the producer with access mode Shared")
+    topic = await service.open_topic(parse_topic(resource.topic))
+    topic.check_writable()
+    try:
+        await topic.ledger.writable()
+    except LedgerClosed:
+        raise NotReady(f"topic {topic.text} is being opened again: try again") from None
+    except StoreError as error:
+        service.topic_failed(topic, NotReady(str(error)))
+        raise StorageFailed(f"topic {topic.text} takes no messages now: {error}") from error
+    if body.initial_subscription_name:
+        name = subscription_name(body.initial_subscription_name)
+        assert connection.principal is not None
+        await service.authorize(connection.principal, Action.CONSUME, resource._replace(subscription=name))
+        await service.open_subscription(topic, name, earliest=True)
+    if topic.closed is not None:
+        raise NotReady(f"topic {topic.text} is being closed: try again")
+    name = body.producer_name or service.new_producer_name()
+    producer = Producer(body.producer_id, name, connection.producer_sink, epoch=body.epoch, now_ms=service.now_ms())
+    producer.metadata = {pair.key: pair.value for pair in body.metadata}
+    former = topic.producers.attach(producer)
+    if former is not None:
+        former.closed = True
+    if connection.closed:  # it went away while the topic was opened
+        topic.producers.detach(producer)
+        return
+    connection.producers[body.producer_id] = (topic, producer)
+    connection.ended_producers.pop(body.producer_id, None)
+    _success(connection, body.request_id, producer)
+
+
+def _success(connection: Connection, request_id: int, producer: Producer) -> None:
+    answer = pb.ProducerSuccess(request_id=request_id, producer_name=producer.name, last_sequence_id=-1, schema_version=b"")
+    connection.send(frames.command(pb.Command.PRODUCER_SUCCESS, producer_success=answer))
+
+
+async def close_producer(service: Broker, connection: Connection, body: pb.CloseProducer, resource: Resource) -> None:
+    """Always SUCCESS, after the receipts of what came before (Pulsar's order)."""
+    held = connection.producers.get(body.producer_id)
+    if held is not None:
+        topic, producer = held
+        if producer.pending_blocks:
+            drained: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            producer.on_drained = partial(_settle, drained)
+            await drained
+        producer.closed = True
+        topic.producers.detach(producer)
+        if connection.producers.get(body.producer_id) is held:
+            connection.end_producer(body.producer_id)
+    connection.send(frames.success(body.request_id))
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,196 @@
+"""Every command but the hot ones: who may, what it does, and how its refusal looks. One table; one way in, `Commands.handle`.
+
+A command whose type is not in the permission table is refused. Commands that name a topic are authorised on the parsed name and act
+on that same value. Those that wait (look-ups, opening, closing) run as one task each, in order for one producer or consumer id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import structlog
+
+from messaging.broker.runtime import command_consumer, command_lookup, command_producer
+from messaging.broker.runtime.handshake import authenticate, connect
+from messaging.errors import ConsumerNotFound, MagnetarError
+from messaging.permissions.model import Action, Resource
+from messaging.permissions.table import BINARY
+from messaging.protocol import frames
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.names import parse_namespace, parse_topic
+
+if TYPE_CHECKING:
+    from messaging.broker.runtime.broker import Broker
+    from messaging.broker.runtime.connection import Connection
+
+log = structlog.get_logger("broker.commands")
+
+Handler = Callable[["Broker", "Connection", Any, Resource], Coroutine[Any, Any, None] | None]
+TASKS_A_CONNECTION_MAX = 2_000
+
+
+class Row(NamedTuple):
+    """`field` of the command; who handles it; what orders it: commands with equal keys run one after the other."""
+
+    field: str
+    handler: Handler
+    order: Callable[[Any], object] | None = None
+
+
+def _producer_key(body: Any) -> object:
+    return "producer", body.producer_id
+
+
+def _consumer_key(body: Any) -> object:
+    return "consumer", body.consumer_id
+
+
+TABLE: dict[int, Row] = {
+    pb.Command.PARTITIONED_METADATA: Row("partitioned_metadata", command_lookup.partitioned_metadata),
+    pb.Command.LOOKUP: Row("lookup", command_lookup.lookup),
+    pb.Command.GET_TOPICS_OF_NAMESPACE: Row("get_topics_of_namespace", command_lookup.topics_of_namespace),
+    pb.Command.GET_SCHEMA: Row("get_schema", command_lookup.get_schema),
+    pb.Command.GET_OR_CREATE_SCHEMA: Row("get_or_create_schema", command_lookup.get_or_create_schema),
+    pb.Command.PRODUCER: Row("producer", command_producer.open_producer, _producer_key),
+    pb.Command.CLOSE_PRODUCER: Row("close_producer", command_producer.close_producer, _producer_key),
+    pb.Command.SUBSCRIBE: Row("subscribe", command_consumer.subscribe, _consumer_key),
+    pb.Command.CLOSE_CONSUMER: Row("close_consumer", command_consumer.close_consumer, _consumer_key),
+    pb.Command.UNSUBSCRIBE: Row("unsubscribe", command_consumer.unsubscribe, _consumer_key),
+    pb.Command.SEEK: Row("seek", command_consumer.seek, _consumer_key),
+    pb.Command.GET_LAST_MESSAGE_ID: Row("get_last_message_id", command_consumer.last_message_id),
+    pb.Command.CONSUMER_STATS: Row("consumer_stats", command_consumer.consumer_stats),
+    pb.Command.FLOW: Row("flow", command_consumer.flow),
+    pb.Command.ACK: Row("ack", command_consumer.acknowledge),
+    pb.Command.REDELIVER_UNACKNOWLEDGED_MESSAGES: Row("redeliver_unacknowledged_messages", command_consumer.redeliver),
+}
+
+
+class Commands:
+    def __init__(self, service: Broker) -> None:
+        self.service = service
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def handle(self, connection: Connection, command: pb.Command) -> None:
+        """Acts on one command. Raises `FrameError` where the peer breaks the protocol; every other trouble is answered."""
+        kind = command.type
+        if kind == pb.Command.PING:
+            connection.send(frames.PONG)
+            return
+        if kind == pb.Command.PONG:
+            return
+        if kind == pb.Command.CONNECT:
+            if connection.client_version:
+                raise frames.FrameError("a second CONNECT on one connection")
+            connection.client_version = command.connect.client_version or "unknown"
+            self._run(connection, connect(self.service, connection, command.connect), "handshake")
+            return
+        if kind == pb.Command.AUTH_RESPONSE and connection.client_version:
+            self._run(connection, authenticate(self.service, connection, command.auth_response), "handshake")
+            return
+        if connection.principal is None:
+            raise frames.FrameError(f"{pb.Command.Type.Name(kind)} came before CONNECT was answered")
+        row = TABLE.get(kind)
+        if row is None:
+            self._unserved(connection, command)
+            return
+        body = getattr(command, row.field)
+        action = BINARY[pb.Command.Type.Name(kind)]
+        if action is Action.SESSION:
+            result = row.handler(self.service, connection, body, Resource())
+            if result is not None:
+                self._run(connection, self._guarded(connection, kind, body, result), row.order(body) if row.order else None)
+            return
+        self._run(connection, self._authorised(connection, kind, body, action, row), row.order(body) if row.order else None)
+
+    async def _authorised(self, connection: Connection, kind: int, body: Any, action: Action, row: Row) -> None:
+        async def act() -> None:
+            assert connection.principal is not None
+            resource = resource_of(kind, body)
+            await self.service.authorize(connection.principal, action, resource)
+            result = row.handler(self.service, connection, body, resource)
+            if result is not None:
+                await result
+
+        await self._guarded(connection, kind, body, act())
+
+    async def _guarded(self, connection: Connection, kind: int, body: Any, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except MagnetarError as error:
+            connection.send(refusal(kind, body, error))
+        except Exception:
+            log.exception("command.failed", command=pb.Command.Type.Name(kind), peer=connection.peer)
+            connection.send(refusal(kind, body, MagnetarError("the broker could not do this; its log says why")))
+
+    def _run(self, connection: Connection, work: Coroutine[Any, Any, None], key: object = None) -> None:
+        if connection.waiting >= TASKS_A_CONNECTION_MAX:
+            work.close()
+            raise frames.FrameError(f"more than {TASKS_A_CONNECTION_MAX} requests wait for an answer on one connection")
+        before = connection.order.get(key) if key is not None else None
+        task = asyncio.get_running_loop().create_task(_after(before, work))
+        connection.waiting += 1
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._done(connection, done))
+        if key is not None:
+            connection.order[key] = task
+            task.add_done_callback(lambda done: connection.order.get(key) is done and connection.order.pop(key))
+
+    def _done(self, connection: Connection, task: asyncio.Task[None]) -> None:
+        connection.waiting -= 1
+        self._tasks.discard(task)
+
+    def _unserved(self, connection: Connection, command: pb.Command) -> None:
+        name = pb.Command.Type.Name(command.type)
+        for descriptor, value in command.ListFields():
+            request_id = getattr(value, "request_id", None)
+            if descriptor.name != "type" and request_id is not None:
+                connection.send(frames.error(request_id, pb.NotAllowedError, f"{name} is not served by this broker"))
+                return
+        raise frames.FrameError(f"{name} is not a command that a client sends")
+
+    async def stop(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def _after(before: asyncio.Task[None] | None, work: Coroutine[Any, Any, None]) -> None:
+    if before is not None:
+        await asyncio.wait([before])
+    await work
+
+
+def resource_of(kind: int, body: Any) -> Resource:
+    """What a command acts on, from its validated names. Raises `InvalidName`."""
+    if kind == pb.Command.GET_TOPICS_OF_NAMESPACE:
+        namespace = parse_namespace(body.namespace)
+        return Resource(namespace.tenant, str(namespace))
+    topic = parse_topic(body.topic)
+    subscription = body.subscription if kind == pb.Command.SUBSCRIBE else ""
+    return Resource(topic.tenant, str(topic.namespace), str(topic), subscription)
+
+
+def refusal(kind: int, body: Any, error: MagnetarError) -> bytes:
+    """The answer that says no. Some commands have an answer of their own for it; clients ignore a plain ERROR there."""
+    code: Any = error.wire_code
+    message = error.message
+    if kind == pb.Command.PARTITIONED_METADATA:
+        failed = pb.PartitionedMetadataResponse.Failed
+        answer = pb.PartitionedMetadataResponse(request_id=body.request_id, response=failed, error=code, message=message)
+        return frames.command(pb.Command.PARTITIONED_METADATA_RESPONSE, partitioned_metadata_response=answer)
+    if kind == pb.Command.LOOKUP:
+        found = pb.LookupResponse(request_id=body.request_id, response=pb.LookupResponse.Failed, error=code, message=message)
+        return frames.command(pb.Command.LOOKUP_RESPONSE, lookup_response=found)
+    if kind == pb.Command.GET_SCHEMA:
+        schema = pb.GetSchemaResponse(request_id=body.request_id, error_code=code, error_message=message)
+        return frames.command(pb.Command.GET_SCHEMA_RESPONSE, get_schema_response=schema)
+    if kind == pb.Command.GET_OR_CREATE_SCHEMA:
+        made = pb.GetOrCreateSchemaResponse(request_id=body.request_id, error_code=code, error_message=message)
+        return frames.command(pb.Command.GET_OR_CREATE_SCHEMA_RESPONSE, get_or_create_schema_response=made)
+    if kind == pb.Command.CONSUMER_STATS:
+        code = pb.ConsumerNotFound if isinstance(error, ConsumerNotFound) else code
+        stats = pb.ConsumerStatsResponse(request_id=body.request_id, error_code=code, error_message=message)
+        return frames.command(pb.Command.CONSUMER_STATS_RESPONSE, consumer_stats_response=stats)
+    return frames.error(body.request_id, code, message)

@@ -1,0 +1,332 @@
+"""One connection of the binary protocol: bytes in, blocks and commands out; receipts and messages back.
+
+The fast path is here and only here: all whole SEND frames of one read become one block a producer, all plain ACKs one call a
+consumer. Every other command goes, decoded, to `commands.py`. No task is made for a message. States: handshake -> open -> closed.
+
+A peer can only harm itself: before it is known it may send one small command; a frame is never larger than the largest message; what
+it sends is not read while the disk is behind; what it does not read ends the connection when too much has piled up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
+
+import structlog
+
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.producers import Producer
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.sinks import BinaryProducerSink
+from messaging.broker.runtime.topic import Topic
+from messaging.errors import NotReady
+from messaging.permissions.model import Principal
+from messaging.protocol import frames, hot
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.frames import FrameError
+from messaging.protocol.hot import Sent
+from messaging.storage.seam import StoreError
+
+if TYPE_CHECKING:
+    from messaging.broker.runtime.broker import Broker
+
+log = structlog.get_logger("broker.connection")
+
+PARKED_BYTES_MAX = 8 << 20  # appended by one connection and not yet durable; beyond it reading pauses
+UNREAD_BYTES_PAUSE = 1 << 20  # in our send buffer: nothing more is dispatched to this peer
+UNREAD_BYTES_MAX = 64 << 20  # a peer that reads nothing at all is cut off here
+CLOSED_IDS_KEPT = 1000
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, service: Broker, *, tls: bool) -> None:
+        self.service = service
+        self.tls = tls
+        self.transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self.peer = ""
+        self.loopback = False
+        self.principal: Principal | None = None
+        self.client_version = ""
+        self.protocol_version = 0
+        self.supports_auth_refresh = False
+        self.producer_sink = BinaryProducerSink(self)
+        self.producers: dict[int, tuple[Topic, Producer]] = {}
+        self.consumers: dict[int, tuple[Topic, Subscription, Consumer]] = {}
+        self.ended_producers: dict[int, None] = {}  # closed by the broker: frames still on their way are passed over
+        self.writable = True
+        self.heard = True  # something came since the last keep-alive tick
+        self.ping_sent = False
+        self.opened_ms = service.now_ms()
+        self.order: dict[Any, asyncio.Task[None]] = {}  # the last command for one producer or consumer: commands.py
+        self.waiting = 0  # commands that run as tasks and are not answered yet
+        self.closed = False
+        self._pieces: list[bytes] = []
+        self._have = 0
+        self._need = 0
+        self._parked = 0
+        self._paused = False
+        self._expiry: asyncio.TimerHandle | None = None
+
+    # --- life
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
+        own = transport.get_extra_info("sockname")
+        self.loopback = bool(peer and own and _is_loopback(peer[0]) and _is_loopback(own[0]))
+        self.transport.set_write_buffer_limits(high=UNREAD_BYTES_PAUSE)
+        self.service.connection_opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        if self._expiry:
+            self._expiry.cancel()
+        for topic, producer in self.producers.values():
+            producer.closed = True
+            topic.producers.detach(producer)
+        self.producers.clear()
+        consumers, self.consumers = self.consumers, {}
+        for topic, subscription, consumer in consumers.values():
+            topic.detach(subscription, consumer)
+        self._pieces.clear()
+        self.service.connection_closed(self)
+
+    def refuse(self, reason: str, detail: str = "") -> None:
+        """Ends the connection from our side; what is in the send buffer still goes out."""
+        if not self.closed:
+            log.info("connection.refused", peer=self.peer, reason=reason, detail=detail, client=self.client_version)
+            self.service.count_refused(reason)
+            self.closed = True
+            self.transport.close()
+
+    def expire_at(self, expires_ms: int) -> None:
+        """The credential ends then: the client is asked for a new one, and cut off if it has none."""
+        if self._expiry:
+            self._expiry.cancel()
+            self._expiry = None
+        if expires_ms:
+            delay_s = max(0.0, (expires_ms - self.service.now_ms()) / 1000)
+            self._expiry = asyncio.get_running_loop().call_later(delay_s, self._expired)
+
+    def _expired(self) -> None:
+        if self.supports_auth_refresh and self.principal is not None:
+            challenge = pb.AuthData(auth_method_name="token", auth_data=b"PulsarAuthRefresh")
+            self.send(
+                frames.command(
+                    pb.Command.AUTH_CHALLENGE,
+                    auth_challenge=pb.AuthChallenge(challenge=challenge, protocol_version=self.protocol_version),
+                )
+            )
+            self._expiry = asyncio.get_running_loop().call_later(
+                self.service.settings.keep_alive_ms / 1000, self.refuse, "token expired", "no new token came"
+            )
+        else:
+            self.refuse("token expired")
+
+    def keep_alive(self) -> None:
+        """Called every keep-alive interval: a peer that was silent is asked, one that does not answer is gone."""
+        if self.heard:
+            self.heard = False
+            self.ping_sent = False
+        elif self.ping_sent:
+            self.refuse("no answer to ping")
+        elif self.principal is not None:
+            self.ping_sent = True
+            self.send(frames.PING)
+
+    # --- writing
+
+    def send(self, data: bytes) -> None:
+        if self.closed:
+            return
+        self.transport.write(data)
+        if not self.writable and self.transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
+            log.warning("connection.does_not_read", peer=self.peer, unread_bytes=self.transport.get_write_buffer_size())
+            self.service.count_refused("peer does not read")
+            self.closed = True
+            self.transport.abort()
+
+    def pause_writing(self) -> None:
+        self.writable = False
+
+    def resume_writing(self) -> None:
+        self.writable = True
+        for topic, subscription, _ in list(self.consumers.values()):
+            topic.dispatch(subscription)
+
+    # --- reading
+
+    def data_received(self, data: bytes) -> None:
+        self.heard = True
+        if self.closed:
+            return
+        if self._pieces:
+            self._pieces.append(data)
+            self._have += len(data)
+            if self._have < self._need:
+                return
+            data = b"".join(self._pieces)
+            self._pieces.clear()
+        try:
+            rest = self._take(data)
+        except FrameError as error:
+            self.refuse("bad frame", str(error))
+            return
+        if rest < len(data) and not self.closed:
+            self._keep(data[rest:] if rest else data)
+
+    def _take(self, buf: bytes) -> int:
+        """Handles every whole frame of `buf`; returns where the incomplete one begins."""
+        position, end = 0, len(buf)
+        sent: list[Sent] = []
+        while not self.closed:
+            if self.principal is not None:
+                position = hot.scan(buf, position, end, sent)
+                acked: list[tuple[int, int, int]] = []
+                position = hot.acks(buf, position, end, acked)
+                if acked:
+                    self._acknowledge(acked)
+                    continue
+            if end - position < 8:
+                break
+            total = int.from_bytes(buf[position : position + 4], "big")
+            self._check_size(total)
+            if position + 4 + total > end:
+                break
+            kind = buf[position + 9] if total > 6 else 0
+            if kind == pb.Command.SEND and self.principal is not None and buf[position + 8] == 8 and total >= 8:
+                continue  # it came after acknowledgements: for the scan above
+            # What was sent before a command is handed on before it: a close waits for the receipts.
+            if sent:
+                self._publish(buf, sent)
+                sent = []
+            self.service.commands.handle(self, frames.decode(memoryview(buf)[position + 4 : position + 4 + total]))
+            position += 4 + total
+        if sent:
+            self._publish(buf, sent)
+        return position
+
+    def _check_size(self, total: int) -> None:
+        limit = self.service.settings.message_bytes_max + frames.FRAME_PADDING_BYTES
+        if self.principal is None:
+            limit = frames.COMMAND_BYTES_MAX
+        if total > limit:
+            raise FrameError(f"a frame of {total} bytes is larger than the {limit} that are allowed here")
+        if total < 6:
+            raise FrameError(f"a frame of {total} bytes holds no command")
+
+    def _keep(self, rest: bytes) -> None:
+        self._pieces.append(rest)
+        self._have = len(rest)
+        self._need = 8
+        if len(rest) >= 4:
+            total = int.from_bytes(rest[:4], "big")
+            try:
+                self._check_size(total)
+            except FrameError as error:
+                self.refuse("bad frame", str(error))
+                return
+            self._need = 4 + total
+
+    # --- the fast path
+
+    def _publish(self, buf: bytes, sent: list[Sent]) -> None:
+        """One block a producer; nearly always there is one."""
+        if len(sent) == 1 or len({one[0] for one in sent}) == 1:
+            self._publish_block(buf, sent)
+            return
+        groups: dict[int, list[Sent]] = {}
+        for one in sent:
+            groups.setdefault(one[0], []).append(one)
+        for group in groups.values():
+            self._publish_block(buf, group)
+
+    def _publish_block(self, buf: bytes, sent: list[Sent]) -> None:
+        flags = 0
+        messages = 0
+        for one in sent:
+            flags |= one[7]
+            messages += one[5]
+        held = self.producers.get(sent[0][0])
+        if held is None or held[1].closed:
+            if sent[0][0] not in self.ended_producers:
+                raise FrameError(f"messages for producer {sent[0][0]}, which is not open on this connection")
+            return
+        if flags:
+            sent = self._refuse_flagged(sent)
+            if not sent:
+                return
+            messages = sum(one[5] for one in sent)
+        topic, producer = held
+        try:
+            size = topic.publish(producer, buf, sent, messages)
+        except StoreError:
+            self.service.topic_failed(topic, NotReady(f"topic {topic.text} is being opened again"))
+            return
+        self._parked += size  # until `settled`
+        if self._parked > PARKED_BYTES_MAX and not self._paused:
+            self._paused = True
+            self.transport.pause_reading()
+
+    def _refuse_flagged(self, sent: list[Sent]) -> list[Sent]:
+        """Answers what cannot be stored; returns the rest. Order holds: errors of a producer leave where its receipts would."""
+        good = []
+        for one in sent:
+            if one[7] & hot.MALFORMED:
+                raise FrameError("a SEND whose fields cannot be read")
+            if one[7] & hot.BAD_CHECKSUM:
+                self._send_error(one, pb.ChecksumError, "the checksum does not match the message: send it again")
+            elif one[7] & hot.TRANSACTION:
+                self._send_error(one, pb.NotAllowedError, "transactions are not served yet")
+            elif one[7] & hot.MARKER:
+                self._send_error(one, pb.NotAllowedError, "markers are the broker's own")
+            else:
+                good.append(one)
+        return good
+
+    def _send_error(self, one: Sent, code: int, message: str) -> None:
+        error = pb.SendError(producer_id=one[0], sequence_id=max(one[1], one[6]), error=cast(Any, code), message=message)
+        self.service.count_publish_error(pb.Error.Name(cast(Any, code)))
+        self.send(frames.command(pb.Command.SEND_ERROR, send_error=error))
+
+    def _acknowledge(self, acked: list[tuple[int, int, int]]) -> None:
+        """Plain individual acknowledgements: one call for each run of one consumer and ledger."""
+        start = 0
+        count = len(acked)
+        while start < count:
+            consumer_id, ledger_id, _ = acked[start]
+            stop = start + 1
+            while stop < count and acked[stop][0] == consumer_id and acked[stop][1] == ledger_id:
+                stop += 1
+            held = self.consumers.get(consumer_id)
+            if held is not None:
+                self.acknowledge(held, ledger_id, [acked[index][2] for index in range(start, stop)])
+            start = stop
+
+    def acknowledge(self, held: tuple[Topic, Subscription, Consumer], ledger_id: int, entries: list[int]) -> bytes:
+        topic, subscription, consumer = held
+        delta = subscription.acknowledge(consumer, ledger_id, entries, self.service.now_ms())
+        topic.store(subscription, delta)
+        self.service.acknowledgements += len(entries)
+        if subscription.blocked or consumer.unacked_messages + len(entries) >= subscription.unacked_max:
+            topic.dispatch(subscription)
+        return delta
+
+    def settled(self, size: int) -> None:
+        """`size` bytes that this connection appended are durable, or will never be."""
+        self._parked -= size
+        if self._paused and self._parked <= PARKED_BYTES_MAX // 2 and not self.closed:
+            self._paused = False
+            self.transport.resume_reading()
+
+    def end_producer(self, producer_id: int) -> None:
+        """The broker closed it: what its client sent meanwhile is passed over."""
+        self.producers.pop(producer_id, None)
+        self.ended_producers[producer_id] = None
+        if len(self.ended_producers) > CLOSED_IDS_KEPT:
+            del self.ended_producers[next(iter(self.ended_producers))]
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "::1" or host.startswith("127.") or host.startswith("::ffff:127.")

@@ -1,0 +1,66 @@
+"""CONNECT and AUTH_RESPONSE: who the peer is. Until it is known a connection can do nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from messaging.errors import AuthenticationFailed, MagnetarError
+from messaging.protocol import frames
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.version import VERSION
+
+if TYPE_CHECKING:
+    from messaging.broker.runtime.broker import Broker
+    from messaging.broker.runtime.connection import Connection
+
+
+async def connect(service: Broker, connection: Connection, body: pb.Connect) -> None:
+    """Answers CONNECTED, or an ERROR that belongs to no request and the end of the connection (as Pulsar does)."""
+    if body.proxy_to_broker_url or body.original_principal:
+        _fail(connection, AuthenticationFailed("this broker takes no connections through a proxy: connect to it directly"))
+        return
+    try:
+        principal = await service.authenticate(_token(body.auth_method_name, body.auth_data), connection.loopback)
+    except MagnetarError as error:
+        _fail(connection, error)
+        return
+    connection.supports_auth_refresh = body.feature_flags.supports_auth_refresh
+    connection.protocol_version = min(body.protocol_version, frames.PROTOCOL_VERSION)
+    connection.principal = principal
+    connection.expire_at(principal.expires_ms)
+    connected = pb.Connected(
+        server_version=f"Magnetar {VERSION}",
+        protocol_version=connection.protocol_version,
+        max_message_size=service.settings.message_bytes_max,
+        feature_flags=pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True),
+    )
+    connection.send(frames.command(pb.Command.CONNECTED, connected=connected))
+
+
+async def authenticate(service: Broker, connection: Connection, body: pb.AuthResponse) -> None:
+    """A new credential for an open connection: it must be of the same role."""
+    try:
+        principal = await service.authenticate(_token(body.response.auth_method_name, body.response.auth_data), connection.loopback)
+        if connection.principal is None or principal.role != connection.principal.role:
+            raise AuthenticationFailed("the new credential is of another role: connect again with it")
+    except MagnetarError as error:
+        _fail(connection, error)
+        return
+    connection.principal = principal
+    connection.expire_at(principal.expires_ms)
+
+
+def _token(method: str, data: bytes) -> str | None:
+    if method in ("", "none"):
+        return None
+    if method != "token":
+        raise AuthenticationFailed(f"authentication method {method[:40]!r} is not served: use a token")
+    try:
+        return data.decode("ascii")
+    except UnicodeDecodeError:
+        raise AuthenticationFailed("the token is not a text") from None
+
+
+def _fail(connection: Connection, error: MagnetarError) -> None:
+    connection.send(frames.error(frames.UNSOLICITED, error.wire_code, error.message))
+    connection.refuse(error.code, error.message)

@@ -1,0 +1,185 @@
+"""The broker process: opens the store, the listeners and the feed, writes run/broker.json when it takes traffic, stops on SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import signal
+import socket
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import structlog
+
+from messaging import logs
+from messaging.broker.http import start_http
+from messaging.broker.runtime.access import Access
+from messaging.broker.runtime.broker import Addresses
+from messaging.broker.runtime.connection import Connection
+from messaging.broker.runtime.service import BrokerService
+from messaging.broker.usage.collector import UsageCollector
+from messaging.broker.usage.recorder import UsageRecorder
+from messaging.settings import ConfigError, Settings
+from messaging.storage.cursor_log import CursorLog
+from messaging.storage.local import LocalConfig, LocalLedgerStore
+from messaging.storage.managed_ledger import Storage
+from messaging.storage.meta_sqlite import SqliteMetaStore
+from messaging.storage.seam import StoreError
+from messaging.tls import server_context
+
+log = structlog.get_logger("broker")
+
+BACKLOG = 1024
+STOP_S = 8.0
+
+
+def main(settings: Settings) -> int:
+    """Runs until SIGTERM or SIGINT. Returns 0 after a clean stop. Raises `ConfigError` for what a person has to mend."""
+    logs.setup("broker", settings)
+    try:
+        import uvloop
+
+        return uvloop.run(run(settings))
+    except ImportError:
+        return asyncio.run(run(settings))
+
+
+async def run(settings: Settings, stop: asyncio.Event | None = None) -> int:
+    """The broker in the running loop, until `stop` is set (or a signal comes)."""
+    stopping = stop or asyncio.Event()
+    loop = asyncio.get_running_loop()
+    if stop is None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopping.set)
+    async with AsyncExitStack() as stack:
+        service = await start(settings, stack)
+        _announce(settings, service)
+        stack.callback(_withdraw, settings)
+        log.info("broker.ready", broker_url=service.addresses.broker_url, boot_epoch=service.boot_epoch)
+        await stopping.wait()
+        log.info("broker.stopping")
+        try:
+            await asyncio.wait_for(service.stop(), STOP_S)
+        except TimeoutError:
+            log.error("broker.stop_slow", seconds=STOP_S)
+    return 0
+
+
+async def start(settings: Settings, stack: AsyncExitStack) -> BrokerService:
+    """A broker that takes traffic; `stack` closes what it opened, in reverse."""
+    folder = settings.data_path / "broker"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        plain = _listen(settings.host, settings.broker_port, "broker_port")
+        stack.callback(plain.close)
+        web_socket = _listen(settings.host, settings.ws_port, "ws_port")
+        rpc = _listen(settings.broker_rpc_host, settings.broker_rpc_port, "broker_rpc_port")
+        context = server_context(settings)
+        secure = _listen(settings.host, settings.broker_tls_port, "broker_tls_port") if context else None
+        store = LocalLedgerStore(folder / "log", LocalConfig.from_settings(settings))
+        fence = await store.start()
+        stack.push_async_callback(store.stop)
+        meta = SqliteMetaStore(folder / "meta.sqlite3")
+        await meta.start()
+        stack.push_async_callback(meta.stop)
+    except PermissionError as error:
+        raise ConfigError(
+            f"data_dir {settings.data_dir} cannot be written ({error.strerror}): change its owner, or name another"
+        ) from None
+    except StoreError as error:
+        raise ConfigError(f"the broker cannot open its storage: {error}") from error
+    access = Access(settings, _now_ms)
+    access.load()
+    storage = Storage(store, meta, fence, _now_ms)
+    cursors = CursorLog(storage)
+    await cursors.start()
+    stack.push_async_callback(cursors.stop)
+    service = BrokerService(settings, storage, cursors, access, fence.epoch)
+    store.on_failed = service.store_failed
+    service.usage = UsageCollector(
+        UsageRecorder(settings.broker_id, fence.epoch, service.now_ms()),
+        settings.data_path / "usage" / "raw",
+        service.usage_totals,
+        service.now_ms,
+    )
+    service.addresses = _addresses(settings, plain, secure, web_socket, rpc)
+    http = await start_http(service, settings, rpc_sock=rpc, ws_sock=web_socket, tls_context=context)
+    stack.push_async_callback(http.stop)
+    loop = asyncio.get_running_loop()
+    listeners = [await loop.create_server(lambda: Connection(service, tls=False), sock=plain, backlog=BACKLOG)]
+    if secure is not None:
+        listeners.append(await loop.create_server(lambda: Connection(service, tls=True), sock=secure, ssl=context, backlog=BACKLOG))
+    for listener in listeners:
+        stack.callback(listener.close)
+    service.why_not_ready = ""
+    service.start_upkeep()
+    return service
+
+
+def _now_ms() -> int:
+    import time
+
+    return time.time_ns() // 1_000_000
+
+
+def _listen(host: str, port: int, setting: str) -> socket.socket:
+    """A bound, listening socket. Raises `ConfigError` naming the setting."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigError(
+                f"{setting} {port} on {host} is in use by another process: stop it, or set MAGNETAR_{setting.upper()} (0: any free port)"
+            ) from None
+        raise ConfigError(f"{setting} {port} on {host} cannot be opened: {error.strerror}") from None
+    listener.setblocking(False)
+    return listener
+
+
+def _addresses(
+    settings: Settings, plain: socket.socket, secure: socket.socket | None, web_socket: socket.socket, rpc: socket.socket
+) -> Addresses:
+    host = f"[{settings.client_host}]" if ":" in settings.client_host else settings.client_host
+    rpc_host = "127.0.0.1" if settings.broker_rpc_host in ("", "0.0.0.0") else settings.broker_rpc_host
+    web = f"{'https' if settings.tls != 'off' else 'http'}://{host}:{settings.web_port}" if settings.web_port else ""
+    return Addresses(
+        broker_url=f"pulsar://{host}:{plain.getsockname()[1]}",
+        broker_url_tls=f"pulsar+ssl://{host}:{secure.getsockname()[1]}" if secure else "",
+        ws_url=f"{'wss' if settings.tls != 'off' else 'ws'}://{host}:{web_socket.getsockname()[1]}",
+        rpc_url=f"http://{rpc_host}:{rpc.getsockname()[1]}",
+        http_url=web if settings.tls == "off" else "",
+        http_url_tls=web if settings.tls != "off" else "",
+    )
+
+
+def _announce(settings: Settings, service: BrokerService) -> None:
+    """run/broker.json: how to reach this broker, for web, workers and the supervisor."""
+    here = service.addresses
+    content = {
+        "broker_url": here.broker_url,
+        "broker_url_tls": here.broker_url_tls,
+        "ws_url": here.ws_url,
+        "rpc_url": here.rpc_url,
+        "pid": os.getpid(),
+        "boot_epoch": service.boot_epoch,
+    }
+    path = _run_file(settings)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".draft")
+    draft.write_text(json.dumps(content))
+    draft.replace(path)
+
+
+def _withdraw(settings: Settings) -> None:
+    _run_file(settings).unlink(missing_ok=True)
+
+
+def _run_file(settings: Settings) -> Path:
+    return settings.data_path / "run" / "broker.json"

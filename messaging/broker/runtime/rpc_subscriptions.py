@@ -1,0 +1,193 @@
+"""Admin RPC: subscriptions."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Callable
+
+from messaging.adminrpc import schema
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.topic import Topic
+from messaging.broker.runtime.topic_reading import entry_at, mark_delete_at_time, mark_delete_before_broker_time
+from messaging.errors import Conflict, InvalidValue, NotFound, PreconditionFailed, StorageFailed
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.batch import decompress
+from messaging.protocol.frames import Stored
+from messaging.protocol.names import subscription_name
+from messaging.storage.meta_seam import MetaConflict
+from messaging.storage.seam import EARLIEST, Position, StoreError
+
+
+class SubscriptionRpc(Broker):
+    async def subscriptions_list(self, request: schema.TopicRef) -> schema.SubscriptionNames:
+        name = await self.admin_name(request.topic)
+        held = await self.topics.partitions(name)
+        found: set[str] = set()
+        for one in [name.of_partition(index) for index in range(held.partitions)] if held else [name]:
+            topic = await self.topics.get(one, create=held is not None)
+            found.update(topic.subscriptions)
+        return schema.SubscriptionNames(subscriptions=sorted(found))
+
+    async def subscriptions_create(self, request: schema.SubscriptionCreate) -> schema.Empty:
+        """On a partitioned topic: on every partition."""
+        name = await self.admin_name(request.topic)
+        subscription = subscription_name(request.subscription)
+        held = await self.topics.partitions(name)
+        if held is None:
+            targets = [await self.topics.get(name, create=self.auto_creates(name))]
+        else:
+            targets = [await self.topics.get(name.of_partition(index), create=True) for index in range(held.partitions)]
+        if all(subscription in topic.subscriptions for topic in targets):
+            raise Conflict(f"subscription {subscription!r} already exists on {name}")
+        start = EARLIEST if request.ledger_id < 0 else Position(request.ledger_id, request.entry_id)
+        for topic in targets:
+            if subscription in topic.subscriptions:
+                continue
+            try:
+                made = await topic.create_subscription(subscription, start, request.properties)
+            except MetaConflict:
+                continue  # a client was faster
+            self.topics.track(topic, made.subscription_id)
+        return schema.Empty()
+
+    async def subscriptions_delete(self, request: schema.SubscriptionDelete) -> schema.Empty:
+        for topic, subscription in await self._each(request.topic, request.subscription):
+            if subscription.consumers and not request.force:
+                raise PreconditionFailed(f"subscription {subscription.name!r} has consumers: close them, or delete with force")
+            await topic.delete_subscription(subscription.name)
+        return schema.Empty()
+
+    async def subscriptions_skip(self, request: schema.SubscriptionSkip) -> schema.Empty:
+        for topic, subscription in await self._each(request.topic, request.subscription):
+            target = topic.chain.last if request.entries is None else _ahead(subscription, request.entries)
+            await self._store(topic, subscription, subscription.acknowledge_up_to(target, self.now_ms()))
+        return schema.Empty()
+
+    async def subscriptions_reset(self, request: schema.SubscriptionReset) -> schema.Empty:
+        for topic, subscription in await self._each(request.topic, request.subscription):
+            if request.timestamp_ms is not None:
+                mark_delete = await mark_delete_at_time(topic, request.timestamp_ms)
+            elif request.ledger_id is not None and request.entry_id is not None:
+                start = EARLIEST if request.ledger_id < 0 else Position(request.ledger_id, request.entry_id)
+                mark_delete = topic.mark_delete_for(start)
+            else:
+                raise InvalidValue("a reset names timestamp_ms, or ledger_id and entry_id")
+            await topic.seek(subscription, mark_delete)
+        return schema.Empty()
+
+    async def subscriptions_expire(self, request: schema.SubscriptionExpire) -> schema.Empty:
+        cutoff_ms = self.now_ms() - request.older_than_s * 1000
+        if request.subscription:
+            pairs = await self._each(request.topic, request.subscription)
+        else:
+            name = await self.admin_name(request.topic)
+            held = await self.topics.partitions(name)
+            targets = [name.of_partition(index) for index in range(held.partitions)] if held else [name]
+            topics = [await self.topics.get(one, create=False) for one in targets]
+            pairs = [(topic, one) for topic in topics for one in topic.subscriptions.values()]
+        for topic, subscription in pairs:
+            await self.expire(topic, subscription, cutoff_ms)
+        return schema.Empty()
+
+    async def expire(self, topic: Topic, subscription: Subscription, cutoff_ms: int) -> int:
+        """Counts what the broker stored before `cutoff_ms` as consumed. Returns how many entries that were."""
+        if not subscription.backlog_entries:
+            return 0
+        last = await mark_delete_before_broker_time(topic, cutoff_ms)
+        before = subscription.backlog_entries  # again: acknowledgements came in while the position was looked up
+        delta = subscription.acknowledge_up_to(last, self.now_ms())
+        if not delta:
+            return 0
+        expired = before - subscription.backlog_entries
+        subscription.entries_expired += expired
+        subscription.last_expired_ms = self.now_ms()
+        await self._store(topic, subscription, delta)
+        return expired
+
+    async def subscriptions_peek(self, request: schema.SubscriptionPeek) -> schema.PeekAnswer:
+        """The n-th unacknowledged entry, counted from 1."""
+        topic = await self.admin_topic(request.topic)
+        subscription = topic.subscription(request.subscription)
+        if request.position < 1:
+            raise InvalidValue("a position counts from 1")
+        position = _nth_open(subscription, request.position)
+        stored = await entry_at(topic, position) if position is not None else None
+        if position is None or stored is None:
+            raise NotFound(f"subscription {subscription.name!r} has no unacknowledged entry number {request.position}")
+        headers, payload = _peeked(stored, self.settings.message_bytes_max * 4, self.time_text)
+        return schema.PeekAnswer(
+            ledger_id=position.ledger_id,
+            entry_id=position.entry_id,
+            payload=base64.b64encode(payload).decode(),
+            headers={"X-Pulsar-Message-ID": f"{position.ledger_id}:{position.entry_id}", **headers},
+        )
+
+    async def _each(self, topic_text: str, subscription: str) -> list[tuple[Topic, Subscription]]:
+        """The subscription on the topic, or on each partition. Raises `SubscriptionNotFound` where none has it."""
+        name = await self.admin_name(topic_text)
+        held = await self.topics.partitions(name)
+        if held is None:
+            topic = await self.topics.get(name, create=False)
+            return [(topic, topic.subscription(subscription))]
+        topics = [await self.topics.get(name.of_partition(index), create=True) for index in range(held.partitions)]
+        pairs = [(topic, topic.subscriptions[subscription]) for topic in topics if subscription in topic.subscriptions]
+        if not pairs:
+            topics[0].subscription(subscription)
+        return pairs
+
+    async def _store(self, topic: Topic, subscription: Subscription, delta: bytes) -> None:
+        stored: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+        topic.store(subscription, delta, stored.set_result)
+        error = await stored
+        if error is not None:
+            raise StorageFailed(f"the change of subscription {subscription.name!r} is not stored: {error}")
+        topic.dispatch(subscription)
+
+
+def _ahead(subscription: Subscription, entries: int) -> Position:
+    """The position up to which `entries` more unacknowledged entries lie."""
+    position = _nth_open(subscription, entries)
+    return position if position is not None else subscription.chain.last
+
+
+def _nth_open(subscription: Subscription, number: int) -> Position | None:
+    chain, cursor = subscription.chain, subscription.cursor
+    position = chain.settle(chain.next_after(cursor.mark_delete))
+    left = number
+    while chain.holds(position):
+        last = chain.last_of(position.ledger_id)
+        for first, stop in cursor.open_runs(position.ledger_id, position.entry_id, last):
+            if left <= stop - first + 1:
+                return Position(position.ledger_id, first + left - 1)
+            left -= stop - first + 1
+        position = chain.next_after(Position(position.ledger_id, last))
+    return None
+
+
+def _peeked(stored: Stored, bytes_max: int, time_text: Callable[[int], str]) -> tuple[dict[str, str], bytes]:
+    """Pulsar's headers for a peeked entry, and its payload decompressed; a batch is left for the client to split."""
+    metadata = stored.metadata
+    headers = {"X-Pulsar-publish-time": time_text(metadata.publish_time), "X-Pulsar-producer-name": metadata.producer_name}
+    headers["X-Pulsar-sequence-id"] = str(metadata.sequence_id)
+    if metadata.event_time:
+        headers["X-Pulsar-event-time"] = time_text(metadata.event_time)
+    if metadata.HasField("partition_key"):
+        headers["X-Pulsar-partition-key"] = metadata.partition_key
+        headers["X-Pulsar-partition-key-b64-encoded"] = str(metadata.partition_key_b64_encoded).lower()
+    if metadata.HasField("num_messages_in_batch"):
+        headers["X-Pulsar-num-batch-message"] = str(metadata.num_messages_in_batch)
+        headers["X-Pulsar-batch-size"] = str(len(stored.payload))
+    if metadata.null_value:
+        headers["X-Pulsar-null-value"] = "true"
+    properties = {pair.key: pair.value for pair in metadata.properties}
+    if properties:
+        headers["X-Pulsar-PROPERTY"] = json.dumps(properties)
+        headers.update({f"X-Pulsar-PROPERTY-{key}": value for key, value in properties.items()})
+    if metadata.encryption_keys:
+        headers["X-Pulsar-compression"] = pb.Compression.Name(metadata.compression)
+        headers["X-Pulsar-uncompressed-size"] = str(metadata.uncompressed_size)
+        return headers, stored.payload
+    return headers, decompress(metadata.compression, stored.payload, metadata.uncompressed_size, bytes_max)

@@ -1,0 +1,97 @@
+"""Where receipts and messages of the binary protocol go: the ends of a connection that topics and subscriptions hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.producers import Producer
+from messaging.protocol import frames, hot
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.hot import Sent
+from messaging.storage.seam import Position
+
+if TYPE_CHECKING:
+    from messaging.broker.core.subscription import Subscription
+    from messaging.broker.runtime.connection import Connection
+    from messaging.broker.runtime.topic import Topic
+
+
+class BinaryProducerSink:
+    """`messaging.broker.core.producers.ProducerSink` of every producer of one connection."""
+
+    __slots__ = ("connection",)
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def receipts(self, producer: Producer, sent: list[Sent], first: Position) -> None:
+        self.connection.send(hot.receipts(sent, 0, len(sent), first.ledger_id, first.entry_id))
+
+    def settled(self, size: int) -> None:
+        self.connection.settled(size)
+
+    def closed(self, producer: Producer) -> None:
+        self.connection.end_producer(producer.producer_id)
+        closing = pb.CloseProducer(producer_id=producer.producer_id, request_id=frames.UNSOLICITED)
+        self.connection.send(frames.command(pb.Command.CLOSE_PRODUCER, close_producer=closing))
+
+    def alive(self) -> bool:
+        return not self.connection.closed
+
+
+class BinaryConsumerSink:
+    """`messaging.broker.core.consumer.ConsumerSink` of one consumer."""
+
+    __slots__ = ("connection", "subscription", "topic")
+
+    def __init__(self, connection: Connection, topic: Topic, subscription: Subscription) -> None:
+        self.connection = connection
+        self.topic = topic
+        self.subscription = subscription
+
+    @property
+    def writable(self) -> bool:
+        return self.connection.writable
+
+    def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
+        if redeliveries is not None or self.subscription.cursor.batches:
+            data = b"".join(
+                self._message(consumer, block, index, redeliveries[index - first] if redeliveries else 0)
+                for index in range(first, last)
+            )
+            self.connection.send(data)
+            return len(data)
+        parts: list[bytes] = []
+        entry_id = block.first_entry + first
+        size = hot.messages(
+            parts, block.buf, block.sent, first, last, block.ledger_id, entry_id, consumer.consumer_id, self.topic.id_tail
+        )
+        self.connection.send(b"".join(parts))
+        return size
+
+    def _message(self, consumer: Consumer, block: EntryBlock, index: int, redelivery_count: int) -> bytes:
+        """One MESSAGE frame with a redelivery count or an ack set: rare, so through protobuf."""
+        entry_id = block.first_entry + index
+        message_id = pb.MessageId(ledger_id=block.ledger_id, entry_id=entry_id)
+        if self.topic.name.partition >= 0:
+            message_id.partition = self.topic.name.partition
+        message = pb.Message(consumer_id=consumer.consumer_id, message_id=message_id)
+        if redelivery_count:
+            message.redelivery_count = redelivery_count
+        words = self.subscription.cursor.batches.get(Position(block.ledger_id, entry_id))
+        if words:
+            message.ack_set.extend(word - (1 << 64) if word >> 63 else word for word in words)
+        head = pb.Command(type=pb.Command.MESSAGE, message=message).SerializeToString()
+        payload = block.payload(entry_id)
+        return (len(head) + 4 + len(payload)).to_bytes(4, "big") + len(head).to_bytes(4, "big") + head + payload
+
+    def active_changed(self, consumer: Consumer, active: bool) -> None:
+        change = pb.ActiveConsumerChange(consumer_id=consumer.consumer_id, is_active=active)
+        self.connection.send(frames.command(pb.Command.ACTIVE_CONSUMER_CHANGE, active_consumer_change=change))
+
+    def closed(self, consumer: Consumer) -> None:
+        if self.connection.consumers.pop(consumer.consumer_id, None) is not None:
+            closing = pb.CloseConsumer(consumer_id=consumer.consumer_id, request_id=frames.UNSOLICITED)
+            self.connection.send(frames.command(pb.Command.CLOSE_CONSUMER, close_consumer=closing))

@@ -1,0 +1,254 @@
+"""What Pulsar's tools read of a topic: TopicStats and internal stats, with their names and spellings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from messaging.adminrpc.schema import TopicLive
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.producers import Producer
+from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
+from messaging.broker.runtime.topic import Topic
+from messaging.storage.seam import Position
+
+TimeText = Callable[[int], str]
+
+
+def position_text(position: Position) -> str:
+    return f"{position.ledger_id}:{position.entry_id}"
+
+
+def topic_stats(topic: Topic, broker: str, time_text: TimeText) -> dict[str, Any]:
+    rates = topic.rates
+    count = topic.messages_in
+    return {
+        "msgRateIn": rates.messages_in.a_second,
+        "msgThroughputIn": rates.bytes_in.a_second,
+        "msgRateOut": rates.messages_out.a_second,
+        "msgThroughputOut": rates.bytes_out.a_second,
+        "bytesInCounter": topic.bytes_in,
+        "msgInCounter": topic.messages_in,
+        "bytesOutCounter": topic.bytes_out,
+        "msgOutCounter": topic.messages_out,
+        "averageMsgSize": topic.bytes_in / count if count else 0.0,
+        "storageSize": topic.ledger.stored_bytes,
+        "backlogSize": _backlog_bytes(topic, max_backlog(topic)),
+        "offloadedStorageSize": 0,
+        "earliestMsgPublishTimeInBacklogs": 0,
+        "deduplicationStatus": "Disabled",
+        "nonContiguousDeletedMessagesRanges": sum(_holes(one) for one in topic.subscriptions.values()),
+        "ownerBroker": broker,
+        "topicCreationTimeStamp": topic.created_ms,
+        "lastPublishTimeStamp": topic.last_published_ms,
+        "waitingPublishers": 0,
+        "publishers": [_publisher(one, time_text) for one in topic.producers],
+        "subscriptions": {name: _subscription(topic, one, time_text) for name, one in topic.subscriptions.items()},
+        "replication": {},
+    }
+
+
+def _publisher(producer: Producer, time_text: TimeText) -> dict[str, Any]:
+    connection = getattr(producer.sink, "connection", None)
+    return {
+        "accessMode": "Shared",
+        "producerId": producer.producer_id,
+        "producerName": producer.name,
+        "msgRateIn": 0.0,
+        "msgThroughputIn": 0.0,
+        "averageMsgSize": producer.bytes_in / producer.messages_in if producer.messages_in else 0.0,
+        "address": getattr(connection, "peer", "local"),
+        "clientVersion": getattr(connection, "client_version", ""),
+        "connectedSince": time_text(producer.connected_ms),
+        "metadata": producer.metadata,
+    }
+
+
+def _subscription(topic: Topic, subscription: Subscription, time_text: TimeText) -> dict[str, Any]:
+    backlog = subscription.backlog_entries
+    return {
+        "type": KIND_NAMES[subscription.kind] if subscription.consumers else "",
+        "msgBacklog": backlog,
+        "msgBacklogNoDelayed": backlog,
+        "msgDelayed": 0,
+        "unackedMessages": subscription.unacked_messages,
+        "backlogSize": _backlog_bytes(topic, backlog),
+        "msgRateOut": 0.0,
+        "msgThroughputOut": 0.0,
+        "msgRateRedeliver": 0.0,
+        "bytesOutCounter": subscription.bytes_out,
+        "msgOutCounter": subscription.messages_out,
+        "totalMsgExpired": subscription.entries_expired,
+        "lastExpireTimestamp": subscription.last_expired_ms,
+        "lastConsumedTimestamp": subscription.last_consumed_ms,
+        "blockedSubscriptionOnUnackedMsgs": subscription.blocked,
+        "activeConsumerName": subscription.active.name if subscription.active and subscription.kind is Kind.FAILOVER else "",
+        "allowOutOfOrderDelivery": False,
+        "nonContiguousDeletedMessagesRanges": _holes(subscription),
+        "subscriptionProperties": subscription.properties,
+        "durable": subscription.durable,
+        "isDurable": subscription.durable,
+        "replicated": False,
+        "isReplicated": False,
+        "consumers": [_consumer(one, subscription, time_text) for one in subscription.consumers],
+    }
+
+
+def _consumer(consumer: Consumer, subscription: Subscription, time_text: TimeText) -> dict[str, Any]:
+    connection = getattr(consumer.sink, "connection", None)
+    return {
+        "consumerName": consumer.name,
+        "availablePermits": consumer.permits,
+        "unackedMessages": consumer.unacked_messages,
+        "blockedConsumerOnUnackedMsgs": consumer.unacked_messages >= subscription.unacked_max,
+        "msgRateOut": 0.0,
+        "msgThroughputOut": 0.0,
+        "msgRateRedeliver": 0.0,
+        "bytesOutCounter": consumer.bytes_out,
+        "msgOutCounter": consumer.messages_out,
+        "address": getattr(connection, "peer", "local"),
+        "clientVersion": getattr(connection, "client_version", ""),
+        "connectedSince": time_text(consumer.connected_ms),
+        "lastAckedTimestamp": consumer.last_acked_ms,
+        "lastConsumedFlowTimestamp": consumer.last_flow_ms,
+        "metadata": consumer.metadata,
+    }
+
+
+def internal_stats(topic: Topic) -> dict[str, Any]:
+    chain, record = topic.chain, topic.ledger.record
+    return {
+        "entriesAddedCounter": topic.messages_in,
+        "numberOfEntries": chain.entries,
+        "totalSize": topic.ledger.stored_bytes,
+        "currentLedgerEntries": chain.lasts[-1] + 1 if chain.lasts else 0,
+        "currentLedgerSize": topic.ledger.stored_bytes - topic.ledger.sealed_bytes,
+        "waitingCursorsCount": 0,
+        "pendingAddEntriesCount": 0,
+        "lastConfirmedEntry": position_text(chain.last),
+        "state": "Terminated" if record.terminated_at is not None else "LedgerOpened",
+        "ledgers": [
+            {
+                "ledgerId": ledger.ledger_id,
+                "entries": chain.last_of(ledger.ledger_id) + 1,
+                "size": ledger.length_bytes
+                if ledger.last_entry is not None
+                else topic.ledger.stored_bytes - topic.ledger.sealed_bytes,
+                "offloaded": False,
+                "underReplicated": False,
+            }
+            for ledger in record.ledgers
+        ],
+        "cursors": {name: _cursor(topic, one) for name, one in topic.subscriptions.items()},
+        "schemaLedgers": [],
+        "compactedLedger": {"ledgerId": -1, "entries": -1, "size": -1, "offloaded": False, "underReplicated": False},
+    }
+
+
+def _cursor(topic: Topic, subscription: Subscription) -> dict[str, Any]:
+    return {
+        "markDeletePosition": position_text(subscription.cursor.mark_delete),
+        "readPosition": position_text(subscription.read_position),
+        "waitingReadOp": False,
+        "pendingReadOps": int(subscription.reading),
+        "messagesConsumedCounter": subscription.entries_acked,
+        "cursorLedger": -1,
+        "cursorLedgerLastEntry": -1,
+        "individuallyDeletedMessages": _hole_text(subscription),
+        "state": "Open",
+        "active": bool(subscription.consumers),
+        "numberOfEntriesSinceFirstNotAckedMessage": topic.chain.entries - topic.chain.count_up_to(subscription.cursor.mark_delete),
+        "totalNonContiguousDeletedMessagesRange": _holes(subscription),
+        "properties": {},
+    }
+
+
+def _hole_text(subscription: Subscription, runs_max: int = 100) -> str:
+    """Pulsar's way to write ranges of acknowledged entries: ``[(3:4..3:9]]``, open below, closed above."""
+    texts = []
+    for ledger_id, bitmap in sorted(subscription.cursor.holes.items()):
+        for first, last in _ranges(bitmap):
+            texts.append(f"({ledger_id}:{first - 1}..{ledger_id}:{last}]")
+            if len(texts) == runs_max:
+                return "[" + ",".join(texts) + ",…]"
+    return "[" + ",".join(texts) + "]"
+
+
+def _ranges(bitmap: Iterable[int]) -> Iterable[tuple[int, int]]:
+    first = last = -2
+    for value in bitmap:
+        if value != last + 1:
+            if last >= 0:
+                yield first, last
+            first = value
+        last = value
+    if last >= 0:
+        yield first, last
+
+
+def _holes(subscription: Subscription) -> int:
+    return sum(sum(1 for _ in _ranges(bitmap)) for bitmap in subscription.cursor.holes.values())
+
+
+def max_backlog(topic: Topic) -> int:
+    return max((one.backlog_entries for one in topic.subscriptions.values()), default=0)
+
+
+def _backlog_bytes(topic: Topic, backlog_entries: int) -> int:
+    """From the mean entry size of the topic: exact sizes of single entries are not kept."""
+    entries = topic.chain.entries
+    return topic.ledger.stored_bytes * backlog_entries // entries if entries else 0
+
+
+def live(topic: Topic) -> TopicLive:
+    return TopicLive(
+        topic=topic.text,
+        loaded=True,
+        rate_in=topic.rates.messages_in.a_second,
+        rate_out=topic.rates.messages_out.a_second,
+        throughput_in=topic.rates.bytes_in.a_second,
+        throughput_out=topic.rates.bytes_out.a_second,
+        messages_in=topic.messages_in,
+        messages_out=topic.messages_out,
+        storage_bytes=topic.ledger.stored_bytes,
+        backlog_entries=max_backlog(topic),
+        producers=len(topic.producers),
+        subscriptions=len(topic.subscriptions),
+        consumers=sum(len(one.consumers) for one in topic.subscriptions.values()),
+    )
+
+
+def not_loaded(text: str) -> TopicLive:
+    """A topic that nobody used since the broker started: nothing flows, and what it holds was not looked at."""
+    return TopicLive(
+        topic=text,
+        loaded=False,
+        rate_in=0.0,
+        rate_out=0.0,
+        throughput_in=0.0,
+        throughput_out=0.0,
+        messages_in=0,
+        messages_out=0,
+        storage_bytes=0,
+        backlog_entries=0,
+        producers=0,
+        subscriptions=0,
+        consumers=0,
+    )
+
+
+def partitioned_stats(partitions: int, parts: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Sums of the numbers over all partitions; subscriptions summed by name."""
+    total: dict[str, Any] = {"metadata": {"partitions": partitions}, "publishers": [], "subscriptions": {}, "partitions": parts}
+    for part in parts.values():
+        _add(total, part, skip=("averageMsgSize", "topicCreationTimeStamp", "lastPublishTimeStamp"))
+        for name, subscription in part["subscriptions"].items():
+            held = total["subscriptions"].setdefault(name, {"type": subscription["type"], "consumers": []})
+            _add(held, subscription, skip=("lastExpireTimestamp", "lastConsumedTimestamp"))
+    return total
+
+
+def _add(total: dict[str, Any], part: dict[str, Any], skip: tuple[str, ...]) -> None:
+    for key, value in part.items():
+        if key not in skip and isinstance(value, int | float) and not isinstance(value, bool):
+            total[key] = total.get(key, 0) + value

@@ -1,0 +1,78 @@
+"""Single entries of a topic, for the questions that need one: what is the last message, where is a point in time, peek."""
+
+from __future__ import annotations
+
+from messaging.broker.core.entries import from_log
+from messaging.broker.runtime.topic import Topic
+from messaging.errors import StorageFailed
+from messaging.protocol.frames import Stored, parse_stored
+from messaging.storage.block_header import decode
+from messaging.storage.seam import EARLIEST, Position, StoreError
+
+
+async def entry_at(topic: Topic, position: Position) -> Stored | None:
+    """The stored entry at `position`, None where there is none. Raises `StorageFailed`."""
+    if not topic.chain.holds(position):
+        return None
+    block = topic.tail.find(position)
+    if block is None:
+        try:
+            blocks = await topic.ledger.read(position, entries_max=1, bytes_max=1)
+        except StoreError as error:
+            raise StorageFailed(
+                f"entry {position.ledger_id}:{position.entry_id} of {topic.text} cannot be read: {error}"
+            ) from error
+        if not blocks:
+            return None
+        block = from_log(blocks[0])
+    return parse_stored(block.payload(position.entry_id))
+
+
+async def batch_size_of(topic: Topic, position: Position) -> int | None:
+    """The number of messages in a batch entry; None for a plain message or where there is no entry."""
+    stored = await entry_at(topic, position)
+    if stored is None or not stored.metadata.HasField("num_messages_in_batch"):
+        return None
+    return stored.metadata.num_messages_in_batch
+
+
+async def mark_delete_at_time(topic: Topic, publish_time_ms: int) -> Position:
+    """The mark-delete position after which messages published at `publish_time_ms` or later follow (Pulsar's rule for seeking).
+
+    Found by halving over publish times, which rise along a topic as far as its producers' clocks agree."""
+    chain = topic.chain
+    low, high = 0, chain.entries  # all before low are older; high and beyond are not
+    while low < high:
+        middle = (low + high) // 2
+        stored = await entry_at(topic, chain.at_index(middle))
+        if stored is None:
+            break
+        if stored.metadata.publish_time < publish_time_ms:
+            low = middle + 1
+        else:
+            high = middle
+    if low == 0:
+        return chain.before(chain.first)
+    return chain.at_index(low - 1) if chain.entries else EARLIEST
+
+
+async def mark_delete_before_broker_time(topic: Topic, cutoff_ms: int) -> Position:
+    """The last entry that the broker stored before `cutoff_ms` by its own clock; `EARLIEST` where there is none."""
+    chain = topic.chain
+    low, high = 0, chain.entries
+    while low < high:
+        middle = (low + high) // 2
+        stored_ms = await _broker_time(topic, chain.at_index(middle))
+        if stored_ms < cutoff_ms:
+            low = middle + 1
+        else:
+            high = middle
+    return chain.at_index(low - 1) if low else EARLIEST
+
+
+async def _broker_time(topic: Topic, position: Position) -> int:
+    block = topic.tail.find(position)
+    if block is not None:
+        return block.broker_time_ms
+    blocks = await topic.ledger.read(position, entries_max=1, bytes_max=1)
+    return decode(blocks[0].header).broker_time_ms if blocks else 0

@@ -1,0 +1,237 @@
+"""The topics of a broker: loaded when first used, one object each, created, unloaded and deleted here and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import structlog
+
+from messaging.broker.runtime.topic import Topic, TopicServices, snapshot
+from messaging.errors import (
+    Conflict,
+    InvalidValue,
+    MagnetarError,
+    NotAllowed,
+    NotReady,
+    PreconditionFailed,
+    StorageFailed,
+    TopicNotFound,
+)
+from messaging.protocol.names import TopicName
+from messaging.storage.managed_ledger import ManagedLedger
+from messaging.storage.meta_seam import MetaConflict, PartitionedRecord, TopicRecord
+from messaging.storage.seam import Position, StoreError
+
+log = structlog.get_logger("broker.topics")
+
+PARTITIONS_MAX = 10_000
+
+
+class Topics:
+    def __init__(self, services: TopicServices) -> None:
+        self.services = services
+        self.meta = services.storage.meta
+        self.loaded: dict[str, Topic] = {}
+        self._loading: dict[str, asyncio.Task[Topic]] = {}
+        self._closing: dict[str, asyncio.Task[None]] = {}
+        self._by_subscription_id: dict[int, Topic] = {}
+        self.on_unloaded: Callable[[Topic], None] = lambda topic: None
+        services.cursors.snapshots = self.snapshots
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(list(self.loaded.values()))
+
+    # --- loading
+
+    async def get(self, name: TopicName, *, create: bool) -> Topic:
+        """The loaded topic. `create`: make it where it does not exist. Raises `TopicNotFound`, `NotAllowed`, `NotReady`."""
+        text = str(name)
+        while True:
+            topic = self.loaded.get(text)
+            if topic is not None and topic.closed is None:
+                return topic
+            closing = self._closing.get(text)
+            if closing is not None:
+                await asyncio.wait([closing])
+                continue
+            loading = self._loading.get(text)
+            if loading is not None:
+                # Whoever asked first may not have had the right to create: its failure is not ours, ask again.
+                await asyncio.wait([loading])
+                continue
+            loading = asyncio.get_running_loop().create_task(self._load(name, create), name=f"load {text}")
+            self._loading[text] = loading
+            loading.add_done_callback(lambda _: self._loading.pop(text, None))
+            return await asyncio.shield(loading)
+
+    async def _load(self, name: TopicName, create: bool) -> Topic:
+        text = str(name)
+        if not name.persistent:
+            raise NotAllowed(f"{text}: non-persistent topics are not served yet; use persistent://{text.partition('://')[2]}")
+        try:
+            record = await self.meta.get_topic(text)
+            if record is None:
+                record = await self._first_record(name, create)
+            ledger = await ManagedLedger.open(self.services.storage, record, {"tenant": name.tenant})
+            topic = Topic(name, self.services, ledger)
+            for stored in await self.meta.subscriptions(text):
+                subscription = topic.restore(stored)
+                self._by_subscription_id[subscription.subscription_id] = topic
+        except StoreError as error:
+            log.error("topic.load_failed", topic=text, error=str(error))
+            raise (NotReady if error.retryable else StorageFailed)(f"topic {text} cannot be opened: {error}") from error
+        self.loaded[text] = topic
+        return topic
+
+    async def _first_record(self, name: TopicName, create: bool) -> TopicRecord:
+        text = str(name)
+        if await self.meta.get_partitioned(text) is not None:
+            raise NotAllowed(f"{text} is a partitioned topic: use its partitions, {text}-partition-0 and so on")
+        if name.partition >= 0:
+            parent = await self.meta.get_partitioned(str(name.base))
+            if parent is not None:
+                if name.partition >= parent.partitions:
+                    raise TopicNotFound(f"{text}: the topic has {parent.partitions} partitions, numbered from 0")
+                create = True
+        if not create:
+            raise TopicNotFound(f"topic {text} does not exist: create it, or allow auto-creation in the namespace")
+        try:
+            return await self.meta.cas_topic(TopicRecord(text, created_ms=self.services.clock_ms()))
+        except MetaConflict:
+            found = await self.meta.get_topic(text)
+            if found is None:
+                raise NotReady(f"topic {text} is being deleted: try again") from None
+            return found
+
+    def track(self, topic: Topic, subscription_id: int) -> None:
+        self._by_subscription_id[subscription_id] = topic
+
+    def snapshots(self, changed: set[int]) -> list[tuple[int, Position, bytes]]:
+        """The cursors among `changed` that are loaded, for a checkpoint."""
+        states = []
+        for subscription_id in changed:
+            topic = self._by_subscription_id.get(subscription_id)
+            if topic is None:
+                continue
+            for subscription in topic.subscriptions.values():
+                if subscription.subscription_id == subscription_id:
+                    state = snapshot(subscription)
+                    if state is not None:
+                        states.append(state)
+        return states
+
+    # --- asking
+
+    async def exists(self, name: TopicName) -> bool:
+        text = str(name)
+        return text in self.loaded or await self.meta.get_topic(text) is not None
+
+    async def partitions(self, name: TopicName) -> PartitionedRecord | None:
+        return await self.meta.get_partitioned(str(name))
+
+    # --- creating
+
+    async def create(self, name: TopicName, properties: dict[str, str]) -> None:
+        """Raises `Conflict` where a topic, partitioned or not, has this name."""
+        text = str(name)
+        if name.partition >= 0:
+            parent = await self.meta.get_partitioned(str(name.base))
+            if parent is None or name.partition >= parent.partitions:
+                raise PreconditionFailed(f"{text} ends like a partition and is none: choose another name")
+        if await self.meta.get_partitioned(text) is not None:
+            raise Conflict(f"topic {text} already exists, as a partitioned topic")
+        try:
+            await self.meta.cas_topic(TopicRecord(text, created_ms=self.services.clock_ms(), properties=properties))
+        except MetaConflict:
+            raise Conflict(f"topic {text} already exists") from None
+
+    async def create_partitioned(self, name: TopicName, partitions: int, properties: dict[str, str]) -> None:
+        """Makes the partitioned topic and all its partitions."""
+        text = str(name)
+        if not 1 <= partitions <= PARTITIONS_MAX:
+            raise InvalidValue(f"a partitioned topic has 1 to {PARTITIONS_MAX} partitions; {partitions} were asked for")
+        if name.partition >= 0:
+            raise PreconditionFailed(f"{text} ends like a partition: choose another name")
+        if await self.exists(name):
+            raise Conflict(f"topic {text} already exists, without partitions")
+        record = PartitionedRecord(text, partitions, created_ms=self.services.clock_ms(), properties=properties)
+        try:
+            await self.meta.put_partitioned(record, create=True)
+        except MetaConflict:
+            raise Conflict(f"topic {text} already exists, as a partitioned topic") from None
+        await self._make_partitions(name, 0, partitions)
+
+    async def grow(self, name: TopicName, partitions: int) -> None:
+        held = await self.partitions(name)
+        if held is None:
+            raise TopicNotFound(f"partitioned topic {name} does not exist")
+        if partitions < held.partitions or partitions > PARTITIONS_MAX:
+            raise InvalidValue(f"{name} has {held.partitions} partitions: their number can only grow, to at most {PARTITIONS_MAX}")
+        await self.meta.put_partitioned(PartitionedRecord(str(name), partitions, held.created_ms, held.properties), create=False)
+        await self._make_partitions(name, held.partitions, partitions)
+
+    async def _make_partitions(self, name: TopicName, first: int, last: int) -> None:
+        async def make(index: int) -> None:
+            try:
+                await self.meta.cas_topic(TopicRecord(str(name.of_partition(index)), created_ms=self.services.clock_ms()))
+            except MetaConflict:
+                pass  # it was there already; that is what was wanted
+
+        await asyncio.gather(*(make(index) for index in range(first, last)))
+
+    # --- unloading and deleting
+
+    async def unload(self, name: TopicName, why: MagnetarError | None = None) -> None:
+        """Clients are told to connect again; the next use loads the topic anew. Nothing happens if it is not loaded."""
+        text = str(name)
+        topic = self.loaded.get(text)
+        if topic is None:
+            return
+        closing = self._closing.get(text)
+        if closing is None:
+            closing = self._closing[text] = asyncio.get_running_loop().create_task(
+                self._close(topic, why or NotReady(f"topic {text} was unloaded: connect again")), name=f"unload {text}"
+            )
+            closing.add_done_callback(lambda _: self._closing.pop(text, None))
+        await asyncio.shield(closing)
+
+    async def _close(self, topic: Topic, why: MagnetarError) -> None:
+        self.on_unloaded(topic)
+        try:
+            await topic.close(why)
+        except StoreError as error:  # the cursors stay in the cursor log, which repeats them at the next load
+            log.error("topic.close_failed", topic=topic.text, error=str(error))
+        if self.loaded.get(topic.text) is topic:
+            del self.loaded[topic.text]
+        for subscription in topic.subscriptions.values():
+            self._by_subscription_id.pop(subscription.subscription_id, None)
+
+    async def delete(self, name: TopicName, *, force: bool) -> None:
+        """Raises `TopicNotFound`, `PreconditionFailed` while producers or subscriptions are attached (unless `force`)."""
+        text = str(name)
+        topic = await self.get(name, create=False)
+        if not force and (len(topic.producers) or any(one.consumers for one in topic.subscriptions.values())):
+            raise PreconditionFailed(f"topic {text} has connected producers or consumers: close them, or delete with force")
+        if not force and any(one.durable for one in topic.subscriptions.values()):
+            raise PreconditionFailed(f"topic {text} has subscriptions: delete them first, or delete with force")
+        await self.unload(name, TopicNotFound(f"topic {text} was deleted"))
+        record = await self.meta.get_topic(text)
+        await self.meta.delete_topic(text)
+        for ledger in record.ledgers if record else ():
+            await self.services.storage.ledgers.delete(self.services.storage.fence, ledger.ledger_id)
+
+    async def delete_partitioned(self, name: TopicName, *, force: bool) -> None:
+        held = await self.partitions(name)
+        if held is None:
+            raise TopicNotFound(f"partitioned topic {name} does not exist")
+        for index in range(held.partitions):
+            try:
+                await self.delete(name.of_partition(index), force=force)
+            except TopicNotFound:
+                continue
+        await self.meta.delete_partitioned(str(name))
+
+    async def close_all(self, why: MagnetarError) -> None:
+        for topic in self:
+            await self.unload(topic.name, why)
