@@ -10,19 +10,20 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import structlog
 from django.http import HttpRequest, HttpResponse
+from structlog.contextvars import bound_contextvars
 
 from controlplane import segments
 from controlplane.authentication import actor_of, service_of
 from controlplane.errors import answer, answer_error
+from messaging import logs
 from messaging.errors import MagnetarError, NotAuthorized
 from messaging.permissions.model import Action, Resource
 from messaging.permissions.table import REST
 from tenants.access import Actor, require
 from tenants.names import namespace_of, subscription_of, topic_of
 
-_log = structlog.get_logger("web")
+_log = logs.get_logger("web")
 GetResponse = Callable[[HttpRequest], HttpResponse]
 TABLED = ("api", "admin_v2", "lookup", "internal", "health")  # URL namespaces whose rows are in table_rest
 
@@ -37,7 +38,7 @@ class RequestId:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         request.request_id = secrets.token_hex(8)  # type: ignore[attr-defined]
-        with structlog.contextvars.bound_contextvars(request_id=request.request_id):  # type: ignore[attr-defined]
+        with bound_contextvars(request_id=request.request_id):  # type: ignore[attr-defined]
             response = self._get_response(request)
         response.headers["X-Request-ID"] = request.request_id  # type: ignore[attr-defined]
         requests_by_status[response.status_code] += 1

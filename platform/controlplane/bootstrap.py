@@ -1,0 +1,109 @@
+"""The database before the first page: its tables, and the first tenant, person and key.
+
+`needed` costs a few directory listings; `prepare` does nothing when it is False. The work runs in a process of its own
+(``python -m controlplane.bootstrap``), so that the web process carries neither migrations nor the apps that only they need.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from messaging.settings import ConfigError, Settings
+
+# Packages with migrations; their names are looked at without importing them.
+_MIGRATED = (
+    "django/contrib/auth",
+    "django/contrib/contenttypes",
+    "django/contrib/sessions",
+    "django_celery_beat",
+    "tenants",
+    "workers",
+    "admin_ui",
+)
+
+
+def needed(settings: Settings) -> bool:
+    """Whether the database may lack tables or its first rows. The stamp says what this data directory last saw done."""
+    if not settings.database_url and not (settings.data_path / "control" / "db.sqlite3").exists():
+        return True
+    try:
+        return _stamp_path(settings).read_text() != _stamp(settings)
+    except OSError:
+        return True
+
+
+def prepare(settings: Settings) -> None:
+    """Migrations and first rows, if needed. Idempotent; safe beside another process doing the same. Raises `ConfigError`."""
+    if not needed(settings):
+        return
+    from controlplane.supervisor.standalone import environment
+
+    command = [sys.executable, "-P", "-m", "controlplane.bootstrap"]
+    if subprocess.run(command, env={**os.environ, **environment(settings)}, check=False).returncode != 0:
+        raise ConfigError("the database could not be prepared: the lines above say why")
+
+
+def run(settings: Settings) -> None:
+    """The work itself; sets up Django in this process."""
+    from controlplane import current
+    from messaging.identity import create_secrets
+
+    current.use(settings)
+    create_secrets(settings)
+    (settings.data_path / "control").mkdir(mode=0o700, exist_ok=True)
+    with _locked(settings):
+        if not needed(settings):
+            return
+        os.environ["DJANGO_SETTINGS_MODULE"] = "controlplane.settings"
+        import django
+        from django.core.management import call_command
+
+        django.setup()
+        call_command("migrate", interactive=False, verbosity=0, skip_checks=True)
+        from tenants.first_rows import create_first_rows
+
+        create_first_rows(settings)
+        _stamp_path(settings).write_text(_stamp(settings))
+
+
+@contextmanager
+def _locked(settings: Settings) -> Iterator[None]:
+    with (settings.data_path / "control" / "prepare.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _stamp_path(settings: Settings) -> Path:
+    return settings.data_path / "control" / "prepared"
+
+
+def _stamp(settings: Settings) -> str:
+    """Changes with any migration that is added, renamed or removed, and with the database."""
+    digest = hashlib.sha256(settings.database_url.encode())
+    for package in _MIGRATED:
+        top, _, below = package.partition("/")
+        spec = find_spec(top)
+        for folder in (spec.submodule_search_locations or ()) if spec else ():
+            names = sorted(path.name for path in (Path(folder) / below / "migrations").glob("[0-9]*.py"))
+            digest.update("\0".join([package, *names]).encode())
+    return digest.hexdigest()
+
+
+if __name__ == "__main__":
+    from messaging import logs
+    from messaging.settings import load
+
+    try:
+        found = load()
+        logs.setup("prepare", found)
+        run(found)
+    except ConfigError as error:
+        sys.exit(str(error))

@@ -1,0 +1,169 @@
+"""The web process: uvicorn on sockets of our own, so that port 0 works and the address is known before the first request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import json
+import os
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import uvicorn
+
+from controlplane import bootstrap, current
+from messaging import logs
+from messaging.settings import ConfigError, Settings, load
+from messaging.tls import server_context
+
+log = logs.get_logger("web")
+BACKLOG = 1024
+STOP_S = 3  # what requests under way are given to end
+KEEP_ALIVE_S = 75
+WEBSOCKET_BYTES_MAX = 1 << 16  # pages send little; what they are sent is not bounded by this
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals alone: uvicorn would raise the signal again at the end, and a clean stop would look like a crash."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def main(settings: Settings) -> int:
+    """Serves until SIGTERM or SIGINT; 0 after a clean stop. Raises `ConfigError` for what a person has to mend."""
+    logs.setup("web", settings)
+    current.use(settings)
+    bootstrap.prepare(settings)
+    os.environ["DJANGO_SETTINGS_MODULE"] = "controlplane.web_settings"
+    listener = _listen(settings.host, settings.web_port)
+    context = server_context(settings)
+    # Brokers reach us here: in the clear, on loopback, where the listener for everybody speaks TLS.
+    internal = _listen("127.0.0.1", 0) if context is not None else None
+    try:
+        import uvloop
+
+        return uvloop.run(_serve(settings, listener, context, internal))
+    except ImportError:
+        return asyncio.run(_serve(settings, listener, context, internal))
+    finally:
+        for opened in (listener, internal):
+            if opened is not None:
+                opened.close()
+
+
+async def _serve(
+    settings: Settings, listener: socket.socket, context: ssl.SSLContext | None, internal: socket.socket | None
+) -> int:
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    servers = [(_server(context), listener)]
+    if internal is not None:
+        servers.append((_server(None), internal))
+    running = [asyncio.create_task(server.serve(sockets=[opened])) for server, opened in servers]
+    try:
+        while not all(server.started for server, _ in servers):
+            done, _ = await asyncio.wait(running, timeout=0.005, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        _announce(settings, listener, internal)
+        log.info("web.ready", web_url=_url(settings, listener))
+        await asyncio.wait([*running, asyncio.create_task(stopping.wait())], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        _path(settings).unlink(missing_ok=True)
+        for server, _ in servers:
+            server.should_exit = True
+        await asyncio.gather(*running)
+    log.info("web.stopped")
+    return 0 if stopping.is_set() else 1
+
+
+def _server(context: ssl.SSLContext | None) -> uvicorn.Server:
+    from django.urls import get_resolver
+
+    from controlplane.asgi import application
+
+    _ = get_resolver().url_patterns  # the first request should not wait for the imports of every page
+    options: dict[str, Any] = {} if context is None else {"ssl_context_factory": lambda *_: context}
+    return _Server(
+        uvicorn.Config(
+            application,  # type: ignore[arg-type]
+            lifespan="off",
+            ws="websockets-sansio",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ws_max_size=WEBSOCKET_BYTES_MAX,
+            ws_per_message_deflate=False,
+            proxy_headers=False,  # who a request comes from is not the caller's to say
+            backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=STOP_S,
+            **options,
+        )
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((host, port))
+        opened.listen(BACKLOG)
+    except OSError as error:
+        opened.close()
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigError(
+                f"web_port = {port} is in use on {host}: stop what uses it, or choose another (0: a free one)"
+            ) from None
+        raise ConfigError(f"host = {host!r}, web_port = {port} cannot be listened on: {error.strerror or error}") from None
+    return opened
+
+
+def _url(settings: Settings, listener: socket.socket) -> str:
+    host = settings.client_host
+    scheme = "http" if settings.tls == "off" else "https"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+
+
+def _internal_url(settings: Settings, listener: socket.socket, internal: socket.socket | None) -> str:
+    if internal is not None:
+        return f"http://127.0.0.1:{internal.getsockname()[1]}"
+    host, port = listener.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:
+        host = "::1" if ":" in host else "127.0.0.1"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _path(settings: Settings) -> Any:
+    return settings.data_path / "run" / "web.json"
+
+
+def _announce(settings: Settings, listener: socket.socket, internal: socket.socket | None) -> None:
+    """Writes run/web.json in one step: who reads it sees all of it or none."""
+    path = _path(settings)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    draft = path.with_name(f".web.json.{os.getpid()}")
+    found = {
+        "web_url": _url(settings, listener),
+        "internal_url": _internal_url(settings, listener, internal),
+        "pid": os.getpid(),
+    }
+    draft.write_text(json.dumps(found))
+    draft.replace(path)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(load()))
+    except ConfigError as error:
+        sys.exit(str(error))
