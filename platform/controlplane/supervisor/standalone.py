@@ -15,7 +15,7 @@ from messaging.settings import PREFIX, Settings
 
 # Order of stopping: those who call first, those who are called last. The sum of the waves stays below ten seconds.
 _WAVE_CALLERS, _WAVE_BROKER, _WAVE_QUEUE = 0, 1, 2
-_STOP_CALLERS_S, _STOP_BROKER_S, _STOP_QUEUE_S = 4.0, 4.0, 1.0
+_STOP_CALLERS_S, _STOP_BROKER_S, _STOP_QUEUE_S = 3.5, 5.0, 1.0
 
 CONSOLE_USER = "admin"
 

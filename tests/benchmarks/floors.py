@@ -1,0 +1,74 @@
+"""What this machine can do at best, measured in the same run as the benchmarks: figures of a broker mean little without it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import statistics
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from controlplane.doctor.checks import sync_probe_ms
+
+SYNC_PROBES = 400
+PING_PONGS = 4000
+WRITE_BYTES = 4 << 20
+WRITES = 48
+
+
+def measure(folder: Path) -> dict[str, float]:
+    """`folder` lies on the disk that the broker will write to."""
+    return {
+        "sync_4kib_p50_ms": statistics.median(sync_probe_ms(folder, SYNC_PROBES)),
+        "durable_sequential_mib_per_s": _sequential_mib_per_s(folder),
+        "loopback_ping_pong_p50_ms": _ping_pong_p50_ms(),
+        "memory_copy_gib_per_s": _copy_gib_per_s(),
+    }
+
+
+def _sequential_mib_per_s(folder: Path) -> float:
+    """4 MiB writes into a preallocated file, each made durable."""
+    block = os.urandom(WRITE_BYTES)
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        os.posix_fallocate(file.fileno(), 0, WRITE_BYTES * WRITES)
+        os.fsync(file.fileno())
+        start = time.perf_counter()
+        for index in range(WRITES):
+            os.pwrite(file.fileno(), block, WRITE_BYTES * index)
+            os.fdatasync(file.fileno())
+        return WRITE_BYTES * WRITES / (1 << 20) / (time.perf_counter() - start)
+
+
+def _ping_pong_p50_ms() -> float:
+    """One byte there and back between two threads' sockets on the loopback interface: two wake-ups and no work."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def echo() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                while data := peer.recv(16):
+                    peer.sendall(data)
+
+        thread = threading.Thread(target=echo)
+        thread.start()
+        took_ms = []
+        with socket.create_connection(listener.getsockname()) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for _ in range(PING_PONGS):
+                start = time.perf_counter()
+                connection.sendall(b"x")
+                connection.recv(16)
+                took_ms.append((time.perf_counter() - start) * 1000)
+        thread.join()
+    return statistics.median(took_ms)
+
+
+def _copy_gib_per_s() -> float:
+    source = bytes(64 << 20)
+    start = time.perf_counter()
+    for _ in range(8):
+        bytearray(source)
+    return 8 * len(source) / (1 << 30) / (time.perf_counter() - start)
