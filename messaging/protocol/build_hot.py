@@ -45,7 +45,7 @@ def build() -> Path:
     """Raises `CalledProcessError` with the compiler's own words on stderr. The twin appears whole or not at all."""
     with tempfile.TemporaryDirectory(dir=SOURCE.parent) as folder:
         c_file, module = Path(folder, "hot.c"), Path(folder, "hot.so")
-        subprocess.run([sys.executable, "-m", "cython", "-3", str(SOURCE), "-o", str(c_file)], check=True)
+        subprocess.run([sys.executable, "-m", "cython", "-3", "-X", "annotation_typing=False", "-X", "wraparound=False", str(SOURCE), "-o", str(c_file)], check=True)
         include = sysconfig.get_path("include")
         flags = ["-O3", "-shared", "-fPIC", "-fwrapv", "-fno-strict-aliasing", "-DNDEBUG", "-w"]
         if sys.platform == "darwin":

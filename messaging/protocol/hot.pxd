@@ -1,0 +1,30 @@
+# C types for `hot.py` where it is compiled; the source stays plain Python. Bounds stay checked: a peer controls every byte.
+cimport cython
+
+@cython.locals(
+    stop=Py_ssize_t, size=Py_ssize_t, body=Py_ssize_t, i=Py_ssize_t, producer_id="unsigned long long",
+    sequence_id="unsigned long long", count="unsigned long long", highest="unsigned long long", flags="unsigned int",
+    key="unsigned int", value="unsigned long long", shift="unsigned int", byte="unsigned long long", expected="unsigned int")
+cpdef Py_ssize_t scan(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out) except -1
+
+@cython.locals(out=bytearray)
+cpdef bytes varint(unsigned long long value)
+
+cdef list VARINTS
+cdef list LENGTHS
+
+@cython.locals(
+    parts=list, ledger=bytes, message_id=bytes, body=bytes, size=Py_ssize_t, index=Py_ssize_t, one=tuple)
+cpdef bytes receipts(list sent, Py_ssize_t first, Py_ssize_t last, unsigned long long ledger_id, unsigned long long entry_id)
+
+@cython.locals(
+    prefix=bytes, ledger=bytes, message_id=bytes, body=bytes, size=Py_ssize_t, whole=Py_ssize_t, total=Py_ssize_t,
+    index=Py_ssize_t, one=tuple, start=Py_ssize_t, stop=Py_ssize_t)
+cpdef Py_ssize_t messages(list parts, bytes buf, list sent, Py_ssize_t first, Py_ssize_t last, unsigned long long ledger_id,
+                          unsigned long long entry_id, unsigned long long consumer_id, bytes tail) except -1
+
+@cython.locals(
+    stop=Py_ssize_t, i=Py_ssize_t, inner=Py_ssize_t, consumer_id="unsigned long long", ledger_id="long long",
+    entry_id="long long", plain=bint, key="unsigned int", value="unsigned long long", shift="unsigned int",
+    byte="unsigned long long")
+cpdef Py_ssize_t acks(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out) except -1
