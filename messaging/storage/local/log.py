@@ -76,21 +76,27 @@ class Log:
         if self.full:
             return False
         try:
-            while self.spare_bytes() < self.config.reserved_bytes + need:
-                self._spares.append(self._new_spare(self.config.segment_bytes, self.config.reserved_bytes))
+            self._grow(need)
         except NoSpace as error:
             self.full = True
             self.report("full", f"no more space for messages: {error}")
             return False
         return True
 
+    def _grow(self, need: int) -> None:
+        while self.spare_bytes() < self.config.reserved_bytes + need:
+            self._spares.append(self._new_spare(self.config.segment_bytes, self.config.reserved_bytes))
+
     def retry_space(self) -> bool:
         """For the log thread: tries again after the disk was full."""
         if self.full:
+            try:
+                self._grow(0)
+            except NoSpace:
+                return False
             self.full = False
-            if self.grow(0):
-                logger.warning("ledger log: there is space again", extra={"action": "ledger_log_space"})
-        return not self.full
+            logger.warning("ledger log: there is space again", extra={"action": "ledger_log_space"})
+        return True
 
     def next_segment(self, need: int) -> tuple[Segment, DiskFile]:
         """The next segment, with room for `need` bytes. Raises `NoSpace` and `OSError`."""

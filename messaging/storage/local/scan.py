@@ -73,8 +73,10 @@ class Scan:
                 self.stop = offset
                 return
             self.damage.append(Damage(self.segment.number, offset, following.offset, True))
-            if commit is not None:
-                yield commit  # what is intact of it
+            if commit is None:  # its head is damaged: what stands up to the next commit may be whole
+                view = window.get(offset, following.offset - offset)
+                commit = Commit(offset, following.header, view, _intact_records(view, self.segment.seed))
+            yield commit
             self.sequence = following.header.sequence - 1
             offset = following.offset
 
