@@ -106,4 +106,5 @@ if __name__ == "__main__":
         logs.setup("prepare", found)
         run(found)
     except ConfigError as error:
-        sys.exit(str(error))
+        sys.stderr.write(f"magnetar prepare: {error}\n")
+        sys.exit(2)

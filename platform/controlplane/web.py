@@ -166,4 +166,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main(load()))
     except ConfigError as error:
-        sys.exit(str(error))
+        sys.stderr.write(f"magnetar web: {error}\n")
+        sys.exit(2)  # another start would not help: the supervisor gives up and shows the line

@@ -7,6 +7,7 @@ one failing `open` each.
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import signal
 import sys
@@ -45,7 +46,7 @@ class Supervisor:
         logs = Path(plan.data_dir, "logs")
         for folder in (self.run_folder, logs):
             folder.mkdir(mode=0o700, exist_ok=True)
-        self.members = [Member(spec, ChildLog(logs, spec.name, plan.log_format)) for spec in plan.children]
+        self.members = [Member(spec, ChildLog(logs, spec.name, plan.log_format, spec.quiet)) for spec in plan.children]
         self._by_name = {member.spec.name: member for member in self.members}
         self._lock = lock
         self._selector = selectors.DefaultSelector()
@@ -157,9 +158,9 @@ class Supervisor:
 
     def _give_up(self, member: Member, code: int) -> None:
         """A child that cannot start ends all, with its own last words."""
-        words = next((line for line in reversed(member.process.log.last) if line.startswith("magnetar: ")), "")
-        last = words.removeprefix("magnetar: ") or (member.process.log.last or ["it said nothing"])[-1]
-        complain(f"{member.spec.name} could not start (exit {code}): {last}")
+        lines = member.process.log.last or ["it said nothing"]
+        words = next((line for line in reversed(lines) if line.startswith("magnetar")), lines[-1])
+        complain(f"{member.spec.name} could not start (exit {code}): {re.sub('^magnetar[ a-z]*: ', '', words)}")
         self._exit_code = self._exit_code or (machine.EXIT_CONFIGURATION if code == machine.EXIT_CONFIGURATION else 1)
         self._stopping = True
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import sys
 import time
@@ -16,6 +17,9 @@ from pathlib import Path
 
 LOG_BYTES_MAX = 16 << 20  # then the file becomes <name>.log.1, which replaces the one before
 _PIPE_BYTES = 4096  # what a pipe that polls as writable takes without blocking
+
+
+_OURS = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z \[")
 
 
 def timestamp(now_s: float | None = None) -> str:
@@ -57,10 +61,11 @@ def complain(message: str) -> None:
 class ChildLog:
     """Takes a child's output in pieces of any size; `last` holds its newest lines, for the message when it fails."""
 
-    def __init__(self, folder: Path, name: str, log_format: str) -> None:
+    def __init__(self, folder: Path, name: str, log_format: str, quiet: bool = False) -> None:
         self.last: list[str] = []
         self._name = name
         self._json = log_format == "json"
+        self._quiet = quiet
         self._path = folder / f"{name}.log"
         self._file = self._path.open("ab", buffering=0)
         self._rest = b""
@@ -84,8 +89,11 @@ class ChildLog:
         if not text:
             return
         self.last = [*self.last[-19:], text]
+        if self._quiet:
+            return
         if not self._json:
-            _copy(f"{self._name} | {text}\n".encode())
+            # Our processes' own lines say who they are of.
+            _copy((text if _OURS.match(text) else f"{self._name} | {text}").encode() + b"\n")
         elif text.startswith("{"):
             _copy(text.encode() + b"\n")
         else:

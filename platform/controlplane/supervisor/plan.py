@@ -26,6 +26,7 @@ class ChildSpec(NamedTuple):
     start_timeout_s: float = 60.0
     stop_timeout_s: float = 3.0
     pins: dict[str, str] = {}
+    quiet: bool = False  # what it says goes to its log file only
     kill_on_orphan: bool = False  # has nothing to finish: SIGKILL instead of SIGTERM when the supervisor is gone
 
     @property

@@ -71,6 +71,7 @@ def make_plan(settings: Settings, started_s: float, *, prepare: bool = True) -> 
                 ready_socket=str(socket),
                 stop_wave=_WAVE_QUEUE,
                 stop_timeout_s=_STOP_QUEUE_S,
+                quiet=True,  # it warns of kernel settings that matter to who saves to disk; ours does not
                 kill_on_orphan=True,
             )
         )

@@ -84,7 +84,7 @@ def test_a_dead_child_comes_back_on_the_same_port_and_the_fact_is_visible(tmp_pa
 
 
 def test_a_child_that_cannot_be_configured_ends_all_with_its_own_words(tmp_path: Path, start: Start) -> None:
-    script = "import sys; print('magnetar: port 6650 is in use by somebody', file=sys.stderr); sys.exit(2)"
+    script = "import sys; print('magnetar broker: port 6650 is in use by somebody', file=sys.stderr); sys.exit(2)"
     supervisor = start(fakes.plan(tmp_path, fakes.child(tmp_path, "web"), fakes.child(tmp_path, "broker", script)))
     assert supervisor.wait() == 2
     last = [line for line in supervisor.text().splitlines() if line.startswith("magnetar: ")]
