@@ -32,6 +32,9 @@ def make_app(settings: Settings, environment: Environment | None = None) -> Cele
         timezone="UTC",
         enable_utc=True,
         task_default_queue="magnetar",
+        # Runs are recorded in the database. Who wants a result says so when sending: the sender then subscribes to it on the
+        # server, for good if it never looks, and waits for twenty seconds where there is no server.
+        task_ignore_result=True,
         task_acks_late=True,  # tasks are idempotent: better twice than not
         task_reject_on_worker_lost=True,
         worker_prefetch_multiplier=1,

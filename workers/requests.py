@@ -24,11 +24,13 @@ def request_usage_run(requested_by: str = "") -> str:
     if under_way is not None:
         return under_way
     run = UsageRun.objects.create(run_id=uuid.uuid4().hex, requested_by=requested_by, requested_at=now)
+    from kombu.exceptions import OperationalError
+
     from workers.app import sender
 
     try:
-        sender().send_task(RUN_USAGE_JOB, task_id=run.run_id)
-    except (OSError, sender().connection_for_write().recoverable_connection_errors) as error:
+        sender().send_task(RUN_USAGE_JOB, task_id=run.run_id, ignore_result=True)
+    except (OSError, OperationalError) as error:
         run.delete()
         raise NotReady(
             f"the workers' queue cannot be reached ({type(error).__name__}): is the worker's Redis or Valkey up?"

@@ -98,7 +98,9 @@ def test_copies_of_a_record_count_once_and_altered_ones_not_at_all(job: Job) -> 
     assert result.duplicates == 5
     assert result.quarantined == {"conflict": 2}
     assert job.hours() == {key: value for key, value in reference(records).items() if key != (NOON_MS, OLD)}
-    rows = [json.loads(line) for path in (job.directory / "hours").glob("quarantine*/*.json") for line in path.read_text().splitlines()]
+    rows = [
+        json.loads(line) for path in (job.directory / "hours").glob("quarantine*/*.json") for line in path.read_text().splitlines()
+    ]
     assert sorted(row["value"] for row in rows) == [7, 8]
     assert {row["topic"] for row in rows} == {OLD}
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import importlib.metadata
 import json
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -16,7 +14,6 @@ from pathlib import Path
 import pytest
 from celery import Celery
 from django.conf import settings as django_settings
-from kombu import Queue
 
 from messaging.settings import ConfigError, Settings
 from tests.waiting import eventually_sync
@@ -31,7 +28,7 @@ from workers.schedule import PREFIX, ensure_schedule
 
 def test_a_message_past_its_ttl_goes_when_the_task_is_sent(celery_app: Celery, sender: Celery, broker: FakeBroker) -> None:
     broker.add("persistent://acme/orders/new", 60, [10, 61])
-    sent = sender.send_task(EXPIRE_MESSAGES)
+    sent = sender.send_task(EXPIRE_MESSAGES, ignore_result=False)
     # The result crosses the queue to another application: without `set_default` in the worker it would go nowhere, in silence.
     assert sent.get(timeout=10, disable_sync_subtasks=False)["expired_entries"] == 1
     assert broker.messages() == 1
@@ -39,10 +36,10 @@ def test_a_message_past_its_ttl_goes_when_the_task_is_sent(celery_app: Celery, s
 
 
 def test_the_same_message_twice_is_worked_off_once(celery_app: Celery, sender: Celery, broker: FakeBroker) -> None:
-    first = sender.send_task(COLLECT_USAGE, task_id="one-id")
+    first = sender.send_task(COLLECT_USAGE, task_id="one-id", ignore_result=False)
     assert first.get(timeout=10, disable_sync_subtasks=False)["outcome"] == "succeeded"
     first.forget()
-    again = sender.send_task(COLLECT_USAGE, task_id="one-id")
+    again = sender.send_task(COLLECT_USAGE, task_id="one-id", ignore_result=False)
     assert again.get(timeout=10, disable_sync_subtasks=False) == {"outcome": "done before"}
     assert [method for method, _ in broker.calls] == ["usage.flush"]
 
@@ -57,20 +54,11 @@ class Malice:
 
 def test_a_pickled_message_is_not_opened(celery_app: Celery, sender: Celery, tmp_path: Path) -> None:
     planted = tmp_path / "planted"
-    body = base64.b64encode(pickle.dumps([[], {"x": Malice(planted)}, {}])).decode()
-    with sender.connection_for_write() as connection, connection.channel() as channel:
-        queue = Queue("magnetar", routing_key="magnetar")(channel)
-        queue.declare()
-        message = channel.prepare_message(
-            body,
-            content_type="application/x-python-serialize",
-            content_encoding="binary",
-            headers={"task": COLLECT_USAGE, "id": "malice", "lang": "py"},
-            properties={"delivery_mode": 1, "correlation_id": "malice"},
-        )
-        channel.basic_publish(message, exchange="", routing_key="magnetar")
+    sender.send_task(COLLECT_USAGE, kwargs={"x": Malice(planted)}, serializer="pickle", task_id="malice")
     # What comes after it is worked off, so it was taken and thrown away.
-    assert sender.send_task(COLLECT_USAGE).get(timeout=10, disable_sync_subtasks=False)["outcome"] == "succeeded"
+    assert (
+        sender.send_task(COLLECT_USAGE, ignore_result=False).get(timeout=10, disable_sync_subtasks=False)["outcome"] == "succeeded"
+    )
     assert not planted.exists()
     assert not TaskRun.objects.filter(task_id="malice").exists()
 
