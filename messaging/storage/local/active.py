@@ -52,12 +52,15 @@ class ActiveSegment:
 
     def created(self, state: LedgerState, size_bytes: int) -> None:
         state.created_segment = self.segment.number
+        self.segment.live_events += 1
         self.events.created[state.ledger_id] = state.properties
         self._recent.created[state.ledger_id] = state.properties
         self._event_bytes += size_bytes
 
-    def sealed(self, ledger_id: int, last_entry: int, length_bytes: int) -> None:
-        self.events.sealed[ledger_id] = self._recent.sealed[ledger_id] = (last_entry, length_bytes)
+    def sealed(self, state: LedgerState, last_entry: int, length_bytes: int) -> None:
+        state.sealed_segment = self.segment.number
+        self.segment.live_events += 1
+        self.events.sealed[state.ledger_id] = self._recent.sealed[state.ledger_id] = (last_entry, length_bytes)
         self._event_bytes += 32
 
     def deleted(self, ledger_id: int) -> None:
@@ -109,4 +112,6 @@ class ActiveSegment:
 
     def footer(self) -> Digest:
         stretches = [(runs, 0) for runs in self.touched]
-        return digest.build(self.segment.number, PAGE_BYTES, self.offset, self.checkpoint_previous, stretches, self.events)
+        made = digest.build(self.segment.number, PAGE_BYTES, self.offset, self.checkpoint_previous, stretches, self.events)
+        made.overhead_bytes = self.segment.data_bytes - sum(runs.record_bytes for runs in self.touched)
+        return made

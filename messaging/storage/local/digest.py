@@ -40,6 +40,7 @@ class Digest(msgspec.Struct, array_like=True):
     length_bytes: bytes
     record_bytes: bytes  # in this segment so far
     events: Events
+    overhead_bytes: int = 0  # in a footer: what is not blocks; rewriting does not win it back
 
 
 class Table:

@@ -43,6 +43,12 @@ class Footers:
         self._lock = threading.Lock()
         self._tables: OrderedDict[Path, Table] = OrderedDict()
 
+    def forget(self, path: Path) -> None:
+        with self._lock:
+            table = self._tables.pop(path, None)
+            if table is not None:
+                self._bytes -= table.size_bytes()
+
     def get(self, segment: Segment) -> Table:
         """Blocks on the disk if it is not kept. Raises `BadFooter` and `OSError`."""
         with self._lock:

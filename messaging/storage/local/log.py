@@ -10,6 +10,7 @@ import logging
 import struct
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from crc32c import crc32c
@@ -41,7 +42,8 @@ class Log:
         self.files = OpenFiles(disk, config.files_open_max)
         self.segments: dict[int, Segment] = {}
         self.states: dict[int, LedgerState] = {}
-        self.graves: dict[int, int] = {}  # deleted ledger -> segment that still holds its CREATED record
+        # Deleted ledgers whose CREATED record is still in a segment (the first): the DELETED one (in the second) must stay.
+        self.graves: dict[int, tuple[int, int]] = {}
         self.sequence = epoch << 40  # of the last commit; rises with the epoch, so that older bytes never continue newer ones
         self.last_number = 0  # of the newest segment, whether readable or not
         self.full = False  # no spare can be made
@@ -53,6 +55,7 @@ class Log:
         self._making_spare = False
         self._hint_file: DiskFile | None = None
         self._stopping = False
+        self.reclaim_later: Job = lambda: None  # set once the log runs
 
     def report(self, kind: str, text: str) -> None:
         """Something an operator must know. `kind`: failed, torn, corrupt, full."""
@@ -162,25 +165,46 @@ class Log:
                 failure = error
                 self.post(lambda: _raise(failure))  # a sync failed: the store trusts this disk no more
                 return
-            self.post(lambda: self._settle(active.touched, 0))
+            self.post(lambda: self._settle(active.segment, active.touched, 0))
 
         self.aside(seal)
 
-    def _settle(self, touched: list[Runs], start: int) -> None:
+    def _settle(self, segment: Segment, touched: list[Runs], start: int) -> None:
         for runs in touched[start : start + SETTLE_LEDGERS]:
             state = self.states.get(runs.ledger_id)
             if state is not None:
                 state.settle(runs)
         if start + SETTLE_LEDGERS < len(touched):
-            self.post(lambda: self._settle(touched, start + SETTLE_LEDGERS))
+            self.post(lambda: self._settle(segment, touched, start + SETTLE_LEDGERS))
+        else:
+            segment.settled = True
+            self.reclaim_later()
 
-    def buried(self, state: LedgerState) -> None:
-        """The DELETED record of `state` was encoded."""
-        self.graves[state.ledger_id] = state.created_segment
+    def bury(self, state: LedgerState, deleted_segment: int) -> None:
+        """The DELETED record of `state`, in that segment, is durable."""
+        self.graves[state.ledger_id] = (state.created_segment, deleted_segment)
         for number, size in state.segment_bytes().items():
             segment = self.segments.get(number)
             if segment is not None:
                 segment.live_bytes -= size
+        self._count_events(state.created_segment, -1)
+        self._count_events(state.sealed_segment, -1)
+        self._count_events(deleted_segment, 1)
+
+    def exhume(self, segment_number: int) -> None:
+        """No CREATED record of a deleted ledger is left in that segment: their DELETED records may go."""
+        for ledger_id, (created, deleted) in list(self.graves.items()):
+            if created == segment_number:
+                del self.graves[ledger_id]
+                self._count_events(deleted, -1)
+
+    def _count_events(self, number: int, change: int) -> None:
+        segment = self.segments.get(number)
+        if segment is not None:
+            segment.live_events += change
+
+    def alive(self, ledger_id: int) -> bool:
+        return ledger_id in self.states and ledger_id not in self.graves
 
     def hint(self, segment: Segment, offset: int) -> None:
         """Notes where the last checkpoint stands. Only a hint: never synced, believed only if a checkpoint is found there."""
@@ -208,21 +232,20 @@ def write_footer(active: ActiveSegment) -> None:
     """Seals a segment that gets no more commits: footer, sync, seal, sync. Closes its file. Blocks."""
     segment, file = active.segment, active.file
     try:
-        footer = records.encode(segment.seed, records.FOOTER, -1, -1, b"", digest.encode(active.footer()))
+        content = active.footer()
+        footer = records.encode(segment.seed, records.FOOTER, -1, -1, b"", digest.encode(content))
         file.write([footer], segment.data_stop)
         file.sync()
         segment.footer_offset = segment.data_stop
         written = len(footer)
-        file.write([seal_bytes(replace_footer(segment, written))], SEAL_OFFSET)
+        file.write([seal_bytes(with_footer(segment, written))], SEAL_OFFSET)
         file.sync()
         segment.footer_bytes = written
+        segment.overhead_bytes = content.overhead_bytes
     finally:
         file.close()
 
 
-def replace_footer(segment: Segment, footer_bytes: int) -> Segment:
+def with_footer(segment: Segment, footer_bytes: int) -> Segment:
     """A copy that says it is sealed: the segment itself says so once that is durable."""
-    return Segment(
-        segment.number, segment.generation, segment.path, segment.seed, segment.size_bytes, segment.recycled,
-        segment.data_stop, segment.footer_offset, footer_bytes,
-    )  # fmt: skip
+    return replace(segment, footer_bytes=footer_bytes)

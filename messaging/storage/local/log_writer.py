@@ -42,6 +42,7 @@ class LogWriter:
         self._deliver = deliver
         self._sync = config.durability is Durability.SYNC
         self._synced = (active.segment.number, active.offset)
+        self._buried: list[LedgerState] = []  # deleted by the commit being written
         self._jobs: queue.SimpleQueue[list[Item] | Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="ledger-log", daemon=True)
 
@@ -134,6 +135,7 @@ class LogWriter:
         old = self._active
         segment, file = self._log.next_segment(need + need // 4 + (16 << 10))
         old.segment.data_stop = old.offset
+        old.segment.settled = False
         self._active = ActiveSegment(segment, file, self._config.run_bytes_max)
         # `_synced` stays: the first commit of the new segment says how far the old one must be whole.
         self._log.seal_later(old)
@@ -162,6 +164,11 @@ class LogWriter:
             self._synced = (active.segment.number, active.offset)
         if checkpoint:
             self._log.hint(active.segment, start)
+        if self._buried:
+            buried, self._buried = self._buried, []
+            for state in buried:
+                self._log.bury(state, active.segment.number)
+            self._log.reclaim_later()
 
     def _encode(self, items: list[Item], offset: int) -> tuple[list[Buffer], int, int]:
         """(buffers, bytes, records) of `items`, whose first record will stand at `offset`; indexes them."""
@@ -205,10 +212,10 @@ class LogWriter:
         elif type_ == SEALED:
             first, length = state.written()
             header = records.LENGTH.pack(length)
-            active.sealed(state.ledger_id, first, length)
+            active.sealed(state, first, length)
         elif type_ == DELETED:
             active.deleted(state.ledger_id)
-            self._log.buried(state)
+            self._buried.append(state)
         else:
             return b""
         return records.encode(seed, type_, state.ledger_id, first, header)

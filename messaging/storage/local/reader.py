@@ -103,11 +103,10 @@ class LocalLedgerReader:
         at = max(0, bisect_right(stretches, wanted.first, key=_first_of) - 1)
         for index in range(at, len(stretches)):
             stretch = stretches[index]
-            segment = self._log.segments[stretch.segment]
-            rows = stretch.rows
-            if rows is None:
-                rows = self._footers.get(segment).rows_of(wanted.ledger_id)
-            self._fetch_segment(segment, rows, found)
+            try:
+                self._fetch_stretch(stretch, found)
+            except FileNotFoundError:
+                self._fetch_stretch(stretch, found)  # its segment was rewritten meanwhile: the new one is known by now
             if found.full or found.next_entry > wanted.last:
                 return found.blocks
             if index + 1 < len(stretches) and found.next_entry < stretches[index + 1].first:
@@ -119,6 +118,13 @@ class LocalLedgerReader:
                 f"ledger {wanted.ledger_id}: entry {wanted.first} does not match its checksum{hint}", wanted.ledger_id, wanted.first
             )
         return found.blocks
+
+    def _fetch_stretch(self, stretch: Stretch, found: _Found) -> None:
+        segment = self._log.segments[stretch.segment]
+        rows = stretch.rows
+        if rows is None or segment.generation > 0:  # rows in memory are those of the first generation
+            rows = self._footers.get(segment).rows_of(found.wanted.ledger_id)
+        self._fetch_segment(segment, rows, found)
 
     def _fetch_segment(self, segment: Segment, rows: array[int], found: _Found) -> None:
         index = max(0, _row_of(rows, found.next_entry))
@@ -148,7 +154,7 @@ class _Found:
         own = sum(end - start for start, end in extents)
         copy = own * 2 < len(view)  # do not keep a large buffer alive for a small part of it
         for start, end in extents:
-            for record in _own_records(view, start, end, wanted.ledger_id, seed):
+            for record in own_records(view, start, end, wanted.ledger_id, seed):
                 if record.first_entry + record.entries <= self.next_entry:
                     continue
                 size = record.stop - record.data_start
@@ -203,7 +209,7 @@ def _plan(rows: array[int], index: int, found: _Found) -> tuple[int, list[tuple[
     return index, extents, begin, stop
 
 
-def _own_records(view: memoryview, start: int, end: int, ledger_id: int, seed: int) -> Iterator[records.Record]:
+def own_records(view: memoryview, start: int, end: int, ledger_id: int, seed: int) -> Iterator[records.Record]:
     """The intact blocks of a ledger in a run. Where a record is damaged, the rest is searched for byte by byte."""
     while start < end:
         record = records.parse(view[:end], start)

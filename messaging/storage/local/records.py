@@ -77,6 +77,11 @@ def seed_of(store_id: int, segment: int, generation: int) -> int:
     return crc32c(_SEED.pack(store_id, segment, generation))
 
 
+def checksum(body: bytes | memoryview, seed: int) -> int:
+    """Of a record whose bytes after the checksum are `body`."""
+    return crc32c(body, seed)
+
+
 def encode(seed: int, type_: int, ledger_id: int, first_entry: int, header: bytes, data: bytes = b"") -> bytes:
     """A whole record without stops."""
     body = BODY.pack(type_, 0, 0, ledger_id, first_entry, 0, len(header), len(data)) + header + data

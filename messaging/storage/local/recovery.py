@@ -131,10 +131,12 @@ class Recovery:
                 segment.live_bytes += table.record_bytes[at]
                 state.last_entry = table.last_entries[at]
                 state.length_bytes = table.length_bytes[at]
-        self._ended(table.digest.events)
+        self._ended(table.digest.events, segment)
+        segment.overhead_bytes = table.digest.overhead_bytes
         return True
 
     def _created(self, events: Events, segment: Segment) -> None:
+        segment.live_events += len(events.created)
         for ledger_id, properties in events.created.items():
             self._create(ledger_id, properties, segment)
 
@@ -146,23 +148,25 @@ class Recovery:
         self.log.states[ledger_id] = state
         return state
 
-    def _ended(self, events: Events) -> None:
+    def _ended(self, events: Events, segment: Segment) -> None:
         for ledger_id, (last_entry, length_bytes) in events.sealed.items():
-            self._seal(ledger_id, last_entry, length_bytes)
+            state = self.log.states.get(ledger_id)
+            if state is not None:
+                segment.live_events += 1
+                state.sealed_segment = segment.number
+                self._seal(state, last_entry, length_bytes)
         for ledger_id in events.deleted:
-            self._delete(ledger_id)
+            self._delete(ledger_id, segment)
 
-    def _seal(self, ledger_id: int, last_entry: int, length_bytes: int) -> None:
-        state = self.log.states.get(ledger_id)
-        if state is not None:
-            state.sealed = True
-            state.last_entry, state.length_bytes = last_entry, length_bytes
+    def _seal(self, state: LedgerState, last_entry: int, length_bytes: int) -> None:
+        state.sealed = True
+        state.last_entry, state.length_bytes = last_entry, length_bytes
 
-    def _delete(self, ledger_id: int) -> None:
+    def _delete(self, ledger_id: int, segment: Segment) -> None:
         state = self.log.states.pop(ledger_id, None)
         if state is not None:
             state.deleted = True
-            self.log.buried(state)
+            self.log.bury(state, segment.number)
 
     # Segments that are not sealed
 
@@ -198,7 +202,7 @@ class Recovery:
         for table in reversed(chain):
             self._created(table.digest.events, segment)
             active.restore(table, log.states)
-            self._ended(table.digest.events)
+            self._ended(table.digest.events, segment)
         return first or PAGE_BYTES
 
     def _hinted(self, segment: Segment) -> int:
@@ -233,11 +237,13 @@ class Recovery:
                 active.created(self._create(record.ledger_id, properties, active.segment), 16 + record.stop - record.start)
             elif record.type == SEALED:
                 (length,) = records.LENGTH.unpack_from(view, record.header_start)
-                active.sealed(record.ledger_id, record.first_entry, length)
-                self._seal(record.ledger_id, record.first_entry, length)
+                state = log.states.get(record.ledger_id)
+                if state is not None:
+                    active.sealed(state, record.first_entry, length)
+                    self._seal(state, record.first_entry, length)
             elif record.type == DELETED:
                 active.deleted(record.ledger_id)
-                self._delete(record.ledger_id)
+                self._delete(record.ledger_id, active.segment)
             elif record.type == CHECKPOINT:
                 active.checkpointed(commit.offset)
 

@@ -46,6 +46,13 @@ class Segment:
     footer_offset: int = 0
     footer_bytes: int = 0
     live_bytes: int = 0  # of blocks of ledgers that exist
+    live_events: int = 0  # records about ledgers that must not be forgotten yet
+    settled: bool = True  # no ledger's index in memory points into it any more
+    overhead_bytes: int = 0  # of a sealed segment: what is not blocks
+
+    @property
+    def data_bytes(self) -> int:
+        return self.data_stop - PAGE_BYTES
 
     @property
     def sealed(self) -> bool:

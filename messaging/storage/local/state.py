@@ -69,6 +69,7 @@ class LedgerState:
         "reserved",
         "runs",
         "sealed",
+        "sealed_segment",
         "sealing",
         "writer",
     )
@@ -83,7 +84,8 @@ class LedgerState:
         self.durable = False  # its CREATED record is
         self.sealed = False
         self.deleted = False
-        self.created_segment = 0
+        self.created_segment = 0  # where its CREATED record stands
+        self.sealed_segment = 0  # where its SEALED record stands, 0: nowhere
         self.writer: LocalLedgerWriter | None = None
         self.runs: Runs | None = None  # in the newest segment that holds blocks of it
         self.sealing: tuple[Runs, ...] = ()  # in earlier segments whose footers are not yet written

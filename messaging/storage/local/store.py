@@ -27,6 +27,7 @@ from messaging.storage.local.footers import Footers
 from messaging.storage.local.log import Log
 from messaging.storage.local.log_writer import LogWriter
 from messaging.storage.local.reader import LocalLedgerReader
+from messaging.storage.local.reclaim import Reclaim
 from messaging.storage.local.records import CREATED, DELETED, SEALED
 from messaging.storage.local.recovery import Recovery
 from messaging.storage.local.scan import Damage
@@ -103,16 +104,18 @@ class LocalLedgerStore:
             log.close()
             raise
         self.damage = recovery.damage
+        self._footers = Footers(log.files)
         self.failed = None
         self._fence = Fence(SCOPE, epoch)
         self._writer = LogWriter(log, self.config, active, self._deliver)
         log.post = self._writer.post
+        log.reclaim_later = Reclaim(log, self._footers).later
         log.on_report = self._reported
         self._queue = CommitQueue(self._loop, self._writer.commit, self.config.commit_bytes_max, self.config.durability)
-        self._footers = Footers(log.files)
         self._pool = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="ledger-read")
         self._writer.start()
         self._writer.post(log.prepare_spare)
+        self._writer.post(log.reclaim_later)
 
     async def stop(self) -> None:
         if not self._running:

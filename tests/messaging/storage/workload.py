@@ -33,6 +33,7 @@ class Workload:
     random: Random
     promises: dict[int, Promise] = field(default_factory=dict)
     frozen: dict[int, Promise] | None = None
+    delete_share: float = 0.03  # of the steps
 
     def freeze(self) -> None:
         """Remembers the promises made up to now: a power loss here may not break them."""
@@ -55,13 +56,13 @@ class Workload:
                     info = await store.seal(fence, ledger_id)
                     del writers[ledger_id]
                     self.promises[ledger_id].sealed_at = info.last_entry
-                elif choice < 0.17:
+                elif choice < 0.14 + self.delete_share:
                     ledger_id = self.random.choice(sorted(self.promises))
                     writers.pop(ledger_id, None)
                     self.promises[ledger_id].deleting = True
                     await store.delete(fence, ledger_id)
                     self.promises[ledger_id].deleted = True
-                elif choice < 0.25:
+                elif choice < 0.22 + self.delete_share:
                     await asyncio.sleep(0)
                 else:
                     self._append(writers[self.random.choice(sorted(writers))])

@@ -1,0 +1,173 @@
+"""Space comes back, what lives stays, what was deleted stays deleted: also when the power goes in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from messaging.storage.local import LocalConfig, LocalLedgerStore
+from messaging.storage.local.segment import parse_name
+from messaging.storage.seam import NoSuchLedger
+from tests.messaging.storage.fake_disk import FakeDisk
+from tests.messaging.storage.test_local_damage import append
+from tests.messaging.storage.test_local_power_loss import CONFIG, DIRECTORY, reopen_and_check
+from tests.messaging.storage.workload import Workload, entry_bytes
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.asyncio
+
+
+def segment_names(disk: FakeDisk) -> list[str]:
+    return [name for name in disk.names(DIRECTORY) if parse_name(name)]
+
+
+async def filled(disk: FakeDisk, ledgers: int, rounds: int, config: LocalConfig = CONFIG) -> LocalLedgerStore:
+    """Ledgers 1..n, written in turn, each sealed."""
+    store = LocalLedgerStore(DIRECTORY, config, disk=disk)
+    fence = await store.start()
+    writers = [await store.create(fence, number, {}) for number in range(1, ledgers + 1)]
+    for _ in range(rounds):
+        for writer in writers:
+            first = writer.next_entry
+            await append(writer, *(entry_bytes(writer.ledger_id, first + index) for index in range(5)))
+    for writer in writers:
+        await writer.close()
+    return store
+
+
+async def blocks_read_back(store: LocalLedgerStore, ledger_id: int) -> None:
+    info = await store.info(ledger_id)
+    reader = await store.open(ledger_id)
+    entry = 0
+    while entry <= info.last_entry:
+        for block in await reader.read(entry, entries_max=50, bytes_max=20_000):
+            begin = 0
+            for stop in block.stops:
+                assert bytes(block.data[begin:stop]) == entry_bytes(ledger_id, entry)
+                begin, entry = stop, entry + 1
+
+
+async def test_dead_segments_go_and_live_ledgers_move_together() -> None:
+    disk = FakeDisk()
+    store = await filled(disk, 10, 60)
+    before = segment_names(disk)
+    assert len(before) > 5
+    for ledger_id in range(1, 10):
+        await store.delete(store._fence, ledger_id)
+    live = (await store.info(10)).length_bytes
+
+    def small() -> bool:
+        sizes = [len(disk.file(DIRECTORY / name)) for name in segment_names(disk)[:-1]]
+        return sum(sizes) < 3 * live
+
+    await eventually(small)
+    await blocks_read_back(store, 10)
+    await store.stop()
+    store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
+    await store.start()
+    assert [info.ledger_id for info in await store.ledgers()] == [10]
+    assert store.damage == []
+    await blocks_read_back(store, 10)
+    await store.delete(store._fence, 10)
+    await eventually(lambda: len(segment_names(disk)) <= 2)
+    await store.stop()
+    store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
+    await store.start()
+    assert await store.ledgers() == []
+    await store.stop()
+
+
+async def test_reading_goes_on_while_segments_are_rewritten() -> None:
+    disk = FakeDisk()
+    store = await filled(disk, 6, 80)
+    stopping = False
+
+    async def read_on(ledger_id: int) -> int:
+        rounds = 0
+        while not stopping:
+            await blocks_read_back(store, ledger_id)
+            rounds += 1
+        return rounds
+
+    readers = [asyncio.ensure_future(read_on(5)), asyncio.ensure_future(read_on(6))]
+    for ledger_id in range(1, 5):
+        await store.delete(store._fence, ledger_id)
+    await eventually(lambda: all(not name.endswith("-0000.log") for name in segment_names(disk)[:-1]))
+    stopping = True
+    assert all(rounds > 0 for rounds in await asyncio.gather(*readers))
+    with pytest.raises(NoSuchLedger):
+        await store.open(1)
+    await store.stop()
+
+
+async def test_power_loss_before_every_operation_of_a_reclaim() -> None:
+    disk = FakeDisk()
+    store = await filled(disk, 6, 30)
+    await store.stop()
+    clean = disk
+
+    async def reclaim(image_at: int) -> FakeDisk:
+        disk = clean.frozen()
+        disk.image_at = image_at
+        store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
+        await store.start()
+        for ledger_id in (1, 2, 3, 5):
+            await store.delete(store._fence, ledger_id)
+        await eventually(lambda: all(not name.endswith("-0000.log") for name in segment_names(disk)[:-1]))
+        await store.stop()
+        return disk
+
+    total = (await reclaim(0)).operations
+    for number in range(1, total, 2):
+        image = (await reclaim(number)).image
+        if image is None:
+            continue
+        left = image.power_loss(Random(number))
+        store = LocalLedgerStore(DIRECTORY, CONFIG, disk=left)
+        await store.start()
+        assert store.damage == [], (number, store.damage)
+        found = [info.ledger_id for info in await store.ledgers()]
+        assert {4, 6} <= set(found), number
+        for ledger_id in found:
+            await blocks_read_back(store, ledger_id)
+        await store.stop()
+
+
+@pytest.mark.parametrize("seed", range(15))
+async def test_power_loss_with_many_deletes_over_several_lives(seed: int) -> None:
+    random = Random(seed)
+    workload = Workload(Random(seed), delete_share=0.12)
+    disk = FakeDisk()
+    for _ in range(5):
+        disk.image_at = disk.operations + random.randrange(50, 600)
+        workload.frozen = None
+        disk.on_image = workload.freeze
+        store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
+        await workload.run(store, await store.start(), 300)
+        await store.stop()
+        if workload.frozen is None:
+            workload.freeze()
+        disk = (disk.image or disk).power_loss(random)
+        await reopen_and_check(disk, workload)
+        workload.promises = workload.frozen or {}
+        for promise in workload.promises.values():
+            if not promise.created:
+                promise.deleting = True  # its outcome is unknown
+
+
+async def test_a_damaged_segment_is_kept_as_it_is() -> None:
+    disk = FakeDisk()
+    store = await filled(disk, 4, 60)
+    await store.stop()
+    name = segment_names(disk)[0]
+    content = disk.file(DIRECTORY / name)
+    content[content.index(entry_bytes(4, 7)) + 3] ^= 1
+    store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
+    await store.start()
+    for ledger_id in (1, 2, 3):
+        await store.delete(store._fence, ledger_id)
+    await eventually(lambda: sum(name.endswith("-0000.log") for name in segment_names(disk)) <= 2)
+    assert name in segment_names(disk)
+    await store.stop()
