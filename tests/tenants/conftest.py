@@ -1,6 +1,6 @@
 """People, keys and a broker for the tests of the control plane.
 
-`olga` owns tenant acme, `tom` is her teammate (a member), `sam` a stranger who owns another tenant. Every tenancy test asks them all.
+`olga` owns tenant acme, `tom` is her teammate (a member), `sam` a stranger who owns another tenant. Tenancy tests ask them all.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class World:
         self.admin = actor_of_user(User.objects.get(username="admin"))
         for tenant, owner in (("acme", "olga"), ("other", "sam")):
             actions.create_tenant(self.admin, tenant)
-            User.objects.create_user(owner, password="irrelevant here")
+            User.objects.create(username=owner)
             actions.set_member(self.admin, tenant, owner, "owner")
-        User.objects.create_user("tom", password="irrelevant here")
+        User.objects.create(username="tom")
         actions.set_member(self.actor("olga"), "acme", "tom", "member")
         actions.create_namespace(self.actor("olga"), "acme/orders")
         actions.create_namespace(self.actor("sam"), "other/things")

@@ -1,0 +1,126 @@
+"""The permission table against Django's URL configuration: no hole, no row for nothing, and what a hole does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.test import RequestFactory
+from django.urls import ResolverMatch, URLPattern, URLResolver, get_resolver
+
+from controlplane.middleware import TABLED, PermissionTable
+from messaging.permissions.table import REST
+from messaging.permissions.table_rest import NAMESPACE_POLICIES
+from tenants.pulsar.policy_table import BY_PATH
+from tests.tenants.conftest import Caller, World
+
+
+def routes(patterns: list[Any], namespace: str = "") -> set[tuple[str, str]]:
+    """(method, route name) of everything below `patterns`."""
+    found: set[tuple[str, str]] = set()
+    for pattern in patterns:
+        if isinstance(pattern, URLResolver):
+            found |= routes(pattern.url_patterns, pattern.namespace or namespace)
+        elif isinstance(pattern, URLPattern) and namespace in TABLED:
+            methods = getattr(pattern.callback, "methods", None)
+            assert methods, f"{namespace}:{pattern.name} does not say which methods it has"
+            assert pattern.name, f"a route of {namespace} has no name"
+            found |= {(method, f"{namespace}:{pattern.name}") for method in methods}
+    return found
+
+
+def test_every_route_has_a_row_and_every_row_a_route() -> None:
+    assert routes(get_resolver().url_patterns) == set(REST)
+
+
+def test_every_policy_of_the_table_is_offered() -> None:
+    assert set(NAMESPACE_POLICIES) == set(BY_PATH)
+
+
+def test_a_route_without_a_row_is_closed(world: World) -> None:
+    request = RequestFactory().get("/api/v1/new")
+    request.resolver_match = ResolverMatch(lambda: None, (), {}, "new", namespaces=["api"])
+    response = PermissionTable(lambda request: None).process_view(request, None, (), {})  # type: ignore[arg-type, return-value]
+    assert response is not None
+    assert response.status_code == 403
+
+
+FILLING = {
+    "tenant": "acme",
+    "namespace": "orders",
+    "domain": "persistent",
+    "topic": "t",
+    "subscription": "s",
+    "role": "r",
+    "cluster": "standalone",
+    "key_id": "k1",
+    "username": "tom",
+    "entries": "1",
+    "seconds": "60",
+    "timestamp": "1",
+    "position": "1",
+}
+
+
+def addresses() -> list[tuple[str, str, str]]:
+    """(method, path, action) of every row that is not public."""
+    found = []
+
+    def walk(patterns: list[Any], prefix: str, namespace: str) -> None:
+        for pattern in patterns:
+            if isinstance(pattern, URLResolver):
+                walk(pattern.url_patterns, prefix + str(pattern.pattern), pattern.namespace or namespace)
+            elif namespace in TABLED:
+                path = "/" + prefix + str(pattern.pattern)
+                for name, value in FILLING.items():
+                    for converter in ("segment", "domain"):
+                        path = path.replace(f"<{converter}:{name}>", value)
+                assert "<" not in path
+                for method in pattern.callback.methods:
+                    action = REST[(method, f"{namespace}:{pattern.name}")]
+                    if action != "public":
+                        found.append((method, path, str(action)))
+
+    walk(get_resolver().url_patterns, "", "")
+    return found
+
+
+def test_strangers_get_nowhere(world: World, caller: Any) -> None:
+    """Every address, as nobody, as a stranger with a session, and as one with a token: whether the tenant exists or not."""
+    world.broker.calls.clear()
+    before = dict(world.broker.state)
+    nobody, stranger, key = caller(""), caller("sam"), Caller(world.token("app@other", tenant="other"))
+    for method, path, action in addresses():
+        absent = path.replace("acme", "absent")
+        assert [nobody(method, at).status_code for at in (path, absent)] == [401, 401], (method, path)
+        for who in (stranger, key):
+            answers = [who(method, at) for at in (path, absent)]
+            statuses = [answer.status_code for answer in answers]
+            if action == "authenticated":
+                assert statuses == [200, 200], (method, path)
+                assert b"acme" not in answers[0].content, (method, path)
+            elif action == "service":
+                assert statuses == [401, 401], (method, path)
+            else:
+                hidden = path.startswith("/api/") and "acme" in path
+                assert statuses == ([404, 404] if hidden else [403, 403]), (method, path)
+                bodies = [{**answer.json(), "request_id": "", "reason": ""} for answer in answers]
+                assert bodies[0] == bodies[1], (method, path)  # what does not exist and what is not theirs look alike
+    assert not world.broker.calls
+    assert world.broker.state == before
+
+
+def test_a_teammate_changes_nothing(world: World, caller: Any) -> None:
+    world.broker.calls.clear()
+    teammate = caller("tom")
+    rows = [row for row in addresses() if row[0] != "GET" and row[2] in ("tenant_admin", "superuser", "consume")]
+    assert len(rows) > 60
+    for method, path, _ in rows:
+        assert teammate(method, path).status_code == 403, (method, path)
+    assert not world.broker.calls
+
+
+def test_an_owner_does_nothing_of_the_platform(world: World, caller: Any) -> None:
+    owner = caller("olga")
+    for method, path, action in addresses():
+        if action == "superuser":
+            assert owner(method, path).status_code == 403, (method, path)
