@@ -23,6 +23,9 @@ from messaging.usage_schema import COUNTERS, GAUGE_CARRY_MS_MAX, GAUGES, INTERVA
 
 PENDING_RECORDS_MAX = 200_000  # about 60 MiB; a broker reaches it when its disk refuses usage files for a long time
 
+# A timer fires some milliseconds late. What rose in them is counted before the cut, so that one minute makes one record, not two.
+LATE_MS_MAX = 250
+
 _COUNTERS = len(COUNTERS)
 assert TopicTotals._fields[3:] == COUNTERS + GAUGES
 
@@ -87,7 +90,9 @@ class UsageRecorder:
         if now_ms <= self.interval_start_ms or len(self._pending) >= PENDING_RECORDS_MAX:
             return 0
         before = len(self._pending)
-        pieces = _pieces(max(self.interval_start_ms, now_ms - GAUGE_CARRY_MS_MAX), now_ms)
+        cut_ms = self.next_cut_ms
+        end_ms = cut_ms if cut_ms <= now_ms <= cut_ms + LATE_MS_MAX else now_ms
+        pieces = _pieces(max(self.interval_start_ms, end_ms - GAUGE_CARRY_MS_MAX), end_ms)
         for totals in topics:
             series = self._of(totals)
             series.rise(totals)
@@ -96,7 +101,7 @@ class UsageRecorder:
         for topic in sorted(self._owing):
             self._count(topic, self._series[topic], pieces, now_ms)
         self._owing.clear()
-        self.interval_start_ms = now_ms
+        self.interval_start_ms = end_ms
         return len(self._pending) - before
 
     def pending(self, limit: int = PENDING_RECORDS_MAX) -> list[UsageRecord]:

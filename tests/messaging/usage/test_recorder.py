@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import messaging.broker.usage.recorder as recorder_module
 from messaging.broker.usage.record import HOUR_MS, TopicTotals, UsageRecord, hour_start_ms
-from messaging.broker.usage.recorder import UsageRecorder
+from messaging.broker.usage.recorder import LATE_MS_MAX, UsageRecorder
 from messaging.usage_schema import COUNTERS, GAUGE_CARRY_MS_MAX, GAUGES, INTERVAL_MS_MAX, SCHEMA_VERSION
 
 NOON_MS = 1_700_000_000_000 // HOUR_MS * HOUR_MS
@@ -72,6 +72,17 @@ def test_the_running_interval_must_end_after_a_minute_or_at_the_full_hour() -> N
     assert started(NOON_MS).next_cut_ms == NOON_MS + 60_000
     assert started(NOON_MS - 20_000).next_cut_ms == NOON_MS
     assert started(NOON_MS + 1).next_cut_ms == NOON_MS + 60_001
+
+
+def test_a_timer_that_fires_a_little_late_makes_no_second_record() -> None:
+    recorder = started()
+    recorder.sample(NOON_MS + 60_000 + LATE_MS_MAX, [totals(TOPIC, 7, 0, 0, 0, 500)])
+    assert [(r.meter, r.value, r.interval_end_ms) for r in recorder.pending()] == [
+        ("messages_in", 7, NOON_MS + 60_000),
+        ("stored_bytes", 500, NOON_MS + 60_000),
+    ]
+    assert recorder.interval_start_ms == NOON_MS + 60_000
+    assert recorder.sample(NOON_MS + 120_000 + LATE_MS_MAX + 1, [totals(TOPIC, 7, 0, 0, 0, 500)]) == 2
 
 
 def test_a_machine_that_slept_counts_at_the_end_of_its_sleep() -> None:
