@@ -27,7 +27,7 @@ CHECK_AGAIN_S = 10.0  # how long a reader may go on seeing what was taken from t
 MESSAGE_BYTES_MAX = 1024
 
 
-class NamespaceLiveConsumer(AsyncWebsocketConsumer):
+class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels is not typed
     _task: asyncio.Task[None] | None = None
     _resync = False
     check_again_s = CHECK_AGAIN_S
@@ -66,7 +66,8 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):
 
     async def _refusal(self) -> int:
         """0, or the code to close with."""
-        return await database_sync_to_async(websocket_refusal)(self.scope, "console:namespace_live")
+        code: int = await database_sync_to_async(websocket_refusal)(self.scope, "console:namespace_live")
+        return code
 
     async def _pump(self) -> None:
         kwargs = self.scope["url_route"]["kwargs"]

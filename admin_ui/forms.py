@@ -97,19 +97,18 @@ def _topic(tenant: str, namespace: str, local: str) -> TopicName:
 class KeyForm(forms.Form):
     """`namespaces` are local names; each brings a box for produce and one for consume. `may_administer`: superusers alone may say so."""
 
-    EXPIRIES = (("", "Never"), ("1", "In a day"), ("30", "In 30 days"), ("90", "In 90 days"), ("365", "In a year"))
+    EXPIRIES = (("never", "Never"), ("1", "In a day"), ("30", "In 30 days"), ("90", "In 90 days"), ("365", "In a year"))
     name = EntityField(
         "key",
         label="Name",
         help_text="Say which program it is for. Its role in grants is name@tenant; two keys of one name share it.",
     )
-    expiry = forms.ChoiceField(label="Expires", choices=EXPIRIES, required=False, initial="90")
+    expiry = forms.ChoiceField(label="Expires", choices=EXPIRIES, initial="90")
     administer = forms.BooleanField(label="Administer the tenant: everything in it", required=False)
 
     def __init__(self, *args: object, namespaces: list[str], may_administer: bool, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self.namespaces = namespaces
-        self.fields["expiry"].required = False
         if not may_administer:
             del self.fields["administer"]
         for index, namespace in enumerate(namespaces):
@@ -133,7 +132,7 @@ class KeyForm(forms.Form):
 
     def expires_at(self) -> datetime | None:
         days = self.cleaned_data["expiry"]
-        return timezone.now() + timedelta(days=int(days)) if days else None
+        return timezone.now() + timedelta(days=int(days)) if days != "never" else None
 
 
 class PoliciesForm(forms.Form):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 Json = Mapping[str, Any]
@@ -16,7 +17,7 @@ class ProducerRow:
     throughput_in: float
     address: str
     client: str
-    since: str
+    since: datetime | None
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class ConsumerRow:
     permits: int
     address: str
     client: str
-    since: str
+    since: datetime | None
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def topic_view(stats: Json) -> TopicView:
 def _producer(one: Json) -> ProducerRow:
     return ProducerRow(
         one.get("producerName", ""), one.get("msgRateIn", 0.0), one.get("msgThroughputIn", 0.0),
-        one.get("address", ""), one.get("clientVersion", ""), one.get("connectedSince", ""),
+        one.get("address", ""), one.get("clientVersion", ""), _moment(one.get("connectedSince")),
     )  # fmt: skip
 
 
@@ -88,7 +89,7 @@ def _subscription(name: str, one: Json) -> SubscriptionRow:
 def _consumer(subscription: str, one: Json) -> ConsumerRow:
     return ConsumerRow(
         one.get("consumerName", ""), subscription, one.get("msgRateOut", 0.0), one.get("unackedMessages", 0),
-        one.get("availablePermits", 0), one.get("address", ""), one.get("clientVersion", ""), one.get("connectedSince", ""),
+        one.get("availablePermits", 0), one.get("address", ""), one.get("clientVersion", ""), _moment(one.get("connectedSince")),
     )  # fmt: skip
 
 
@@ -101,6 +102,15 @@ def _partition(name: str, one: Json) -> PartitionRow:
         one.get("storageSize", 0),
         max(backlogs, default=0),
     )
+
+
+def _moment(text: object) -> datetime | None:
+    """Pulsar writes ISO 8601 with an offset or Z; what is neither is not known."""
+    try:
+        found = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return found if found and found.tzinfo else None
 
 
 def _partition_order(item: tuple[str, Json]) -> int:

@@ -90,7 +90,26 @@ public class Hello {{
 
 def sdk(addresses: Addresses, topic: str, token: str) -> str:
     return f"""\
-# {addresses.ws_url} {topic} {token}
+import asyncio
+
+from messaging import client as magnetar
+
+URL = {_text(addresses.ws_url or "ws://127.0.0.1:8081")}
+KEY = {_text(token)}
+TOPIC = {_text(topic)}
+
+
+async def main() -> None:
+    async with magnetar.connect(URL, key=KEY) as client:
+        async with client.consumer(TOPIC, "quick-start", initial="earliest") as consumer:
+            async with client.producer(TOPIC) as producer:
+                await producer.send(b"Hello, Magnetar", properties={{"from": "quick start"}})
+            message = await consumer.receive(timeout_s=10)
+            print("received:", message.payload.decode(), message.id)
+            await consumer.ack(message)
+
+
+asyncio.run(main())
 """
 
 

@@ -20,7 +20,7 @@ NAMESPACES_SEARCHED_MAX = 4  # for topics, each of which is a question to the br
 @page
 def jump(request: ConsoleRequest) -> HttpResponse:
     words = request.GET.get("q", "").strip().lower()[:200]
-    tenants = visible_tenants(request.actor, request.user)  # type: ignore[arg-type]
+    tenants = visible_tenants(request.actor, request.user)
     with platform_scope():
         rows = Namespace.objects.filter(tenant__in=tenants, name__icontains=words.rpartition("/")[0] or words)
         if words.count("/") >= 2:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
@@ -47,7 +49,7 @@ def key_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
     return show(request, "pages/key_new.html", nav, crumbs=above, form=form, grants=form.rows())
 
 
-def new_key(actor: Actor, tenant: str, name: str, grants: dict[str, list[str]], expires_at: object = None) -> NewKey:
+def new_key(actor: Actor, tenant: str, name: str, grants: dict[str, list[str]], expires_at: datetime | None = None) -> NewKey:
     """A key whose role holds `grants` (namespace -> actions) besides what it holds already.
 
     Asks first whether the broker answers: a key that was saved but could not be confirmed has a token that nobody ever sees.
@@ -55,7 +57,7 @@ def new_key(actor: Actor, tenant: str, name: str, grants: dict[str, list[str]], 
     _, away = broker.ask_or_why(lambda rpc: rpc.call("feed.version"))
     if away:
         raise NotReady(f"no key was made, because the broker would not know it yet: {away}")
-    new = create_key(actor, tenant, name, expires_at)  # type: ignore[arg-type]
+    new = create_key(actor, tenant, name, expires_at)
     for namespace, actions in grants.items():
         held = Grant.objects.filter(namespace=namespace, topic="", role=new.key.role).values_list("actions", flat=True).first()
         if not set(actions) <= set(held or ()):

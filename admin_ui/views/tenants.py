@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.db.models import Count
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from admin_ui import policy_texts
@@ -22,7 +22,7 @@ KEYS_SHOWN, RECORDS_SHOWN = 5, 12
 @page
 def home(request: ConsoleRequest) -> HttpResponse:
     """To the only tenant if there is one, else to the list."""
-    names = visible_tenants(request.actor, request.user)  # type: ignore[arg-type]
+    names = visible_tenants(request.actor, request.user)
     if len(names) == 1:
         return HttpResponseRedirect(reverse("console:tenant", args=names))
     return HttpResponseRedirect(reverse("console:tenants"))
@@ -30,28 +30,29 @@ def home(request: ConsoleRequest) -> HttpResponse:
 
 @page
 def tenants(request: ConsoleRequest) -> HttpResponse:
-    names = visible_tenants(request.actor, request.user)  # type: ignore[arg-type]
+    names = visible_tenants(request.actor, request.user)
     with platform_scope():
         rows = Tenant.objects.filter(name__in=names) if len(names) < 500 else Tenant.objects.all()
-        counted = rows.annotate(
-            namespaces_count=Count("namespaces", distinct=True),
-            keys_count=Count("keys", distinct=True),
-            members_count=Count("memberships", distinct=True),
-        )
+        namespaces, keys, members = (_counts(model) for model in (Namespace, Key, Membership))
         visible = set(names)
         found = [
             {
                 "name": row.name,
                 "url": reverse("console:tenant", args=[row.name]),
-                "namespaces": row.namespaces_count,
-                "keys": row.keys_count,
-                "members": row.members_count,
+                "namespaces": namespaces.get(row.name, 0),
+                "keys": keys.get(row.name, 0),
+                "members": members.get(row.name, 0),
                 "created_at": row.created_at,
             }
-            for row in counted
+            for row in rows
             if row.name in visible
         ]
     return show(request, "pages/tenants.html", navigation(request, "tenants"), tenants=found)
+
+
+def _counts(model: type[Namespace] | type[Key] | type[Membership]) -> dict[str, int]:
+    """tenant -> how many rows of `model` it has; one query each, as one over all three would multiply them."""
+    return dict(model.objects.order_by().values_list("tenant").annotate(Count("pk")))
 
 
 @page
@@ -79,13 +80,17 @@ def tenant(request: ConsoleRequest, tenant: str) -> HttpResponse:
         namespaces=namespaces,
         keys=[key_view(key, {}) for key in keys.order_by("-created_at")[:KEYS_SHOWN]],
         keys_total=keys.count(),
-        members=[{"name": one.user.username, "role": one.get_level_display()} for one in memberships],
+        members=[{"name": one.user.username, "role": Membership.Level(one.level).label} for one in memberships],
         audit=[_record(row) for row in AuditRecord.objects.all()[:RECORDS_SHOWN]] if nav.may_administer else [],
     )
 
 
 def _record(row: AuditRecord) -> dict[str, object]:
-    return {"at": row.at, "actor": row.role, "action": row.action, "target": row.resource}
+    after = row.after if isinstance(row.after, dict) else {}
+    target = f"{after['name']} ({row.resource})" if row.action.startswith("key.") and "name" in after else row.resource
+    if row.action.startswith("permission."):
+        target = f"{target} to {after.get('role') or (row.before or {}).get('role', '')}"
+    return {"at": row.at, "actor": row.role, "action": row.action, "target": target}
 
 
 @page

@@ -48,7 +48,7 @@ def _look(name: TopicName) -> dict[str, Any]:
 @page
 def topic(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     name = _name(tenant, namespace, topic)
-    further = ()
+    further: tuple[tuple[str, str], ...] = ()
     if name.partition >= 0:
         further = ((name.base.local, reverse("console:topic", args=[tenant, namespace, name.base.local])),)
     return show(

@@ -19,7 +19,7 @@ def usage(request: ConsoleRequest) -> HttpResponse:
     level = request.GET.get("by", "")
     if level not in dict(usage_view.LEVELS):
         level = "namespace"
-    tenants = visible_tenants(request.actor, request.user)  # type: ignore[arg-type]
+    tenants = visible_tenants(request.actor, request.user)
     marks = usage_view.hour_marks(day, now)
     missing = sum(mark.state == "missing" for mark in marks)
     outcomes = UsageRun.Outcome

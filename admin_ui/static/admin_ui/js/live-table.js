@@ -88,7 +88,7 @@ customElements.define("mag-live-table", class extends HTMLElement {
   }
 
   #make(values, group) {
-    const element = this.template.content.firstElementChild.cloneNode(true);
+    const element = document.importNode(this.template.content.firstElementChild, true);
     const name = values.topic.slice(values.topic.lastIndexOf("/") + 1);
     const link = element.querySelector("a");
     element.dataset.topic = values.topic;
@@ -99,8 +99,6 @@ customElements.define("mag-live-table", class extends HTMLElement {
     const row = { element, name, unfold: element.querySelector("[data-unfold]"), state: element.querySelector("[data-unloaded]"), cells: {}, sparks: {} };
     for (const key of Object.keys(CELLS)) row.cells[key] = element.querySelector(`[data-cell="${key}"]`);
     for (const spark of element.querySelectorAll("mag-sparkline")) {
-      customElements.upgrade(spark);
-      spark.connectedCallback();
       spark.dataset.label = `${name}, ${spark.dataset.label}`;
       row.sparks[spark.dataset.cellSpark] = spark;
     }

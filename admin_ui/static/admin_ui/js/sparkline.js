@@ -21,14 +21,14 @@ customElements.define("mag-sparkline", class extends HTMLElement {
     this.append(this.#svg);
     this.setAttribute("role", "img");
     if ("large" in this.dataset) this.#readable();
-    this.#describe();
+    if (this.points.length) this.#draw(); else this.#describe();
   }
 
   push(at_ms, value) {
     if (this.points.length && at_ms <= this.points.at(-1).at_ms) return;
     this.points.push({ at_ms, value });
     while (this.points[0].at_ms < at_ms - WINDOW_MS) this.points.shift();
-    this.#draw();
+    if (this.#svg) this.#draw();
   }
 
   #draw() {

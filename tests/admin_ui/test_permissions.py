@@ -1,0 +1,155 @@
+"""Every page against every kind of person: the permission table against the URL configuration, and what each person gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client, RequestFactory
+from django.urls import ResolverMatch, reverse
+
+from admin_ui import routing, urls
+from admin_ui.access import page
+from messaging.permissions.model import Action
+from messaging.permissions.table import CONSOLE
+from tenants.actions import create_key
+from tenants.models import User
+from tests.admin_ui.fake_rpc import FakeBroker
+
+FILLING = {"tenant": "acme", "namespace": "orders", "topic": "placed"}
+# What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?
+EXPECTED = {
+    Action.PUBLIC: {"owner": "yes", "teammate": "yes", "stranger": "yes", "superuser": "yes"},
+    Action.AUTHENTICATED: {"owner": "yes", "teammate": "yes", "stranger": "yes", "superuser": "yes"},
+    Action.TENANT_READ: {"owner": "yes", "teammate": "yes", "stranger": "404", "superuser": "yes"},
+    Action.NAMESPACE_READ: {"owner": "yes", "teammate": "yes", "stranger": "404", "superuser": "yes"},
+    Action.TENANT_ADMIN: {"owner": "yes", "teammate": "403", "stranger": "404", "superuser": "yes"},
+    Action.SUPERUSER: {"owner": "403", "teammate": "403", "stranger": "404", "superuser": "yes"},
+}
+ROWS = sorted((method, name) for method, name in CONSOLE if method != "WEBSOCKET")
+
+
+def names_of_pages() -> set[str]:
+    return {f"{urls.app_name}:{pattern.name}" for pattern in urls.urlpatterns}
+
+
+def test_every_page_has_a_row_and_every_row_a_page() -> None:
+    assert {name for method, name in CONSOLE if method != "WEBSOCKET"} == names_of_pages()
+
+
+def test_every_websocket_has_a_row_and_every_row_a_websocket() -> None:
+    sockets = {f"console:{pattern.name}" for pattern in routing.websocket_urlpatterns}
+    assert {name for method, name in CONSOLE if method == "WEBSOCKET"} == sockets
+
+
+def test_every_view_is_guarded() -> None:
+    for pattern in urls.urlpatterns:
+        assert getattr(pattern.callback, "guarded", False), f"{pattern.name} is not wrapped by admin_ui.access.page"
+
+
+def address(name: str) -> str:
+    pattern = next(one for one in urls.urlpatterns if f"console:{one.name}" == name)
+    filling = {**FILLING, "key_id": create_key_of_acme()} if "key_id" in pattern.pattern.converters else FILLING
+    return reverse(name, kwargs={key: filling[key] for key in pattern.pattern.converters})
+
+
+def create_key_of_acme() -> str:
+    from tenants.access import actor_of_user
+
+    return create_key(actor_of_user(User.objects.get(username="superuser")), "acme", "checkout").key.id
+
+
+def verdict(response: HttpResponse) -> str:
+    return "yes" if response.status_code < 400 else str(response.status_code)
+
+
+@pytest.mark.parametrize("person", ["owner", "teammate", "stranger", "superuser"])
+@pytest.mark.parametrize(("method", "name"), ROWS, ids=[f"{method} {name}" for method, name in ROWS])
+def test_what_each_person_gets(method: str, name: str, person: str, browse: Callable[[str], Client]) -> None:
+    action = CONSOLE[(method, name)]
+    expected = EXPECTED[action][person]
+    if action is Action.SUPERUSER and expected == "404" and "tenant_delete" not in name:
+        expected = "403"  # no tenant in the address: there is nothing to hide
+    where = address(name)
+    response = browse(person).generic(method, where)
+    assert verdict(response) == expected, f"{person} got {response.status_code} for {method} {where}"
+
+
+@pytest.mark.parametrize(("method", "name"), ROWS, ids=[f"{method} {name}" for method, name in ROWS])
+def test_nobody_gets_the_sign_in_page(method: str, name: str, browse: Callable[[str], Client]) -> None:
+    response = browse("").generic(method, address(name))
+    if CONSOLE[(method, name)] is Action.PUBLIC:
+        assert response.status_code in (200, 302)
+    else:
+        assert response.status_code == 302
+        assert response["Location"].startswith("/sign-in")
+
+
+@pytest.mark.parametrize("name", sorted(f"console:{one.name}" for one in urls.urlpatterns if "tenant" in one.pattern.converters))
+def test_what_is_not_there_looks_like_what_is_not_yours(name: str, browse: Callable[[str], Client]) -> None:
+    """The same answer, but for the request's own id, for a tenant of somebody else's and for one that does not exist."""
+    pattern = next(one for one in urls.urlpatterns if f"console:{one.name}" == name)
+    answers = []
+    for tenant in ("acme", "nowhere"):
+        filling = {**FILLING, "key_id": "k", "tenant": tenant}
+        response = browse("stranger").get(reverse(name, kwargs={key: filling[key] for key in pattern.pattern.converters}))
+        assert response.status_code == 404
+        answers.append(response.content.replace(response["X-Request-ID"].encode(), b""))
+    assert answers[0] == answers[1]
+
+
+def test_a_superuser_gets_404_for_what_does_not_exist(browse: Callable[[str], Client]) -> None:
+    assert browse("superuser").get("/tenants/nowhere").status_code == 404
+    assert browse("superuser").get("/tenants/acme/namespaces/nowhere").status_code == 404
+    assert browse("superuser").get("/tenants/acme/namespaces/orders/topics/nowhere").status_code == 404
+    assert browse("superuser").get("/tenants/acme/keys/nowhere/revoke").status_code == 404
+
+
+def test_a_key_of_another_tenant_cannot_be_revoked_by_its_id(browse: Callable[[str], Client]) -> None:
+    key_id = create_key_of_acme()
+    assert browse("stranger").get(f"/tenants/globex/keys/{key_id}/revoke").status_code == 404
+    assert browse("stranger").post(f"/tenants/globex/keys/{key_id}/revoke", {"confirm": "checkout"}).status_code == 404
+
+
+def test_the_list_holds_only_what_is_yours(browse: Callable[[str], Client]) -> None:
+    assert b"globex" not in browse("teammate").get("/tenants").content
+    assert b"acme" not in browse("stranger").get("/tenants").content
+    both = browse("superuser").get("/tenants").content
+    assert b"acme" in both and b"globex" in both
+
+
+def test_jump_finds_only_what_is_yours(browse: Callable[[str], Client]) -> None:
+    def found(person: str, words: str) -> set[str]:
+        return {entry["label"] for entry in browse(person).get("/jump", {"q": words}).json()["found"]}
+
+    assert found("owner", "placed") == {"acme/orders/placed"}
+    assert found("teammate", "acme") == {"acme", "acme/orders", "acme/orders/placed"}
+    assert found("stranger", "placed") == set()
+    assert found("stranger", "acme") == set()
+
+
+def test_a_page_without_a_row_is_refused(world: FakeBroker) -> None:
+    from django.core.exceptions import PermissionDenied
+
+    @page
+    def forgotten(request: object) -> HttpResponse:
+        return HttpResponse("secret")
+
+    request = RequestFactory().get("/forgotten")
+    request.user = User.objects.get(username="superuser")
+    request.resolver_match = ResolverMatch(forgotten, (), {}, "forgotten", namespaces=["console"])
+    with pytest.raises(PermissionDenied):
+        forgotten(request)
+
+
+def test_a_method_without_a_row_is_not_allowed(browse: Callable[[str], Client]) -> None:
+    response = browse("owner").delete("/tenants/acme")
+    assert response.status_code == 405 and response["Allow"] == "GET"
+    assert browse("owner").get("/sign-out").status_code == 405
+
+
+def test_a_person_who_was_deactivated_is_out(browse: Callable[[str], Client]) -> None:
+    client = browse("owner")
+    User.objects.filter(username="owner").update(is_active=False)
+    assert client.get("/tenants/acme").status_code == 302
