@@ -50,10 +50,10 @@ class ReconnectPolicy:
         self._backoff = backoff
         self._open_timeout_s = open_timeout_s
         self._open_until_s = now_s + open_timeout_s
-        self._ever_connected = False
+        self.ever_connected = False
 
     def connected(self) -> None:
-        self._ever_connected = True
+        self.ever_connected = True
 
     def healthy(self) -> None:
         """Something was received: the connection is of use, so the next failure is the first again."""
@@ -63,13 +63,13 @@ class ReconnectPolicy:
         if isinstance(failure, MagnetarError):
             return GiveUp(failure)
         if isinstance(failure, Refused):
-            retryable = failure.status in _RETRYABLE_STATUSES and (self._ever_connected or failure.status != 409)
+            retryable = failure.status in _RETRYABLE_STATUSES and (self.ever_connected or failure.status != 409)
             if not retryable:
                 return GiveUp(from_code(failure.code, failure.message))
         if isinstance(failure, ChannelClosed) and failure.code == BAD_DATA:
             return GiveUp(MagnetarError(f"the broker did not understand this client: {failure.reason}"))
         delay_s = self._backoff.next_delay_s()
-        if not self._ever_connected and now_s + delay_s > self._open_until_s:
+        if not self.ever_connected and now_s + delay_s > self._open_until_s:
             if isinstance(failure, Refused):
                 return GiveUp(from_code(failure.code, failure.message))
             reason = str(failure) or type(failure).__name__

@@ -92,7 +92,13 @@ class ConnectionLoop:
             failure = await self._connect_and_talk()
             decision = self._policy.after(failure, self._timing.now_s())
             if isinstance(decision, GiveUp):
-                logger.warning("%s: giving up: %s", self._name, decision.error)
+                # Whoever is opening is told by an exception; later there may be nobody who looks.
+                logger.log(
+                    logging.WARNING if self._policy.ever_connected else logging.DEBUG,
+                    "%s: giving up: %s",
+                    self._name,
+                    decision.error,
+                )
                 self._endpoint.gave_up(decision.error)
                 return
             logger.info("%s: no connection, next try in %.1f s: %s", self._name, decision.delay_s, failure)

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from messaging.broker.http.app import public_app, rpc_app
 from messaging.broker.http.asgi import App
@@ -56,6 +57,15 @@ class _DeadlineProtocol(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+class _WebSocketProtocol(WebSocketsSansIOProtocol):
+    """Knows that an upgrade answered with an HTTP status is finished; uvicorn would log an error for each."""
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body":
+            self.handshake_complete = True
 
 
 class _Server(uvicorn.Server):
@@ -152,7 +162,7 @@ def _config(app: App, settings: Settings, tls: ssl.SSLContext | None, ws: bool) 
         loop="none",
         lifespan="off",
         http=protocol,
-        ws="websockets-sansio" if ws else "none",
+        ws=_WebSocketProtocol if ws else "none",
         ws_max_size=ws_message_bytes_max(settings),
         ws_per_message_deflate=False,  # costs more than it saves, and a bomb cannot be sent through it
         log_config=None,

@@ -448,9 +448,12 @@ async def test_a_connection_ends_when_its_token_does() -> None:
         ("/ws/v2/reader/persistent/public/default/missing", 500),
     ],
 )
-async def test_bad_paths_and_parameters_have_pulsars_status(edge: Edge, path: str, status: int) -> None:
+async def test_bad_paths_and_parameters_have_pulsars_status(
+    edge: Edge, path: str, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
     got, body = await edge.refused(path)
     assert got == status and body["reason"] and body["code"], path
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]  # a peer's mistake is no error of ours
     assert [name for name in edge.service.topics if "missing" not in name] in ([], [TOPIC])
     assert not any(topic.producers or topic.subscriptions for topic in edge.service.topics.values())
 
