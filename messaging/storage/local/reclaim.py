@@ -256,8 +256,7 @@ class _Rewrite:
         content.overhead_bytes = new.overhead_bytes
         footer = records.encode(new.seed, records.FOOTER, -1, -1, b"", digest.encode(content))
         self._out.write([footer], self._offset)
-        self._out.sync()
         self._out.write([seal_bytes(with_footer(new, len(footer)))], SEAL_OFFSET)
-        self._out.sync()
+        self._out.sync()  # all of it stands before the file gets its name
         new.footer_bytes = len(footer)
         new.size_bytes = self._offset + len(footer)

@@ -109,3 +109,11 @@ def _read_seal(page: bytes, segment: Segment) -> None:
     (crc,) = _CRC.unpack_from(page, SEAL_OFFSET + _SEAL.size)
     if magic == _SEAL_MAGIC and crc == crc32c(page[SEAL_OFFSET : SEAL_OFFSET + _SEAL.size], segment.seed):
         segment.data_stop, segment.footer_offset, segment.footer_bytes = data_stop, footer_offset, footer_bytes
+
+
+def store_id_of(page: bytes) -> int | None:
+    """The store that an intact header page names."""
+    if len(page) < PAGE_BYTES or _CRC.unpack_from(page, _HEAD.size)[0] != crc32c(page[: _HEAD.size]):
+        return None
+    magic, version, _, store_id, _, _ = _HEAD.unpack_from(page)
+    return int(store_id) if magic == _HEAD_MAGIC and version == FORMAT_VERSION else None

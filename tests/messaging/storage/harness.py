@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from messaging.storage.faults import FaultyLedgerStore
 from messaging.storage.local import Durability, LocalConfig, LocalLedgerStore
 from messaging.storage.memory import MemoryLedgerStore
 from messaging.storage.seam import Fence, LedgerStore
@@ -91,3 +92,21 @@ class LocalHarness:
 
 
 HARNESSES["local"] = LocalHarness
+
+
+class FaultyHarness(MemoryHarness):
+    """The wrapper keeps every promise as long as no fault is asked for."""
+
+    async def open(self) -> None:
+        await super().open()
+        self.store = FaultyLedgerStore(self.store)  # type: ignore[assignment]
+
+    async def crash(self) -> None:
+        inner = self.store._store  # type: ignore[attr-defined]
+        self.store = MemoryLedgerStore(inner)
+        self.fence = await self.store.start()
+
+
+HARNESSES["faulty"] = FaultyHarness
+HARNESSES["local-lose-on-power-loss"] = lambda directory: LocalHarness(directory, Durability.LOSE_ON_POWER_LOSS)
+HARNESSES["local-lose-on-crash"] = lambda directory: LocalHarness(directory, Durability.LOSE_ON_CRASH)

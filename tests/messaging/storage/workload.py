@@ -102,6 +102,7 @@ async def check(store: LedgerStore, fence: Fence, promises: dict[int, Promise]) 
         assert info.last_entry == before.last_entry
         assert promise.confirmed <= info.last_entry < max(promise.asked, 1), (ledger_id, promise, info)
         if promise.sealed_at is not None:
+            assert before.sealed, f"ledger {ledger_id} is open again"
             assert info.last_entry == promise.sealed_at, (ledger_id, promise, info)
         await read_back(store, ledger_id, info.last_entry, info.length_bytes)
 

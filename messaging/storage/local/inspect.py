@@ -1,0 +1,266 @@
+"""`magnetar log inspect | verify | repair`: what a log holds, whether it is whole, and mending what can be mended without guessing.
+
+All block. `inspect` and `verify` only read and take no lock, so they may run beside a broker; what that broker has not yet synced
+then shows as an unfinished tail.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from messaging.storage.local import records
+from messaging.storage.local.config import LocalConfig
+from messaging.storage.local.directory import FORMAT_VERSION, claim, lock, read_epoch, read_store_id
+from messaging.storage.local.disk import Disk, DiskFile, OsDisk, replace_file
+from messaging.storage.local.footers import BadFooter, read_footer
+from messaging.storage.local.log import Log
+from messaging.storage.local.recovery import Recovery
+from messaging.storage.local.scan import Damage, Scan
+from messaging.storage.local.segment import (
+    PAGE_BYTES,
+    BadSegment,
+    Segment,
+    head_page,
+    parse_name,
+    read_segment,
+    store_id_of,
+)
+from messaging.storage.seam import Unavailable
+
+
+@dataclass
+class VerifyReport:
+    """What `verify` read. `problems` are sentences for people; `tail_bytes` may be a write under way, not a problem by itself."""
+
+    directory: Path
+    segments: int = 0
+    commits: int = 0
+    blocks: int = 0
+    entries: int = 0
+    data_bytes: int = 0
+    ledgers: int = 0
+    tail_bytes: int = 0
+    damage: list[Damage] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+@dataclass
+class RepairReport:
+    """What `repair` did, and what it could not: `remaining` entries are lost unless another copy has them."""
+
+    actions: list[str] = field(default_factory=list)
+    remaining: list[str] = field(default_factory=list)
+
+
+def inspect(directory: Path | str, *, disk: Disk | None = None) -> Iterable[str]:
+    """Lines for people: the format, each segment, each ledger. Raises `Unavailable` if this is no log."""
+    directory, disk = Path(directory), disk or OsDisk()
+    store_id = _store_id(disk, directory)
+    yield f"log in {directory}: format {FORMAT_VERSION}, store {store_id:016x}, opened {read_epoch(disk, directory)} times"
+    ledgers: dict[int, list[str]] = {}
+    for segment, file in _segments(disk, directory, store_id, []):
+        yield _describe(segment, file, ledgers)
+    for ledger_id, facts in sorted(ledgers.items()):
+        yield f"ledger {ledger_id}: {', '.join(facts)}"
+
+
+def _describe(segment: Segment, file: DiskFile, ledgers: dict[int, list[str]]) -> str:
+    name = f"segment {segment.number} generation {segment.generation}: {segment.size_bytes} bytes"
+    scan = Scan(file, segment, limit=segment.data_stop if segment.sealed else 0)
+    commits = 0
+    spans: dict[int, tuple[int, int]] = {}
+    for commit in scan.commits():
+        commits += 1
+        for record in commit.records:
+            if record.type == records.BLOCK:
+                first, _ = spans.get(record.ledger_id, (record.first_entry, 0))
+                spans[record.ledger_id] = (first, record.first_entry + record.entries - 1)
+            elif record.type in _FACTS:
+                ledgers.setdefault(record.ledger_id, []).append(f"{_FACTS[record.type]} in segment {segment.number}")
+    for ledger_id, (first, last) in spans.items():
+        ledgers.setdefault(ledger_id, []).append(f"entries {first} to {last} in segment {segment.number}")
+    state = "sealed" if segment.sealed else "open"
+    return f"{name}, {state}, {scan.stop - PAGE_BYTES} bytes in {commits} commits of {len(spans)} ledgers"
+
+
+_FACTS = {records.CREATED: "created", records.SEALED: "sealed", records.DELETED: "deleted"}
+
+
+def verify(directory: Path | str, *, disk: Disk | None = None) -> VerifyReport:
+    """Reads every byte of the log and compares every checksum. Raises `Unavailable` if this is no log."""
+    directory, disk = Path(directory), disk or OsDisk()
+    report = VerifyReport(directory)
+    store_id = _store_id(disk, directory)
+    alive: set[int] = set()
+    newest = max((place[0] for name in disk.names(directory) if (place := parse_name(name))), default=0)
+    for segment, file in _segments(disk, directory, store_id, report.problems):
+        report.segments += 1
+        _verify_segment(segment, file, report, alive, newest=segment.number == newest)
+    report.ledgers = len(alive)
+    return report
+
+
+def _verify_segment(segment: Segment, file: DiskFile, report: VerifyReport, alive: set[int], *, newest: bool) -> None:
+    scan = Scan(file, segment, limit=segment.data_stop if segment.sealed else 0)
+    for commit in scan.commits():
+        report.commits += 1
+        for record in commit.records:
+            if record.type == records.BLOCK:
+                report.blocks += 1
+                report.entries += record.entries
+                report.data_bytes += record.stop - record.data_start
+            elif record.type == records.CREATED:
+                alive.add(record.ledger_id)
+            elif record.type == records.DELETED:
+                alive.discard(record.ledger_id)
+    for damage in scan.damage:
+        if damage.synced or segment.sealed:
+            report.damage.append(damage._replace(synced=True))
+            report.problems.append(str(report.damage[-1]))
+        else:
+            report.tail_bytes += damage.stop - damage.start
+    if segment.sealed:
+        if scan.stop != segment.data_stop and not scan.damage:
+            report.problems.append(f"segment {segment.number} ends at byte {scan.stop}, its seal says {segment.data_stop}")
+        try:
+            read_footer(file, segment)
+        except BadFooter as error:
+            report.problems.append(str(error))
+    elif not newest and report.tail_bytes:
+        report.problems.append(f"segment {segment.number} is not the newest and has an unfinished tail")
+
+
+def repair(directory: Path | str, *, disk: Disk | None = None) -> RepairReport:
+    """Restores what is known from elsewhere (`format`, `epoch`, header pages, footers) and sets a torn tail aside.
+
+    Needs the directory for itself: raises `DirectoryInUse`; `Unavailable` if nothing here is a log. Corrupt entries are only named.
+    """
+    directory, disk = Path(directory), disk or OsDisk()
+    held = lock(disk, directory)
+    try:
+        report = RepairReport()
+        store_id = _restore_format(disk, directory, report)
+        _restore_epoch(disk, directory, report)
+        for name in disk.names(directory):
+            if parse_name(name):
+                _restore_head(disk, directory / name, store_id, report)
+        _recover(disk, directory, report)
+        report.remaining += verify(directory, disk=disk).problems
+        return report
+    finally:
+        held.release()
+
+
+def _recover(disk: Disk, directory: Path, report: RepairReport) -> None:
+    log = Log(directory, disk, LocalConfig(), *claim(disk, directory))
+    recovery = Recovery(log)
+    try:
+        recovery.run().file.close()
+    finally:
+        log.stop()
+        log.close()
+    for damage in recovery.damage:
+        if not damage.synced:
+            report.actions.append(f"set aside the torn tail: {damage}")
+
+
+def _restore_format(disk: Disk, directory: Path, report: RepairReport) -> int:
+    try:
+        store_id = read_store_id(disk, directory)
+    except Unavailable as error:
+        if "this build reads" in str(error):
+            raise  # a newer format is not damage
+        store_id = None
+    if store_id is not None:
+        return store_id
+    for name in disk.names(directory):
+        if parse_name(name):
+            store_id = store_id_of(_head(disk, directory / name))
+            if store_id is not None:
+                content = {"format": FORMAT_VERSION, "store_id": f"{store_id:016x}"}
+                replace_file(disk, directory / "format", json.dumps(content).encode())
+                report.actions.append(f"wrote {directory / 'format'} again, from the header page of {name}")
+                return store_id
+    raise Unavailable(f"{directory} holds no log: no file named format, and no segment that says whose it is")
+
+
+def _restore_epoch(disk: Disk, directory: Path, report: RepairReport) -> None:
+    try:
+        if "epoch" in disk.names(directory):
+            read_epoch(disk, directory)
+            return
+    except Unavailable:
+        pass
+    epoch = 0
+    for segment, file in _segments(disk, directory, _store_id(disk, directory), []):
+        scan = Scan(file, segment)
+        for _ in scan.commits():
+            epoch = max(epoch, scan.epoch)
+    # One start may have written no commit: its epoch must not come again.
+    replace_file(disk, directory / "epoch", json.dumps({"epoch": epoch + 1000}).encode())
+    report.actions.append(f"wrote {directory / 'epoch'} again, from the newest commit")
+
+
+def _restore_head(disk: Disk, path: Path, store_id: int, report: RepairReport) -> None:
+    """A header page says nothing that is not known: write it again if the commits behind it are this place's."""
+    place = parse_name(path.name)
+    assert place is not None
+    file = disk.open(path)
+    try:
+        try:
+            read_segment(file, path, store_id)
+            return
+        except BadSegment as error:
+            reason = error
+        segment = Segment(*place, path, records.seed_of(store_id, *place), file.size())
+        if next(Scan(file, segment).commits(), None) is None:
+            report.remaining.append(f"{reason}; no commit of this log stands behind it")
+            return
+        # Without its seal the segment is read in whole, and sealed again.
+        file.write([head_page(store_id, *place, recycled=True)], 0)
+        file.sync()
+        report.actions.append(f"wrote the header page of {path} again")
+    finally:
+        file.close()
+
+
+def _head(disk: Disk, path: Path) -> bytes:
+    file = disk.open(path)
+    try:
+        return file.read(PAGE_BYTES, 0)
+    finally:
+        file.close()
+
+
+def _store_id(disk: Disk, directory: Path) -> int:
+    store_id = read_store_id(disk, directory)
+    if store_id is None:
+        raise Unavailable(f"{directory} holds no log: there is no file named format")
+    return store_id
+
+
+def _segments(disk: Disk, directory: Path, store_id: int, problems: list[str]) -> Iterator[tuple[Segment, DiskFile]]:
+    """The newest generation of each segment, in order; each file is open while it is its turn."""
+    newest: dict[int, tuple[int, str]] = {}
+    for name in disk.names(directory):
+        place = parse_name(name)
+        if place is not None:
+            newest[place[0]] = max(newest.get(place[0], (-1, "")), (place[1], name))
+    for _, (_, name) in sorted(newest.items()):
+        file = disk.open(directory / name)
+        try:
+            try:
+                segment = read_segment(file, directory / name, store_id)
+            except BadSegment as error:
+                problems.append(str(error))
+                continue
+            yield segment, file
+        finally:
+            file.close()
