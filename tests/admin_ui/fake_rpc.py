@@ -48,7 +48,7 @@ class FakeLive:
 
 
 class FakeBroker(TypedCalls):
-    """The methods that the console and its actions call. `away` makes every call fail. Thread-safe enough: a test writes, calls read."""
+    """The methods that the console and its actions call. `away` makes every call fail. A test writes, calls read."""
 
     def __init__(self) -> None:
         self.live = FakeLive()
@@ -73,9 +73,21 @@ class FakeBroker(TypedCalls):
 
     def do_status(self, request: s.Request) -> s.BrokerStatus:
         return s.BrokerStatus(
-            broker_id="broker-1", boot_epoch=7, version="0.1.0", uptime_ms=3_723_000, ready=True, why_not_ready="", feed_version=self.feed_version,
-            connections=12, topics_loaded=len(self.topics), producers=5, consumers=9, hot_loops="compiled", durability="sync", resident_bytes=71_000_000,
-        )  # fmt: skip
+            broker_id="broker-1",
+            boot_epoch=7,
+            version="0.1.0",
+            uptime_ms=3_723_000,
+            ready=True,
+            why_not_ready="",
+            feed_version=self.feed_version,
+            connections=12,
+            topics_loaded=len(self.topics),
+            producers=5,
+            consumers=9,
+            hot_loops="compiled",
+            durability="sync",
+            resident_bytes=71_000_000,
+        )
 
     def do_feed_version(self, request: s.Request) -> s.FeedVersion:
         return s.FeedVersion(version=self.feed_version)

@@ -1,0 +1,184 @@
+"""The live feed as a browser gets it: snapshot, updates, gaps, a broker that goes away, and who is let in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.auth import AuthMiddlewareStack
+from channels.routing import URLRouter
+from django.test import Client
+
+from admin_ui import routing
+from admin_ui.consumers import NamespaceLiveConsumer
+from admin_ui.live.hub import LiveHub
+from admin_ui.live.state import LiveState, apply
+from tenants.models import Membership, User
+from tests.admin_ui.conftest import ORDERS, PLACED, populate
+from tests.admin_ui.fake_rpc import FakeBroker, FakeLive, live_row
+from tests.admin_ui.websocket import Socket
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PATH = "/live/tenants/acme/namespaces/orders"
+Connect = Callable[..., Any]
+
+
+@pytest.fixture
+def live(fake_broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> FakeLive:
+    """What the pollers see. The hub is a new one with a short interval, made on the test's loop."""
+    hubs: list[LiveHub] = []
+
+    def hub() -> LiveHub:
+        if not hubs:
+            hubs.append(LiveHub(fake_broker.live.poll, interval_s=0.005, now_ms=lambda: 42))
+        return hubs[0]
+
+    monkeypatch.setattr(NamespaceLiveConsumer, "hub", staticmethod(hub))
+    return fake_broker.live
+
+
+@pytest.fixture
+async def connect(live: FakeLive, fake_broker: FakeBroker) -> AsyncIterator[Connect]:
+    await sync_to_async(populate)(fake_broker)
+    application = AuthMiddlewareStack(URLRouter(routing.websocket_urlpatterns))
+    opened: list[Socket] = []
+
+    async def make(username: str, path: str = PATH) -> Socket:
+        headers = []
+        if username:
+            client = Client()
+            await sync_to_async(client.force_login)(await User.objects.aget(username=username))
+            headers = [(b"cookie", f"magnetar_session={client.cookies['magnetar_session'].value}".encode())]
+        socket = Socket(application, path, headers)
+        assert (await socket.connect())["type"] == "websocket.accept"
+        opened.append(socket)
+        return socket
+
+    yield make
+    for socket in opened:
+        await socket.disconnect()
+
+
+async def test_a_snapshot_first_then_updates_that_lead_to_fresh_state(connect: Connect, live: FakeLive) -> None:
+    socket = await connect("owner")
+    first = await socket.receive()
+    assert first["type"] == "snapshot" and first["rows"][PLACED]["messages_in"] == 40
+    state = apply(None, first)
+    live.rows[ORDERS] = [live_row(PLACED, messages_in=41), live_row(f"{PLACED}-new")]
+
+    async def arrived() -> bool:
+        nonlocal state
+        message = await socket.receive()
+        assert message["type"] == "update"
+        state = apply(state, message)
+        return state.rows.keys() == {PLACED, f"{PLACED}-new"}
+
+    await eventually(arrived)
+    fresh = LiveState.from_answer(live.answer(ORDERS))
+    assert state.rows == fresh.rows
+
+
+async def test_a_reader_that_noticed_a_gap_gets_a_snapshot(connect: Connect) -> None:
+    socket = await connect("owner")
+    await socket.receive()
+    await socket.receive()
+    await socket.send(json.dumps({"type": "resync"}))
+
+    async def snapshot() -> bool:
+        return (await socket.receive())["type"] == "snapshot"
+
+    await eventually(snapshot)
+
+
+async def test_a_broker_that_restarted_means_a_snapshot(connect: Connect, live: FakeLive) -> None:
+    socket = await connect("owner")
+    await socket.receive()
+    live.boot_epoch, live.sequence = 8, 0
+
+    async def of_the_new_boot() -> bool:
+        message = await socket.receive()
+        return message["type"] == "snapshot" and message["epoch"] == 8
+
+    await eventually(of_the_new_boot)
+
+
+async def test_a_broker_that_is_away_is_said_to_be(connect: Connect, live: FakeLive) -> None:
+    live.away = "the broker does not answer"
+    socket = await connect("owner")
+    assert await socket.receive() == {"type": "away", "why": "the broker does not answer", "since_ms": 42}
+    live.away = ""
+
+    async def back() -> bool:
+        return (await socket.receive())["type"] == "snapshot"
+
+    await eventually(back)
+
+
+async def test_one_topic_alone(connect: Connect, live: FakeLive) -> None:
+    live.rows[ORDERS] = [live_row(PLACED), live_row(f"{PLACED}-partition-0"), live_row("persistent://acme/orders/other")]
+    socket = await connect("owner", f"{PATH}?topic={PLACED}")
+    assert (await socket.receive())["rows"].keys() == {PLACED, f"{PLACED}-partition-0"}
+
+
+async def test_nobody_left_nothing_polled(connect: Connect, live: FakeLive) -> None:
+    one, other = await connect("owner"), await connect("teammate")
+    await one.receive()
+    await other.receive()
+    hub = NamespaceLiveConsumer.hub()
+    assert hub.namespaces == [ORDERS]
+    await one.disconnect()
+    assert hub.namespaces == [ORDERS]
+    await other.disconnect()
+    await eventually(lambda: hub.namespaces == [])
+
+
+@pytest.mark.parametrize(("person", "code"), [("", 4401), ("stranger", 4404)])
+async def test_who_is_not_let_in(person: str, code: int, connect: Connect, live: FakeLive) -> None:
+    socket = await connect(person)
+    assert await socket.closed() == code
+    assert live.asked == {}
+
+
+async def test_a_namespace_that_does_not_exist_looks_like_one_of_somebody_else(connect: Connect) -> None:
+    for path in ("/live/tenants/acme/namespaces/nowhere", "/live/tenants/globex/namespaces/edge"):
+        assert await (await connect("owner", path)).closed() == 4404
+
+
+async def test_what_is_taken_away_ends_the_feed(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NamespaceLiveConsumer, "check_again_s", 0)
+    socket = await connect("teammate")
+    assert (await socket.receive())["type"] == "snapshot"
+    await Membership.unscoped.filter(user__username="teammate").adelete()
+
+    assert await socket.closed() == 4404
+
+
+async def test_signing_out_ends_the_feed(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    from django.contrib.sessions.models import Session
+
+    monkeypatch.setattr(NamespaceLiveConsumer, "check_again_s", 0)
+    socket = await connect("owner")
+    await socket.receive()
+    await Session.objects.all().adelete()
+
+    assert await socket.closed() == 4401
+
+
+@pytest.mark.parametrize("text", ["{", "x" * 2000])
+async def test_nonsense_ends_the_connection(text: str, connect: Connect) -> None:
+    socket = await connect("owner")
+    await socket.receive()
+    await socket.send(text)
+
+    assert await socket.closed() == 1003
+
+
+async def test_messages_that_we_do_not_know_are_passed_over(connect: Connect) -> None:
+    socket = await connect("owner")
+    for text in ("[]", "17", '{"type": "something new"}'):
+        await socket.send(text)
+    assert (await socket.receive())["type"] in ("snapshot", "update")
