@@ -8,6 +8,7 @@ from django.urls import path
 
 from messaging.errors import InvalidValue
 from tenants import feed
+from tenants.pulsar.http import route
 
 app_name = "internal"
 
@@ -20,5 +21,4 @@ def get_feed(request: HttpRequest) -> HttpResponse:
     return HttpResponse(msgspec.json.encode(feed.since(int(text))), content_type="application/json")
 
 
-get_feed.methods = ("GET",)  # type: ignore[attr-defined]
-urlpatterns = [path("feed", get_feed, name="feed")]
+urlpatterns = [path("feed", route(GET=get_feed), name="feed")]

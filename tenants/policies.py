@@ -96,6 +96,8 @@ class Policies(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, k
 
     def __post_init__(self) -> None:
         """Rules between fields. Raises `PreconditionFailed`, which is how Pulsar answers them."""
+        if self.properties and any("\x00" in text for pair in self.properties.items() for text in pair):
+            raise PreconditionFailed("a property holds a NUL character, which cannot be stored: leave it out")
         time_min, size_mb = self.retention_time_min, self.retention_size_mb
         if time_min is not None and size_mb is not None and (time_min == 0) != (size_mb == 0):
             raise PreconditionFailed(

@@ -12,6 +12,7 @@ from django.urls import path
 from controlplane.middleware import requests_by_status
 from messaging.metrics import CONTENT_TYPE, Sample, exposition
 from tenants import feed
+from tenants.pulsar.http import route
 
 app_name = "health"
 
@@ -56,12 +57,9 @@ def _resident_bytes() -> int:
         return peak if sys.platform == "darwin" else peak * 1024
 
 
-for view in (live, ready, metrics):
-    view.methods = ("GET",)  # type: ignore[attr-defined]
-
 urlpatterns = [
-    path("healthz", live, name="live"),
-    path("readyz", ready, name="ready"),
-    path("metrics", metrics, name="metrics"),
-    path("status.html", live, name="status"),  # where Pulsar's load balancers look
+    path("healthz", route(GET=live), name="live"),
+    path("readyz", route(GET=ready), name="ready"),
+    path("metrics", route(GET=metrics), name="metrics"),
+    path("status.html", route(GET=live), name="status"),  # where Pulsar's load balancers look
 ]

@@ -10,6 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template import TemplateDoesNotExist
 
+from tenants.pulsar.http import route
+
 _lock = threading.Lock()
 _document: dict[str, Any] = {}
 
@@ -41,4 +43,5 @@ def docs(request: HttpRequest) -> HttpResponse:
         return render(request, "tenants/api_docs.html", {"operations": rows})
 
 
-openapi.methods = docs.methods = ("GET",)  # type: ignore[attr-defined]
+openapi_view = route(GET=openapi)
+docs_view = route(GET=docs)

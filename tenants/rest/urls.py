@@ -19,8 +19,8 @@ def _path(route: str, target: str, name: str) -> object:
 
 
 urlpatterns = [
-    path("openapi.json", document.openapi, name="openapi"),
-    path("docs", document.docs, name="docs"),
+    path("openapi.json", document.openapi_view, name="openapi"),
+    path("docs", document.docs_view, name="docs"),
     _path("me", "tenants:Me", "me"),
     _path("tenants", "tenants:Tenants", "tenants"),
     _path(_T, "tenants:TenantOne", "tenant"),

@@ -1,0 +1,190 @@
+"""The whole web application as a server sees it: the gate before it, paths as they were sent, health and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.conf import settings as django_settings
+
+from controlplane.asgi import application
+from controlplane.guard import BODY_BYTES_MAX, Guard
+from messaging.identity import read_secret
+from messaging.settings import Settings
+from tenants import broker
+from tenants.first_rows import create_first_rows
+from tests.controlplane.web.asgi import request, websocket
+from tests.tenants.fake_broker import FakeBroker
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def fake_broker(transactional_db: None) -> Iterator[FakeBroker]:
+    create_first_rows(django_settings.MAGNETAR)
+    fake = FakeBroker()
+    broker.use(fake)
+    yield fake
+    broker.use(None)
+
+
+@pytest.fixture
+def superuser(fake_broker: FakeBroker) -> dict[str, str]:
+    return {"Authorization": f"Bearer {read_secret(django_settings.MAGNETAR, 'superuser.token')}"}
+
+
+# --- the gate ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_foreign_names_and_pages_are_refused_everywhere(fake_broker: FakeBroker) -> None:
+    for path in ("/", "/healthz", "/api/v1/me", "/admin/v2/tenants", "/static/x", "/internal/v1/feed"):
+        refused = await request(application, "GET", path, {"host": "evil.example"})
+        assert (refused.status, refused.json()["code"]) == (421, "unknown_host"), path
+        refused = await request(application, "GET", path, {"origin": "http://evil.example"})
+        assert (refused.status, refused.json()["code"]) == (403, "foreign_origin"), path
+        refused = await request(application, "GET", path, {"origin": "null"})
+        assert refused.status == 403, path
+    assert (await request(application, "GET", "/healthz", {"origin": "http://127.0.0.1:8081"})).status == 200
+    assert (await request(application, "GET", "/healthz", {"host": "localhost:1"})).status == 200
+
+
+async def test_foreign_pages_open_no_websocket() -> None:
+    for headers in (
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1:8080", "Origin": "http://evil.example"},
+        {},
+    ):
+        answer = await websocket(application, "/live/tenants/public/namespaces/public", headers)
+        assert answer["type"] == "websocket.close", headers
+
+
+async def test_two_host_headers_are_none() -> None:
+    async def inner(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError("reached")
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"127.0.0.1"), (b"host", b"evil.example")]
+    await Guard(inner, Settings())({"type": "http", "headers": headers}, None, send)  # type: ignore[arg-type]
+    assert sent[0]["status"] == 421
+
+
+async def test_bodies_are_bounded_with_and_without_a_length(superuser: dict[str, str]) -> None:
+    too_long = {**superuser, "Content-Type": "application/json", "Content-Length": str(BODY_BYTES_MAX + 1)}
+    refused = await request(application, "POST", "/api/v1/tenants", too_long, b"{")
+    assert (refused.status, refused.json()["code"]) == (413, "too_large")
+    for length in ("-1", "x", "1e3"):
+        refused = await request(application, "POST", "/api/v1/tenants", {**superuser, "Content-Length": length}, b"{")
+        assert refused.status == 413
+    portions = [b" " * (BODY_BYTES_MAX // 4)] * 5
+    refused = await request(application, "POST", "/api/v1/tenants", superuser, portions)
+    assert refused.status == 413
+    made = await request(
+        application,
+        "POST",
+        "/api/v1/tenants",
+        {**superuser, "Content-Type": "application/json"},
+        [b'{"name":', b' "third"}'],
+    )
+    assert made.status == 201
+
+
+# --- paths as sent -----------------------------------------------------------------------------------------------------------
+
+
+async def test_an_encoded_slash_is_no_slash(superuser: dict[str, str], fake_broker: FakeBroker) -> None:
+    fake_broker.topics["persistent://public/default/t"] = set()
+    at = "/admin/v2/persistent/public/default"
+    for spelled, name in (
+        ("a%2Fb", "a/b"),
+        ("a%252Fb", "a/b"),
+        ("50%25", "50%"),
+        ("%C3%BC", "ü"),
+        ("a+b", "a+b"),
+        ("a%20b", "a b"),
+    ):
+        fake_broker.topics["persistent://public/default/t"].clear()
+        answer = await request(application, "PUT", f"{at}/t/subscription/{spelled}", superuser)
+        assert (answer.status, fake_broker.topics["persistent://public/default/t"]) == (204, {name}), spelled
+    for spelled in ("a%2Fb", "..%2F..%2Fother", "%00", "a%0Ab", "%FF%2F"):
+        answer = await request(application, "PUT", f"{at}/{spelled}", superuser)
+        assert answer.status == 412, spelled
+    made = await request(application, "PUT", f"{at}/a%25b%3Fc", superuser)
+    assert made.status == 204
+    assert "persistent://public/default/a%b?c" in fake_broker.topics
+    assert (await request(application, "PUT", "/admin/v2/tenants/a%2Fb", superuser)).status == 412
+    assert (await request(application, "GET", "/api/v1/tenants/pub%6Cic", superuser)).json()["name"] == "public"
+
+
+async def test_dots_and_double_slashes_lead_nowhere(superuser: dict[str, str]) -> None:
+    for path in ("/api/v1/../v1/me", "/api/v1//me", "//api/v1/me", "/api/v1/me/", "/admin/v2/tenants/..%2Fpublic"):
+        assert (await request(application, "GET", path, superuser)).status in (404, 412), path
+
+
+# --- health, metrics, static -------------------------------------------------------------------------------------------------
+
+
+async def test_health(fake_broker: FakeBroker) -> None:
+    for path in ("/healthz", "/readyz", "/status.html"):
+        answer = await request(application, "GET", path)
+        assert (answer.status, answer.body) == (200, b"ok\n"), path
+    assert (await request(application, "HEAD", "/healthz")).status == 200
+    assert (await request(application, "POST", "/healthz")).status == 405
+
+
+async def test_readiness_follows_the_database(fake_broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    from django.db import DatabaseError
+
+    from tenants.models import FeedHead
+
+    def broken(**_: object) -> None:
+        raise DatabaseError("gone")
+
+    monkeypatch.setattr(FeedHead.objects, "filter", broken)
+    assert (await request(application, "GET", "/readyz")).status == 503
+    assert (await request(application, "GET", "/healthz")).status == 200
+
+
+async def test_metrics_name_no_tenant(superuser: dict[str, str]) -> None:
+    await request(application, "GET", "/admin/v2/namespaces/public", superuser)
+    answer = await request(application, "GET", "/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    text = answer.body.decode()
+    assert 'magnetar_web_requests_total{status="200"}' in text
+    assert "magnetar_web_feed_version" in text
+    assert "public" not in text
+
+
+async def test_answers_carry_the_headers_that_protect(fake_broker: FakeBroker) -> None:
+    answer = await request(application, "GET", "/api/v1/docs")
+    assert answer.status == 200
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["x-frame-options"] == "DENY"
+    assert answer.headers["x-request-id"]
+
+
+async def test_static_files_are_served_with_validators(fake_broker: FakeBroker) -> None:
+    from django.contrib.staticfiles import finders
+
+    @sync_to_async
+    def some_file() -> str:
+        return next(path for finder in finders.get_finders() for path, _ in finder.list([]) if path.endswith(".css"))
+
+    path = f"/static/{await some_file()}"
+    answer = await request(application, "GET", path)
+    assert (answer.status, answer.headers["content-type"]) == (200, 'text/css; charset="utf-8"')
+    assert answer.body
+    again = await request(
+        application,
+        "GET",
+        path,
+        {"If-None-Match": answer.headers.get("etag", ""), "If-Modified-Since": answer.headers["last-modified"]},
+    )
+    assert again.status == 304
+    assert (await request(application, "GET", "/static/../settings.py")).status == 404

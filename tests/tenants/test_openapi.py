@@ -1,0 +1,77 @@
+"""The OpenAPI document: complete, and true of what the API answers to anything that fits it, and to what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+import schemathesis
+from django.core import signals
+from django.core.wsgi import get_wsgi_application
+from django.db import close_old_connections
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
+
+from messaging.permissions.table import REST
+from tenants.rest.document import document
+from tests.tenants.conftest import Caller, World
+
+CHECKS: list[Any] = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+OPERATIONS = [(path, method) for path, operations in document()["paths"].items() for method in operations]
+
+
+def test_the_document_is_served_to_everybody(db: None) -> None:
+    response = Caller()("GET", "/api/v1/openapi.json")
+    assert response.status_code == 200
+    assert response.json()["openapi"].startswith("3.1")
+    page = Caller()("GET", "/api/v1/docs")
+    assert page.status_code == 200
+    assert "/api/v1/tenants/{tenant}/keys" in page.content.decode()
+
+
+def test_every_route_of_the_api_is_described() -> None:
+    undescribed = {"api:openapi", "api:docs"}
+    assert len(OPERATIONS) == len([name for _, name in REST if name.startswith("api:") and name not in undescribed])
+    operations = [operation for path in document()["paths"].values() for operation in path.values()]
+    assert all(operation["summary"] for operation in operations)
+    assert len({operation["operationId"] for operation in operations}) == len(operations)
+
+
+@cache
+def schema() -> Any:
+    return schemathesis.openapi.from_wsgi("/api/v1/openapi.json", get_wsgi_application())
+
+
+@pytest.fixture
+def one_transaction() -> Iterator[None]:
+    """Requests leave the connection open, as Django's own test client makes them do: the test's transaction is on it."""
+    signals.request_started.disconnect(close_old_connections)
+    signals.request_finished.disconnect(close_old_connections)
+    yield
+    signals.request_started.connect(close_old_connections)
+    signals.request_finished.connect(close_old_connections)
+
+
+@pytest.mark.usefixtures("one_transaction")
+@pytest.mark.parametrize("parameters", ["made up", "of the test world"])
+@pytest.mark.parametrize(("path", "method"), OPERATIONS)
+def test_answers_fit_the_document(world: World, path: str, method: str, parameters: str) -> None:
+    """A few requests made up from the document's own shapes; seeded, so that a failure comes back."""
+    operation = schema()[path][method.upper()]
+    headers = {"Authorization": f"Bearer {world.superuser_token}"}
+    existing = {"tenant": "acme", "namespace": "orders", "topic": "t", "username": "tom", "role": "r", "key_id": "k1"}
+    world.token("app@acme")
+    world.broker.topics["persistent://acme/orders/t"] = set()
+
+    @seed(1)
+    @settings(max_examples=5, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(case=operation.as_strategy())
+    def check(case: Any) -> None:
+        if parameters != "made up":
+            case.path_parameters = {name: existing[name] for name in case.path_parameters or {}}
+        case.call_and_validate(headers=headers, checks=CHECKS)
+
+    check()
