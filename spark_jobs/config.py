@@ -71,6 +71,21 @@ class Result:
     needs_spark: bool = False  # it failed because PySpark or a Java for it is missing
 
 
+def run_directory(output_directory: str | Path, run_id: str) -> Path:
+    """A run's hours as Parquet; never changed."""
+    return Path(output_directory) / f"run_id={run_id}"
+
+
+def load_directory(output_directory: str | Path, run_id: str) -> Path:
+    """The same rows as lines of JSON; whoever loads them removes it."""
+    return Path(output_directory) / f"load_run_id={run_id}"
+
+
+def quarantine_directory(output_directory: str | Path, run_id: str) -> Path:
+    """Rows that were not billed, as lines of JSON; there only if there are any."""
+    return Path(output_directory) / f"quarantine_run_id={run_id}"
+
+
 def request_from(path: Path) -> Request:
     """Raises `ValueError` naming what is wrong with the file."""
     try:

@@ -4,7 +4,7 @@
     verify      SHA-256, rows, sums and interval of each file against its manifest; what disagrees is left out and said
     judge       rules of the schema, duplicates, conflicts (`records`); what is not billed goes to quarantine
     recompute   the whole of each dirty hour (`hours`), from nothing but the files: running twice changes nothing
-    write       `output/run_id=<id>/`, never changed afterwards, and the result that the caller loads and then points to
+    write       `output/run_id=<id>/`, never changed afterwards; the rows again for the caller to load; and the result
 
 Ends with 0 and a result, or 1 and a result with `error`. Ends at once when its standard input does: whoever started it is gone.
 """
@@ -23,7 +23,16 @@ from typing import TYPE_CHECKING
 
 from messaging.usage_schema import COUNTERS
 from spark_jobs.checksum import INTEGRALS, checksum_text
-from spark_jobs.config import HourResult, Request, Result, request_from, write_json
+from spark_jobs.config import (
+    HourResult,
+    Request,
+    Result,
+    load_directory,
+    quarantine_directory,
+    request_from,
+    run_directory,
+    write_json,
+)
 from spark_jobs.java import Java, NoJava, choose_java
 from spark_jobs.plan import HOUR_MS, Plan, hour_name, hour_of_name, make_plan
 
@@ -85,9 +94,11 @@ def compute(session: SparkSession, request: Request, plan: Plan, java: Java) -> 
         _check_conservation(raw, unbilled, checks, list(plan.inputs))
         duplicates = targeted.where("own").count() - judged.where("own").count()
         gaps = holes.gaps(judged.where(F.col("own") & F.col("problem").isNull())).limit(holes.HOLES_MAX).collect()
-        io.write_hours(usage, run_directory(request))
+        output = request.output_directory
+        io.write_hours(usage, run_directory(output, request.run_id))
+        io.write_rows_to_load(usage, load_directory(output, request.run_id))
         if quarantined:
-            io.write_quarantine(unbilled, Path(request.output_directory) / f"quarantine_run_id={request.run_id}")
+            io.write_quarantine(unbilled, quarantine_directory(output, request.run_id))
     finally:
         for frame in (usage, judged, targeted):
             frame.unpersist()
@@ -107,10 +118,6 @@ def compute(session: SparkSession, request: Request, plan: Plan, java: Java) -> 
         java=f"{java.origin}: {java.home}",
         spark=pyspark.__version__,
     )
-
-
-def run_directory(request: Request) -> Path:
-    return Path(request.output_directory) / f"run_id={request.run_id}"
 
 
 def _result_hours(plan: Plan, checks: Mapping[int, Row]) -> tuple[HourResult, ...]:

@@ -71,6 +71,11 @@ def write_hours(hours: DataFrame, run_directory: Path) -> None:
     ordered.write.partitionBy("date", "hour").option("compression", "zstd").mode("errorifexists").parquet(str(run_directory))
 
 
+def write_rows_to_load(hours: DataFrame, directory: Path) -> None:
+    """The same rows as lines of JSON, for whoever puts them into a database: no Parquet reader is needed there (12 MiB)."""
+    hours.coalesce(4).write.mode("errorifexists").json(str(directory))
+
+
 def write_quarantine(rows: DataFrame, directory: Path) -> None:
     rows.coalesce(1).write.mode("errorifexists").json(str(directory))
 

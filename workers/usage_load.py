@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
+import msgspec
 from django.db import transaction
 
 from spark_jobs.checksum import HOUR_COLUMNS, checksum_text, row_digest
-from spark_jobs.config import HourResult, Result
+from spark_jobs.config import Result
+from spark_jobs.plan import hour_of_name
 from tenants.scoping import platform_scope
 from workers.models import UsageHour, UsagePartition, UsageRun
 from workers.usage_run import RunFailed
 
 ROWS_AN_INSERT = 500
+TOLD_MAX = 100  # files and holes named in a run's row
 LOOKBACK_DAYS = 36  # one more than the job looks back, so that it never takes a known hour for a new one
 
 
@@ -24,16 +29,15 @@ def known_inputs(now: datetime) -> dict[str, str]:
     return {f"{hour:%Y-%m-%dT%H}": inputs for hour, inputs in partitions.values_list("hour", "inputs")}
 
 
-def publish(run: UsageRun, result: Result, output: Path, now: datetime, still_mine: Callable[[], None]) -> None:
-    """Replaces the rows of each hour of `result` by those below `output`, flips the pointers and finishes `run`.
+def publish(run: UsageRun, result: Result, rows: Path, now: datetime, still_mine: Callable[[], None]) -> None:
+    """Replaces the rows of each hour of `result` by those below `rows`, flips the pointers and finishes `run`.
 
     The rows are checked against the job's checksums while they are read. `still_mine` raises if another run took over meanwhile; it
     is asked inside the transaction, so that an older run never overwrites a newer one. Raises `RunFailed`; then nothing changed.
     """
     with transaction.atomic(), platform_scope():
         still_mine()
-        for hour in result.hours:
-            _load_hour(run, hour, output, now)
+        _replace_hours(run, result, rows, now)
         run.outcome = UsageRun.Outcome.SUCCEEDED
         run.finished_at = now
         run.hours = len(result.hours)
@@ -47,42 +51,75 @@ def publish(run: UsageRun, result: Result, output: Path, now: datetime, still_mi
             "rows_read": result.rows_read,
             "duplicates": result.duplicates,
             "quarantined": dict(result.quarantined),
-            "rejected_files": dict(list(result.rejected_files.items())[:100]),
-            "holes": [hole.__dict__ for hole in result.holes[:100]],
+            "rejected_files": dict(list(result.rejected_files.items())[:TOLD_MAX]),
+            "holes": [dataclasses.asdict(hole) for hole in result.holes[:TOLD_MAX]],
             "java": result.java,
             "spark": result.spark,
         }
         run.save()
 
 
-def _load_hour(run: UsageRun, hour: HourResult, output: Path, now: datetime) -> None:
-    at = datetime.strptime(hour.hour, "%Y-%m-%dT%H").replace(tzinfo=UTC)
-    UsageHour.objects.filter(hour=at).delete()
-    count = digest_sum = 0
-    waiting: list[UsageHour] = []
-    for row in _rows(output / f"date={at:%Y-%m-%d}" / f"hour={at:%H}"):
-        count += 1
-        digest_sum += row_digest(row)
-        waiting.append(UsageHour(hour=at, run=run, **dict(zip(HOUR_COLUMNS[1:], row[1:], strict=True))))
-        if len(waiting) == ROWS_AN_INSERT:
-            UsageHour.objects.bulk_create(waiting)
-            waiting = []
-    UsageHour.objects.bulk_create(waiting)
-    checksum = checksum_text(count, digest_sum)
-    if checksum != hour.checksum:
-        raise RunFailed(f"hour {hour.hour} has checksum {checksum} on disk, the job says {hour.checksum}: nothing was published")
-    UsagePartition.objects.update_or_create(
-        hour=at, defaults={"run": run, "checksum": checksum, "inputs": hour.inputs, "rows": count, "updated_at": now}
-    )
+def _replace_hours(run: UsageRun, result: Result, rows: Path, now: datetime) -> None:
+    starts = {hour_of_name(hour.hour): hour for hour in result.hours}
+    UsageHour.objects.filter(hour__in=[_time(start) for start in starts]).delete()
+    counts = dict.fromkeys(starts, 0)
+    digests = dict.fromkeys(starts, 0)
+    for batch in _batches(rows):
+        for row in batch:
+            if row.hour_start_ms not in starts:
+                raise RunFailed(
+                    f"the job wrote a row for {_time(row.hour_start_ms)}, an hour it does not speak of: nothing was published"
+                )
+            counts[row.hour_start_ms] += 1
+            digests[row.hour_start_ms] += row_digest(getattr(row, column) for column in HOUR_COLUMNS)
+        UsageHour.objects.bulk_create(
+            UsageHour(hour=_time(row.hour_start_ms), run=run, **{name: getattr(row, name) for name in HOUR_COLUMNS[1:]})
+            for row in batch
+        )
+    for start, hour in starts.items():
+        checksum = checksum_text(counts[start], digests[start])
+        if checksum != hour.checksum:
+            raise RunFailed(
+                f"hour {hour.hour} has checksum {checksum} on disk, the job says {hour.checksum}: nothing was published"
+            )
+        UsagePartition.objects.update_or_create(
+            hour=_time(start),
+            defaults={"run": run, "checksum": checksum, "inputs": hour.inputs, "rows": counts[start], "updated_at": now},
+        )
 
 
-def _rows(folder: Path) -> Iterator[tuple[object, ...]]:
-    from arro3.io import read_parquet  # with the first run that has something to load
+class _Row(msgspec.Struct):
+    """A line of the load directory: `HOUR_COLUMNS`."""
 
-    for path in sorted(folder.glob("*.parquet")):
-        for batch in read_parquet(path):
-            columns = [batch.column(name).to_pylist() for name in HOUR_COLUMNS]
-            yield from zip(*columns, strict=True)
+    hour_start_ms: int
+    tenant: str
+    namespace: str
+    topic: str
+    messages_in: int
+    bytes_in: int
+    messages_out: int
+    bytes_out: int
+    stored_byte_seconds: int
+    backlog_entry_seconds: int
+
+
+assert _Row.__struct_fields__ == HOUR_COLUMNS
+
+
+def _model(row: _Row, run: UsageRun) -> UsageHour:
+    return UsageHour(hour=_time(row.hour_start_ms), run=run, **{name: getattr(row, name) for name in HOUR_COLUMNS[1:]})
+
+
+def _batches(folder: Path) -> Iterator[list[_Row]]:
+    decoder = msgspec.json.Decoder(_Row)
+    for path in sorted(folder.glob("*.json")):
+        with path.open("rb") as lines:
+            while batch := [decoder.decode(line) for line in islice(lines, ROWS_AN_INSERT)]:
+                yield batch
+
+
+def _time(hour_ms: int) -> datetime:
+    return datetime.fromtimestamp(hour_ms / 1000, UTC)
 
 
 def _remarks(result: Result) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from messaging.settings import Settings
-from spark_jobs.config import Request, Result, result_from, write_json
+from spark_jobs.config import Request, Result, load_directory, result_from, run_directory, write_json
 
 NEEDS_SPARK = (
     'the usage job needs Spark, which is not installed: pip install "magnetar[spark]" (in a checkout: make setup); usage is kept '
@@ -70,15 +70,13 @@ class Places:
             data / "logs" / "usage-job.log",
         )
 
-    def output(self, run_id: str) -> Path:
-        return self.hours / f"run_id={run_id}"
-
 
 def run_job(settings: Settings, run_id: str, now_ms: int, known: Mapping[str, str], keep_going: Callable[[], None]) -> Result:
     """Runs the job to its end and returns its result. Blocks for up to `usage_job_timeout_s`.
 
     `keep_going` is called about once a second; what it raises ends the job. `known`: hour -> inputs of its current version. The
-    caller lets only one run at a time. Raises `RunFailed`; nothing of a failed run is left but the log and its quarantine.
+    caller lets only one run at a time. The caller removes
+    the run's load directory when it has read it. Raises `RunFailed`; nothing of a failed run is left but log and quarantine.
     """
     if importlib.util.find_spec("pyspark") is None:
         raise NeedsSpark(NEEDS_SPARK)
@@ -107,7 +105,8 @@ def run_job(settings: Settings, run_id: str, now_ms: int, known: Mapping[str, st
             raise RunFailed(f"{result.error or f'the job ended with code {code}'}; its log is logs/usage-job.log")
         return result
     except BaseException:
-        shutil.rmtree(places.output(run_id), ignore_errors=True)
+        shutil.rmtree(run_directory(places.hours, run_id), ignore_errors=True)
+        shutil.rmtree(load_directory(places.hours, run_id), ignore_errors=True)
         raise
     finally:
         places.request.unlink(missing_ok=True)
@@ -148,7 +147,7 @@ def _run_child(places: Places, timeout_s: float, keep_going: Callable[[], None])
 
 def _sweep(places: Places) -> None:
     """What killed runs left in the cache. Only one run is under way at a time, and it is this one."""
-    for path in places.cache.glob("spark-*"):
+    for path in (*places.cache.glob("spark-*"), *places.hours.glob(load_directory("", "*").name)):
         shutil.rmtree(path, ignore_errors=True)
     for path in places.request.parent.iterdir():
         path.unlink(missing_ok=True)

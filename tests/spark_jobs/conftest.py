@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.checksum import HOUR_COLUMNS, checksum_text, row_digest
-from spark_jobs.config import Request, Result
-from spark_jobs.hourly_usage import compute, run_directory
+from spark_jobs.config import Request, Result, run_directory
+from spark_jobs.hourly_usage import compute
 from spark_jobs.java import Java, choose_java
 from spark_jobs.plan import hour_of_name, make_plan
 from tests.spark_jobs.usage_files import HOUR_MS, NOON_MS, Hours
@@ -63,7 +63,7 @@ class Job:
         result = compute(self.session, request, plan, self.java)
         for hour in result.hours:
             self.known[hour.hour] = hour.inputs
-            rows = self._rows(run_directory(request), hour.hour)
+            rows = self._rows(run_directory(request.output_directory, request.run_id), hour.hour)
             assert checksum_text(len(rows), sum(row_digest(row) for row in rows)) == hour.checksum
             self.current[hour.hour] = (hour.checksum, rows)
         return result

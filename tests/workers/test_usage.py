@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import json
 import sys
 import threading
 from collections.abc import Callable
@@ -43,23 +44,14 @@ def row(topic: str, messages_in: int) -> Row:
     return (HOUR_MS, namespace.split("/")[0], namespace, topic, messages_in, 10 * messages_in, 0, 0, 2**60, 7)
 
 
-def write_output(rows: list[Row], folder: Path) -> None:
-    """What Spark leaves in an hour's folder, by another writer."""
-    import arro3.core as arrow
-    from arro3.io import write_parquet
-
-    folder.mkdir(parents=True)
-    arrays = []
-    for index in range(len(HOUR_COLUMNS)):
-        kind = arrow.DataType.string() if 1 <= index <= 3 else arrow.DataType.int64()
-        arrays.append(arrow.Array([one[index] for one in rows], type=kind))
-    write_parquet(arrow.RecordBatch.from_arrays(arrays, names=list(HOUR_COLUMNS)), folder / "part-0.parquet")
-
-
 def finished(run_id: str, rows: list[Row], directory: Path, inputs: str = "inputs") -> Result:
-    """The result of a job, with its files below `directory`."""
-    if rows:
-        write_output(rows, directory / run_id / "date=2026-11-21" / "hour=11")
+    """The result of a job, and below `directory` what Spark leaves to be loaded: some lines here, some there, some nowhere."""
+    folder = directory / run_id
+    folder.mkdir()
+    lines = [json.dumps(dict(zip(HOUR_COLUMNS, one, strict=True))) + "\n" for one in rows]
+    (folder / "part-0.json").write_text("".join(lines[:1]))
+    (folder / "part-1.json").write_text("")
+    (folder / "part-2.json").write_text("".join(lines[1:]))
     checksum = checksum_text(len(rows), sum(row_digest(one) for one in rows))
     return Result(run_id, hours=(HourResult(HOUR, inputs, len(rows), checksum, {}),))
 
@@ -108,6 +100,12 @@ class TestPublishing:
             publish_run(forged, tmp_path)
         assert shown() == {NEW: 3}
         assert UsagePartition.objects.get().run_id == "1"
+
+    def test_a_row_of_another_hour_changes_nothing(self, tmp_path: Path) -> None:
+        stray = (HOUR_MS - 3_600_000, *row(NEW, 4)[1:])
+        with pytest.raises(RunFailed, match="does not speak of"):
+            publish_run(finished("1", [row(NEW, 3), stray], tmp_path), tmp_path)
+        assert shown() == {}
 
     def test_a_run_that_was_overtaken_changes_nothing(self, tmp_path: Path) -> None:
         publish_run(finished("2", [row(NEW, 4)], tmp_path), tmp_path)

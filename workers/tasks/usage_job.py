@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from typing import Any
 
 from messaging.adminrpc.schema import UsageFlush
 from messaging.errors import MagnetarError
+from spark_jobs.config import load_directory
 from workers.environment import Environment, Stopping
 from workers.models import UsageRun
 from workers.runs import forget_old_runs
@@ -29,8 +31,9 @@ def run_usage_job(environment: Environment, task_id: str, renew: Callable[[], No
         flushed = _flush(environment, task_id)
         result = run_job(environment.settings, task_id, _milliseconds(now.timestamp()), known_inputs(now), renew)
         run = UsageRun.objects.get(run_id=task_id)
-        output = Places.of(environment.settings, task_id).output(task_id)
-        publish(run, result, output, environment.now(), renew)
+        rows = load_directory(Places.of(environment.settings, task_id).hours, task_id)
+        publish(run, result, rows, environment.now(), renew)
+        shutil.rmtree(rows, ignore_errors=True)  # after a failure it stays until the next run's sweep
     except (RunFailed, Stopping) as error:
         outcome = Outcome.NEEDS_SPARK if isinstance(error, NeedsSpark) else Outcome.FAILED
         _end(environment, task_id, outcome, str(error))
