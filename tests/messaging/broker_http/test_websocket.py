@@ -174,6 +174,29 @@ async def test_the_window_is_receiver_queue_size(edge: Edge) -> None:
         assert sum(edge.service.consumer(TOPIC).flows) == 4
 
 
+async def test_acknowledgements_that_came_together_are_settled_together(edge: Edge) -> None:
+    async with edge.connect(CONSUMER + "?receiverQueueSize=50") as consumer:
+        ids = await publish(edge, *["AQ=="] * 50)
+        for _ in ids:
+            await receive_json(consumer)
+        consumer.transport.write(b"".join(_masked_text_frame(json.dumps({"messageId": message_id})) for message_id in ids))
+        await eventually(lambda: sum(edge.service.consumer(TOPIC).flows) == 100)
+        assert len(edge.service.consumer(TOPIC).flows) < 10
+        assert len(edge.service.topics[TOPIC].subscriptions["billing"].acknowledged) == 50
+
+
+async def test_a_consumer_that_leaves_asks_for_nothing_more(edge: Edge) -> None:
+    async with edge.connect(CONSUMER + "?receiverQueueSize=1") as consumer:
+        [first, _] = await publish(edge, "AQ==", "Ag==")
+        await receive_json(consumer)
+        handle = edge.service.consumer(TOPIC)
+        consumer.transport.write(_masked_text_frame(json.dumps({"messageId": first})) + b"\x88\x80\0\0\0\0")
+    await eventually(lambda: handle.closed)
+    subscription = edge.service.topics[TOPIC].subscriptions["billing"]
+    assert subscription.acknowledged == {0}
+    assert subscription.redeliveries == {}
+
+
 async def test_pull_mode_pushes_only_what_was_permitted(edge: Edge) -> None:
     async with edge.connect(CONSUMER + "?pullMode=true") as consumer:
         await publish(edge, *["AQ=="] * 5)

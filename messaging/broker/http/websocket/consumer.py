@@ -40,6 +40,7 @@ class _Receiving:
         self._answers: deque[str] = deque()
         self._ended = False
         self._acknowledged: list[MessagePosition] = []
+        self._settling = False
 
     # From the broker
 
@@ -87,10 +88,16 @@ class _Receiving:
             if permits:
                 self._handle.flow(permits)
 
-    def _acknowledge(self, position: MessagePosition) -> None:
-        self._acknowledged.append(position)
-        if len(self._acknowledged) == 1:
-            self._link.soon(self._send_acknowledgements)
+    def _settle_soon(self) -> None:
+        """Acknowledges and asks for more once the frames that came together have all been read: one block, not one by one."""
+        if not self._settling:
+            self._settling = True
+            self._link.soon(self._settle)
+
+    def _settle(self) -> None:
+        self._settling = False
+        self._send_acknowledgements()
+        self._ask()
 
     def _send_acknowledgements(self) -> None:
         positions, self._acknowledged = self._acknowledged, []
@@ -141,7 +148,7 @@ class ConsumerSession(_Receiving):
             case _:
                 position = self._settled(command)
                 self._nacked.discard(position)
-                self._acknowledge(position)
+                self._acknowledged.append(position)
 
     def _ask(self) -> None:
         if self._unacknowledged is None or len(self._unacknowledged) < TIMED_POSITIONS_MAX:
@@ -165,7 +172,7 @@ class ConsumerSession(_Receiving):
         if self._unacknowledged is not None:
             self._unacknowledged.discard(position)
         self._window.acknowledged()
-        self._ask()
+        self._settle_soon()
         return position
 
     def _remember(self, timed: TimedPositions, position: MessagePosition) -> None:
@@ -198,7 +205,8 @@ class ReaderSession(_Receiving):
         message = self._take()
         if message is None:
             return None
-        self._acknowledge(message.position)
+        self._acknowledged.append(message.position)
+        self._settle_soon()
         return message_frame(message, with_redelivery_count=False)
 
     async def on_text(self, text: str) -> None:
@@ -210,7 +218,7 @@ class ReaderSession(_Receiving):
             self._answer_end_of_topic()
             return
         self._window.acknowledged()
-        self._ask()
+        self._settle_soon()
 
 
 def _size_bytes(message: DeliveredMessage) -> int:

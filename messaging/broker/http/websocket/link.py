@@ -37,7 +37,7 @@ class Session(Protocol):
         """The next text to send, None for none. `Link.wake` is called when there is one again."""
 
     def close(self) -> None:
-        """The connection is over."""
+        """The connection is over. Idempotent."""
 
 
 class Link:
@@ -118,6 +118,7 @@ class Link:
                 await self._to_read.wait()
             event = await receive()
             if event["type"] == "websocket.disconnect":
+                session.close()  # now, before what waits for the end of this round asks the broker for more
                 return
             text = event.get("text")
             if text is None:
