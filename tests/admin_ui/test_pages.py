@@ -1,0 +1,275 @@
+"""What pages do and say: changes, the token that is in one answer, and honesty while the broker is away."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import time_machine
+from django.conf import settings as django_settings
+from django.test import Client
+from django.utils import timezone
+
+from messaging.identity import TokenVerifier
+from tenants.access import actor_of_user
+from tenants.actions import create_key, create_namespace
+from tenants.models import AuditRecord, Grant, Key, Namespace, Tenant, User
+from tests.admin_ui.conftest import ORDERS, PLACED
+from tests.admin_ui.fake_rpc import FakeBroker
+from workers.models import TaskRun, UsageHour, UsagePartition, UsageRun
+
+Browse = Callable[[str], Client]
+NAMESPACE = "/tenants/acme/namespaces/orders"
+
+
+def text(client: Client, path: str, **query: str) -> str:
+    response = client.get(path, query)
+    assert response.status_code == 200, path
+    return response.content.decode()
+
+
+def test_a_tenant_is_made_and_deleted_by_its_name(browse: Browse) -> None:
+    client = browse("superuser")
+    assert "is not valid" in client.post("/new-tenant", {"name": "a/b"}).content.decode()
+    assert client.post("/new-tenant", {"name": "initech"})["Location"] == "/tenants/initech"
+    assert "exists already" in client.post("/new-tenant", {"name": "initech"}).content.decode()
+    assert "This is not initech" in client.post("/tenants/initech/delete", {"confirm": "initec"}).content.decode()
+    assert Tenant.unscoped.filter(name="initech").exists()
+    assert client.post("/tenants/initech/delete", {"confirm": "initech"})["Location"] == "/tenants"
+    assert not Tenant.unscoped.filter(name="initech").exists()
+    assert "still has namespaces" in client.post("/tenants/acme/delete", {"confirm": "acme"}).content.decode()
+
+
+def test_a_namespace_is_made_and_deleted_by_its_name(browse: Browse, world: FakeBroker) -> None:
+    client = browse("owner")
+    assert client.post("/tenants/acme/new-namespace", {"name": "payments"})["Location"] == "/tenants/acme/namespaces/payments"
+    assert "1 topic with all messages, 7 of them not yet read" in text(client, f"{NAMESPACE}/delete")
+    client.post(f"{NAMESPACE}/delete", {"confirm": "orders"})
+    assert Namespace.unscoped.filter(name=ORDERS).exists()
+    client.post(f"{NAMESPACE}/delete", {"confirm": ORDERS})
+    assert not Namespace.unscoped.filter(name=ORDERS).exists()
+    assert world.topics == set()
+
+
+def test_policies_say_what_is_in_force_and_where_it_comes_from(browse: Browse) -> None:
+    client = browse("owner")
+    assert text(client, f"{NAMESPACE}/policies").count("default of the broker") == 3
+    form = {"message_ttl_s": "5400", "retention_time_min": "2880", "retention_size_mb": "-1"}
+    assert client.post(f"{NAMESPACE}/policies", form).status_code == 302
+    assert Namespace.unscoped.get(name=ORDERS).policies == {
+        "message_ttl_s": 5400,
+        "retention_time_min": 2880,
+        "retention_size_mb": -1,
+    }
+    page = text(client, f"{NAMESPACE}/policies")
+    assert "after 1 h 30 min" in page and "for 2 d" in page and "without limit" in page
+    assert "default of the broker" not in page and page.count("<strong>this namespace</strong>") == 3
+    assert client.post(f"{NAMESPACE}/policies", {"message_ttl_s": "60"}).status_code == 302  # an emptied field is unset
+    assert Namespace.unscoped.get(name=ORDERS).policies == {"message_ttl_s": 60}
+    bad = client.post(f"{NAMESPACE}/policies", {"retention_time_min": "0", "retention_size_mb": "5"}).content.decode()
+    assert "set both to 0" in bad
+    assert 'name="message_ttl_s"' not in text(browse("teammate"), f"{NAMESPACE}/policies")  # who may only look sees no form
+
+
+def test_a_token_is_in_one_answer_and_nowhere_else(browse: Browse) -> None:
+    client = browse("owner")
+    form = {"name": "checkout", "expiry": "30", "produce-0": "on"}
+    response = client.post("/tenants/acme/new-key", form)
+    token = response.context["token"]
+    assert response.status_code == 200 and response["Cache-Control"] == "no-store"
+    assert response.content.decode().count(token) == 1
+    principal = TokenVerifier.from_settings(django_settings.MAGNETAR).verify(token, int(datetime.now(UTC).timestamp() * 1000))
+    key = Key.unscoped.get()
+    assert principal.role == key.role == "checkout@acme" and principal.key_id == key.id
+    assert key.expires_at is not None and timedelta(days=29) < key.expires_at - timezone.now() < timedelta(days=31)
+    assert Grant.unscoped.get().actions == ["produce"]
+    assert token not in text(client, "/tenants/acme/keys")
+    for record in AuditRecord.unscoped.all():
+        assert token not in json.dumps([record.before, record.after, record.resource])
+    assert token not in json.dumps(dict(client.session))
+
+
+def test_grants_of_a_role_are_added_to_never_taken_away(browse: Browse) -> None:
+    client = browse("owner")
+    client.post("/tenants/acme/new-key", {"name": "checkout", "expiry": "never", "produce-0": "on"})
+    client.post("/tenants/acme/new-key", {"name": "checkout", "expiry": "never", "consume-0": "on"})
+    assert Grant.unscoped.get().actions == ["produce", "consume"]
+
+
+def test_only_a_superuser_may_make_a_key_that_administers(browse: Browse) -> None:
+    form = {"name": "boss", "expiry": "never", "administer": "on"}
+    assert browse("owner").post("/tenants/acme/new-key", form).status_code == 200
+    assert "boss@acme" not in Tenant.unscoped.get(name="acme").admin_roles
+    browse("superuser").post("/tenants/acme/new-key", form)
+    assert "boss@acme" in Tenant.unscoped.get(name="acme").admin_roles
+
+
+def test_no_key_is_made_while_the_broker_is_away(browse: Browse, world: FakeBroker) -> None:
+    world.away = "the broker does not answer"
+    client = browse("owner")
+    page = client.post("/tenants/acme/new-key", {"name": "checkout", "expiry": "never"}).content.decode()
+    assert "No key was made" in page
+    page = client.post(f"{NAMESPACE}/quick-start", {"name": "checkout", "topic": "hello"}).content.decode()
+    assert "No key was made" in page
+    assert not Key.unscoped.exists()
+
+
+def test_revoking_wants_the_name(browse: Browse) -> None:
+    key = create_key(actor_of_user(User.objects.get(username="owner")), "acme", "checkout").key
+    client = browse("owner")
+    client.post(f"/tenants/acme/keys/{key.id}/revoke", {"confirm": "something"})
+    key.refresh_from_db()
+    assert key.revoked_at is None
+    assert client.post(f"/tenants/acme/keys/{key.id}/revoke", {"confirm": "checkout"}).status_code == 302
+    key.refresh_from_db()
+    assert key.revoked_at is not None
+
+
+def test_the_states_of_keys(browse: Browse) -> None:
+    actor = actor_of_user(User.objects.get(username="owner"))
+    create_key(actor, "acme", "lasting")
+    create_key(actor, "acme", "ending", timezone.now() + timedelta(days=2))
+    client = browse("owner")
+    assert "Expires soon" in text(client, "/tenants/acme/keys")
+    with time_machine.travel(timezone.now() + timedelta(days=3)):
+        page = text(client, "/tenants/acme/keys")
+    assert "Expired" in page and "Active" in page
+
+
+@pytest.mark.parametrize("path", [NAMESPACE, f"{NAMESPACE}/topics/placed", f"{NAMESPACE}/delete", "/platform"])
+def test_pages_say_that_the_broker_is_away(path: str, browse: Browse, world: FakeBroker) -> None:
+    world.away = "the broker was unplugged"
+    assert "the broker was unplugged" in text(browse("superuser"), path).replace("The broker", "the broker")
+
+
+def test_pages_of_the_database_do_not_ask_the_broker(browse: Browse, world: FakeBroker) -> None:
+    world.called.clear()
+    for path in ("/tenants", "/tenants/acme", "/tenants/acme/keys", f"{NAMESPACE}/policies", f"{NAMESPACE}/quick-start", "/usage"):
+        text(browse("owner"), path)
+    assert world.called == []
+
+
+def test_a_list_costs_the_same_however_long_it_is(browse: Browse, django_assert_max_num_queries: Callable[..., object]) -> None:
+    actor = actor_of_user(User.objects.get(username="owner"))
+    client = browse("owner")
+    for number in range(15):
+        create_namespace(actor, f"acme/n{number}")
+        create_key(actor, "acme", f"k{number}")
+    for path in ("/tenants", "/tenants/acme", "/tenants/acme/keys"):
+        with django_assert_max_num_queries(16):  # type: ignore[attr-defined]
+            text(client, path)
+
+
+def test_the_first_paint_has_the_topics(browse: Browse) -> None:
+    page = text(browse("teammate"), NAMESPACE)
+    assert f'href="{NAMESPACE}/topics/placed"' in page
+    assert "New topic" not in page and "Quick start" not in page  # a member looks
+
+
+def test_the_names_of_topics_are_text(browse: Browse, world: FakeBroker) -> None:
+    """A name with everything that HTML, JSON and addresses know: it is shown, and leads where it says."""
+    local = "<script>alert('x')</script>&\"%2F?#"
+    name = f"persistent://acme/orders/{local}".replace("/script", "|script")
+    world.topics.add(name)
+    from urllib.parse import quote
+
+    path = f"{NAMESPACE}/topics/{quote(name.rpartition('orders/')[2], safe='')}"
+    page = text(browse("owner"), path)
+    assert "<script>alert" not in page and "&lt;script&gt;alert" in page
+    program = text(browse("owner"), f"{NAMESPACE}/quick-start", topic=name.rpartition("orders/")[2])
+    assert "<script>alert" not in program
+
+
+def test_the_quick_start_speaks_of_real_addresses(browse: Browse) -> None:
+    run = Path(django_settings.MAGNETAR.data_dir) / "run"
+    run.mkdir(exist_ok=True)
+    (run / "broker.json").write_text(
+        json.dumps({"broker_url": "pulsar://broker.example:7650", "ws_url": "ws://broker.example:7081"})
+    )
+    try:
+        page = text(browse("owner"), f"{NAMESPACE}/quick-start")
+    finally:
+        (run / "broker.json").unlink()
+    assert "pulsar://broker.example:7650" in page and "ws://broker.example:7081" in page
+    assert "not running" in text(browse("owner"), f"{NAMESPACE}/quick-start")
+
+
+def test_the_platform_page_reads_the_supervisor(browse: Browse) -> None:
+    run = Path(django_settings.MAGNETAR.data_dir) / "run"
+    run.mkdir(exist_ok=True)
+    client = browse("superuser")
+    assert "No supervisor runs here" in text(client, "/platform")
+    child = {"name": "worker", "pid": 7, "state": "backing-off", "restarts": 3, "last_exit": -9, "since": "2026-01-01T00:00:00Z"}
+    (run / "supervisor.json").write_text(json.dumps({"children": [child]}))
+    try:
+        page = text(client, "/platform")
+        (run / "supervisor.json").write_text("{")
+        assert "cannot be read" in text(client, "/platform")
+    finally:
+        (run / "supervisor.json").unlink()
+    assert "backing-off" in page and "signal 9" in page
+    assert "Not heard of" in page
+    TaskRun.objects.create(task_id="1", name="expire", started_at=timezone.now(), outcome="succeeded")
+    assert "Working" in text(client, "/platform")
+    TaskRun.objects.update(started_at=timezone.now() - timedelta(minutes=10))
+    assert "Quiet" in text(client, "/platform")
+
+
+def usage(hour: datetime, tenant: str, topic: str, run: UsageRun) -> None:
+    UsageHour.unscoped.create(
+        hour=hour, tenant=tenant, namespace=f"{tenant}/orders", topic=f"persistent://{tenant}/orders/{topic}", messages_in=1500,
+        bytes_in=2048, messages_out=3, bytes_out=4, stored_byte_seconds=3600 * 4096, backlog_entry_seconds=0, run=run,
+    )  # fmt: skip
+
+
+def test_usage_shows_sums_holes_and_its_run(browse: Browse) -> None:
+    noon = datetime(2026, 3, 4, 12, tzinfo=UTC)
+    run = UsageRun.objects.create(run_id="run-17", outcome="succeeded", requested_at=noon, finished_at=noon + timedelta(minutes=4))
+    for tenant, topic in (("acme", "a"), ("acme", "b"), ("globex", "c")):
+        usage(noon, tenant, topic, run)
+    UsagePartition.objects.create(hour=noon, run=run, checksum="", inputs="", rows=3, updated_at=noon)
+    with time_machine.travel(noon + timedelta(hours=2, minutes=5), tick=False):
+        mine = text(browse("owner"), "/usage")
+        assert "3,000" in mine and "4.00 KiB" in mine and "8.00 KiB" in mine  # two topics of acme in one row
+        assert "globex" not in mine
+        assert "run-17" in mine and "13 missing" in mine
+        assert "12:00 computed" in mine and "13:00 missing" in mine and "14:00 not over yet" in mine
+        by_topic = text(browse("owner"), "/usage", by="topic")
+        assert "orders/a" in by_topic and "orders/b" in by_topic and "orders/c" not in by_topic
+        assert "globex" in text(browse("superuser"), "/usage", by="tenant")
+        assert "No usage on this day" in text(browse("owner"), "/usage", day="2026-03-03")
+        assert "run-17" in text(browse("owner"), "/usage", day="nonsense", by="nonsense")
+
+
+def test_usage_says_what_is_wrong(browse: Browse) -> None:
+    client = browse("owner")
+    assert "not computed yet" in text(client, "/usage")
+    run = UsageRun.objects.create(run_id="run-18", outcome="needs_spark", requested_at=timezone.now())
+    assert "Spark is not installed" in text(client, "/usage")
+    for outcome, words in (("failed", "The last run failed"), ("running", "A run is under way")):
+        UsageRun.objects.filter(run_id=run.run_id).update(outcome=outcome)
+        assert words in text(client, "/usage")
+    UsageRun.objects.filter(run_id=run.run_id).update(outcome="succeeded", holes=2)
+    assert "2 holes in series" in text(client, "/usage")
+
+
+def test_nothing_of_the_console_is_kept_by_caches(browse: Browse) -> None:
+    for path in ("/tenants", NAMESPACE, f"{NAMESPACE}/topics/placed"):
+        assert browse("owner").get(path)["Cache-Control"] == "no-store"
+
+
+def test_the_topic_page_shows_its_clients(browse: Browse, world: FakeBroker) -> None:
+    world.stats[PLACED] = {
+        "publishers": [{"producerName": "till-7", "msgRateIn": 4.5, "address": "10.0.0.1:99"}],
+        "subscriptions": {
+            "billing": {"type": "Shared", "msgBacklog": 12, "consumers": [{"consumerName": "worker-3"}]},
+            "audit": {},
+        },
+    }
+    page = text(browse("teammate"), f"{NAMESPACE}/topics/placed")
+    for words in ("till-7", "10.0.0.1:99", "billing", "worker-3", "nobody reads", "unknown", "none yet"):
+        assert words in page
+    assert "till-7" in text(browse("teammate"), f"{NAMESPACE}/topics/placed/detail")
