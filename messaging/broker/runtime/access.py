@@ -46,6 +46,7 @@ class Access:
         self._file = settings.data_path / "broker" / "feed.json"
         self._pulling: asyncio.Task[bool] | None = None
         self._pulled_ms = 0
+        self._away = False
         self._saving = asyncio.Lock()
 
     # --- the feed
@@ -85,7 +86,9 @@ class Access:
 
     def _pull_done(self, task: asyncio.Task[bool]) -> None:
         self._pulling = None
-        self._pulled_ms = self.now_ms()
+        answered = not task.cancelled() and task.result()
+        # Without an answer nothing is known to be missing: at a start the web process may be there a moment later.
+        self._pulled_ms = self.now_ms() if answered else 0
 
     async def _pull(self) -> bool:
         try:
@@ -93,9 +96,12 @@ class Access:
             token = service_token(self.settings, "broker")
             data = await asyncio.to_thread(_get, f"{url}/internal/v1/feed?since={self.view.version}", token)
             await self.apply(msgspec.json.decode(data, type=FeedApply))
+            self._away = False
             return True
         except (OSError, http.client.HTTPException, ValueError, msgspec.DecodeError) as error:
-            log.info("feed.pull_failed", error=str(error))
+            # Said once: while the web process starts or is away, this repeats every second.
+            (log.debug if self._away else log.info)("feed.web_away", error=str(error), version=self.view.version)
+            self._away = True
             return False
 
     # --- who

@@ -1,0 +1,46 @@
+"""One platform for all tests here, made once a session; tests share it and use names of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.compat.stock import Stock
+from tests.standalone import Standalone
+
+
+@pytest.fixture(scope="session")
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    # Upkeep every second, so that what a policy promises can be seen; a Spark run only when a test asks for it.
+    platform = Standalone(
+        tmp_path_factory.mktemp("platform") / "data", MAGNETAR_EXPIRY_INTERVAL_S="1", MAGNETAR_USAGE_JOB_INTERVAL_S="86400"
+    )
+    platform.start()
+    yield platform
+    platform.close()
+
+
+@pytest.fixture(scope="session")
+def client_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The C++ client would write to stdout."""
+    return tmp_path_factory.mktemp("pulsar") / "client.log"
+
+
+@pytest.fixture
+def stock(standalone: Standalone, client_log: Path) -> Iterator[Stock]:
+    """Stock clients of the platform, closed at the end of the test."""
+    clients = Stock(standalone.ready["broker_url"], client_log)
+    yield clients
+    clients.close()
+
+
+_numbers = count(1)
+
+
+@pytest.fixture
+def topic() -> str:
+    """A topic of public/default that no other test uses."""
+    return f"persistent://public/default/compat-{next(_numbers)}"

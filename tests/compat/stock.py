@@ -1,0 +1,50 @@
+"""Apache's own client (pulsar-client from PyPI), opened as its users open it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pulsar
+
+RECEIVE_MS = 10_000
+
+
+class Stock:
+    def __init__(self, url: str, log_file: Path) -> None:
+        self.url = url
+        self._logger = pulsar.FileLogger(pulsar.LoggerLevel.Warn, str(log_file))
+        self._clients: list[pulsar.Client] = []
+
+    def client(self, token: str | None = None, **options: Any) -> pulsar.Client:
+        """A client with a token, or an anonymous one."""
+        authentication = None if token is None else pulsar.AuthenticationToken(token)
+        options = {"operation_timeout_seconds": 20, **options}
+        client = pulsar.Client(options.pop("url", self.url), authentication, logger=self._logger, **options)
+        self._clients.append(client)
+        return client
+
+    def close(self) -> None:
+        for client in self._clients:
+            try:
+                client.close()
+            except pulsar.PulsarException:
+                pass  # the test closed it, or broke its broker
+
+
+def receive(consumer: pulsar.Consumer, count: int) -> list[pulsar.Message]:
+    """`count` messages, acknowledged. Raises `pulsar.Timeout` when they do not come."""
+    found = []
+    for _ in range(count):
+        message = consumer.receive(RECEIVE_MS)
+        consumer.acknowledge(message)
+        found.append(message)
+    return found
+
+
+def nothing_more(consumer: pulsar.Consumer, wait_ms: int = 700) -> bool:
+    try:
+        message = consumer.receive(wait_ms)
+    except pulsar.Timeout:
+        return True
+    raise AssertionError(f"unexpected message {message.data()!r}")
