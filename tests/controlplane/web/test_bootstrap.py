@@ -1,0 +1,133 @@
+"""The database before the first page."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.conf import settings as django_settings
+
+from controlplane import bootstrap
+from controlplane.databases import database
+from messaging.errors import AuthenticationFailed
+from messaging.identity import create_secrets
+from messaging.settings import ConfigError, Settings
+from tenants.first_rows import create_first_rows
+from tenants.models import FeedHead, Key, Namespace, Tenant, User
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    settings = Settings(data_dir=str(tmp_path))
+    create_secrets(settings)
+    return settings
+
+
+def test_a_first_start_makes_tables_and_first_rows_once(settings: Settings) -> None:
+    assert bootstrap.needed(settings)
+    bootstrap.prepare(settings)
+    assert not bootstrap.needed(settings)
+    with sqlite3.connect(settings.data_path / "control" / "db.sqlite3") as connection:
+        names = [name for (name,) in connection.execute("SELECT name FROM tenants_namespace")]
+        beat = connection.execute("SELECT count(*) FROM django_celery_beat_periodictask").fetchone()
+    connection.close()
+    assert names == ["public/default"]
+    assert beat is not None
+    stamp = (settings.data_path / "control" / "prepared").stat()
+    bootstrap.prepare(settings)
+    assert (settings.data_path / "control" / "prepared").stat() == stamp
+
+
+def test_a_normal_start_loads_no_django_for_it(settings: Settings) -> None:
+    (settings.data_path / "control").mkdir()
+    (settings.data_path / "control" / "db.sqlite3").touch()
+    (settings.data_path / "control" / "prepared").write_text(bootstrap._stamp(settings))
+    code = (
+        "import sys; from controlplane import bootstrap; from messaging.settings import Settings;"
+        f"bootstrap.prepare(Settings(data_dir={str(settings.data_path)!r}));"
+        "sys.exit('django' in sys.modules or 'celery' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_new_migration_or_another_database_is_noticed(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    stamp = bootstrap._stamp(settings)
+    assert stamp == bootstrap._stamp(settings)
+    assert stamp != bootstrap._stamp(Settings(data_dir=settings.data_dir, database_url="postgresql://h/n"))
+    monkeypatch.setattr(bootstrap, "_MIGRATED", bootstrap._MIGRATED[:-3])
+    assert stamp != bootstrap._stamp(settings)
+
+
+def test_a_database_that_cannot_be_prepared_is_an_error(settings: Settings, capfd: pytest.CaptureFixture[str]) -> None:
+    (settings.data_path / "control").mkdir()
+    (settings.data_path / "control" / "db.sqlite3").write_bytes(b"this is no database" * 100)
+    with pytest.raises(ConfigError, match="could not be prepared"):
+        bootstrap.prepare(settings)
+    assert "not a database" in capfd.readouterr().err
+
+
+def test_the_first_rows(db: None) -> None:
+    settings: Settings = django_settings.MAGNETAR
+    create_first_rows(settings)
+    assert list(Namespace.unscoped.values_list("name", flat=True)) == ["public/default"]
+    assert Key.unscoped.get().id == "superuser-1"
+    admin = User.objects.get()
+    assert (admin.username, admin.is_superuser) == ("admin", True)
+    password = (settings.data_path / "secrets" / "console-password").read_text().strip()
+    assert admin.check_password(password)
+    assert admin.password.startswith("argon2")
+    assert password not in admin.password
+    version = FeedHead.objects.get().version
+    assert version == 3
+
+
+def test_what_somebody_deleted_stays_deleted(db: None) -> None:
+    create_first_rows(django_settings.MAGNETAR)
+    Namespace.unscoped.all().delete()
+    Tenant.unscoped.all().delete()
+    User.objects.all().delete()
+    create_first_rows(django_settings.MAGNETAR)
+    assert not Tenant.unscoped.exists()
+    assert not User.objects.exists()
+
+
+def test_the_superuser_token_can_be_revoked(db: None) -> None:
+    from django.utils import timezone
+
+    from controlplane.authentication import principal_of_token
+    from messaging.identity import read_secret
+
+    create_first_rows(django_settings.MAGNETAR)
+    token = read_secret(django_settings.MAGNETAR, "superuser.token")
+    assert principal_of_token(token).role == "admin"
+    Key.unscoped.update(revoked_at=timezone.now())
+    with pytest.raises(AuthenticationFailed, match="revoked"):
+        principal_of_token(token)
+
+
+def test_the_models_have_their_migrations(db: None) -> None:
+    from django.core.management import call_command
+
+    call_command("makemigrations", "tenants", check=True, dry_run=True, verbosity=0)
+
+
+@pytest.mark.parametrize("url", ["mysql://h/n", "postgresql://h", "postgresql://h:port/n", "nonsense"])
+def test_database_urls_that_are_none(url: str) -> None:
+    with pytest.raises(ConfigError, match="database_url"):
+        database(Settings(database_url=url))
+
+
+def test_a_postgresql_url() -> None:
+    found = database(Settings(database_url="postgresql://me:p%40ss@db.example:5433/magnetar?sslmode=require"))
+    assert (found["USER"], found["PASSWORD"], found["HOST"], found["PORT"], found["NAME"]) == (
+        "me",
+        "p@ss",
+        "db.example",
+        "5433",
+        "magnetar",
+    )
+    assert found["OPTIONS"]["sslmode"] == "require"
+    assert found["OPTIONS"]["pool"]["max_size"] >= 4

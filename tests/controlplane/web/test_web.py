@@ -1,0 +1,117 @@
+"""The web process as the supervisor runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messaging.identity import create_secrets, read_secret, service_token
+from messaging.settings import Settings
+from tests.waiting import eventually_sync
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One directory for all: the first of them prepares the database."""
+    path = tmp_path_factory.mktemp("web")
+    create_secrets(Settings(data_dir=str(path)))
+    return path
+
+
+@contextmanager
+def running(data_dir: Path, **variables: str) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, Any]]]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAGNETAR_", "DJANGO_"))}
+    environment |= {"MAGNETAR_DATA_DIR": str(data_dir), "MAGNETAR_WEB_PORT": "0", **variables}
+    found = data_dir / "run" / "web.json"
+    process = subprocess.Popen([sys.executable, "-P", "-m", "controlplane.web"], env=environment, stderr=subprocess.PIPE)
+    try:
+        eventually_sync(lambda: found.exists() or process.poll() is not None, 60)
+        yield process, json.loads(found.read_text()) if found.exists() else {}
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+        found.unlink(missing_ok=True)
+
+
+def get(url: str, token: str = "", context: ssl.SSLContext | None = None) -> tuple[int, bytes]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=20, context=context) as response:
+        return response.status, response.read()
+
+
+def test_it_serves_on_a_free_port_and_stops_cleanly(data_dir: Path) -> None:
+    settings = Settings(data_dir=str(data_dir))
+    with running(data_dir) as (process, found):
+        assert found["pid"] == process.pid
+        assert found["web_url"] == found["internal_url"]
+        assert get(f"{found['web_url']}/readyz") == (200, b"ok\n")
+        assert json.loads(get(f"{found['web_url']}/admin/v2/tenants", read_secret(settings, "superuser.token"))[1]) == ["public"]
+        feed = json.loads(get(f"{found['internal_url']}/internal/v1/feed?since=0", service_token(settings, "broker"))[1])
+        assert {(change["kind"], change["key"]) for change in feed["changes"]} == {
+            ("tenant", "public"),
+            ("namespace", "public/default"),
+            ("key", "superuser-1"),
+        }
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+        assert not (data_dir / "run" / "web.json").exists()
+        logged = process.stderr.read().decode() if process.stderr else ""
+        assert '"event":"web.ready"' in logged
+        assert read_secret(settings, "superuser.token") not in logged
+
+
+def test_with_tls_brokers_come_in_by_loopback(data_dir: Path) -> None:
+    with running(data_dir, MAGNETAR_TLS="self-signed") as (process, found):
+        assert found["web_url"].startswith("https://")
+        assert found["internal_url"].startswith("http://127.0.0.1:")
+        certificate = data_dir / "tls" / "ca.pem"
+        trusting = ssl.create_default_context(cafile=certificate if certificate.exists() else data_dir / "tls" / "cert.pem")
+        assert get(f"{found['web_url']}/healthz", context=trusting) == (200, b"ok\n")
+        with pytest.raises(urllib.error.URLError):
+            get(f"{found['web_url']}/healthz", context=ssl.create_default_context())
+        assert get(f"{found['internal_url']}/healthz") == (200, b"ok\n")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+
+
+def test_a_port_in_use_is_named(data_dir: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with running(data_dir, MAGNETAR_WEB_PORT=str(port)) as (process, found):
+            assert process.wait(30) != 0
+            assert not found
+            assert f"web_port = {port} is in use".encode() in (process.stderr.read() if process.stderr else b"")
+
+
+def test_a_web_process_carries_neither_rest_framework_nor_celery_until_asked(data_dir: Path) -> None:
+    code = """
+import sys
+from controlplane import current, web
+from messaging.settings import load
+current.use(load())
+from controlplane.asgi import application
+from django.urls import get_resolver
+get_resolver().url_patterns
+sys.exit(", ".join({"rest_framework", "drf_spectacular", "celery", "channels_redis", "pyspark", "rich"} & set(sys.modules)))
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAGNETAR_", "DJANGO_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**environment, "MAGNETAR_DATA_DIR": str(data_dir)}, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
