@@ -60,8 +60,12 @@ class CommitQueue:
         self.pending.append(item)
         self.pending_bytes += item[6]
         if not self.busy:
-            self.busy = True
-            self._loop.call_soon(self._kick)
+            self.begin()
+
+    def begin(self) -> None:
+        """The first item of a commit came: it is written at the next turn of the loop, with what this turn still brings."""
+        self.busy = True
+        self._loop.call_soon(self._kick)
 
     def _kick(self) -> None:
         """Hands what is pending to the log thread. `busy` is set, no commit is under way."""

@@ -6,6 +6,7 @@ after `Disk.sync_directory`.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Sequence
@@ -29,6 +30,9 @@ class DiskFile(Protocol):
         """Makes the file at least `size` long, with disk space behind every byte."""
 
     def size(self) -> int: ...
+    def next_data(self, offset: int) -> int | None:
+        """Where bytes other than zero may come next, from `offset` on; None: nowhere. May be `offset` itself without a look."""
+
     def close(self) -> None: ...
 
 
@@ -85,6 +89,13 @@ class OsFile:
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
+
+    def next_data(self, offset: int) -> int | None:
+        try:
+            return os.lseek(self._descriptor, offset, os.SEEK_DATA)
+        except OSError as error:
+            # ENXIO: only a hole follows; allocated space that was never written counts as one.
+            return None if error.errno == errno.ENXIO else offset
 
     def close(self) -> None:
         os.close(self._descriptor)

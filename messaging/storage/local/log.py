@@ -50,6 +50,7 @@ class Log:
         self.upkeep = ThreadPoolExecutor(1, thread_name_prefix="ledger-upkeep")
         self.post: Callable[[Job], None] = lambda job: job()  # into the log thread; set once it runs
         self.on_report: Callable[[str, str], None] = lambda kind, text: None
+        self._properties: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         self._spares: list[Spare] = []
         self._spare_number = 0
         self._making_spare = False
@@ -61,6 +62,10 @@ class Log:
         """Something an operator must know. `kind`: failed, torn, corrupt, full."""
         logger.error("ledger log: %s", text, extra={"action": f"ledger_log_{kind}"})
         self.on_report(kind, text)
+
+    def intern(self, properties: dict[str, str]) -> dict[str, str]:
+        """The one dictionary that all ledgers with these properties share; never change it."""
+        return self._properties.setdefault(tuple(sorted(properties.items())), dict(properties))
 
     def next_sequence(self) -> int:
         self.sequence += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from operator import itemgetter
 
 from crc32c import crc32c
 
@@ -19,7 +20,7 @@ from messaging.storage.local.config import Durability, LocalConfig
 from messaging.storage.local.log import Log
 from messaging.storage.local.records import BLOCK, BODY, CHECKPOINT, COMMIT_BYTES, CRC, CREATED, DELETED, SEALED, CommitHeader
 from messaging.storage.local.segment_files import NoSpace
-from messaging.storage.local.state import LedgerState
+from messaging.storage.local.state import GAP_BYTES_MAX, LedgerState
 from messaging.storage.seam import Buffer, DiskFull, StoreError, Unavailable
 
 pack_crc = CRC.pack
@@ -93,7 +94,7 @@ class LogWriter:
 
     def _admit(self, items: list[Item]) -> tuple[list[Item], list[tuple[Item, StoreError]]]:
         """Finds room for `items`; refuses what would take the space that is kept for cursors, seals and deletes."""
-        need = sum(item[6] for item in items)
+        need = sum(map(_size_of, items))
         if self._room(need) >= self._config.reserved_bytes or self._log.grow(need):
             if self._fits(need):
                 return items, []
@@ -109,7 +110,7 @@ class LogWriter:
     def _admit_reserved(
         self, items: list[Item], refused: list[tuple[Item, StoreError]]
     ) -> tuple[list[Item], list[tuple[Item, StoreError]]]:
-        need = sum(item[6] for item in items)
+        need = sum(map(_size_of, items))
         if not need or self._fits(need):
             return items, refused
         try:
@@ -196,7 +197,18 @@ class LogWriter:
             runs = state.runs
             if runs is None or runs.dirty_mark != mark or runs.segment != number:
                 runs = active.touch(state)
-            rows += runs.add(first + entries - 1, first, offset, size, data_bytes, run_bytes_max)
+            # `runs.add` in place, for the common case: the block follows the last one.
+            places = runs.rows
+            place = places[-1] if places else 0
+            begin_run = place >> 32
+            length = offset + size - begin_run
+            if places and length - size - (place & 0xFFFFFFFF) <= GAP_BYTES_MAX and length <= run_bytes_max:
+                places[-1] = begin_run << 32 | length
+                runs.record_bytes += size
+                runs.last_entry = first + entries - 1
+                runs.length_bytes += data_bytes
+            else:
+                rows += runs.add(first + entries - 1, first, offset, size, data_bytes, run_bytes_max)
             live_bytes += size
             offset += size
             count += 1
@@ -219,6 +231,9 @@ class LogWriter:
         else:
             return b""
         return records.encode(seed, type_, state.ledger_id, first, header)
+
+
+_size_of = itemgetter(6)
 
 
 def _ordinary(item: Item) -> bool:

@@ -33,7 +33,6 @@ class Recovery:
         self.log = log
         self.damage: list[Damage] = []
         self.commits_replayed = 0
-        self._interned: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
 
     def run(self) -> ActiveSegment:
         log = self.log
@@ -141,8 +140,7 @@ class Recovery:
             self._create(ledger_id, properties, segment)
 
     def _create(self, ledger_id: int, properties: dict[str, str], segment: Segment) -> LedgerState:
-        key = tuple(sorted(properties.items()))
-        state = LedgerState(ledger_id, self._interned.setdefault(key, properties))
+        state = LedgerState(ledger_id, self.log.intern(properties))
         state.durable = True
         state.created_segment = segment.number
         self.log.states[ledger_id] = state

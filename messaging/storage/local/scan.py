@@ -19,6 +19,7 @@ from messaging.storage.local.records import COMMIT, COMMIT_BYTES, CommitHeader, 
 from messaging.storage.local.segment import PAGE_BYTES, Segment
 
 WINDOW_BYTES = 4 << 20
+_ZEROS = bytes(WINDOW_BYTES)
 _COMMIT_PATTERN = records.BODY.pack(COMMIT, 0, 0, -1, -1, 0, records.COMMIT_HEADER.size, 0)
 
 
@@ -132,6 +133,19 @@ class _Window:
         begin = offset - self._start
         return memoryview(self._data)[begin : begin + size]
 
+    def written(self, offset: int, overlap: int) -> Iterator[tuple[int, bytes]]:
+        """(offset, bytes) of the stretches that are not all zero; each begins `overlap` before the end of the last one."""
+        following = self._file.next_data(offset)
+        while following is not None and following < self.limit:
+            offset = max(offset, following - overlap)
+            data = bytes(self.get(offset, WINDOW_BYTES))
+            if data != _ZEROS[: len(data)]:
+                yield offset, data
+            if len(data) <= overlap:
+                return
+            offset += len(data) - overlap
+            following = self._file.next_data(offset + overlap)
+
 
 def _header(head: memoryview, segment: Segment, offset: int) -> CommitHeader | None:
     if len(head) < COMMIT_BYTES:
@@ -162,26 +176,16 @@ def _knows_synced(commit: Commit, segment: int, offset: int) -> bool:
 
 
 def _find(window: _Window, pattern: bytes, offset: int) -> Iterator[int]:
-    while offset < window.limit:
-        data = bytes(window.get(offset, WINDOW_BYTES))
+    for start, data in window.written(offset, len(pattern)):
         at = data.find(pattern)
         while at >= 0:
-            yield offset + at
+            yield start + at
             at = data.find(pattern, at + 1)
-        if offset + len(data) >= window.limit:
-            return
-        offset += len(data) - len(pattern)
 
 
 def _last_byte(window: _Window, offset: int) -> int:
     """Behind the last byte that is not zero, from `offset` on."""
     last = offset
-    while offset < window.limit:
-        data = bytes(window.get(offset, WINDOW_BYTES))
-        used = len(data.rstrip(b"\0"))
-        if used:
-            last = offset + used
-        offset += len(data)
-        if not data:
-            break
+    for start, data in window.written(offset, 0):
+        last = start + len(data.rstrip(b"\0"))
     return last

@@ -141,7 +141,7 @@ class LocalLedgerStore:
         self._check(fence)
         if ledger_id in self._log.states or ledger_id in self._log.graves:
             raise LedgerExists(f"ledger {ledger_id} exists", ledger_id)
-        state = LedgerState(ledger_id, dict(properties))
+        state = LedgerState(ledger_id, self._log.intern(properties))
         self._log.states[ledger_id] = state
         try:
             await self._record(state, CREATED, msgspec.msgpack.encode(state.properties))

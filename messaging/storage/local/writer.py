@@ -58,8 +58,13 @@ class LocalLedgerWriter:
         self.next_entry = first + count
         self.length_bytes += size
         self.pending_bytes += size
-        item = (self._state, done, header, data, stops, first, FIXED_BYTES + len(header) + 4 * count + size)
-        self._queue.push(item)  # type: ignore[arg-type]  # an Item without the cost of making one
+        record_bytes = FIXED_BYTES + len(header) + 4 * count + size
+        # `queue.push` in place, and an Item without the cost of making one.
+        queue = self._queue
+        queue.pending.append((self._state, done, header, data, stops, first, record_bytes))  # type: ignore[arg-type]
+        queue.pending_bytes += record_bytes
+        if not queue.busy:
+            queue.begin()
         return first
 
     def refuse(self, reason: StoreError, size: int) -> None:

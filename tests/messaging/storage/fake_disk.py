@@ -75,6 +75,9 @@ class FakeFile:
     def size(self) -> int:
         return len(self._inode.current)
 
+    def next_data(self, offset: int) -> int | None:
+        return offset if offset < len(self._inode.current) else None
+
     def close(self) -> None:
         pass
 
