@@ -89,6 +89,7 @@ _PULSAR: dict[tuple[str, str], Action] = {
     ("GET", "admin_v2:leader-broker"): Action.SUPERUSER,
     ("GET", "admin_v2:brokers-health"): Action.PUBLIC,  # load balancers ask; answers are shared, so asking often costs nothing
     ("GET", "admin_v2:brokers-ready"): Action.PUBLIC,
+    ("GET", "admin_v2:brokers-runtime-configuration"): Action.SUPERUSER,
     ("GET", "admin_v2:brokers-version"): Action.AUTHENTICATED,
     ("GET", "admin_v2:namespaces"): Action.TENANT_READ,
     ("GET", "admin_v2:namespace"): Action.TENANT_READ,

@@ -65,6 +65,11 @@ def _version(request: HttpRequest) -> HttpResponse:
     return text(VERSION)
 
 
+def _runtime_configuration(request: HttpRequest) -> dict[str, str]:
+    """The little of a broker's configuration that Pulsar's tools read: `clusters list` marks the cluster of this name."""
+    return {"clusterName": django_settings.MAGNETAR.cluster_name}
+
+
 class _Health:
     """A produce and consume round trip, at most one a second however many ask: those who come meanwhile share its answer."""
 
@@ -120,6 +125,7 @@ clusters_view = route(GET=_clusters)
 cluster_view = route(GET=_cluster)
 brokers_view = route(GET=_brokers)
 leader_view = route(GET=_leader)
+runtime_configuration_view = route(GET=_runtime_configuration)
 version_view = route(GET=_version)
 health_view = route(GET=_get_health)
 lookup_view = route(GET=_lookup)

@@ -32,6 +32,7 @@ urlpatterns = [
     path("brokers/health", brokers.health_view, name="brokers-health"),
     path("brokers/ready", brokers.health_view, name="brokers-ready"),
     path("brokers/version", brokers.version_view, name="brokers-version"),
+    path("brokers/configuration/runtime", brokers.runtime_configuration_view, name="brokers-runtime-configuration"),
     path("brokers/leaderBroker", brokers.leader_view, name="leader-broker"),
     path("brokers/<segment:cluster>", brokers.brokers_view, name="brokers-of-cluster"),
     path("namespaces/<segment:tenant>", namespaces.namespaces_view, name="namespaces"),
