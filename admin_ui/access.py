@@ -1,7 +1,7 @@
 """One way in: every page and WebSocket takes its action from the permission table, its resource from the address.
 
-Signed out: to the sign-in page and back. A stranger to the tenant: 404, the same as for a tenant that does not exist. Somebody who may
-see the tenant but not do this: 403. What has no row in the table is refused.
+Signed out: to the sign-in page and back. A stranger to the tenant: 404, the same as for a tenant that does not exist. Somebody
+who may see the tenant but not do this: 403. What has no row in the table is refused.
 """
 
 from __future__ import annotations

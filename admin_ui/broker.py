@@ -1,7 +1,8 @@
 """The console's way to the broker: the admin RPC, from pages (blocking) and from the live feed (awaiting).
 
-The client keeps one connection per thread. Pages run on threads that come and go, so calls go through a small pool of our own, whose
-threads and connections stay. A page waits at most `ANSWER_S`; what it then says is "the broker does not answer", never a blank.
+The client keeps one connection per thread. Pages run on threads that come and go, so calls go through a small pool of our own,
+whose threads and connections stay. A page waits at most `ANSWER_S`; what it then says is "the broker does not answer", never a
+blank.
 """
 
 from __future__ import annotations

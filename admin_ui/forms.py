@@ -1,4 +1,4 @@
-"""Forms of the console. They check what a form can know; rules of the platform are the actions', whose errors are shown as they are."""
+"""Forms of the console. They check what a form can know; the rules of the platform are the actions', whose errors are shown."""
 
 from __future__ import annotations
 
@@ -52,9 +52,12 @@ class NamespaceForm(forms.Form):
 class TopicForm(forms.Form):
     name = forms.CharField(label="Name", max_length=NAME_LENGTH_MAX, widget=forms.TextInput(attrs=_PLAIN))
     partitions = forms.IntegerField(
-        label="Partitions", required=False, min_value=1, max_value=1000,
-        help_text="Empty: a plain topic. More partitions carry more, but order holds only within each; their number can grow, never shrink.",
-    )  # fmt: skip
+        label="Partitions",
+        required=False,
+        min_value=1,
+        max_value=1000,
+        help_text="Empty: a plain topic. Order holds only within a partition. Their number can grow, never shrink.",
+    )
 
     def __init__(self, *args: object, tenant: str, namespace: str, **kwargs: object) -> None:
         self.tenant, self.namespace = tenant, namespace
@@ -95,7 +98,9 @@ def _topic(tenant: str, namespace: str, local: str) -> TopicName:
 
 
 class KeyForm(forms.Form):
-    """`namespaces` are local names; each brings a box for produce and one for consume. `may_administer`: superusers alone may say so."""
+    """`namespaces` are local names; each brings a box for produce and one for consume. `may_administer`: superusers alone may say
+    so.
+    """
 
     EXPIRIES = (("never", "Never"), ("1", "In a day"), ("30", "In 30 days"), ("90", "In 90 days"), ("365", "In a year"))
     name = EntityField(

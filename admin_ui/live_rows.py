@@ -1,4 +1,6 @@
-"""The live table on the first paint, before the page's own connection is there. The same grouping as static/admin_ui/js/live-state.js."""
+"""The live table on the first paint, before the page's own connection is there. The same grouping as static/admin_ui/js/live-
+state.js.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,17 @@ from messaging.adminrpc.schema import NamespaceLive
 
 _PARTITION = re.compile(r"(.+)-partition-(\d{1,6})")
 _SUMS = (
-    "rate_in", "rate_out", "throughput_in", "throughput_out", "messages_in", "messages_out",
-    "storage_bytes", "backlog_entries", "producers", "consumers",
-)  # fmt: skip
+    "rate_in",
+    "rate_out",
+    "throughput_in",
+    "throughput_out",
+    "messages_in",
+    "messages_out",
+    "storage_bytes",
+    "backlog_entries",
+    "producers",
+    "consumers",
+)
 
 
 @dataclass

@@ -14,7 +14,13 @@ from django.utils.dateparse import parse_datetime
 from messaging.settings import Settings
 from workers.models import TaskRun
 
-_LOOKS = {"ready": "badge-good", "starting": "badge-warn", "backing-off": "badge-bad", "stopping": "badge-warn", "failed": "badge-bad"}
+_LOOKS = {
+    "ready": "badge-good",
+    "starting": "badge-warn",
+    "backing-off": "badge-bad",
+    "stopping": "badge-warn",
+    "failed": "badge-bad",
+}
 WORKER_QUIET = timedelta(minutes=3)  # upkeep runs every minute
 
 

@@ -38,19 +38,28 @@ def effective(policies: dict[str, Any]) -> EffectivePolicies:
     size_mb, size_set, size_source = _resolve(policies, "retention_size_mb", settings.retention_size_mb)
     return EffectivePolicies(
         Effective(
-            "Messages expire", ttl_text(ttl), ttl_set, ttl_source,
+            "Messages expire",
+            ttl_text(ttl),
+            ttl_set,
+            ttl_source,
             "A message that nobody acknowledged by then is not delivered any more, on any subscription.",
         ),
         Effective("Read messages are kept", retention_text(time_min, size_mb), time_set or size_set, time_source, ""),
         Effective(
-            "Kept after reading, time", _time_text(time_min), time_set, time_source,
+            "Kept after reading, time",
+            _time_text(time_min),
+            time_set,
+            time_source,
             "How long messages stay that every subscription has acknowledged, so that they can be read again.",
         ),
         Effective(
-            "Kept after reading, size", _size_text(size_mb), size_set, size_source,
+            "Kept after reading, size",
+            _size_text(size_mb),
+            size_set,
+            size_source,
             "How much of them stays for each topic. The stricter of the two limits holds.",
         ),
-    )  # fmt: skip
+    )
 
 
 def _resolve(policies: dict[str, Any], name: str, default: int) -> tuple[int, bool, str]:

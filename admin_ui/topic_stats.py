@@ -74,23 +74,38 @@ def topic_view(stats: Json) -> TopicView:
 
 def _producer(one: Json) -> ProducerRow:
     return ProducerRow(
-        one.get("producerName", ""), one.get("msgRateIn", 0.0), one.get("msgThroughputIn", 0.0),
-        one.get("address", ""), one.get("clientVersion", ""), _moment(one.get("connectedSince")),
-    )  # fmt: skip
+        one.get("producerName", ""),
+        one.get("msgRateIn", 0.0),
+        one.get("msgThroughputIn", 0.0),
+        one.get("address", ""),
+        one.get("clientVersion", ""),
+        _moment(one.get("connectedSince")),
+    )
 
 
 def _subscription(name: str, one: Json) -> SubscriptionRow:
     return SubscriptionRow(
-        name, one.get("type") or "", one.get("msgBacklog", 0), one.get("unackedMessages", 0), one.get("msgRateOut", 0.0),
-        one.get("msgRateRedeliver", 0.0), [_consumer(name, consumer) for consumer in one.get("consumers") or ()],
-    )  # fmt: skip
+        name,
+        one.get("type") or "",
+        one.get("msgBacklog", 0),
+        one.get("unackedMessages", 0),
+        one.get("msgRateOut", 0.0),
+        one.get("msgRateRedeliver", 0.0),
+        [_consumer(name, consumer) for consumer in one.get("consumers") or ()],
+    )
 
 
 def _consumer(subscription: str, one: Json) -> ConsumerRow:
     return ConsumerRow(
-        one.get("consumerName", ""), subscription, one.get("msgRateOut", 0.0), one.get("unackedMessages", 0),
-        one.get("availablePermits", 0), one.get("address", ""), one.get("clientVersion", ""), _moment(one.get("connectedSince")),
-    )  # fmt: skip
+        one.get("consumerName", ""),
+        subscription,
+        one.get("msgRateOut", 0.0),
+        one.get("unackedMessages", 0),
+        one.get("availablePermits", 0),
+        one.get("address", ""),
+        one.get("clientVersion", ""),
+        _moment(one.get("connectedSince")),
+    )
 
 
 def _partition(name: str, one: Json) -> PartitionRow:

@@ -1,4 +1,6 @@
-"""Pages of the console. Each name, with each method, is a row of `messaging/permissions/table_console.py`; a test compares the two."""
+"""Pages of the console. Each name, with each method, is a row of `messaging/permissions/table_console.py`; a test compares the
+two.
+"""
 
 from __future__ import annotations
 

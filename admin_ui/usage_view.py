@@ -76,7 +76,7 @@ def problem_of(run: UsageRun | None) -> Problem | None:
             "warn",
             "Usage is collected, but not summed up: Spark is not installed",
             run.message
-            or "Install the extra with: pip install magnetar[spark]. Nothing is lost: the next run sums up all hours that are missing.",
+            or "Install it with: pip install magnetar[spark]. Nothing is lost: the next run sums up every hour that is missing.",
         )
     if run.outcome == outcomes.FAILED:
         return Problem(
@@ -90,6 +90,7 @@ def problem_of(run: UsageRun | None) -> Problem | None:
         return Problem(
             "warn",
             "The last run found gaps in what brokers wrote",
-            f"{run.holes} holes in series, {run.quarantined} records set aside, {run.rejected_files} files refused. The figures may be too low by these.",
+            f"{run.holes} holes in series, {run.quarantined} records set aside, {run.rejected_files} files refused: "
+            "the figures may be too low.",
         )
     return None

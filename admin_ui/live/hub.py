@@ -1,8 +1,8 @@
 """One poller per watched namespace: asks the broker once a second while anybody watches, and not at all while nobody does.
 
-There are no queues: a `Feed` holds the newest state, and each watcher goes from the state that it sent last to the newest one at its
-own pace. A browser that reads slowly skips states; it never holds memory here. Every change between two states is encoded once and
-shared by all watchers that need it. Everything here runs on one event loop.
+There are no queues: a `Feed` holds the newest state, and each watcher goes from the state that it sent last to the newest one at
+its own pace. A browser that reads slowly skips states; it never holds memory here. Every change between two states is encoded
+once and shared by all watchers that need it. Everything here runs on one event loop.
 """
 
 from __future__ import annotations

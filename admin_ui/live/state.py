@@ -2,7 +2,8 @@
 
 A *state* is what one answer of ``namespaces.live`` said. It is identified by (`epoch`, `sequence`): the boot epoch of the broker
 and the number of its snapshot. An *update* carries the (epoch, sequence) that it starts from, so that a reader that missed one
-notices and asks for a fresh snapshot instead of showing a mixture. The rule that the tests hold: state plus updates equals fresh state.
+notices and asks for a fresh snapshot instead of showing a mixture. The rule that the tests hold: state plus updates equals fresh
+state.
 """
 
 from __future__ import annotations

@@ -22,10 +22,28 @@ class Snippet(NamedTuple):
 def snippets(addresses: Addresses, topic: str, token: str) -> list[Snippet]:
     broker_url = addresses.broker_url or "pulsar://127.0.0.1:6650"
     return [
-        Snippet("Python", "pip install pulsar-client", "hello.py", python(broker_url, topic, token), "Save it as hello.py and run: python hello.py"),
-        Snippet("Java", "org.apache.pulsar:pulsar-client:4.0.0", "Hello.java", java(broker_url, topic, token), "Any Pulsar client from 2.8 on."),
-        Snippet("Magnetar SDK", "pip install magnetar", "hello.py", sdk(addresses, topic, token), "Over WebSocket: gets through where only HTTP does."),
-    ]  # fmt: skip
+        Snippet(
+            "Python",
+            "pip install pulsar-client",
+            "hello.py",
+            python(broker_url, topic, token),
+            "Save it as hello.py and run: python hello.py",
+        ),
+        Snippet(
+            "Java",
+            "org.apache.pulsar:pulsar-client:4.0.0",
+            "Hello.java",
+            java(broker_url, topic, token),
+            "Any Pulsar client from 2.8 on.",
+        ),
+        Snippet(
+            "Magnetar SDK",
+            "pip install magnetar",
+            "hello.py",
+            sdk(addresses, topic, token),
+            "Over WebSocket: gets through where only HTTP does.",
+        ),
+    ]
 
 
 def python(broker_url: str, topic: str, token: str) -> str:

@@ -1,4 +1,6 @@
-"""What the jump dialog finds: tenants and namespaces from the database, topics of the namespace that the words name, from the broker."""
+"""What the jump dialog finds: tenants and namespaces from the database, topics of the namespace that the words name, from the
+broker.
+"""
 
 from __future__ import annotations
 

@@ -87,7 +87,17 @@ def key_revoke(request: ConsoleRequest, tenant: str, key_id: str) -> HttpRespons
             say(request, f"Key {key.name} is revoked. Its token opens nothing any more.")
             return HttpResponseRedirect(back)
     return show(
-        request, "pages/confirm.html", navigation(request, "keys", tenant), crumbs=crumbs(tenant, "", ("Keys", back)),
-        heading=f"Revoke key {key.name}", impact=["Its token stops working at once and its connections are closed. This cannot be undone.", "Grants of its role stay: another key of the same name has them."],
-        name=key.name, form=form, submit="Revoke the key", cancel_url=back,
-    )  # fmt: skip
+        request,
+        "pages/confirm.html",
+        navigation(request, "keys", tenant),
+        crumbs=crumbs(tenant, "", ("Keys", back)),
+        heading=f"Revoke key {key.name}",
+        impact=[
+            "Its token stops working at once and its connections are closed. This cannot be undone.",
+            "Grants of its role stay: another key of the same name has them.",
+        ],
+        name=key.name,
+        form=form,
+        submit="Revoke the key",
+        cancel_url=back,
+    )

@@ -25,10 +25,16 @@ def namespace(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRespo
     live, away = broker.ask_or_why(lambda rpc: rpc.call("namespaces.live", TopicsList(namespace=f"{tenant}/{namespace}")))
     groups = grouped(live) if live else []
     rows = [
-        {**group.sums, "name": group.name, "partitions": group.partitions, "loaded": group.loaded, "subscriptions": group.subscriptions,
-         "url": reverse("console:topic", args=[tenant, namespace, group.name])}
+        {
+            **group.sums,
+            "name": group.name,
+            "partitions": group.partitions,
+            "loaded": group.loaded,
+            "subscriptions": group.subscriptions,
+            "url": reverse("console:topic", args=[tenant, namespace, group.name]),
+        }
         for group in groups[:FIRST_PAINT_ROWS_MAX]
-    ]  # fmt: skip
+    ]
     return show(
         request,
         "pages/namespace.html",
@@ -55,10 +61,16 @@ def namespace_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
             say(request, f"Namespace {tenant}/{local} is created.")
             return HttpResponseRedirect(reverse("console:namespace", args=[tenant, local]))
     return show(
-        request, "pages/form.html", navigation(request, "tenant", tenant), crumbs=crumbs(tenant), heading="New namespace", form=form,
+        request,
+        "pages/form.html",
+        navigation(request, "tenant", tenant),
+        crumbs=crumbs(tenant),
+        heading="New namespace",
+        form=form,
         intro="A namespace holds topics that share policies: how long messages are kept, who may read and write.",
-        submit="Create the namespace", cancel_url=reverse("console:tenant", args=[tenant]),
-    )  # fmt: skip
+        submit="Create the namespace",
+        cancel_url=reverse("console:tenant", args=[tenant]),
+    )
 
 
 @page
@@ -108,11 +120,18 @@ def namespace_delete(request: ConsoleRequest, tenant: str, namespace: str) -> Ht
         clients = sum(row.producers + row.consumers for row in listed.topics)
         backlog = sum(row.backlog_entries for row in listed.topics)
         impact = [
-            f"{len(groups)} topic{'s' * (len(groups) != 1)} with all messages, {backlog:,} of them not yet read, are deleted for good.",
+            f"{len(groups)} topic{'s' * (len(groups) != 1)} with all messages, {backlog:,} of them not yet read: deleted for good.",
             f"{clients} producer{'s' * (clients != 1)} and consumers are disconnected." if clients else "Nobody is connected.",
         ]
     return show(
-        request, "pages/confirm.html", navigation(request, "policies", tenant, namespace), crumbs=crumbs(tenant, namespace),
-        heading=f"Delete namespace {name}", impact=impact, name=name, form=form, submit="Delete the namespace and its topics",
+        request,
+        "pages/confirm.html",
+        navigation(request, "policies", tenant, namespace),
+        crumbs=crumbs(tenant, namespace),
+        heading=f"Delete namespace {name}",
+        impact=impact,
+        name=name,
+        form=form,
+        submit="Delete the namespace and its topics",
         cancel_url=reverse("console:namespace", args=[tenant, namespace]),
-    )  # fmt: skip
+    )

@@ -72,6 +72,12 @@ def password(request: ConsoleRequest) -> HttpResponse:
         )
         form.fields[name].widget.attrs["autocomplete"] = "current-password" if name == "old_password" else "new-password"
     return show(
-        request, "pages/form.html", navigation(request, "password"), heading="Change the password", form=form,
-        submit="Change the password", cancel_url=reverse("console:home"), crumbs=[],
-    )  # fmt: skip
+        request,
+        "pages/form.html",
+        navigation(request, "password"),
+        heading="Change the password",
+        form=form,
+        submit="Change the password",
+        cancel_url=reverse("console:home"),
+        crumbs=[],
+    )

@@ -106,10 +106,16 @@ def tenant_create(request: ConsoleRequest) -> HttpResponse:
             say(request, f"Tenant {name} is created.")
             return HttpResponseRedirect(reverse("console:tenant", args=[name]))
     return show(
-        request, "pages/form.html", navigation(request, "tenants"), crumbs=crumbs(), heading="New tenant", form=form,
+        request,
+        "pages/form.html",
+        navigation(request, "tenants"),
+        crumbs=crumbs(),
+        heading="New tenant",
+        form=form,
         intro="A tenant owns namespaces, keys and a bill. Nobody of another tenant sees what is in it.",
-        submit="Create the tenant", cancel_url=reverse("console:tenants"),
-    )  # fmt: skip
+        submit="Create the tenant",
+        cancel_url=reverse("console:tenants"),
+    )
 
 
 @page
@@ -130,6 +136,14 @@ def tenant_delete(request: ConsoleRequest, tenant: str) -> HttpResponse:
             f"It still has {namespaces} namespace{'s' * (namespaces > 1)}: delete them first. This page refuses until then."
         )
     return show(
-        request, "pages/confirm.html", navigation(request, "tenant", tenant), crumbs=crumbs(tenant), heading=f"Delete tenant {tenant}",
-        impact=impact, name=tenant, form=form, submit="Delete the tenant", cancel_url=reverse("console:tenant", args=[tenant]),
-    )  # fmt: skip
+        request,
+        "pages/confirm.html",
+        navigation(request, "tenant", tenant),
+        crumbs=crumbs(tenant),
+        heading=f"Delete tenant {tenant}",
+        impact=impact,
+        name=tenant,
+        form=form,
+        submit="Delete the tenant",
+        cancel_url=reverse("console:tenant", args=[tenant]),
+    )

@@ -84,10 +84,16 @@ def topic_create(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRe
             say(request, f"Topic {name.local} is created.")
             return HttpResponseRedirect(reverse("console:topic", args=[tenant, namespace, name.local]))
     return show(
-        request, "pages/form.html", navigation(request, "topic", tenant, namespace), crumbs=crumbs(tenant, namespace), heading="New topic",
-        form=form, intro="Clients make topics by using them; make one here to choose its partitions.", submit="Create the topic",
+        request,
+        "pages/form.html",
+        navigation(request, "topic", tenant, namespace),
+        crumbs=crumbs(tenant, namespace),
+        heading="New topic",
+        form=form,
+        intro="Clients make topics by using them; make one here to choose its partitions.",
+        submit="Create the topic",
         cancel_url=reverse("console:namespace", args=[tenant, namespace]),
-    )  # fmt: skip
+    )
 
 
 @page
@@ -116,8 +122,14 @@ def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: st
         )
     impact.append("A client that connects again makes an empty topic of the same name, if the namespace allows it.")
     return show(
-        request, "pages/confirm.html", navigation(request, "topic", tenant, namespace), heading=f"Delete topic {topic}",
+        request,
+        "pages/confirm.html",
+        navigation(request, "topic", tenant, namespace),
+        heading=f"Delete topic {topic}",
         crumbs=crumbs(tenant, namespace, (topic, reverse("console:topic", args=[tenant, namespace, topic]))),
-        impact=impact, name=topic, form=form, submit="Delete the topic",
+        impact=impact,
+        name=topic,
+        form=form,
+        submit="Delete the topic",
         cancel_url=reverse("console:topic", args=[tenant, namespace, topic]),
-    )  # fmt: skip
+    )
