@@ -59,7 +59,7 @@ def page(view: View[P]) -> Guarded[P]:
             return view(request, *args, **kwargs)
         if not request.user.is_authenticated:
             return _to_sign_in(request)
-        actor = actor_of_user(cast(User, request.user), getattr(request, "request_id", ""))
+        actor = actor_of_user(request.user, getattr(request, "request_id", ""))
         request.actor = actor  # type: ignore[attr-defined]
         resource = resource_of(kwargs)
         if not actor.may(action, resource):
