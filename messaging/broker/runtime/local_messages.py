@@ -63,8 +63,8 @@ class ProducerSink(Protocol):
 
 class ConsumerSink(Protocol):
     def deliver(self, messages: Sequence[DeliveredMessage]) -> None:
-        """Messages in delivery order, never more than the permits given by `flow`, counted in messages. The last entry before the
-        permits end may pass them by what its batch holds."""
+        """Messages in delivery order, as long as permits given by `flow` are left. One message takes one; the last batch may take
+        them below zero, and the next `flow` makes up for it. What is not delivered takes none."""
 
     def closed(self, error: MagnetarError | None) -> None:
         """As `ProducerSink.closed`."""

@@ -74,7 +74,7 @@ class _Receiving:
             self._handle = None
 
     def _take(self) -> DeliveredMessage | None:
-        if not self._queue:
+        if not self._queue or not self._window.may_send:
             return None
         message = self._queue.popleft()
         self._window.sent(_size_bytes(message))
@@ -98,6 +98,7 @@ class _Receiving:
         self._settling = False
         self._send_acknowledgements()
         self._ask()
+        self._link.wake()  # there is room for what waits
 
     def _send_acknowledgements(self) -> None:
         positions, self._acknowledged = self._acknowledged, []
@@ -164,7 +165,7 @@ class ConsumerSession(_Receiving):
         if command.permit_messages is None or command.permit_messages < 1:
             raise FrameError(BAD_JSON, "permitMessages is missing: send how many messages may come, 1 or more")
         self._window.granted(command.permit_messages)
-        self._ask()
+        self._settle_soon()
 
     def _settled(self, command: ConsumerCommand) -> MessagePosition:
         """The message that the client is done with for now, which makes room for another."""
@@ -192,7 +193,7 @@ class ConsumerSession(_Receiving):
             self._handle.nack(due)
             if timed is self._unacknowledged:
                 self._window.acknowledged(len(due))  # they come again, and need room to
-                self._ask()
+                self._settle_soon()
         self._wait_for(timed, now_s)
 
 

@@ -12,31 +12,38 @@ _SIZE_GUESS_BYTES = 64 << 10  # before the first message has been seen
 
 
 class PushWindow:
-    """Permits of one consumer.
+    """Permits of one consumer: what its client may be sent, and what the broker is asked for.
 
     In push mode up to `limit` messages are out unacknowledged, and each acknowledgement makes room for one. In pull mode nothing is
-    given until the client grants permits. In both, the broker is asked for no more than what about `QUEUED_BYTES_MAX` will hold: a
-    peer that does not read stops being served, and keeps little. The last batch may pass the permits; it is charged to later ones.
+    sent until the client grants it. In both, the broker is asked for no more than what about `QUEUED_BYTES_MAX` will hold: a peer
+    that does not read stops being served, and keeps little.
+
+    The broker delivers whole batches, so more may come than was asked for. What is too much waits here, and the broker, which then
+    counts below zero, is asked for nothing until it is used up; the next question makes up for it.
     """
 
     def __init__(self, limit: int, *, pull: bool = False) -> None:
         self.limit = limit
         self.pull = pull
-        self.credit = 0 if pull else limit  # messages the client has room for and that were not asked for
-        self.outstanding = 0  # asked for, not come yet
+        self.allowance = 0 if pull else limit  # messages that the client may be sent now
+        self.outstanding = 0  # asked for and not come; below zero: came and was not asked for
         self.queued = 0
         self.queued_bytes = 0
         self._size_bytes = _SIZE_GUESS_BYTES
+
+    @property
+    def may_send(self) -> bool:
+        return self.allowance > 0
 
     def to_ask(self) -> int:
         """Permits to give the broker now; they count as given."""
         if self.queued_bytes >= QUEUED_BYTES_MAX:
             return 0
         fitting = max(1, (QUEUED_BYTES_MAX - self.queued_bytes) // self._size_bytes)
-        permits = min(self.credit, fitting - self.outstanding, self.limit - self.outstanding - self.queued)
-        if permits <= 0:
+        wanted = min(self.allowance - self.queued, fitting)
+        permits = wanted - self.outstanding
+        if wanted <= 0 or permits <= 0:
             return 0
-        self.credit -= permits
         self.outstanding += permits
         return permits
 
@@ -44,24 +51,22 @@ class PushWindow:
         for size in sizes_bytes:
             self.queued += 1
             self.queued_bytes += size
+            self.outstanding -= 1
             # The largest of late, forgotten slowly: one large message among small ones must not come sixty-fold.
             self._size_bytes = max(size, self._size_bytes - self._size_bytes // 16, 1)
-            if self.outstanding:
-                self.outstanding -= 1
-            else:
-                self.credit -= 1
 
     def sent(self, size_bytes: int) -> None:
         self.queued -= 1
         self.queued_bytes -= size_bytes
+        self.allowance -= 1
 
     def acknowledged(self, count: int = 1) -> None:
         if not self.pull:
-            self.credit = min(self.limit, self.credit + count)
+            self.allowance = min(self.limit, self.allowance + count)
 
     def granted(self, permits: int) -> None:
         if self.pull:
-            self.credit = min(self.credit + permits, 2**31 - 1)
+            self.allowance = min(self.allowance + permits, 2**31 - 1)
 
 
 class TimedPositions:
