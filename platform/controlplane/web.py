@@ -95,7 +95,7 @@ def _server(context: ssl.SSLContext | None) -> uvicorn.Server:
     options: dict[str, Any] = {} if context is None else {"ssl_context_factory": lambda *_: context}
     return _Server(
         uvicorn.Config(
-            application,  # type: ignore[arg-type]
+            application,
             lifespan="off",
             ws="websockets-sansio",
             log_config=None,

@@ -23,7 +23,7 @@ class Grant(models.Model):
     role = models.CharField(max_length=_ROLE_LENGTH_MAX)
     actions = models.JSONField(default=list)
 
-    unscoped: ClassVar[models.Manager[Grant]] = models.Manager()
+    unscoped = models.Manager()
     objects: ClassVar[ScopedManager[Grant]] = ScopedManager("namespace__tenant_id")
 
     class Meta:
@@ -40,7 +40,7 @@ class SubscriptionGrant(models.Model):
     subscription = models.CharField(max_length=NAME_LENGTH_MAX)
     role = models.CharField(max_length=_ROLE_LENGTH_MAX)
 
-    unscoped: ClassVar[models.Manager[SubscriptionGrant]] = models.Manager()
+    unscoped = models.Manager()
     objects: ClassVar[ScopedManager[SubscriptionGrant]] = ScopedManager("namespace__tenant_id")
 
     class Meta:
@@ -64,7 +64,7 @@ class Key(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)  # to the minute; by the web process only
 
-    unscoped: ClassVar[models.Manager[Key]] = models.Manager()
+    unscoped = models.Manager()
     objects: ClassVar[ScopedManager[Key]] = ScopedManager()
 
     class Meta:
@@ -88,7 +88,7 @@ class Membership(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
     level = models.CharField(max_length=8, choices=Level.choices, default=Level.MEMBER)
 
-    unscoped: ClassVar[models.Manager[Membership]] = models.Manager()
+    unscoped = models.Manager()
     objects: ClassVar[ScopedManager[Membership]] = ScopedManager()
 
     class Meta:

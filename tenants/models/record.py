@@ -20,7 +20,7 @@ class AuditRecord(models.Model):
     after = models.JSONField(null=True, blank=True)
     request_id = models.CharField(max_length=64, blank=True, default="")
 
-    unscoped: ClassVar[models.Manager[AuditRecord]] = models.Manager()
+    unscoped = models.Manager()
     objects: ClassVar[ScopedManager[AuditRecord]] = ScopedManager("tenant")
 
     class Meta:

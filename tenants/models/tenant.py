@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django.db import models
+from django.db.models.functions import Concat
 
 from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.scoping import ScopedManager
@@ -16,7 +17,7 @@ class Tenant(models.Model):
     allowed_clusters = models.JSONField(default=list)
     created_at = models.DateTimeField(auto_now_add=True)
 
-    unscoped: ClassVar[models.Manager[Tenant]] = models.Manager()
+    unscoped = models.Manager()
     objects: ClassVar[ScopedManager[Tenant]] = ScopedManager("name")
 
     class Meta:
@@ -36,7 +37,7 @@ class Namespace(models.Model):
     policies = models.JSONField(default=dict)
     created_at = models.DateTimeField(auto_now_add=True)
 
-    unscoped: ClassVar[models.Manager[Namespace]] = models.Manager()
+    unscoped = models.Manager()
     objects: ClassVar[ScopedManager[Namespace]] = ScopedManager()
 
     class Meta:
@@ -45,7 +46,7 @@ class Namespace(models.Model):
         ordering = ["name"]
         constraints = [
             models.CheckConstraint(
-                condition=models.Q(name__startswith=models.functions.Concat(models.F("tenant_id"), models.Value("/"))),
+                condition=models.Q(name__startswith=Concat(models.F("tenant_id"), models.Value("/"))),
                 name="namespace_is_of_its_tenant",
                 violation_error_message="the name of a namespace begins with its tenant's",
             )

@@ -76,7 +76,7 @@ def route(**handlers: Handler) -> View:
         return done() if found is None else json(found)
 
     view.methods = tuple(handlers)  # type: ignore[attr-defined]
-    return view  # type: ignore[no-any-return]
+    return view
 
 
 def actor(request: HttpRequest) -> Actor:

@@ -35,6 +35,9 @@ class _MessageId(msgspec.Struct, rename="camel"):
     batch_index: int = -1
 
 
+_NAMED = {None: _MessageId(_LATEST, _LATEST), "latest": _MessageId(_LATEST, _LATEST), "earliest": _MessageId(-1, -1)}
+
+
 def _single(topic: TopicName, what: str) -> str:
     """The name of a topic that is not partitioned; `NotAllowed` for one that is."""
     names = partitions_of(topic)
@@ -53,12 +56,10 @@ def _list(request: HttpRequest, **parts: str) -> list[str]:
 def _create(request: HttpRequest, subscription: str, **parts: str) -> None:
     """A position of "latest", "earliest", or a message id; none is latest. On every partition; 409 if all of them had it."""
     topic, name = existing(parts), subscription_of(subscription)
-    given = body(request, _MessageId | str, None)  # type: ignore[arg-type]
-    position = _MessageId(_LATEST, _LATEST) if given in (None, "latest") else given
-    if position == "earliest":
-        position = _MessageId(-1, -1)
-    if not isinstance(position, _MessageId):
-        raise InvalidValue(f"position {position!r} is not known: use earliest, latest or a message id")
+    given: _MessageId | str | None = body(request, _MessageId | str, None)  # type: ignore[arg-type]
+    position = _NAMED.get(given) if given is None or isinstance(given, str) else given
+    if position is None:
+        raise InvalidValue(f"position {given!r} is not known: use earliest, latest or a message id")
     names = partitions_of(topic)
     refused: Conflict | None = None
     created = 0

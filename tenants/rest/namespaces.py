@@ -136,5 +136,6 @@ class Stats(View):
     @describe("Rates, backlog, subscriptions and clients of a topic", shapes.TopicStats)
     def get(self, request: Request, **parts: str) -> Response:
         topic, partitions = _found(parts)
-        method = "topics.partitioned_stats" if partitions else "topics.stats"
-        return Response({"stats": broker.rpc().call(method, TopicRef(topic=str(topic))).stats})
+        asked = TopicRef(topic=str(topic))
+        found = broker.rpc().call("topics.partitioned_stats", asked) if partitions else broker.rpc().call("topics.stats", asked)
+        return Response({"stats": found.stats})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
 
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
@@ -10,6 +11,7 @@ from rest_framework import serializers
 
 from tenants.rest import shapes
 
+F = TypeVar("F", bound=Callable[..., Any])
 PAGE = [
     OpenApiParameter("after", str, description="The `next` of the page before."),
     OpenApiParameter("limit", int, description="From 1 to 1000; 100 if missing."),
@@ -27,18 +29,21 @@ class Schema(AutoSchema):
     def get_tags(self) -> list[str]:
         return [self.path.removeprefix("/api/v1/tenants/{tenant}/").split("/")[0] if "{tenant}/" in self.path else "tenants"]
 
-    def _get_response_bodies(self, direction: str = "response") -> dict[str, Any]:
+    def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
-        problem = self._get_response_for_code(shapes.Problem, "default", media_types=["application/problem+json"])
+        problem = self._get_response_for_code(  # type: ignore[no-untyped-call]
+            shapes.Problem, "default", media_types=["application/problem+json"]
+        )
         for status in _PROBLEMS:
             bodies.setdefault(str(status), problem)
         return bodies
 
 
-def describe(summary: str, answer: Any, body: Any = None, status: int = 200, parameters: Any = ()) -> Any:
+def describe(summary: str, answer: Any, body: Any = None, status: int = 200, parameters: Any = ()) -> Callable[[F], F]:
     """`answer` None: no body. `body`: the shape of the request's."""
     responses = {status: OpenApiResponse(description="Done.") if answer is None else answer}
-    return extend_schema(summary=summary, request=body, responses=responses, parameters=list(parameters))
+    decorate: Callable[[F], F] = extend_schema(summary=summary, request=body, responses=responses, parameters=list(parameters))
+    return decorate
 
 
 def page_of(shape: type[serializers.Serializer[Any]]) -> type[serializers.Serializer[Any]]:

@@ -108,7 +108,7 @@ current.use(load())
 from controlplane.asgi import application
 from django.urls import get_resolver
 get_resolver().url_patterns
-sys.exit(", ".join({"rest_framework", "drf_spectacular", "celery", "channels_redis", "pyspark", "rich"} & set(sys.modules)))
+sys.exit(", ".join({"rest_framework", "drf_spectacular", "celery", "channels_redis", "pyspark", "rich"} & set(sys.modules)) or 0)
 """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAGNETAR_", "DJANGO_"))}
     done = subprocess.run(
