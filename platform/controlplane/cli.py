@@ -198,9 +198,15 @@ def bench(arguments: tuple[str, ...]) -> None:
     sys.exit(run(list(arguments)))
 
 
-@main.group()
-def log() -> None:
-    """Look into a broker's log, check it, or mend it (with the broker stopped)."""
+@main.command()
+@click.argument("what", type=click.Choice(["inspect", "verify", "repair"]))
+@_settings_options()
+def log(what: str, **overrides: str | None) -> None:
+    """Look into a broker's log, compare every checksum in it, or mend it (with the broker stopped)."""
+    from controlplane.log_tools import run
+    from messaging.settings import load
+
+    sys.exit(run(load(os.environ, **overrides), what))
 
 
 @main.command()

@@ -1,0 +1,53 @@
+"""``magnetar log inspect | verify | repair``: prints what `messaging.storage.local.inspect` finds and does."""
+
+from __future__ import annotations
+
+import sys
+
+from messaging.settings import ConfigError, Settings
+from messaging.storage.local.directory import DirectoryInUse
+from messaging.storage.local.inspect import inspect, repair, verify
+from messaging.storage.seam import StoreError
+
+
+def run(settings: Settings, what: str) -> int:
+    """0 if all is well, 1 if something is lost or damaged. Raises `ConfigError` if there is no log, or a broker has it."""
+    folder = settings.data_path / "broker" / "log"
+    if not folder.is_dir():
+        raise ConfigError(f"there is no log in {folder}: name the data directory of a broker with --data-dir")
+    try:
+        return {"inspect": _inspect, "verify": _verify, "repair": _repair}[what](str(folder))
+    except DirectoryInUse as error:
+        raise ConfigError(f"{error}: stop the broker first") from None
+    except StoreError as error:
+        raise ConfigError(f"{folder} cannot be read as a log: {error}") from None
+
+
+def _inspect(folder: str) -> int:
+    for line in inspect(folder):
+        sys.stdout.write(line + "\n")
+    return 0
+
+
+def _verify(folder: str) -> int:
+    report = verify(folder)
+    sys.stdout.write(
+        f"{report.segments} segments, {report.commits} commits, {report.blocks} blocks, {report.entries} entries, "
+        f"{report.data_bytes} bytes of {report.ledgers} ledgers"
+        + (f"; a tail of {report.tail_bytes} bytes is not finished" if report.tail_bytes else "")
+        + "\n"
+    )
+    for problem in report.problems:
+        sys.stdout.write(f"PROBLEM  {problem}\n")
+    if report.problems:
+        sys.stdout.write("stop the broker, keep a copy of the folder, then run: magnetar log repair\n")
+    return 0 if report.ok else 1
+
+
+def _repair(folder: str) -> int:
+    report = repair(folder)
+    for action in report.actions or ["nothing needed mending"]:
+        sys.stdout.write(f"{action}\n")
+    for remaining in report.remaining:
+        sys.stdout.write(f"LOST  {remaining}\n")
+    return 1 if report.remaining else 0

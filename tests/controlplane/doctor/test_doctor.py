@@ -1,0 +1,148 @@
+"""`magnetar doctor`: what it finds wrong it names, with what to do; what is well it says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane import datadir
+from controlplane.doctor import checks, report, running
+from controlplane.doctor.checks import Finding
+from controlplane.supervisor import valkey
+from controlplane.supervisor.status import write_json
+from messaging.protocol import build_hot
+from messaging.settings import Settings
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(data_dir=str(tmp_path), broker_port=0, web_port=0, ws_port=0)
+
+
+def only(found: Any) -> Finding:
+    (finding,) = found
+    assert isinstance(finding, Finding)
+    return finding
+
+
+def test_every_finding_that_is_not_well_says_what_to_do(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    datadir.prepare(settings)
+    (tmp_path / "secrets" / "superuser.token").chmod(0o644)
+    monkeypatch.setattr(checks, "FREE_BYTES_WARN", 1 << 62)
+    monkeypatch.setattr(checks, "SYNC_SLOW_MS", 0.0)
+    monkeypatch.setattr(checks, "SYNC_UNREAL_MS", 0.0)
+    monkeypatch.setattr(valkey, "binary", lambda: None)
+    monkeypatch.setattr(build_hot, "TWIN", tmp_path / "hot.so")
+    found = [finding for check in (*checks.INSTALLATION, *checks.DATA) for finding in check(settings)]
+    levels = {finding.what: finding.level for finding in found}
+    expected = {"Secrets": "fail", "Disk space": "warn", "Disk sync": "warn", "Queue": "warn", "Hot loops": "warn"}
+    assert levels | expected == levels
+    assert [finding.what for finding in found if finding.level != "ok" and not finding.do] == []
+
+
+def test_an_old_python(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "PYTHON_LEAST", (9, 9))
+    assert only(checks.python(settings)).level == "fail"
+
+
+def test_a_twin_older_than_its_source(settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    twin = tmp_path / "hot.so"
+    twin.touch()
+    monkeypatch.setattr(build_hot, "TWIN", twin)
+    assert only(checks.hot_loops(settings)).level == "ok"
+    os.utime(twin, (1, 1))
+    finding = only(checks.hot_loops(settings))
+    assert finding.level == "fail" and "older source" in finding.says
+
+
+def test_secrets_of_a_first_start_are_private(settings: Settings) -> None:
+    datadir.prepare(settings)
+    assert only(checks.secrets(settings)).level == "ok"
+
+
+def test_a_port_of_somebody_else(settings: Settings) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        taken = Settings(data_dir=settings.data_dir, broker_port=0, ws_port=0, web_port=listener.getsockname()[1])
+        finding = only(checks.free_ports(taken))
+    assert finding.level == "fail" and f"process {os.getpid()}" in finding.says and "--web-port" in finding.do
+    assert only(checks.free_ports(settings)).level == "ok"
+
+
+def test_a_disk_that_cannot_be_synced(tmp_path: Path) -> None:
+    assert only(checks.sync_latency(tmp_path / "missing")).level == "fail"
+
+
+def _state(folder: Path, **child: Any) -> dict[str, Any]:
+    entry = {"name": "broker", "pid": os.getpid(), "state": "ready", "restarts": 0, "last_exit": None, "since": "now"} | child
+    state = {"pid": os.getpid(), "ready_s": 2.5, "children": [entry]}
+    (folder / "run").mkdir(exist_ok=True)
+    write_json(folder / "run" / "supervisor.json", state)
+    return state
+
+
+def test_a_running_platform(settings: Settings, tmp_path: Path) -> None:
+    _state(tmp_path)
+    found = {finding.what: finding for finding in running.running(settings)}
+    assert found["Platform"].level == "ok" and str(os.getpid()) in found["Platform"].says
+    assert found["Start"].says == "took 2.5 s"
+    assert "broker" in found["Memory"].says
+
+
+def test_a_child_that_is_down_and_one_that_came_back(settings: Settings, tmp_path: Path) -> None:
+    _state(tmp_path, state="backing-off", restarts=3)
+    found = {finding.what: finding for finding in running.running(settings)}
+    assert found["Platform"].level == "fail" and "broker is backing-off" in found["Platform"].says
+    assert found["Restarts"].level == "warn" and "broker 3 times" in found["Restarts"].says
+
+
+def test_a_process_that_listens_and_is_not_ready(settings: Settings, tmp_path: Path) -> None:
+    _state(tmp_path)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        write_json(tmp_path / "run" / "web.json", {"web_url": f"http://127.0.0.1:{closed.getsockname()[1]}"})
+        found = {finding.what: finding for finding in running.running(settings)}
+    assert found["Readiness of web"].level == "fail"
+
+
+def test_the_state_of_a_platform_that_was_killed_counts_for_nothing(settings: Settings, tmp_path: Path) -> None:
+    state = _state(tmp_path)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    write_json(tmp_path / "run" / "supervisor.json", state | {"pid": ended.pid})
+    assert running.supervisor_state(settings) is None
+
+
+def test_memory_is_summed_over_a_process_and_what_it_started() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "print(1, flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None and child.stdout.readline()
+        assert child.pid in running.family(os.getpid())
+        state = {"pid": os.getpid(), "children": [{"name": "python", "pid": child.pid, "state": "ready"}]}
+        memory = running.memory_mib(state)
+        assert set(memory) == {"supervisor", "python"} and memory["python"] > 1
+    finally:
+        child.communicate(b"\n")
+
+
+def test_the_report_as_json(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    code = report.run(settings, as_json=True)
+    value = json.loads(capsys.readouterr().out)
+    assert code == (1 if any(finding["level"] == "fail" for finding in value["findings"]) else 0)
+    assert value["supervisor"] is None and value["memory_mib_total"] == 0
+    assert {"Python", "Queue", "Data directory", "Platform"} <= {finding["what"] for finding in value["findings"]}
+
+
+def test_the_report_for_people(settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _state(tmp_path, state="backing-off")
+    assert report.run(settings, as_json=False) == 1
+    text = capsys.readouterr().out
+    assert "FAIL  Platform: " in text and "\n      -> look into " in text
