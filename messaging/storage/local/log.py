@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 HINT_NAME = "checkpoint"
 HINT = struct.Struct("<QQQ")
+INTERNED_MAX = 10_000
 SETTLE_LEDGERS = 1000  # index entries moved between two commits
 
 Job = Callable[[], None]
@@ -65,6 +66,8 @@ class Log:
 
     def intern(self, properties: dict[str, str]) -> dict[str, str]:
         """The one dictionary that all ledgers with these properties share; never change it."""
+        if len(self._properties) >= INTERNED_MAX:
+            self._properties.clear()
         return self._properties.setdefault(tuple(sorted(properties.items())), dict(properties))
 
     def next_sequence(self) -> int:

@@ -210,21 +210,26 @@ def _plan(rows: array[int], index: int, found: _Found) -> tuple[int, list[tuple[
 
 
 def own_records(view: memoryview, start: int, end: int, ledger_id: int, seed: int) -> Iterator[records.Record]:
-    """The intact blocks of a ledger in a run. Where a record is damaged, the rest is searched for byte by byte."""
+    """The intact blocks of a ledger in a run. Where a record is damaged, the rest is searched for byte by byte.
+
+    Records of others are passed over by their lengths, unverified: if one is wrong, the walk ends at no record's beginning,
+    and the search begins behind the last record that is certain.
+    """
+    run = view[:end]
+    certain = start
     while start < end:
-        record = records.parse(view[:end], start)
+        record = records.parse(run, start)
         if record is None:
             break
-        if record.type == records.BLOCK and record.ledger_id == ledger_id:
-            if not records.intact(view, record, seed):
+        if record.ledger_id == ledger_id and record.type == records.BLOCK:
+            if not records.intact(run, record, seed):
                 break
+            certain = record.stop
             yield record
-        elif not records.intact(view, record, seed):
-            break  # its length may be wrong too
         start = record.stop
     else:
         return
-    yield from search(view, start, end, ledger_id, seed)
+    yield from search(view, certain, end, ledger_id, seed)
 
 
 def search(view: memoryview, start: int, end: int, ledger_id: int, seed: int) -> Iterator[records.Record]:

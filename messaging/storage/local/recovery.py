@@ -20,7 +20,7 @@ from messaging.storage.local.records import BLOCK, CHECKPOINT, CREATED, DELETED,
 from messaging.storage.local.scan import Commit, Damage, Scan
 from messaging.storage.local.segment import PAGE_BYTES, BadSegment, Segment, parse_name, read_segment
 from messaging.storage.local.segment_files import SPARE_PREFIX, Spare
-from messaging.storage.local.state import LedgerState
+from messaging.storage.local.state import ROW, LedgerState
 
 SET_ASIDE = "set-aside"
 _properties = msgspec.msgpack.Decoder(dict[str, str])
@@ -123,13 +123,16 @@ class Recovery:
             self.damage.append(Damage(segment.number, segment.footer_offset, stop, True))
             return False
         self._created(table.digest.events, segment)
+        states, row, live_bytes = self.log.states, 0, 0
         for at, ledger_id in enumerate(table.ledgers):
-            state = self.log.states.get(ledger_id)
-            if state is not None and table.rows_at(at):
-                state.add_part(table.rows_at(at)[0], segment.number, table.record_bytes[at])
-                segment.live_bytes += table.record_bytes[at]
+            state = states.get(ledger_id)
+            if state is not None and row < table.row_stops[at]:
+                state.add_part(table.rows[ROW * row], segment.number, table.record_bytes[at])
+                live_bytes += table.record_bytes[at]
                 state.last_entry = table.last_entries[at]
                 state.length_bytes = table.length_bytes[at]
+            row = table.row_stops[at]
+        segment.live_bytes += live_bytes
         self._ended(table.digest.events, segment)
         segment.overhead_bytes = table.digest.overhead_bytes
         return True
