@@ -27,6 +27,7 @@ from messaging.identity import ServiceVerifier
 from messaging.settings import Settings
 
 KEEP_ALIVE_S = 60  # of web's and workers' connections between calls
+HTTP_CONNECTIONS_MAX = 256  # beside `connections_max` WebSockets, so that a full broker still answers health checks
 GRACE_S = 2  # what open requests get to finish when the broker stops
 
 
@@ -171,7 +172,7 @@ def _config(app: App, settings: Settings, tls: ssl.SSLContext | None, ws: bool) 
         proxy_headers=False,  # what a peer says of another peer is not believed
         server_header=False,
         date_header=False,
-        limit_concurrency=settings.connections_max,
+        limit_concurrency=settings.connections_max + HTTP_CONNECTIONS_MAX,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=GRACE_S,
         ssl_context_factory=functools.partial(_given, tls) if tls is not None else None,

@@ -545,6 +545,10 @@ async def test_the_number_of_connections_is_bounded() -> None:
     async with running_edge(connections_max=2) as edge:
         async with edge.connect(PRODUCER), edge.connect(PRODUCER):
             assert (await edge.refused(PRODUCER))[0] == 503
+            reader, writer = await asyncio.open_connection("127.0.0.1", edge.listeners.ws_port)
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b" 200 " in await reader.readline()  # full is not dead
+            writer.close()
         await eventually(lambda: edge.listeners.counters.connections["producer"] == 0)
         async with edge.connect(PRODUCER):
             pass
