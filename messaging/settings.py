@@ -21,7 +21,7 @@ Positive = Annotated[int, Meta(ge=1)]
 Counted = Annotated[int, Meta(ge=0)]
 
 # Read by tests and the Makefile, never by a process of the platform.
-OTHER_VARIABLES = frozenset({"MAGNETAR_CONFIG", "MAGNETAR_TEST_DATABASE_URL", "MAGNETAR_TEST_REDIS_URL", "MAGNETAR_TEST_SESSION"})
+OTHER_VARIABLES = frozenset({"MAGNETAR_CONFIG", "MAGNETAR_TEST_DATABASE_URL", "MAGNETAR_TEST_REDIS_URL"})
 
 
 class ConfigError(ValueError):

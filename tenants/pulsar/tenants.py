@@ -5,24 +5,16 @@ from typing import Any
 import msgspec
 from django.http import HttpRequest
 
-from messaging.errors import NotFound
 from tenants import actions
 from tenants.models import Tenant
 from tenants.pulsar.http import actor, body, flag, route
-from tenants.scoping import platform_scope, tenant_scope
+from tenants.pulsar.rows import existing_tenant
+from tenants.scoping import platform_scope
 
 
 class TenantInfo(msgspec.Struct, rename="camel"):
     admin_roles: list[str] | None = None
     allowed_clusters: list[str] | None = None
-
-
-def existing(name: str) -> Tenant:
-    with tenant_scope(name):
-        tenant = Tenant.objects.first()
-    if tenant is None:
-        raise NotFound(f"Tenant does not exist: {name!r}")
-    return tenant
 
 
 def _list(request: HttpRequest) -> list[str]:
@@ -31,7 +23,7 @@ def _list(request: HttpRequest) -> list[str]:
 
 
 def _get(request: HttpRequest, tenant: str) -> dict[str, Any]:
-    found = existing(tenant)
+    found = existing_tenant(tenant)
     return {"adminRoles": found.admin_roles, "allowedClusters": found.allowed_clusters}
 
 

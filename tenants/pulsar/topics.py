@@ -11,9 +11,9 @@ from messaging.protocol.names import TopicName
 from tenants import actions, broker
 from tenants.models import Grant
 from tenants.names import topic_of
-from tenants.pulsar import namespaces
 from tenants.pulsar.http import actor, body, flag, route
 from tenants.pulsar.policy_table import NotAcceptable
+from tenants.pulsar.rows import existing_namespace, topic_names
 from tenants.scoping import tenant_scope
 
 PARTITIONS_MAX = 10_000
@@ -28,7 +28,7 @@ class _PartitionedTopic(msgspec.Struct):
 def existing(parts: dict[str, str]) -> TopicName:
     """The name of a topic whose namespace exists. Whether the topic does is the broker's to say."""
     topic = topic_of(parts)
-    namespaces.existing(topic.tenant, topic.namespace_local)
+    existing_namespace(topic.tenant, topic.namespace_local)
     return topic
 
 
@@ -42,12 +42,12 @@ def partitions_of(topic: TopicName) -> list[str]:
 
 
 def _list(request: HttpRequest, domain: str, tenant: str, namespace: str) -> list[str]:
-    found = namespaces.names(tenant, namespace).topics
+    found = topic_names(tenant, namespace).topics
     return [topic for topic in found if topic.startswith(f"{domain}://")]
 
 
 def _list_partitioned(request: HttpRequest, domain: str, tenant: str, namespace: str) -> list[str]:
-    found = namespaces.names(tenant, namespace).partitioned
+    found = topic_names(tenant, namespace).partitioned
     return sorted(topic for topic in found if topic.startswith(f"{domain}://"))
 
 

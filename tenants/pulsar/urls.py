@@ -6,7 +6,7 @@ from django.urls import path, register_converter
 
 from controlplane.segments import SegmentConverter
 from messaging.permissions.table_rest import NAMESPACE_POLICIES
-from tenants.pulsar import brokers, namespaces, subscriptions, tenants, topics
+from tenants.pulsar import brokers, namespace_permissions, namespace_policies, namespaces, subscriptions, tenants, topics
 
 register_converter(SegmentConverter, "segment")
 
@@ -40,32 +40,32 @@ urlpatterns = [
     path(f"{_N}/topics", namespaces.topics_view, name="namespace-topics"),
     path(f"{_N}/bundles", namespaces.bundles_view, name="namespace-bundles"),
     path(f"{_N}/unload", namespaces.unload_view, name="namespace-unload"),
-    path(f"{_N}/permissions", namespaces.permissions_view, name="namespace-permissions"),
-    path(f"{_N}/permissions/subscription", namespaces.subscription_permissions_view, name="subscription-permissions"),
+    path(f"{_N}/permissions", namespace_permissions.permissions_view, name="namespace-permissions"),
+    path(f"{_N}/permissions/subscription", namespace_permissions.subscription_permissions_view, name="subscription-permissions"),
     path(
         f"{_N}/permissions/subscription/<segment:subscription>",
-        namespaces.subscription_permission_view,
+        namespace_permissions.subscription_permission_view,
         name="subscription-permission",
     ),
     path(
         f"{_N}/permissions/subscription/<segment:subscription>/<segment:role>",
-        namespaces.subscription_permission_role_view,
+        namespace_permissions.subscription_permission_role_view,
         name="subscription-permission-role",
     ),
     path(  # as Pulsar's Java client spells it
         f"{_N}/permissions/<segment:subscription>/<segment:role>",
-        namespaces.subscription_permission_role_view,
+        namespace_permissions.subscription_permission_role_view,
         name="subscription-permission-role",
     ),
-    path(f"{_N}/permissions/<segment:role>", namespaces.permission_view, name="namespace-permission"),
-    path(f"{_N}/replication", namespaces.replication_view, name="replication"),
-    path(f"{_N}/backlogQuotaMap", namespaces.quotas_view, name="backlog-quotas"),
-    path(f"{_N}/backlogQuota", namespaces.quota_view, name="backlog-quota"),
+    path(f"{_N}/permissions/<segment:role>", namespace_permissions.permission_view, name="namespace-permission"),
+    path(f"{_N}/replication", namespace_policies.replication_view, name="replication"),
+    path(f"{_N}/backlogQuotaMap", namespace_policies.quotas_view, name="backlog-quotas"),
+    path(f"{_N}/backlogQuota", namespace_policies.quota_view, name="backlog-quota"),
     path(f"{_N}/clearBacklog", namespaces.clear_backlog_view, name="namespace-clear-backlog"),
     path(f"{_N}/clearBacklog/<segment:subscription>", namespaces.clear_backlog_view, name="namespace-clear-backlog-of"),
     path(f"{_N}/unsubscribe/<segment:subscription>", namespaces.unsubscribe_view, name="namespace-unsubscribe"),
     *(
-        path(f"{_N}/{policy}", namespaces.policy_view(policy, methods), name=f"policy-{policy}")
+        path(f"{_N}/{policy}", namespace_policies.policy_view(policy, methods), name=f"policy-{policy}")
         for policy, methods in NAMESPACE_POLICIES.items()
     ),
     path(_T, topics.list_view, name="topics"),

@@ -1,0 +1,75 @@
+"""Who may produce and consume in a namespace, and who may use a subscription."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+
+from tenants import actions
+from tenants.models import Grant, Namespace, SubscriptionGrant
+from tenants.names import namespace_of, subscription_of
+from tenants.pulsar.http import actor, body, route
+from tenants.pulsar.rows import existing_namespace
+from tenants.scoping import tenant_scope
+
+
+def _roles(namespace: Namespace, topic: str = "") -> dict[str, list[str]]:
+    with tenant_scope(namespace.tenant_id):
+        return dict(Grant.objects.filter(namespace=namespace, topic=topic).values_list("role", "actions"))
+
+
+def _subscription_roles(namespace: Namespace) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    with tenant_scope(namespace.tenant_id):
+        rows = SubscriptionGrant.objects.filter(namespace=namespace).values_list("subscription", "role")
+        for subscription, role in rows:
+            found.setdefault(subscription, []).append(role)
+    return found
+
+
+def auth_policies(namespace: Namespace) -> dict[str, Any]:
+    topics: dict[str, dict[str, list[str]]] = {}
+    with tenant_scope(namespace.tenant_id):
+        for topic, role, granted in (
+            Grant.objects.filter(namespace=namespace).exclude(topic="").values_list("topic", "role", "actions")
+        ):
+            topics.setdefault(topic, {})[role] = granted
+    return {
+        "namespace_auth": _roles(namespace),
+        "destination_auth": topics,
+        "subscription_auth_roles": _subscription_roles(namespace),
+    }
+
+
+def _get_permissions(request: HttpRequest, tenant: str, namespace: str) -> dict[str, list[str]]:
+    return _roles(existing_namespace(tenant, namespace))
+
+
+def _grant(request: HttpRequest, tenant: str, namespace: str, role: str) -> None:
+    actions.grant_permission(actor(request), str(namespace_of(tenant, namespace)), role, body(request, list[str], []))
+
+
+def _revoke(request: HttpRequest, tenant: str, namespace: str, role: str) -> None:
+    actions.revoke_permission(actor(request), str(namespace_of(tenant, namespace)), role)
+
+
+def _get_subscription_permissions(request: HttpRequest, tenant: str, namespace: str) -> dict[str, list[str]]:
+    return _subscription_roles(existing_namespace(tenant, namespace))
+
+
+def _restrict(request: HttpRequest, tenant: str, namespace: str, subscription: str) -> None:
+    name = subscription_of(subscription)
+    actions.restrict_subscription(actor(request), str(namespace_of(tenant, namespace)), name, body(request, list[str], []))
+
+
+def _unrestrict(request: HttpRequest, tenant: str, namespace: str, subscription: str, role: str) -> None:
+    name = subscription_of(subscription)
+    actions.unrestrict_subscription(actor(request), str(namespace_of(tenant, namespace)), name, role)
+
+
+permissions_view = route(GET=_get_permissions)
+permission_view = route(POST=_grant, DELETE=_revoke)
+subscription_permissions_view = route(GET=_get_subscription_permissions)
+subscription_permission_view = route(POST=_restrict)
+subscription_permission_role_view = route(DELETE=_unrestrict)

@@ -1,0 +1,110 @@
+"""Policies of a namespace, replication among them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from django.conf import settings as django_settings
+from django.http import HttpRequest, HttpResponse
+
+from messaging.errors import InvalidValue, PreconditionFailed
+from tenants import actions
+from tenants.names import namespace_of
+from tenants.policies import JsonPolicies
+from tenants.pulsar.http import View, actor, body, route, value_or_nothing
+from tenants.pulsar.policy_table import BY_PATH
+from tenants.pulsar.rows import existing_namespace
+
+_QUOTA_TYPES = {"destination_storage": "backlog_quota_bytes", "message_age": "backlog_quota_age_s"}
+_QUOTA_POLICIES = {"destination_storage": "backlog_quota_bytes_policy", "message_age": "backlog_quota_age_policy"}
+
+
+class as_precondition:
+    """Pulsar answers 412 for a value that a policy cannot have."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> Literal[False]:
+        if isinstance(error, InvalidValue):
+            raise PreconditionFailed(error.message) from None
+        return False
+
+
+def policy_view(path: str, methods: tuple[str, ...]) -> View:
+    """The view of one row of the policy table."""
+    row = BY_PATH[path]
+
+    def read(request: HttpRequest, tenant: str, namespace: str) -> HttpResponse:
+        return value_or_nothing(row.read(existing_namespace(tenant, namespace).policies))
+
+    def write(request: HttpRequest, tenant: str, namespace: str) -> None:
+        value = body(request, Any) if request.method != "DELETE" else None
+        with as_precondition():
+            actions.set_policies(actor(request), str(namespace_of(tenant, namespace)), row.changes(value))
+
+    return route(GET=read, **dict.fromkeys(methods, write))
+
+
+class _Quota(msgspec.Struct, rename="camel"):
+    """`limit` is the name of `limitSize` in old tools."""
+
+    limit_size: int | None = None
+    limit: int | None = None
+    limit_time: int | None = None
+    policy: str | None = None
+
+
+def _quota_type(request: HttpRequest) -> str:
+    kind = request.GET.get("backlogQuotaType") or "destination_storage"
+    if kind not in _QUOTA_TYPES:
+        raise InvalidValue(f"backlogQuotaType {kind[:40]!r} is not known: use {' or '.join(_QUOTA_TYPES)}")
+    return kind
+
+
+def quotas(policies: JsonPolicies) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for kind, name in _QUOTA_TYPES.items():
+        if name in policies:
+            size = policies[name] if kind == "destination_storage" else -1
+            seconds = policies[name] if kind == "message_age" else -1
+            found[kind] = {"limit": size, "limitSize": size, "limitTime": seconds, "policy": policies.get(_QUOTA_POLICIES[kind])}
+    return found
+
+
+def _get_quotas(request: HttpRequest, tenant: str, namespace: str) -> dict[str, Any]:
+    return quotas(existing_namespace(tenant, namespace).policies)
+
+
+def _set_quota(request: HttpRequest, tenant: str, namespace: str) -> None:
+    kind = _quota_type(request)
+    given = None if request.method == "DELETE" else body(request, _Quota, None)
+    changes: JsonPolicies = {_QUOTA_TYPES[kind]: None, _QUOTA_POLICIES[kind]: None}
+    if given is not None:
+        size = given.limit_size if given.limit_size is not None else given.limit
+        changes[_QUOTA_TYPES[kind]] = (size if kind == "destination_storage" else given.limit_time) or -1
+        changes[_QUOTA_POLICIES[kind]] = given.policy or "producer_request_hold"
+    with as_precondition():
+        actions.set_policies(actor(request), str(namespace_of(tenant, namespace)), changes)
+
+
+def _get_replication(request: HttpRequest, tenant: str, namespace: str) -> list[str]:
+    existing_namespace(tenant, namespace)
+    return [django_settings.MAGNETAR.cluster_name]
+
+
+def _set_replication(request: HttpRequest, tenant: str, namespace: str) -> None:
+    existing_namespace(tenant, namespace)
+    check_clusters(body(request, list[str], []))
+
+
+def check_clusters(clusters: list[str] | None) -> None:
+    ours = django_settings.MAGNETAR.cluster_name
+    unknown = sorted(set(clusters or ()) - {ours})
+    if unknown:
+        raise PreconditionFailed(f"Invalid cluster id: {', '.join(unknown)}; the only one here is {ours!r}")
+
+
+replication_view = route(GET=_get_replication, POST=_set_replication)
+quotas_view = route(GET=_get_quotas)
+quota_view = route(POST=_set_quota, DELETE=_set_quota)
