@@ -12,10 +12,13 @@ from messaging import logs
 from messaging.errors import MagnetarError
 from workers import lease
 from workers.environment import Environment, Stopping
-from workers.models import TaskRun
+from workers.models import TaskRun, UsageRun
 
 log = logs.get_logger("magnetar.worker")
 KEPT_DAYS = 7
+RENEW_AFTER = timedelta(seconds=lease.LEASE_S / 6)
+UNDER_WAY = "another run is under way; ask again when it is done"
+ABANDONED = "its worker ended in the middle; the next run does the same work"
 Summary = dict[str, Any]
 Work = Callable[..., Summary]
 Outcome = TaskRun.Outcome
@@ -24,17 +27,26 @@ Outcome = TaskRun.Outcome
 def run_recorded(environment: Environment, name: str, task_id: str, work: Work, **arguments: Any) -> Summary:
     """Runs `work(environment, task_id, renew, **arguments)` under the lease `name` and records it; the summary.
 
-    `renew()` keeps the lease; it raises `Stopping` when the process ends or the lease was lost. Errors of the platform (the broker
+    `renew()` keeps the lease and costs nothing most of the time; it raises `Stopping` when the process ends or the lease was lost. Errors of the platform (the broker
     is away) are recorded as a failed run and not raised: beat tries again. Others are recorded and raised: they are ours.
     """
     if not _begin(environment, name, task_id):
         return {"outcome": "done before"}
     if not lease.acquire(name, task_id, environment.now()):
-        return _finish(environment, task_id, Outcome.SKIPPED, {"why": "another run is under way"})
+        # A usage run has the id of its task: whoever asked for it sees that it was passed over.
+        UsageRun.objects.filter(run_id=task_id).update(outcome=UsageRun.Outcome.SKIPPED, message=UNDER_WAY)
+        return _finish(environment, task_id, Outcome.SKIPPED, {"why": UNDER_WAY})
+    _close_abandoned(environment, name, task_id)
+
+    renewed_at = environment.now()
 
     def renew() -> None:
+        nonlocal renewed_at
         if environment.stopping.is_set():
             raise Stopping("the worker is ending")
+        if timedelta(0) <= environment.now() - renewed_at < RENEW_AFTER:
+            return  # nobody else can have it yet
+        renewed_at = environment.now()
         if not lease.renew(name, task_id, environment.now()):
             raise Stopping("another worker took over the lease")
 
@@ -51,6 +63,17 @@ def run_recorded(environment: Environment, name: str, task_id: str, work: Work, 
     finally:
         lease.release(name, task_id, environment.now())
     return _finish(environment, task_id, Outcome.SUCCEEDED, summary)
+
+
+def _close_abandoned(environment: Environment, name: str, task_id: str) -> None:
+    """Rows that still say "running" although the lease was free: their worker died. Nobody else would ever close them."""
+    running = TaskRun.objects.filter(name=name, outcome=Outcome.RUNNING).exclude(task_id=task_id)
+    abandoned = list(running.values_list("task_id", flat=True))
+    if abandoned:
+        now = environment.now()
+        running.filter(task_id__in=abandoned).update(outcome=Outcome.FAILED, finished_at=now, summary={"why": ABANDONED})
+        runs = UsageRun.objects.filter(run_id__in=abandoned, outcome=UsageRun.Outcome.RUNNING)
+        runs.update(outcome=UsageRun.Outcome.FAILED, finished_at=now, message=ABANDONED)
 
 
 def forget_old_runs(environment: Environment) -> int:

@@ -19,7 +19,7 @@ NEEDS_SPARK = (
     "and will be computed then"
 )
 COMMAND = (sys.executable, "-P", "-m", "spark_jobs.hourly_usage")
-_POLL_S = 1.0
+_POLL_S = 0.25
 _END_S = 5.0
 # What the job's process may see of our environment: enough to find Java and a place for temporary files, no secrets.
 _KEPT_VARIABLES = (
@@ -74,7 +74,7 @@ class Places:
 def run_job(settings: Settings, run_id: str, now_ms: int, known: Mapping[str, str], keep_going: Callable[[], None]) -> Result:
     """Runs the job to its end and returns its result. Blocks for up to `usage_job_timeout_s`.
 
-    `keep_going` is called about once a second; what it raises ends the job. `known`: hour -> inputs of its current version. The
+    `keep_going` is called a few times a second; what it raises ends the job. `known`: hour -> inputs of its current version. The
     caller lets only one run at a time. The caller removes
     the run's load directory when it has read it. Raises `RunFailed`; nothing of a failed run is left but log and quarantine.
     """

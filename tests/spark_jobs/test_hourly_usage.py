@@ -221,7 +221,7 @@ def _random_records(chance: random.Random) -> list[UsageRecord]:
     """What one to three broker boots might report over two hours, with silences, copies and altered copies."""
     records = []
     for source, boot in chance.sample([("b1", 1), ("b1", 2), ("b2", 1)], chance.randint(1, 3)):
-        for topic in (NEW, OTHER):
+        for topic in [f"persistent://acme/orders/{index}" for index in range(8)] + [OTHER]:  # each a small case of its own
             for meter in chance.sample([*COUNTERS, *GAUGES], 3):
                 at, seq = NOON_MS - chance.randint(1, 20) * 37_000, 0
                 while at < NOON_MS + 10 * MINUTE_MS:

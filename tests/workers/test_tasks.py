@@ -9,13 +9,14 @@ import pytest
 from messaging.adminrpc.schema import UpkeepRun
 from tests.workers.fakes import Clock, FakeBroker, Unpaged
 from workers import lease
-from workers.catalogue import COLLECT_USAGE, EXPIRE_MESSAGES
+from workers.catalogue import COLLECT_USAGE, EXPIRE_MESSAGES, RUN_USAGE_JOB
 from workers.environment import Environment
-from workers.models import TaskRun
-from workers.runs import KEPT_DAYS, forget_old_runs, run_recorded
+from workers.models import TaskRun, UsageRun
+from workers.runs import KEPT_DAYS, UNDER_WAY, forget_old_runs, run_recorded
 from workers.tasks import expiry
 from workers.tasks.expiry import expire_messages
 from workers.tasks.usage import collect_usage
+from workers.tasks.usage_job import run_usage_job
 
 pytestmark = pytest.mark.django_db
 
@@ -113,6 +114,27 @@ def test_one_run_at_a_time_and_none_for_ever(environment: Environment, broker: F
     clock.advance(lease.LEASE_S)  # the other one died without a word
     assert expire(environment, "run-2")["outcome"] == "succeeded"
     assert not lease.renew(EXPIRE_MESSAGES, "another", clock())
+
+
+def test_a_run_whose_worker_died_is_closed_by_the_next(environment: Environment, clock: Clock) -> None:
+    TaskRun.objects.create(task_id="dead", name=EXPIRE_MESSAGES, started_at=clock())
+    TaskRun.objects.create(task_id="of another task", name=COLLECT_USAGE, started_at=clock())
+    UsageRun.objects.create(run_id="dead", requested_at=clock(), outcome=UsageRun.Outcome.RUNNING)
+    expire(environment)
+    assert {run.task_id: run.outcome for run in TaskRun.objects.all()} == {
+        "run-1": "succeeded",
+        "dead": "failed",
+        "of another task": "running",
+    }
+    assert UsageRun.objects.get().outcome == "failed"
+
+
+def test_a_usage_run_that_was_passed_over_says_so(environment: Environment, clock: Clock) -> None:
+    UsageRun.objects.create(run_id="asked", requested_at=clock())
+    assert lease.acquire(RUN_USAGE_JOB, "another", clock())
+    assert run_recorded(environment, RUN_USAGE_JOB, "asked", run_usage_job)["outcome"] == "skipped"
+    run = UsageRun.objects.get()
+    assert (run.outcome, run.message) == ("skipped", UNDER_WAY)
 
 
 def test_a_run_that_lost_its_lease_stops(

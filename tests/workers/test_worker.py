@@ -17,11 +17,13 @@ from django.conf import settings as django_settings
 
 from messaging.settings import ConfigError, Settings
 from tests.waiting import eventually_sync
+from tests.workers.conftest import Server
 from tests.workers.fakes import FakeBroker
 from workers.app import make_app
 from workers.catalogue import COLLECT_USAGE, EXPIRE_MESSAGES, TASKS
+from workers.environment import Environment
 from workers.models import TaskRun
-from workers.process import Beat
+from workers.process import Beat, Worker
 from workers.queue import queue_configuration, queue_url
 from workers.schedule import PREFIX, ensure_schedule
 
@@ -130,9 +132,6 @@ def test_the_queue_is_where_the_settings_say(settings_of: Callable[..., Settings
 def test_without_any_server_tasks_cross_files(
     transactional_db: None, settings_of: Callable[..., Settings], broker: FakeBroker
 ) -> None:
-    from workers.environment import Environment
-    from workers.process import Worker
-
     app = make_app(settings_of(), Environment(settings_of(), broker))
     worker = Worker(app)
     worker.start()
@@ -143,6 +142,36 @@ def test_without_any_server_tasks_cross_files(
     finally:
         worker.stop()
         assert worker.join(10)
+        app.close()
+
+
+# Celery announces a changed default at each loss of a connection, also to those who chose.
+@pytest.mark.filterwarnings("ignore::celery.exceptions.CPendingDeprecationWarning")
+def test_a_queue_that_dies_and_comes_back_is_used_again(
+    transactional_db: None, own_server: Server, settings_of: Callable[..., Settings], broker: FakeBroker
+) -> None:
+    """The supervisor starts it again; worker and beat go on by themselves."""
+    settings = settings_of(redis_url=f"unix://{own_server.socket}", usage_interval_s=1)
+    app = make_app(settings, Environment(settings, broker))
+    worker, beat = Worker(app), Beat(app)
+    ensure_schedule(settings)
+    worker.start()
+    beat.start()
+
+    def collected() -> int:
+        return TaskRun.objects.filter(name=COLLECT_USAGE, outcome="succeeded").count()
+
+    try:
+        eventually_sync(lambda: collected() >= 1, timeout_s=20)
+        own_server.kill()
+        own_server.start()
+        before = collected()
+        eventually_sync(lambda: collected() > before, timeout_s=30)
+        assert not worker.ended
+    finally:
+        beat.stop()
+        worker.stop()
+        assert beat.join(10) and worker.join(10)
         app.close()
 
 
