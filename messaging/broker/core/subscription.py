@@ -155,8 +155,6 @@ class Subscription:
 
     def _rewind(self) -> None:
         self.read_position = self.chain.next_after(self.cursor.mark_delete)
-        if self.active:
-            self.active.unacked_messages = 0
 
     # --- what to send next
 
@@ -169,6 +167,7 @@ class Subscription:
         return self.active is not None and self._ready(self.active)
 
     def _ready(self, consumer: Consumer) -> bool:
+        # Only Shared counts (and bounds) what a consumer holds; elsewhere `unacked_messages` stays 0.
         return consumer.permits > 0 and consumer.sink.writable and consumer.unacked_messages < self.unacked_max
 
     def next_position(self) -> Position | None:
@@ -268,8 +267,6 @@ class Subscription:
         self.messages_out += messages
         if self.kind is Kind.SHARED:
             consumer.hold(block, first, last)
-        else:
-            consumer.unacked_messages += messages
         counts: list[int] | None = None
         if self.redeliveries:
             held = self.redeliveries
@@ -301,8 +298,6 @@ class Subscription:
             if bitmap is not None:
                 bitmap -= BitMap(entry for entry in entries if 0 <= entry < 1 << 32)
                 self._keep_replay(ledger_id, bitmap)
-        elif self.active is not None and delta:
-            self.active.unacked_messages = max(0, self.active.unacked_messages - len(entries))
         if self.redeliveries:
             for entry in entries:
                 self.redeliveries.pop(Position(ledger_id, entry), None)
@@ -337,8 +332,6 @@ class Subscription:
                 for ledger_id in [held for held in one.held if held <= mark.ledger_id]:
                     gone = 1 << 32 if ledger_id < mark.ledger_id else mark.entry_id + 1
                     one.release(ledger_id, one.held[ledger_id] & BitMap(range(gone)) if gone < 1 << 32 else one.held[ledger_id])
-            if self.active is not None:
-                self.active.unacked_messages = 0 if mark >= self.chain.before(self.read_position) else self.active.unacked_messages
         return delta
 
     def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None) -> None:
@@ -401,9 +394,19 @@ class Subscription:
     def backlog_entries(self) -> int:
         return self.cursor.backlog_entries(self.chain)
 
+    def unacked_of(self, consumer: Consumer) -> int:
+        """What `consumer` was sent and has not acknowledged: messages for Shared, entries for the active consumer of the others."""
+        if self.kind is Kind.SHARED:
+            return consumer.unacked_messages
+        if consumer is not self.active:
+            return 0
+        chain = self.chain
+        sent = chain.count_up_to(chain.before(self.read_position)) - chain.count_up_to(self.cursor.mark_delete)
+        return max(0, sent - sum(len(bitmap) for bitmap in self.cursor.holes.values()))
+
     @property
     def unacked_messages(self) -> int:
-        return sum(one.unacked_messages for one in self.consumers)
+        return sum(self.unacked_of(one) for one in self.consumers)
 
     @property
     def blocked(self) -> bool:

@@ -203,7 +203,7 @@ async def consumer_stats(service: Broker, connection: Connection, body: pb.Consu
         request_id=body.request_id,
         consumer_name=consumer.name,
         available_permits=max(0, consumer.permits),
-        unacked_messages=consumer.unacked_messages,
+        unacked_messages=subscription.unacked_of(consumer),
         blocked_consumer_on_unacked_msgs=consumer.unacked_messages >= subscription.unacked_max,
         address=connection.peer,
         connected_since=service.time_text(consumer.connected_ms),

@@ -99,7 +99,7 @@ def _consumer(consumer: Consumer, subscription: Subscription, time_text: TimeTex
     return {
         "consumerName": consumer.name,
         "availablePermits": consumer.permits,
-        "unackedMessages": consumer.unacked_messages,
+        "unackedMessages": subscription.unacked_of(consumer),
         "blockedConsumerOnUnackedMsgs": consumer.unacked_messages >= subscription.unacked_max,
         "msgRateOut": 0.0,
         "msgThroughputOut": 0.0,

@@ -1,0 +1,72 @@
+"""The bound on unacknowledged messages is a Shared consumer's; it must never hold up the single reader of the other types."""
+
+from __future__ import annotations
+
+import pytest
+
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.subscription import Kind, Subscription
+from messaging.storage.chain import Chain
+
+BATCH = 100
+UNACKED_MAX = 1_000
+
+
+class Sink:
+    writable = True
+
+    def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
+        return 0
+
+    def active_changed(self, consumer: Consumer, active: bool) -> None: ...
+
+    def closed(self, consumer: Consumer) -> None: ...
+
+
+def entries_of_batches(count: int) -> EntryBlock:
+    sent = [(1, index, index, index, index + 1, BATCH, 0, 0) for index in range(count)]
+    return EntryBlock(7, 0, b"x" * count, sent, 1, count * BATCH)
+
+
+@pytest.mark.parametrize("kind", [Kind.EXCLUSIVE, Kind.FAILOVER])
+def test_acknowledged_batches_never_block_a_single_reader(kind: Kind) -> None:
+    count = 50  # five times the bound in messages, all acknowledged as they come
+    chain = Chain([(7, count - 1)])
+    subscription = Subscription("s", Cursor(), chain, unacked_max=UNACKED_MAX)
+    consumer = Consumer(1, "c", Sink())
+    subscription.attach(consumer, kind)
+    block = entries_of_batches(count)
+    received = 0
+    for _ in range(count):
+        consumer.permits = BATCH
+        position = subscription.next_position()
+        assert position is not None, f"nothing to read after {received} of {count} entries"
+        assert subscription.wants()
+        for delivery in subscription.assign(block, position, 0, 0).deliveries:
+            assert subscription.unacked_of(consumer) == 1
+            for index in range(delivery.first, delivery.last):
+                subscription.acknowledge(consumer, 7, [block.first_entry + index], 0)
+                received += 1
+    assert received == count
+    assert subscription.unacked_of(consumer) == 0
+    assert subscription.backlog_entries == 0
+
+
+def test_a_shared_consumer_is_held_at_the_bound_and_goes_on_when_it_acknowledges() -> None:
+    chain = Chain([(7, 49)])
+    subscription = Subscription("s", Cursor(), chain, unacked_max=UNACKED_MAX)
+    consumer = Consumer(1, "c", Sink())
+    subscription.attach(consumer, Kind.SHARED)
+    consumer.permits = 1_000_000
+    block = entries_of_batches(50)
+    position = subscription.next_position()
+    assert position is not None
+    first = subscription.assign(block, position, 0, 0)
+    assert sum(delivery.last - delivery.first for delivery in first.deliveries) == UNACKED_MAX // BATCH
+    assert subscription.blocked
+    assert not subscription.wants()
+    subscription.acknowledge(consumer, 7, [0, 1, 2], 0)
+    assert subscription.unacked_of(consumer) == UNACKED_MAX - 3 * BATCH
+    assert subscription.wants()
