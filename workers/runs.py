@@ -27,8 +27,9 @@ Outcome = TaskRun.Outcome
 def run_recorded(environment: Environment, name: str, task_id: str, work: Work, **arguments: Any) -> Summary:
     """Runs `work(environment, task_id, renew, **arguments)` under the lease `name` and records it; the summary.
 
-    `renew()` keeps the lease and costs nothing most of the time; it raises `Stopping` when the process ends or the lease was lost. Errors of the platform (the broker
-    is away) are recorded as a failed run and not raised: beat tries again. Others are recorded and raised: they are ours.
+    `renew()` keeps the lease and costs nothing most of the time; it raises `Stopping` when the process ends or the lease was lost.
+    Errors of the platform (the broker is away) are recorded as a failed run and not raised: beat tries again. Others are recorded
+    and raised: they are ours.
     """
     if not _begin(environment, name, task_id):
         return {"outcome": "done before"}
@@ -37,19 +38,7 @@ def run_recorded(environment: Environment, name: str, task_id: str, work: Work, 
         UsageRun.objects.filter(run_id=task_id).update(outcome=UsageRun.Outcome.SKIPPED, message=UNDER_WAY)
         return _finish(environment, task_id, Outcome.SKIPPED, {"why": UNDER_WAY})
     _close_abandoned(environment, name, task_id)
-
-    renewed_at = environment.now()
-
-    def renew() -> None:
-        nonlocal renewed_at
-        if environment.stopping.is_set():
-            raise Stopping("the worker is ending")
-        if timedelta(0) <= environment.now() - renewed_at < RENEW_AFTER:
-            return  # nobody else can have it yet
-        renewed_at = environment.now()
-        if not lease.renew(name, task_id, environment.now()):
-            raise Stopping("another worker took over the lease")
-
+    renew = _renewer(environment, name, task_id)
     try:
         summary = work(environment, task_id, renew, **arguments)
     except Stopping as stop:
@@ -63,6 +52,22 @@ def run_recorded(environment: Environment, name: str, task_id: str, work: Work, 
     finally:
         lease.release(name, task_id, environment.now())
     return _finish(environment, task_id, Outcome.SUCCEEDED, summary)
+
+
+def _renewer(environment: Environment, name: str, task_id: str) -> Callable[[], None]:
+    renewed_at = environment.now()
+
+    def renew() -> None:
+        nonlocal renewed_at
+        if environment.stopping.is_set():
+            raise Stopping("the worker is ending")
+        if timedelta(0) <= environment.now() - renewed_at < RENEW_AFTER:
+            return  # nobody else can have it yet
+        renewed_at = environment.now()
+        if not lease.renew(name, task_id, renewed_at):
+            raise Stopping("another worker took over the lease")
+
+    return renew
 
 
 def _close_abandoned(environment: Environment, name: str, task_id: str) -> None:
