@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -81,9 +83,19 @@ class LocalHarness:
         await self.open()
 
     async def crash(self) -> None:
+        """The copy is taken between two commits; the old store goes on, on its own files."""
         self._crashed.append(self.store)
         self._number += 1
+        reached, copied = threading.Event(), threading.Event()
+
+        def pause() -> None:
+            reached.set()
+            copied.wait(30)
+
+        self.store._writer.post(pause)
+        await asyncio.to_thread(reached.wait, 30)
         shutil.copytree(self.store.directory, self._root / f"log-{self._number}")
+        copied.set()
         await self.open()
 
     async def close(self) -> None:
