@@ -22,7 +22,7 @@ from messaging.storage.local.log import Log, with_footer
 from messaging.storage.local.reader import GAP_BYTES_MAX, own_records
 from messaging.storage.local.records import CREATED, DELETED, SEALED, CommitHeader, seed_of
 from messaging.storage.local.segment import PAGE_BYTES, SEAL_OFFSET, Segment, head_page, name_of, seal_bytes
-from messaging.storage.local.segment_files import SPARE_PREFIX, NoSpace, Spare
+from messaging.storage.local.segment_files import SPARE_PREFIX, Spare
 from messaging.storage.local.state import ROW, Runs
 
 logger = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ class Reclaim:
         self._footers = footers
         self._busy = False
         self._kept: set[int] = set()  # damaged segments
+        self._waiting: set[int] = set()  # those whose rewriting failed, for want of space most likely
 
     def later(self) -> None:
         """For the log thread: starts on the most worthwhile segment, unless one is under way."""
@@ -55,7 +56,7 @@ class Reclaim:
     def _choose(self) -> Segment | None:
         chosen, best = None, self._log.config.rewrite_live_share
         for segment in self._log.segments.values():
-            if not segment.sealed or not segment.settled or segment.number in self._kept:
+            if not segment.sealed or not segment.settled or segment.number in self._kept | self._waiting:
                 continue
             if segment.live_bytes == 0 and segment.live_events == 0:
                 return segment
@@ -71,15 +72,20 @@ class Reclaim:
                 self._remove(segment)
             else:
                 self._rewrite(segment)
-        except (OSError, NoSpace, BadFooter, Damaged) as error:
+        except (BadFooter, Damaged) as error:
             logger.error("ledger log: %s", error, extra={"action": "ledger_log_reclaim"})
-            self._log.post(lambda: self._done(segment.number))
-            return
+            self._log.post(lambda: self._give_up(self._kept, segment.number))
+        except OSError as error:
+            text = f"segment {segment.number} could not be rewritten, when space returns it will be: {error}"
+            logger.error("ledger log: %s", text, extra={"action": "ledger_log_reclaim"})
+            self._log.post(lambda: self._give_up(self._waiting, segment.number))
 
-    def _done(self, keep: int = 0) -> None:
+    def _give_up(self, among: set[int], segment_number: int) -> None:
+        among.add(segment_number)
+        self._done()
+
+    def _done(self) -> None:
         self._busy = False
-        if keep:
-            self._kept.add(keep)
         self.later()
 
     def _remove(self, segment: Segment) -> None:
@@ -98,6 +104,7 @@ class Reclaim:
             if spare is not None:
                 log.adopt_spare(spare)
             self.removed += 1
+            self._waiting.clear()
             log.exhume(segment.number)
             self._done()
 
@@ -138,6 +145,7 @@ class Reclaim:
             if spare is not None:
                 log.adopt_spare(spare)
             self.rewritten += 1
+            self._waiting.clear()
             log.exhume(segment.number)
             self._done()
 
@@ -175,6 +183,9 @@ class _Rewrite:
                     self._ledger(at, ledger_id)
             self._commit()
             self._finish(events)
+        except BaseException:
+            log.disk.remove(temporary)
+            raise
         finally:
             self._out.close()
         log.disk.rename(temporary, new.path)

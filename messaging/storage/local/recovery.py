@@ -102,11 +102,10 @@ class Recovery:
 
     def _adopt(self, path: Path) -> None:
         file = self.log.disk.open(path)
-        size = file.size()
+        size, written = file.size(), file.next_data(0)
         file.close()
         if size == self.log.config.segment_bytes:
-            # Whether an earlier life wrote to it is not known: expect that.
-            self.log.adopt_spare(Spare(path, size, recycled=True))
+            self.log.adopt_spare(Spare(path, size, recycled=written is not None))
         else:
             self.log.disk.remove(path)
 

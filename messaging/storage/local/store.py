@@ -150,6 +150,9 @@ class LocalLedgerStore:
             if isinstance(error, DiskFull):
                 raise
             raise Unavailable(f"ledger {ledger_id} could not be made: {error}", ledger_id) from error
+        except asyncio.CancelledError:
+            state.durable = True  # it may come to be: whoever collects orphans must see it
+            raise
         state.durable = True
         state.writer = LocalLedgerWriter(state, self._queue, self.entry_bytes_max, self._seal)
         return state.writer

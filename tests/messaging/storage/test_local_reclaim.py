@@ -171,3 +171,20 @@ async def test_a_damaged_segment_is_kept_as_it_is() -> None:
     await eventually(lambda: sum(name.endswith("-0000.log") for name in segment_names(disk)) <= 2)
     assert name in segment_names(disk)
     await store.stop()
+
+
+async def test_a_rewrite_that_fails_leaves_everything_as_it_was() -> None:
+    disk = FakeDisk()
+    store = await filled(disk, 4, 60)
+    disk.fail = lambda kind, path, number: kind == "write" and path.name.endswith(".rewrite")
+    for ledger_id in (1, 2, 3):
+        await store.delete(store._fence, ledger_id)
+    await store.stop()
+    assert not [name for name in disk.names(DIRECTORY) if name.endswith(".rewrite")]
+    disk.fail = lambda kind, path, number: False
+    store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
+    await store.start()
+    await blocks_read_back(store, 4)
+    await eventually(lambda: all(not name.endswith("-0000.log") for name in segment_names(disk)[:-1]))
+    await blocks_read_back(store, 4)
+    await store.stop()
