@@ -72,6 +72,11 @@ def say(request: HttpRequest, text: str) -> None:
     messages.success(request, text)
 
 
+def complain(request: HttpRequest, text: str) -> None:
+    """The same for what did not work."""
+    messages.error(request, text)
+
+
 def explain(error: MagnetarError) -> str:
     """The error for people: as a sentence."""
     text = error.message or "something went wrong on our side"

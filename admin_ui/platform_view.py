@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from messaging.settings import Settings
+from workers.catalogue import TASKS
 from workers.models import TaskRun
 
 _LOOKS = {
@@ -76,7 +77,8 @@ def worker() -> WorkerRow:
         return WorkerRow(
             "Not heard of", "badge-warn", "No task has ever run. The worker's first one comes within a minute of its start.", None
         )
+    title = {task.name: task.title for task in TASKS}.get(run.name, run.name)
     if timezone.now() - run.started_at > WORKER_QUIET:
-        return WorkerRow("Quiet", "badge-bad", f"The last task was {run.name},", run.started_at)
+        return WorkerRow("Quiet", "badge-bad", f"The last task was \u201c{title}\u201d,", run.started_at)
     look = "badge-bad" if run.outcome == TaskRun.Outcome.FAILED else "badge-good"
-    return WorkerRow("Working", look, f"The last task was {run.name} ({run.outcome}),", run.started_at)
+    return WorkerRow("Working", look, f"The last task was \u201c{title}\u201d ({run.outcome}),", run.started_at)

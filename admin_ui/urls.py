@@ -37,6 +37,7 @@ urlpatterns = [
     path(f"{_TOPIC}/detail", topics.topic_fragment, name="topic_fragment"),
     path(f"{_TOPIC}/delete", topics.topic_delete, name="topic_delete"),
     path("usage", usage.usage, name="usage"),
+    path("usage/compute", usage.usage_compute, name="usage_compute"),
     path("platform", platform.platform, name="platform"),
     path("platform/detail", platform.platform_fragment, name="platform_fragment"),
 ]

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from django.conf import settings as django_settings
 from django.db.models import Sum
 from django.utils import timezone
 
+from messaging.settings import Settings
 from tenants.scoping import platform_scope
 from workers.models import UsageHour, UsagePartition, UsageRun
 
@@ -20,7 +22,7 @@ _METERS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "stored_byte_
 
 @dataclass(frozen=True)
 class HourMark:
-    """`state`: "there", "missing", or "open" for the running hour and those to come."""
+    """`state`: "there", "missing" (usage was written, but not summed up), "none" (nothing was written), "open": not over yet."""
 
     state: str
     label: str
@@ -57,9 +59,18 @@ def hour_marks(day: date, now: datetime) -> list[HourMark]:
             marks.append(HourMark("there", f"{name} computed"))
         elif hour + timedelta(hours=1) > now:
             marks.append(HourMark("open", f"{name} not over yet"))
-        else:
+        elif _written(hour):
             marks.append(HourMark("missing", f"{name} missing"))
+        else:
+            marks.append(HourMark("none", f"{name} no usage was written"))
     return marks
+
+
+def _written(hour: datetime) -> bool:
+    """Whether brokers wrote usage in this hour (`messaging.usage_schema`), as far as this process sees their files."""
+    settings: Settings = django_settings.MAGNETAR
+    folder = settings.data_path / "usage" / "raw" / f"date={hour:%Y-%m-%d}" / f"hour={hour:%H}"
+    return any(folder.glob("*.json"))
 
 
 def newest_run(*outcomes: str) -> UsageRun | None:
@@ -85,7 +96,11 @@ def problem_of(run: UsageRun | None) -> Problem | None:
             run.message or "The worker's log says why. The figures below are of the run before.",
         )
     if run.outcome in (outcomes.RUNNING, outcomes.REQUESTED):
-        return Problem("good", "A run is under way", f"Requested {run.requested_at:%H:%M} UTC. Reload in a minute for its figures.")
+        return Problem(
+            "good",
+            "A run is under way",
+            f"Requested {run.requested_at:%H:%M} UTC. The page shows its figures as soon as they are there.",
+        )
     if run.holes or run.quarantined or run.rejected_files:
         return Problem(
             "warn",

@@ -38,10 +38,10 @@ def snippets(addresses: Addresses, topic: str, token: str) -> list[Snippet]:
         ),
         Snippet(
             "Magnetar SDK",
-            "pip install magnetar",
+            "pip install .",
             "hello.py",
             sdk(addresses, topic, token),
-            "Over WebSocket: gets through where only HTTP does.",
+            "Installed from a checkout of Magnetar. Over WebSocket: gets through where only HTTP does.",
         ),
     ]
 
@@ -55,6 +55,7 @@ client = pulsar.Client(
     authentication=pulsar.AuthenticationToken(
         {_text(token)}
     ),
+    logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Warn),
 )
 topic = {_text(topic)}
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 
 from admin_ui import usage_view
 from admin_ui.access import ConsoleRequest, page, visible_tenants
-from admin_ui.pages import navigation, show
+from admin_ui.pages import complain, explain, navigation, show
+from messaging.errors import MagnetarError
 from workers.models import UsageRun
+from workers.requests import request_usage_run
 
 
 @page
@@ -23,6 +26,7 @@ def usage(request: ConsoleRequest) -> HttpResponse:
     marks = usage_view.hour_marks(day, now)
     missing = sum(mark.state == "missing" for mark in marks)
     outcomes = UsageRun.Outcome
+    last = usage_view.newest_run(*(one for one in outcomes.values if one != outcomes.SKIPPED))
     return show(
         request,
         "pages/usage.html",
@@ -39,12 +43,23 @@ def usage(request: ConsoleRequest) -> HttpResponse:
         hours=marks,
         hours_text=f"{missing} missing" if missing else "none missing",
         run=usage_view.newest_run(outcomes.SUCCEEDED),
-        problem=usage_view.problem_of(usage_view.newest_run(*(one for one in outcomes.values if one != outcomes.SKIPPED))),
+        problem=usage_view.problem_of(last),
+        under_way=last is not None and last.outcome in (outcomes.REQUESTED, outcomes.RUNNING),
         empty_text=(
             "Brokers write usage every minute, and a Spark job sums it up once an hour: the first figures are here soon after "
             "the first full hour. Or nothing was sent on this day."
         ),
     )
+
+
+@page
+def usage_compute(request: ConsoleRequest) -> HttpResponse:
+    """Asks the worker for a run now."""
+    try:
+        request_usage_run(request.actor.principal.role)
+    except MagnetarError as error:
+        complain(request, explain(error))
+    return HttpResponseRedirect(reverse("console:usage"))
 
 
 def _day(text: str, today: date) -> date:

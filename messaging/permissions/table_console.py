@@ -49,6 +49,7 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:topic_delete"): Action.TENANT_ADMIN,
     # Usage and the platform
     ("GET", "console:usage"): Action.AUTHENTICATED,
+    ("POST", "console:usage_compute"): Action.SUPERUSER,
     ("GET", "console:platform"): Action.SUPERUSER,
     ("GET", "console:platform_fragment"): Action.SUPERUSER,
 }

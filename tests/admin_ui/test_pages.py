@@ -13,6 +13,7 @@ from django.conf import settings as django_settings
 from django.test import Client
 from django.utils import timezone
 
+from messaging.errors import NotReady
 from messaging.identity import TokenVerifier
 from tenants.access import actor_of_user
 from tenants.actions import create_key, create_namespace
@@ -231,12 +232,16 @@ def test_usage_shows_sums_holes_and_its_run(browse: Browse) -> None:
     for tenant, topic in (("acme", "a"), ("acme", "b"), ("globex", "c")):
         usage(noon, tenant, topic, run)
     UsagePartition.objects.create(hour=noon, run=run, checksum="", inputs="", rows=3, updated_at=noon)
+    written = Path(django_settings.MAGNETAR.data_dir) / "usage" / "raw" / "date=2026-03-04" / "hour=13"
+    written.mkdir(parents=True, exist_ok=True)
+    (written / "some.json").write_text("{}")
     with time_machine.travel(noon + timedelta(hours=2, minutes=5), tick=False):
         mine = text(browse("owner"), "/usage")
         assert "3,000" in mine and "4.00 KiB" in mine and "8.00 KiB" in mine  # two topics of acme in one row
         assert "globex" not in mine
-        assert "run-17" in mine and "13 missing" in mine
+        assert "run-17" in mine and ">1 missing<" in mine
         assert "12:00 computed" in mine and "13:00 missing" in mine and "14:00 not over yet" in mine
+        assert "11:00 no usage was written" in mine
         by_topic = text(browse("owner"), "/usage", by="topic")
         assert "orders/a" in by_topic and "orders/b" in by_topic and "orders/c" not in by_topic
         assert "globex" in text(browse("superuser"), "/usage", by="tenant")
@@ -254,6 +259,23 @@ def test_usage_says_what_is_wrong(browse: Browse) -> None:
         assert words in text(client, "/usage")
     UsageRun.objects.filter(run_id=run.run_id).update(outcome="succeeded", holes=2)
     assert "2 holes in series" in text(client, "/usage")
+
+
+def test_a_superuser_asks_for_a_run_now(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def request(requested_by: str) -> str:
+        if asked:
+            raise NotReady("the workers' queue cannot be reached")
+        asked.append(requested_by)
+        return "run-19"
+
+    monkeypatch.setattr("admin_ui.views.usage.request_usage_run", request)
+    client = browse("superuser")
+    assert client.post("/usage/compute")["Location"] == "/usage"
+    assert asked == ["user:superuser"]
+    assert "queue cannot be reached" in client.post("/usage/compute", follow=True).content.decode()
+    assert "Compute now" in text(client, "/usage") and "Compute now" not in text(browse("owner"), "/usage")
 
 
 def test_nothing_of_the_console_is_kept_by_caches(browse: Browse) -> None:
