@@ -23,6 +23,9 @@ class ConsumerSink(Protocol):
     def active_changed(self, consumer: Consumer, active: bool) -> None:
         """Failover: this consumer became the active one, or ceased to be."""
 
+    def end_of_topic(self, consumer: Consumer) -> None:
+        """The topic is terminated and this subscription has acknowledged everything in it. Said once to each consumer."""
+
     def closed(self, consumer: Consumer) -> None:
         """The broker closed this consumer (unload, delete, seek): it is to connect again."""
 
@@ -32,6 +35,7 @@ class Consumer:
         "bytes_out",
         "connected_ms",
         "consumer_id",
+        "end_told",
         "held",
         "held_batches",
         "last_acked_ms",
@@ -63,6 +67,7 @@ class Consumer:
         self.messages_out = 0
         self.bytes_out = 0
         self.redelivered = 0
+        self.end_told = False
         self.connected_ms = now_ms
         self.last_flow_ms = 0
         self.last_acked_ms = 0

@@ -309,7 +309,7 @@ class Connection(asyncio.Protocol):
         delta = subscription.acknowledge(consumer, ledger_id, entries, self.service.now_ms())
         topic.store(subscription, delta)
         self.service.acknowledgements += len(entries)
-        if subscription.blocked or consumer.unacked_messages + len(entries) >= subscription.unacked_max:
+        if topic.terminated or subscription.blocked or consumer.unacked_messages + len(entries) >= subscription.unacked_max:
             topic.dispatch(subscription)
         return delta
 

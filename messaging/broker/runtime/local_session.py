@@ -224,6 +224,11 @@ class LocalConsumer:
             except FrameError as error:
                 # It cannot be opened here: a binary client may. It stays unacknowledged and is not lost.
                 log.warning("message.unreadable", topic=self.topic.text, entry=f"{position}", error=str(error))
+        # What is left out here (acknowledged before, or unreadable) was not handed over, so it takes no permits.
+        kept = block.messages_in(first, last) - len(messages)
+        if kept:
+            consumer.permits += kept
+            asyncio.get_running_loop().call_soon(self.topic.dispatch, self.subscription)
         # Later, so that a sink that answers by acknowledging does not do so inside the decision that gave it the message.
         asyncio.get_running_loop().call_soon(self._hand_over, messages)
         return size
@@ -260,6 +265,13 @@ class LocalConsumer:
 
     def active_changed(self, consumer: Consumer, active: bool) -> None:
         pass
+
+    def end_of_topic(self, consumer: Consumer) -> None:
+        asyncio.get_running_loop().call_soon(self._say_end)
+
+    def _say_end(self) -> None:
+        if self.open:
+            self._sink.end_of_topic()
 
     def closed(self, consumer: Consumer) -> None:
         self.end(self.topic.closed or NotReady("the subscription was moved or closed: open the consumer again"))

@@ -91,6 +91,12 @@ class BinaryConsumerSink:
         change = pb.ActiveConsumerChange(consumer_id=consumer.consumer_id, is_active=active)
         self.connection.send(frames.command(pb.Command.ACTIVE_CONSUMER_CHANGE, active_consumer_change=change))
 
+    def end_of_topic(self, consumer: Consumer) -> None:
+        # The C++ and Go clients end the connection over this command; only Java's knows it.
+        if self.connection.client_version.startswith("Pulsar-Java") and self.connection.protocol_version >= 9:
+            end = pb.ReachedEndOfTopic(consumer_id=consumer.consumer_id)
+            self.connection.send(frames.command(pb.Command.REACHED_END_OF_TOPIC, reached_end_of_topic=end))
+
     def closed(self, consumer: Consumer) -> None:
         if self.connection.consumers.pop(consumer.consumer_id, None) is not None:
             closing = pb.CloseConsumer(consumer_id=consumer.consumer_id, request_id=frames.UNSOLICITED)

@@ -261,6 +261,8 @@ class Topic:
     def dispatch(self, subscription: Subscription) -> None:
         """Hands out what can be handed out now. Safe to call at any time."""
         for _ in range(DISPATCH_BLOCKS_MAX):
+            if self.terminated:
+                self._tell_end(subscription)
             if not subscription.wants() or self.closed is not None:
                 return
             position = subscription.next_position()
@@ -277,6 +279,18 @@ class Topic:
             if not assigned.more:
                 return
         asyncio.get_running_loop().call_soon(self.dispatch, subscription)
+
+    @property
+    def terminated(self) -> bool:
+        return self.ledger.record.terminated_at is not None
+
+    def _tell_end(self, subscription: Subscription) -> None:
+        if subscription.backlog_entries:
+            return
+        for consumer in subscription.consumers:
+            if not consumer.end_told:
+                consumer.end_told = True
+                consumer.sink.end_of_topic(consumer)
 
     def _carry_out(self, subscription: Subscription, assigned: Assigned) -> None:
         for consumer, block, first, last, redeliveries in assigned.deliveries:
@@ -350,10 +364,12 @@ class Topic:
             producer.closed = True
             self.producers.detach(producer)
             producer.sink.closed(producer)
+        for subscription in self.subscriptions.values():
+            self.dispatch(subscription)
         return last
 
     def check_writable(self) -> None:
-        if self.ledger.record.terminated_at is not None:
+        if self.terminated:
             raise TopicTerminated(
                 f"topic {self.text} was terminated at {self.ledger.record.terminated_at}: it takes no more messages"
             )

@@ -1,0 +1,141 @@
+"""Local sessions on the real broker: batches that are acknowledged in part, and the end of a terminated topic."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from messaging.adminrpc.schema import Change, FeedApply, TopicRef
+from messaging.broker.core.producers import Producer
+from messaging.broker.runtime.local_messages import DeliveredMessage
+from messaging.broker.runtime.local_session import LocalConsumer
+from messaging.broker.runtime.main import start
+from messaging.broker.runtime.service import BrokerService
+from messaging.errors import MagnetarError
+from messaging.identity import create_secrets
+from messaging.permissions.model import Principal
+from messaging.protocol import hot
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.frames import build_send
+from messaging.protocol.hot import Sent
+from messaging.protocol.names import parse_topic
+from messaging.settings import Settings
+from messaging.storage.seam import Position
+from tests.waiting import eventually
+
+TOPIC = "persistent://acme/orders/new"
+ADMIN = Principal("admin")
+CHANGES = [
+    Change(version=1, kind="tenant", key="acme", state={"admin_roles": [], "allowed_clusters": ["standalone"]}),
+    Change(version=2, kind="namespace", key="acme/orders", state={"policies": {}, "grants": {}}),
+]
+
+
+class Inbox:
+    def __init__(self) -> None:
+        self.messages: list[DeliveredMessage] = []
+        self.ended = 0
+
+    def deliver(self, messages: Sequence[DeliveredMessage]) -> None:
+        self.messages += messages
+
+    def closed(self, error: MagnetarError | None) -> None: ...
+
+    def end_of_topic(self) -> None:
+        self.ended += 1
+
+
+class Receipts:
+    """A producer's end that waits for its receipts."""
+
+    def __init__(self) -> None:
+        self.first: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
+
+    def receipts(self, producer: Producer, sent: list[Sent], first: Position) -> None:
+        self.first.set_result(first)
+
+    def settled(self, size: int) -> None: ...
+
+    def closed(self, producer: Producer) -> None: ...
+
+    def alive(self) -> bool:
+        return True
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[BrokerService]:
+    settings = Settings(data_dir=str(tmp_path), broker_port=0, ws_port=0, broker_rpc_port=0)
+    create_secrets(settings)
+    async with AsyncExitStack() as stack:
+        service = await start(settings, stack)
+        await service.feed_apply(FeedApply(from_version=0, to_version=2, full=True, changes=CHANGES))
+        yield service
+        await service.stop()
+
+
+async def publish_batch(broker: BrokerService, payloads: list[bytes], sequence_id: int) -> Position:
+    body = b"".join(
+        len(head).to_bytes(4, "big") + head + payload
+        for payload in payloads
+        for head in [pb.SingleMetadata(payload_size=len(payload)).SerializeToString()]
+    )
+    metadata = pb.Metadata(
+        producer_name="batcher",
+        sequence_id=sequence_id,
+        publish_time=1,
+        num_messages_in_batch=len(payloads),
+        uncompressed_size=len(body),
+    )
+    frame = build_send(0, sequence_id, metadata, body, len(payloads))
+    sent: list[Sent] = []
+    assert hot.scan(frame, 0, len(frame), sent) == len(frame)
+    topic = await broker.topics.get(parse_topic(TOPIC), create=True)
+    await topic.ledger.writable()
+    receipts = Receipts()
+    topic.publish(Producer(0, "batcher", receipts), frame, sent, len(payloads))
+    return await receipts.first
+
+
+async def consume(broker: BrokerService, inbox: Inbox) -> LocalConsumer:
+    return await broker.open_consumer(ADMIN, TOPIC, "s", "Shared", "earliest", True, None, inbox)
+
+
+async def test_messages_acknowledged_before_take_no_permits(broker: BrokerService) -> None:
+    first, second = Inbox(), Inbox()
+    consumer = await consume(broker, first)
+    await publish_batch(broker, [b"a%d" % index for index in range(20)], 0)
+    await publish_batch(broker, [b"b%d" % index for index in range(3)], 20)
+    consumer.flow(20)
+    await eventually(lambda: len(first.messages) >= 20)
+    await consumer.ack([message.position for message in first.messages[:20:2]])
+    consumer.close()
+    consumer = await consume(broker, second)
+    # One permit at a time, as a client with a window of one gives them: every open message comes, and none twice.
+    for count in range(1, 14):
+        consumer.flow(1)
+        await eventually(lambda count=count: len(second.messages) >= count)  # type: ignore[misc]
+    assert [message.payload for message in second.messages] == [b"a%d" % index for index in range(1, 20, 2)] + [b"b0", b"b1", b"b2"]
+    await consumer.ack([message.position for message in second.messages])
+    topic = await broker.topics.get(parse_topic(TOPIC), create=False)
+    assert topic.subscriptions["s"].backlog_entries == 0
+
+
+async def test_the_end_of_a_terminated_topic_is_told_once_when_all_is_acknowledged(broker: BrokerService) -> None:
+    inbox = Inbox()
+    consumer = await consume(broker, inbox)
+    await publish_batch(broker, [b"only"], 0)
+    consumer.flow(10)
+    await eventually(lambda: inbox.messages)
+    await broker.topics_terminate(TopicRef(topic=TOPIC))
+    assert inbox.ended == 0
+    await consumer.ack([inbox.messages[0].position])
+    await eventually(lambda: inbox.ended)
+    consumer.flow(1)
+    late = Inbox()
+    (await consume(broker, late)).flow(1)
+    await eventually(lambda: late.ended)
+    assert inbox.ended == 1
