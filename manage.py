@@ -12,8 +12,9 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).resolve().parent / "platform"))  # for a checkout that is not installed
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 
-    from controlplane.current import settings
     from django.core.management import execute_from_command_line
+
+    from controlplane.current import settings
     from messaging.identity import create_secrets
 
     create_secrets(settings())

@@ -1,9 +1,8 @@
 """A pytest plugin, loaded by `-p` before Django reads its settings: the environment every test runs in.
 
 A conftest would come too late: pytest-django loads the settings before it. The session gets a data directory of its own, so that no
-test touches the user's, with first-start secrets in it, which the settings read. No `MAGNETAR_*` variable of the user's shell reaches
-the tests, but those made for them.
-xdist's workers are children of the first process and inherit both.
+test touches the user's, with first-start secrets in it, which the settings read. No `MAGNETAR_*` variable of the user's shell
+reaches the tests, but those made for them. xdist's workers are children of the first process and inherit both.
 """
 
 from __future__ import annotations

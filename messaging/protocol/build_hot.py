@@ -1,8 +1,8 @@
 """Compiles `hot.py` beside itself with Cython and the machine's C compiler; run as a script by `make setup`.
 
-The source stays plain Python and stays the reference: an import prefers the compiled twin, and removing the file undoes it. Two plain
-commands instead of a build system, because one module with no headers needs no more. `--possible` only answers, by the exit code,
-whether a compiler and Python's headers are at hand. A twin older than its source is removed, so that it can never run in its stead.
+The source stays plain Python and stays the reference: an import prefers the compiled twin, and removing the file undoes it. Two
+plain commands instead of a build system, because one module with no headers needs no more. `--possible` only answers, by the exit
+code, whether a compiler and Python's headers are at hand. A twin older than its source is removed, so that it never runs instead.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def build() -> Path:
     """Raises `CalledProcessError` with the compiler's own words on stderr. The twin appears whole or not at all."""
     with tempfile.TemporaryDirectory(dir=SOURCE.parent) as folder:
         c_file, module = Path(folder, "hot.c"), Path(folder, "hot.so")
-        subprocess.run([sys.executable, "-m", "cython", "-3", "-X", "annotation_typing=False", "-X", "wraparound=False", str(SOURCE), "-o", str(c_file)], check=True)
+        translate = [sys.executable, "-m", "cython", "-3", "-X", "annotation_typing=False", "-X", "wraparound=False"]
+        subprocess.run([*translate, str(SOURCE), "-o", str(c_file)], check=True)
         include = sysconfig.get_path("include")
         flags = ["-O3", "-shared", "-fPIC", "-fwrapv", "-fno-strict-aliasing", "-DNDEBUG", "-w"]
         if sys.platform == "darwin":
