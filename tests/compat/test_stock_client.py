@@ -281,3 +281,69 @@ def test_it_keeps_its_address_when_it_comes_back(standalone: Standalone, stock: 
     standalone.kill_child("broker")
     stock.client().create_producer(topic).send(b"still here")
     assert standalone.child("broker")["restarts"] >= 1
+
+
+# --- the other things that clients do ----------------------------------------------------------------------------------------
+
+
+def test_a_failover_subscription_has_one_active_consumer_and_a_successor(stock: Stock, topic: str) -> None:
+    first = stock.client()
+    active = first.subscribe(topic, "one", pulsar.ConsumerType.Failover, consumer_name="a")
+    waiting = stock.client().subscribe(topic, "one", pulsar.ConsumerType.Failover, consumer_name="b")
+    producer = stock.client().create_producer(topic)
+    for number in range(10):
+        producer.send(str(number).encode())
+    assert [int(message.data()) for message in receive(active, 10)] == list(range(10))
+    assert nothing_more(waiting, 300)
+    first.close()
+    producer.send(b"10")
+    assert [message.data() for message in receive(waiting, 1)] == [b"10"]
+
+
+def test_a_cumulative_acknowledgement_covers_everything_before_it(stock: Stock, topic: str) -> None:
+    client = stock.client()
+    consumer = client.subscribe(topic, "cursor", pulsar.ConsumerType.Failover)
+    producer = client.create_producer(topic)
+    for number in range(10):
+        producer.send(str(number).encode())
+    got = [consumer.receive(5000) for _ in range(10)]
+    consumer.acknowledge_cumulative(got[6])
+    consumer.close()
+    again = client.subscribe(topic, "cursor", pulsar.ConsumerType.Failover)
+    assert [int(message.data()) for message in receive(again, 3)] == [7, 8, 9]
+
+
+def test_seeking_back_and_to_a_time(stock: Stock, topic: str) -> None:
+    client = stock.client()
+    consumer = client.subscribe(topic, "replay")
+    producer = client.create_producer(topic)
+    identifiers = [producer.send(str(number).encode()) for number in range(6)]
+    receive(consumer, 6)
+    consumer.seek(pulsar.MessageId.earliest)
+    assert [int(message.data()) for message in receive(consumer, 6)] == list(range(6))
+    consumer.seek(identifiers[3])
+    assert int(receive(consumer, 1)[0].data()) in (3, 4)  # the client decides whether the start is included
+    consumer.seek(1)  # milliseconds since 1970: everything was published later
+    assert [int(message.data()) for message in receive(consumer, 6)] == list(range(6))
+
+
+def test_unsubscribing_forgets_the_backlog(stock: Stock, topic: str) -> None:
+    client = stock.client()
+    consumer = client.subscribe(topic, "gone")
+    client.create_producer(topic).send(b"unread")
+    consumer.unsubscribe()
+    assert nothing_more(client.subscribe(topic, "gone"), 300)
+
+
+def test_the_last_message_is_known(stock: Stock, topic: str) -> None:
+    client = stock.client()
+    consumer = client.subscribe(topic, "last")
+    producer = client.create_producer(topic)
+    identifiers = [producer.send(str(number).encode()) for number in range(3)]
+    last = consumer.get_last_message_id()
+    assert (last.ledger_id(), last.entry_id()) == (identifiers[-1].ledger_id(), identifiers[-1].entry_id())
+
+
+def test_a_subscription_type_that_is_not_there_yet_is_refused(stock: Stock, topic: str) -> None:
+    with pytest.raises(pulsar.PulsarException):
+        stock.client(operation_timeout_seconds=3).subscribe(topic, "keyed", pulsar.ConsumerType.KeyShared)
