@@ -21,6 +21,11 @@ def count(value: float) -> str:
     return f"{_trim(value / 1_000_000_000)} G"
 
 
+def exact(value: int) -> str:
+    """Every digit: for what is billed."""
+    return f"{value:,}"
+
+
 def rate(value: float) -> str:
     """Messages a second: small rates keep a decimal, so that one message every few seconds does not read as nothing."""
     if value == 0:

@@ -1,4 +1,7 @@
-"""Pulsar's TopicStats as what the topic page shows. What the broker did not say stays empty; the page then writes "unknown"."""
+"""Pulsar's TopicStats as what the topic page shows. What the broker did not say stays empty; the page then writes "unknown".
+
+`delivered` counts from the broker's start for a subscription, from its connecting for a consumer.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,7 @@ Json = Mapping[str, Any]
 @dataclass(frozen=True)
 class ProducerRow:
     name: str
-    rate_in: float
-    throughput_in: float
+    size_bytes: float
     address: str
     client: str
     since: datetime | None
@@ -24,7 +26,7 @@ class ProducerRow:
 class ConsumerRow:
     name: str
     subscription: str
-    rate_out: float
+    delivered: int
     unacked: int
     permits: int
     address: str
@@ -38,8 +40,8 @@ class SubscriptionRow:
     kind: str
     backlog: int
     unacked: int
-    rate_out: float
-    rate_redelivered: float
+    delivered: int
+    expired: int
     consumers: list[ConsumerRow]
 
 
@@ -75,8 +77,7 @@ def topic_view(stats: Json) -> TopicView:
 def _producer(one: Json) -> ProducerRow:
     return ProducerRow(
         one.get("producerName", ""),
-        one.get("msgRateIn", 0.0),
-        one.get("msgThroughputIn", 0.0),
+        one.get("averageMsgSize", 0.0),
         one.get("address", ""),
         one.get("clientVersion", ""),
         _moment(one.get("connectedSince")),
@@ -89,8 +90,8 @@ def _subscription(name: str, one: Json) -> SubscriptionRow:
         one.get("type") or "",
         one.get("msgBacklog", 0),
         one.get("unackedMessages", 0),
-        one.get("msgRateOut", 0.0),
-        one.get("msgRateRedeliver", 0.0),
+        one.get("msgOutCounter", 0),
+        one.get("totalMsgExpired", 0),
         [_consumer(name, consumer) for consumer in one.get("consumers") or ()],
     )
 
@@ -99,7 +100,7 @@ def _consumer(subscription: str, one: Json) -> ConsumerRow:
     return ConsumerRow(
         one.get("consumerName", ""),
         subscription,
-        one.get("msgRateOut", 0.0),
+        one.get("msgOutCounter", 0),
         one.get("unackedMessages", 0),
         one.get("availablePermits", 0),
         one.get("address", ""),

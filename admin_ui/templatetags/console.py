@@ -12,6 +12,7 @@ from admin_ui import figures
 
 register = template.Library()
 register.filter("count", figures.count)
+register.filter("exact", figures.exact)
 register.filter("rate", figures.rate)
 register.filter("size", figures.size)
 register.filter("span", figures.span)
