@@ -107,6 +107,9 @@ _TABLE = (
     Metric("magnetar_web_live_connections", "gauge", "connections", (), "Open live views of the console.", "web"),
     Metric("magnetar_web_feed_version", "gauge", "", (), "Newest version of the control plane's feed.", "web"),
     Metric("magnetar_web_feed_confirmed_version", "gauge", "", (), "Version of it that the broker confirmed last.", "web"),
+    # The processes under one supervisor, as it reports them; nothing where there is none
+    Metric("magnetar_child_up", "gauge", "", ("child",), "1 if the process serves, else 0.", "web"),
+    Metric("magnetar_child_restarts_total", "counter", "restarts", ("child",), "Times the process was started again.", "web"),
 )
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _TABLE}
 

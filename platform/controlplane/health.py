@@ -9,7 +9,9 @@ from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
+from controlplane import current
 from controlplane.middleware import requests_by_status
+from controlplane.supervisor.status import running_state
 from messaging.metrics import CONTENT_TYPE, Sample, exposition
 from tenants import feed
 from tenants.pulsar.http import route
@@ -45,6 +47,11 @@ def metrics(request: HttpRequest) -> HttpResponse:
         Sample("magnetar_web_feed_confirmed_version", feed.seen["confirmed"]),
         Sample("magnetar_resident_bytes", _resident_bytes()),
     ]
+    state = running_state(current.settings().data_path)
+    for child in state["children"] if state else ():
+        if child["state"] != "done":
+            samples.append(Sample("magnetar_child_up", float(child["state"] == "ready"), (child["name"],)))
+            samples.append(Sample("magnetar_child_restarts_total", child["restarts"], (child["name"],)))
     return HttpResponse(exposition(samples, private=False), content_type=CONTENT_TYPE)
 
 

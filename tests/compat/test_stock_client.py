@@ -280,7 +280,11 @@ def test_receipted_messages_and_clients_survive_the_death_of_the_broker(standalo
 def test_it_keeps_its_address_when_it_comes_back(standalone: Standalone, stock: Stock, topic: str) -> None:
     standalone.kill_child("broker")
     stock.client().create_producer(topic).send(b"still here")
-    assert standalone.child("broker")["restarts"] >= 1
+    restarts = standalone.child("broker")["restarts"]
+    assert restarts >= 1
+    scrape = standalone.http("GET", "/metrics").text
+    assert f'magnetar_child_restarts_total{{child="broker"}} {float(restarts)}' in scrape
+    assert 'magnetar_child_up{child="broker"} 1.0' in scrape
 
 
 # --- the other things that clients do ----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from controlplane.doctor import checks, running
 from controlplane.doctor.checks import Finding
+from controlplane.supervisor.status import running_state
 from messaging.settings import Settings
 
 _MARKS = {"ok": "ok  ", "warn": "WARN", "fail": "FAIL"}
@@ -16,7 +17,7 @@ _MARKS = {"ok": "ok  ", "warn": "WARN", "fail": "FAIL"}
 def examine(settings: Settings) -> Iterator[Finding]:
     for check in (*checks.INSTALLATION, *checks.DATA):
         yield from check(settings)
-    if running.supervisor_state(settings) is None:
+    if running_state(settings.data_path) is None:
         yield from checks.free_ports(settings)
     yield from running.running(settings)
 
@@ -29,7 +30,7 @@ def run(settings: Settings, *, as_json: bool) -> int:
         if not as_json:
             print(_line(finding), flush=True)  # noqa: T201
     if as_json:
-        state = running.supervisor_state(settings)
+        state = running_state(settings.data_path)
         memory = {name: round(mib, 1) for name, mib in running.memory_mib(state).items()} if state else {}
         report = {
             "findings": [finding._asdict() for finding in findings],

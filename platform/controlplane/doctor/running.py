@@ -10,21 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.doctor.checks import Finding
-from controlplane.supervisor import lock
+from controlplane.supervisor.status import running_state
 from messaging.settings import Settings
 
 MEMORY_BUDGET_MIB = 250.0
 START_BUDGET_S = 8.0
 _TIMEOUT_S = 3.0
-
-
-def supervisor_state(settings: Settings) -> dict[str, Any] | None:
-    """run/supervisor.json of a supervisor that is alive, else None."""
-    try:
-        state: dict[str, Any] = json.loads((settings.data_path / "run" / "supervisor.json").read_bytes())
-    except (OSError, ValueError):
-        return None
-    return state if lock.alive(int(state.get("pid", 0))) else None
 
 
 def proportional_mib(pid: int) -> float:
@@ -59,7 +50,7 @@ def memory_mib(state: dict[str, Any]) -> dict[str, float]:
 
 
 def running(settings: Settings) -> Iterator[Finding]:
-    state = supervisor_state(settings)
+    state = running_state(settings.data_path)
     if state is None:
         yield Finding("Platform", "ok", "does not run in this data directory")
         return

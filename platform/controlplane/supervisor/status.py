@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from controlplane.supervisor import lock
 from controlplane.supervisor.machine import Child
 from controlplane.supervisor.notices import timestamp
 from controlplane.supervisor.plan import ChildSpec, Plan
@@ -34,6 +35,15 @@ def write_json(path: Path, value: object) -> None:
     beside.write_text(json.dumps(value, indent=2) + "\n")
     beside.chmod(0o600)
     beside.replace(path)
+
+
+def running_state(data_path: Path) -> dict[str, Any] | None:
+    """run/supervisor.json of a supervisor that is alive, else None."""
+    try:
+        state: dict[str, Any] = json.loads((data_path / "run" / "supervisor.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return state if lock.alive(int(state.get("pid", 0))) else None
 
 
 def publish(path: Path, members: Sequence[Reported], ready_s: float | None) -> None:

@@ -16,7 +16,7 @@ from controlplane import datadir
 from controlplane.doctor import checks, report, running
 from controlplane.doctor.checks import Finding
 from controlplane.supervisor import valkey
-from controlplane.supervisor.status import write_json
+from controlplane.supervisor.status import running_state, write_json
 from messaging.protocol import build_hot
 from messaging.settings import Settings
 
@@ -118,7 +118,7 @@ def test_the_state_of_a_platform_that_was_killed_counts_for_nothing(settings: Se
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     write_json(tmp_path / "run" / "supervisor.json", state | {"pid": ended.pid})
-    assert running.supervisor_state(settings) is None
+    assert running_state(settings.data_path) is None
 
 
 def test_memory_is_summed_over_a_process_and_what_it_started() -> None:
