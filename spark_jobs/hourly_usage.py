@@ -70,7 +70,7 @@ def run(request: Request) -> Result:
 def start(request: Request, java: Java, work_directory: Path) -> SparkSession:
     from spark_jobs.session import start_session
 
-    return start_session(java, request.master, work_directory, request.shuffle_partitions, request.driver_memory)
+    return start_session(java, request.master, work_directory, request.driver_memory)
 
 
 def compute(session: SparkSession, request: Request, plan: Plan, java: Java) -> Result:
@@ -79,7 +79,9 @@ def compute(session: SparkSession, request: Request, plan: Plan, java: Java) -> 
     from pyspark.sql import functions as F
 
     from spark_jobs import holes, hours, io, records
+    from spark_jobs.session import fit_to
 
+    fit_to(session, sum(manifest.rows for manifest in plan.read), request.shuffle_partitions)
     raw = io.read_raw(session, plan.read)
     problems, rows_read = io.check_files(raw, plan.read)
     if problems:

@@ -9,8 +9,10 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.java import Java
 
+FEW_ROWS = 200_000
 
-def start_session(java: Java, master: str, work_directory: Path, shuffle_partitions: int, driver_memory: str) -> SparkSession:
+
+def start_session(java: Java, master: str, work_directory: Path, driver_memory: str) -> SparkSession:
     """Blocks for 5 to 20 s. `work_directory`: for spilled data; the caller removes it. Listens on 127.0.0.1 unless the master is
     a remote one."""
     os.environ["JAVA_HOME"] = str(java.home)
@@ -23,7 +25,6 @@ def start_session(java: Java, master: str, work_directory: Path, shuffle_partiti
         .config("spark.local.dir", str(work_directory))
         .config("spark.sql.warehouse.dir", str(work_directory / "warehouse"))
         .config("spark.sql.catalogImplementation", "in-memory")
-        .config("spark.sql.shuffle.partitions", str(shuffle_partitions))
         .config("spark.sql.session.timeZone", "UTC")  # an hour is an hour of UTC wherever the machine stands
         .config("spark.sql.ansi.enabled", "true")  # an overflow fails the run instead of wrapping a bill
         .config("spark.sql.adaptive.enabled", "true")
@@ -37,3 +38,10 @@ def start_session(java: Java, master: str, work_directory: Path, shuffle_partiti
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
     return session
+
+
+def fit_to(session: SparkSession, rows: int, shuffle_partitions: int) -> None:
+    """For few rows, compiling a query and spreading it over tasks takes longer than running it: half the time of a laptop's run."""
+    few = rows < FEW_ROWS
+    session.conf.set("spark.sql.codegen.wholeStage", "false" if few else "true")
+    session.conf.set("spark.sql.shuffle.partitions", "1" if few else str(shuffle_partitions))

@@ -27,10 +27,7 @@ def engine(spark: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
 
     work = tmp_path_factory.mktemp("spark")
     java = choose_java(os.environ.get("MAGNETAR_JAVA_HOME", ""), os.environ, work)
-    session = start_session(java, "local[2]", work, shuffle_partitions=2, driver_memory="512m")
-    # For a hundred rows, compiling a query takes longer than running it. `test_process` runs one as the product does.
-    session.conf.set("spark.sql.codegen.wholeStage", "false")
-    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    session = start_session(java, "local[2]", work, driver_memory="512m")
     yield session, java
     session.stop()
 

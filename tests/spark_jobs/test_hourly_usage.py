@@ -70,6 +70,16 @@ def test_a_second_run_finds_nothing_to_do_and_one_from_scratch_finds_the_same(jo
     assert again.checksums() == job.checksums()
 
 
+def test_an_engine_set_up_for_many_rows_finds_the_same(new_job: Callable[[str], Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    few, many = new_job("few"), new_job("many")
+    for job in (few, many):
+        write_all(golden(), job.raw)
+    few.run()
+    monkeypatch.setattr("spark_jobs.session.FEW_ROWS", 0)
+    many.run()
+    assert many.checksums() == few.checksums()
+
+
 def test_conservation_from_topics_to_manifests(job: Job) -> None:
     files = write_all(golden(), job.raw)
     job.run()
