@@ -2,7 +2,7 @@
 cimport cython
 
 @cython.locals(
-    stop=Py_ssize_t, size=Py_ssize_t, body=Py_ssize_t, i=Py_ssize_t, producer_id="unsigned long long",
+    stop=Py_ssize_t, size=Py_ssize_t, high=Py_ssize_t, body=Py_ssize_t, i=Py_ssize_t, producer_id="unsigned long long",
     sequence_id="unsigned long long", count="unsigned long long", highest="unsigned long long", flags="unsigned int",
     key="unsigned int", value="unsigned long long", shift="unsigned int", byte="unsigned long long", expected="unsigned int")
 cpdef Py_ssize_t scan(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out) except -1
@@ -24,7 +24,7 @@ cpdef Py_ssize_t messages(list parts, bytes buf, list sent, Py_ssize_t first, Py
                           unsigned long long entry_id, unsigned long long consumer_id, bytes tail) except -1
 
 @cython.locals(
-    stop=Py_ssize_t, i=Py_ssize_t, inner=Py_ssize_t, consumer_id="unsigned long long", ledger_id="long long",
-    entry_id="long long", plain=bint, key="unsigned int", value="unsigned long long", shift="unsigned int",
+    stop=Py_ssize_t, size=Py_ssize_t, high=Py_ssize_t, i=Py_ssize_t, inner=Py_ssize_t,
+    consumer_id="unsigned long long", ledger_id="long long", entry_id="long long", plain=bint, key="unsigned int", value="unsigned long long", shift="unsigned int",
     byte="unsigned long long")
 cpdef Py_ssize_t acks(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out) except -1

@@ -31,36 +31,54 @@ def scan(buf: bytes, pos: int, end: int, out: list[Sent]) -> int:
     Verifies the CRC-32C where there is one (all current clients send it) and reports a mismatch in the flags.
     """
     while end - pos >= 12:
-        stop = pos + 4 + ((buf[pos] << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3])
+        high = buf[pos]  # on its own: compiled, a byte shifted by 24 would be negative from 128 on
+        stop = pos + 4 + ((high << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3])
         if stop > end or buf[pos + 8] != 8 or buf[pos + 9] != 6:
             break
-        size = (buf[pos + 4] << 24) | (buf[pos + 5] << 16) | (buf[pos + 6] << 8) | buf[pos + 7]
+        high = buf[pos + 4]
+        size = (high << 24) | (buf[pos + 5] << 16) | (buf[pos + 6] << 8) | buf[pos + 7]
         body = pos + 8 + size
         producer_id = 0
         sequence_id = 0
         count = 1
         highest = 0
         flags = 0
+        # Field 6 of the command: its length (a SEND is short: two bytes do), then the fields of Send up to the end of the command.
         if size < 4 or body + 4 > stop or buf[pos + 10] != 50:
+            i, value = pos, 0
+        elif buf[pos + 11] < 128:
+            i, value = pos + 12, buf[pos + 11]
+        else:
+            i, value = pos + 13, buf[pos + 11] & 127 | buf[pos + 12] << 7
+        if i + value != body:
             out.append((0, 0, pos, pos, stop, 1, 0, MALFORMED))
             pos = stop
             continue
-        # Field 6 of the command: its length, then the fields of Send. Varints throughout but for message_id, which no client sends.
-        i = pos + 11
-        while i < body and buf[i] >= 128:
-            i += 1
-        i += 1
+        # Varints throughout but for message_id, which no client sends.
         while i < body:
             key = buf[i]
             i += 1
-            value = 0
-            shift = 0
-            while i < body:
-                byte = buf[i]
+            if key >= 128:  # a field number above 15: none that is known, so only its type matters
+                while i < body and buf[i] >= 128:
+                    i += 1
                 i += 1
-                value |= (byte & 127) << shift
-                shift += 7
-                if byte < 128 or shift > 63:
+                key &= 7
+            if i < body and buf[i] < 128:
+                value = buf[i]
+                i += 1
+            else:
+                value = 0
+                shift = 0
+                byte = 128
+                while i < body:
+                    byte = buf[i]
+                    i += 1
+                    value |= (byte & 127) << shift
+                    shift += 7
+                    if byte < 128 or shift > 63:
+                        break
+                if byte >= 128 or (shift > 63 and byte > 1):  # without an end, or more than 64 bits
+                    flags |= MALFORMED
                     break
             if key == 8:
                 producer_id = value
@@ -76,17 +94,23 @@ def scan(buf: bytes, pos: int, end: int, out: list[Sent]) -> int:
             elif key == 64:
                 if value:
                     flags |= MARKER
-            elif key & 7 == 2:
+            elif key & 7 == 2 and value <= body - i:
                 i += value
             elif key & 7 != 0:
                 flags |= MALFORMED
                 break
         if i != body or count < 1 or count > 1000000:
             flags |= MALFORMED
-        elif body + 10 <= stop and buf[body] == 14 and buf[body + 1] == 1:
-            expected = (buf[body + 2] << 24) | (buf[body + 3] << 16) | (buf[body + 4] << 8) | buf[body + 5]
-            if crc32c(buf[body + 6 : stop]) != expected:
-                flags |= BAD_CHECKSUM
+        else:
+            if buf[body] == 14 and buf[body + 1] == 1 and body + 10 <= stop:
+                expected = (buf[body + 2] << 24) | (buf[body + 3] << 16) | (buf[body + 4] << 8) | buf[body + 5]
+                if crc32c(buf[body + 6 : stop]) != expected:
+                    flags |= BAD_CHECKSUM
+                i += 6
+            high = buf[i]
+            size = (high << 24) | (buf[i + 1] << 16) | (buf[i + 2] << 8) | buf[i + 3]
+            if i + 4 + size > stop and not flags:  # metadata that does not fit: no consumer could read this message
+                flags = MALFORMED
         out.append((producer_id, sequence_id, pos, body, stop, count, highest, flags))
         pos = stop
     return pos
@@ -113,7 +137,7 @@ LENGTHS = [value.to_bytes(4, "big") for value in range(256)]
 
 
 def receipts(sent: list[Sent], first: int, last: int, ledger_id: int, entry_id: int) -> bytes:
-    """SEND_RECEIPT frames for ``sent[first:last]``, whose entries are `entry_id`, `entry_id` + 1, … of `ledger_id`. In send order."""
+    """SEND_RECEIPT frames for ``sent[first:last]``, entries `entry_id` and on of `ledger_id`. In send order."""
     parts = []
     ledger = b"\x08" + varint(ledger_id) + b"\x10"
     for index in range(first, last):
@@ -168,10 +192,15 @@ def acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]]) -> int
     transaction. The first frame of any other shape ends the run and goes through protobuf.
     """
     while end - pos >= 16:
-        stop = pos + 4 + ((buf[pos] << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3])
-        if stop > end or buf[pos + 8] != 8 or buf[pos + 9] != 10 or buf[pos + 10] != 82 or buf[pos + 11] >= 128:
+        high = buf[pos]  # on its own: compiled, a byte shifted by 24 would be negative from 128 on
+        stop = pos + 4 + ((high << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3])
+        if stop > end or stop < pos + 16 or buf[pos + 8] != 8 or buf[pos + 9] != 10 or buf[pos + 10] != 82:
             break
+        high = buf[pos + 4]
+        size = (high << 24) | (buf[pos + 5] << 16) | (buf[pos + 6] << 8) | buf[pos + 7]
         i = pos + 12
+        if pos + 8 + size != stop or buf[pos + 11] >= 128 or i + buf[pos + 11] != stop:
+            break
         consumer_id = 0
         ledger_id = -1
         entry_id = -1
@@ -180,14 +209,22 @@ def acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]]) -> int
         while i < stop:
             key = buf[i]
             i += 1
-            value = 0
-            shift = 0
-            while i < stop:
-                byte = buf[i]
+            if i < stop and buf[i] < 128:
+                value = buf[i]
                 i += 1
-                value |= (byte & 127) << shift
-                shift += 7
-                if byte < 128 or shift > 63:
+            else:
+                value = 0
+                shift = 0
+                byte = 128
+                while i < stop:
+                    byte = buf[i]
+                    i += 1
+                    value |= (byte & 127) << shift
+                    shift += 7
+                    if byte < 128 or shift > 63:
+                        break
+                if byte >= 128 or (shift > 63 and byte > 1):  # without an end, or more than 64 bits
+                    plain = False
                     break
             if inner == 0:
                 if key == 8:
@@ -211,7 +248,7 @@ def acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]]) -> int
                     plain = False
                     break
                 inner = 0
-        if not plain or ledger_id < 0 or entry_id < 0 or inner:
+        if not plain or ledger_id < 0 or entry_id < 0 or inner or ledger_id >> 63 or entry_id >> 63:
             break
         out.append((consumer_id, ledger_id, entry_id))
         pos = stop

@@ -1,0 +1,201 @@
+"""Receipts, messages and acknowledgements of the hot loops against protobuf."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from messaging.protocol import frames
+from messaging.protocol import pulsar_pb2 as pb
+from tests.messaging.protocol.hot_variants import VARIANTS
+from tests.messaging.protocol.test_hot_scan import varint, whole
+
+UINT64 = st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1))
+LEDGER = st.one_of(st.integers(0, 300), st.integers(0, 2**63 - 1))
+ENTRY = st.one_of(st.integers(0, 300), st.integers(0, 2**32))
+
+each_variant = pytest.mark.parametrize("hot", VARIANTS.values(), ids=VARIANTS)
+
+
+def commands(data: bytes) -> list[pb.Command]:
+    """Simple commands of whole frames; fails on anything left over."""
+    found, place = [], 0
+    while place < len(data):
+        total = int.from_bytes(data[place : place + 4], "big")
+        assert place + 4 + total <= len(data)
+        found.append(frames.decode(data[place + 4 : place + 4 + total]))
+        place += 4 + total
+    return found
+
+
+@each_variant
+@given(st.integers(0, 2**64 - 1))
+@example(127)
+@example(128)
+@example(16383)
+@example(16384)
+@example(2097151)
+@example(2097152)
+@example(2**64 - 1)
+def test_varint(hot: ModuleType, value: int) -> None:
+    assert hot.varint(value) == varint(value)
+
+
+@each_variant
+@given(st.lists(st.tuples(UINT64, UINT64, UINT64), min_size=1, max_size=5), LEDGER, ENTRY, st.data())
+@example([(2**64 - 1, 2**64 - 1, 2**64 - 1)], 2**63 - 1, 2**32, None)
+def test_receipts_say_what_protobuf_would(
+    hot: ModuleType, sends: list[tuple[int, int, int]], ledger: int, entry: int, data: st.DataObject | None
+) -> None:
+    sent = [(producer, sequence, 0, 0, 0, 1, highest, 0) for producer, sequence, highest in sends]
+    first = data.draw(st.integers(0, len(sent) - 1)) if data else 0
+    found = commands(hot.receipts(sent, first, len(sent), ledger, entry))
+    assert [command.type for command in found] == [pb.Command.SEND_RECEIPT] * (len(sent) - first)
+    for index, (command, (producer, sequence, highest)) in enumerate(zip(found, sends[first:], strict=True)):
+        receipt = command.send_receipt
+        assert (receipt.producer_id, receipt.sequence_id, receipt.highest_sequence_id) == (producer, sequence, highest)
+        assert (receipt.message_id.ledger_id, receipt.message_id.entry_id) == (ledger, entry + index)
+        assert not receipt.message_id.HasField("partition")
+
+
+@each_variant
+@given(st.lists(st.binary(max_size=30), min_size=1, max_size=5), LEDGER, ENTRY, UINT64, st.integers(-1, 2**31 - 1), st.data())
+@example([b"x"], 2**63 - 1, 2**32, 2**64 - 1, 2**31 - 1, None)
+def test_messages_carry_the_stored_bytes(
+    hot: ModuleType, payloads: list[bytes], ledger: int, entry: int, consumer: int, partition: int, data: st.DataObject | None
+) -> None:
+    sent, buf = [], b"before"
+    for payload in payloads:
+        start = len(buf)
+        buf += b"command" + payload
+        sent.append((1, 1, start, start + 7, len(buf), 1, 0, 0))
+    buf += b"after"
+    first = data.draw(st.integers(0, len(sent) - 1)) if data else 0
+    parts: list[bytes] = []
+    size = hot.messages(parts, buf, sent, first, len(sent), ledger, entry, consumer, frames.message_id_tail(partition))
+    written = b"".join(parts)
+    assert size == len(written)
+    place = 0
+    for index, payload in enumerate(payloads[first:]):
+        total = int.from_bytes(written[place : place + 4], "big")
+        frame = written[place + 4 : place + 4 + total]
+        command = frames.decode(frame)
+        message = command.message
+        assert command.type == pb.Command.MESSAGE
+        assert message.consumer_id == consumer
+        assert (message.message_id.ledger_id, message.message_id.entry_id) == (ledger, entry + index)
+        assert message.message_id.partition == partition
+        assert message.message_id.HasField("partition") == (partition >= 0)
+        assert message.redelivery_count == 0
+        assert frame[4 + int.from_bytes(frame[:4], "big") :] == payload
+        place += 4 + total
+    assert place == len(written)
+
+
+@st.composite
+def acknowledgements(draw: st.DrawFn) -> pb.Ack:
+    ack = pb.Ack(consumer_id=draw(UINT64), ack_type=draw(st.sampled_from([pb.Ack.Individual] * 3 + [pb.Ack.Cumulative])))
+    for _ in range(draw(st.sampled_from([1, 1, 1, 1, 0, 2]))):
+        one = ack.message_id.add(ledger_id=draw(UINT64), entry_id=draw(UINT64))
+        for field in ("partition", "batch_index", "batch_size"):
+            if draw(st.booleans()):
+                setattr(one, field, draw(st.integers(-1, 1000)))
+        if draw(st.integers(0, 5)) == 0:
+            one.ack_set.extend(draw(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=2)))
+        if draw(st.integers(0, 5)) == 0:
+            one.first_chunk_message_id.CopyFrom(pb.MessageId(ledger_id=1, entry_id=1))
+    for field in ("validation_error", "txnid_least_bits", "txnid_most_bits", "request_id"):
+        if draw(st.integers(0, 5)) == 0:
+            setattr(ack, field, draw(st.integers(0, 5)))
+    return ack
+
+
+def plain(ack: pb.Ack) -> bool:
+    """Whether the hot loop may take it: it means no more than "this whole entry"."""
+    if ack.ack_type != pb.Ack.Individual or len(ack.message_id) != 1:
+        return False
+    if any(ack.HasField(field) for field in ("validation_error", "txnid_least_bits", "txnid_most_bits", "request_id")):
+        return False
+    return not ack.message_id[0].ack_set and not ack.message_id[0].HasField("first_chunk_message_id")
+
+
+@each_variant
+@given(acknowledgements(), st.integers(0, 20), st.binary(max_size=20))
+def test_plain_acknowledgements_are_read_as_protobuf_reads_them(hot: ModuleType, ack: pb.Ack, offset: int, after: bytes) -> None:
+    frame = whole(pb.Command(type=pb.Command.ACK, ack=ack).SerializeToString(), b"")
+    buf = b"\x55" * offset + frame + after
+    out: list[tuple[int, int, int]] = []
+    stopped = hot.acks(buf, offset, offset + len(frame), out)
+    if stopped == offset:
+        assert out == []
+        # Passed on to protobuf without need only where ids cannot be ours.
+        assert not plain(ack) or max(ack.message_id[0].ledger_id, ack.message_id[0].entry_id) >= 2**63
+        return
+    assert plain(ack)
+    assert stopped == offset + len(frame)
+    assert out == [(ack.consumer_id, ack.message_id[0].ledger_id, ack.message_id[0].entry_id)]
+
+
+@each_variant
+@pytest.mark.parametrize("batch_index", [None, -1, 0, 3])
+def test_what_the_stock_clients_send_takes_the_hot_loop(hot: ModuleType, batch_index: int | None) -> None:
+    message_id = pb.MessageId(ledger_id=3, entry_id=7, partition=-1)
+    if batch_index is not None:
+        message_id.batch_index = batch_index
+    ack = pb.Ack(consumer_id=1, ack_type=pb.Ack.Individual, message_id=[message_id])
+    frame = whole(pb.Command(type=pb.Command.ACK, ack=ack).SerializeToString(), b"")
+    out: list[tuple[int, int, int]] = []
+    assert hot.acks(frame * 3, 0, 3 * len(frame), out) == 3 * len(frame)
+    assert out == [(1, 3, 7)] * 3
+
+
+@each_variant
+@given(acknowledgements(), st.data())
+def test_a_changed_byte_is_never_read_as_another_acknowledgement(hot: ModuleType, ack: pb.Ack, data: st.DataObject) -> None:
+    frame = bytearray(whole(pb.Command(type=pb.Command.ACK, ack=ack).SerializeToString(), b""))
+    index = data.draw(st.integers(0, len(frame) - 1))
+    frame[index] = data.draw(st.integers(0, 255))
+    out: list[tuple[int, int, int]] = []
+    stopped = hot.acks(bytes(frame), 0, len(frame), out)
+    assert 0 <= stopped <= len(frame)
+    if not out:
+        return
+    try:
+        read = frames.decode(bytes(frame[4:stopped])).ack
+    except (DecodeError, frames.FrameError):
+        pytest.fail(f"protobuf refuses what the loop took for {out}")
+    assert out == [(read.consumer_id, read.message_id[0].ledger_id, read.message_id[0].entry_id)]
+    assert plain(read)
+
+
+@each_variant
+@given(acknowledgements())
+def test_a_cut_acknowledgement_waits(hot: ModuleType, ack: pb.Ack) -> None:
+    frame = whole(pb.Command(type=pb.Command.ACK, ack=ack).SerializeToString(), b"")
+    for size in range(len(frame)):
+        out: list[tuple[int, int, int]] = []
+        assert hot.acks(frame, 0, size, out) == 0
+        assert hot.acks(frame[:size], 0, size, out) == 0
+        assert out == []
+
+
+@each_variant
+@pytest.mark.timeout(10)
+@given(st.binary(max_size=120), st.binary(min_size=4, max_size=4))
+@example(b"", b"\xff\xff\xff\xff")
+@example(b"", b"\x80\x00\x00\x00")
+def test_acknowledgements_of_garbage_and_lying_lengths_harm_nothing(hot: ModuleType, garbage: bytes, length: bytes) -> None:
+    good = whole(
+        pb.Command(
+            type=pb.Command.ACK,
+            ack=pb.Ack(consumer_id=1, ack_type=pb.Ack.Individual, message_id=[pb.MessageId(ledger_id=1, entry_id=1)]),
+        ).SerializeToString(),
+        b"",
+    )
+    for buf in (garbage, length + good[4:] + garbage, good[:4] + length + good[8:] + good, good[:12] + garbage + good):
+        out: list[tuple[int, int, int]] = []
+        assert 0 <= hot.acks(buf, 0, len(buf), out) <= len(buf)
