@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -199,10 +199,10 @@ class Log:
         self._count_events(state.sealed_segment, -1)
         self._count_events(deleted_segment, 1)
 
-    def exhume(self, segment_number: int) -> None:
-        """No CREATED record of a deleted ledger is left in that segment: their DELETED records may go."""
+    def exhume(self, segment_number: int, kept: Container[int] = ()) -> None:
+        """Of the CREATED records in that segment only those of `kept` are left: the DELETED records of the others may go."""
         for ledger_id, (created, deleted) in list(self.graves.items()):
-            if created == segment_number:
+            if created == segment_number and ledger_id not in kept:
                 del self.graves[ledger_id]
                 self._count_events(deleted, -1)
 

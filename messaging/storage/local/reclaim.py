@@ -11,6 +11,7 @@ Candidates are chosen and results taken over in the log thread, which owns segme
 from __future__ import annotations
 
 import logging
+from collections.abc import Container
 
 import msgspec
 
@@ -127,7 +128,8 @@ class Reclaim:
         log = self._log
         table = self._footers.get(segment)
         with log.files.use(segment.path) as file:
-            fresh, live = _Rewrite(log, segment, table, file).run()
+            copy = _Rewrite(log, segment, table, file)
+            fresh, live = copy.run()
 
         def taken_over() -> None:
             log.segments[segment.number] = fresh
@@ -146,7 +148,7 @@ class Reclaim:
                 log.adopt_spare(spare)
             self.rewritten += 1
             self._waiting.clear()
-            log.exhume(segment.number)
+            log.exhume(segment.number, copy.created)  # some of those may have been deleted since
             self._done()
 
         log.post(taken_over)
@@ -169,6 +171,7 @@ class _Rewrite:
         self._offset = PAGE_BYTES
         self._sequence = log.epoch << 40
         self._runs: list[Runs] = []
+        self.created: Container[int] = ()  # ledgers whose CREATED record was copied
 
     def run(self) -> tuple[Segment, dict[int, int]]:
         """(the new segment, durable under its name; record bytes by ledger)."""
@@ -178,6 +181,7 @@ class _Rewrite:
         try:
             self._out.write([head_page(log.store_id, new.number, new.generation, recycled=False)], 0)
             events = self._events()
+            self.created = events.created.keys()
             for at, ledger_id in enumerate(self._table.ledgers):
                 if log.alive(ledger_id) and self._table.rows_at(at):
                     self._ledger(at, ledger_id)

@@ -81,6 +81,8 @@ class Recovery:
                 log.disk.remove(log.directory / name)  # rewritten
                 continue
             self._open_segment(log.directory / name, opened)
+        # An older generation must not come back once records that speak of it are gone.
+        log.disk.sync_directory(log.directory)
         return sorted(opened, key=lambda pair: pair[0].number)
 
     def _open_segment(self, path: Path, opened: list[tuple[Segment, DiskFile]]) -> None:
@@ -102,9 +104,10 @@ class Recovery:
 
     def _adopt(self, path: Path) -> None:
         file = self.log.disk.open(path)
-        size, written = file.size(), file.next_data(0)
+        size, written, head = file.size(), file.next_data(0), file.read(PAGE_BYTES, 0)
         file.close()
-        if size == self.log.config.segment_bytes:
+        # One with a head was a segment, or is one under its new name too, where a rename was cut in two by a power loss.
+        if size == self.log.config.segment_bytes and not any(head):
             self.log.adopt_spare(Spare(path, size, recycled=written is not None))
         else:
             self.log.disk.remove(path)

@@ -87,6 +87,7 @@ class _Operation:
         self._disk, self._kind, self._path = disk, kind, path
 
     def __enter__(self) -> None:
+        self._disk.before_unlocked(self._kind, self._path)
         self._disk.lock_.acquire()
         try:
             self._disk.before(self._kind, self._path)
@@ -115,6 +116,7 @@ class FakeDisk:
         self.capacity_bytes = capacity_bytes
         self.operations = 0
         self.fail: Callable[[str, Path, int], bool] = lambda kind, path, number: False
+        self.before_unlocked: Callable[[str, Path], None] = lambda kind, path: None  # may block: other threads go on
         self.image_at = 0  # operation before which `image` is taken
         self.image: FakeDisk | None = None
         self.on_image: Callable[[], None] = lambda: None

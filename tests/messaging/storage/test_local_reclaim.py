@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import threading
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from messaging.storage.local import LocalConfig, LocalLedgerStore
-from messaging.storage.local.segment import parse_name
+from messaging.storage.local.segment import name_of, parse_name
 from messaging.storage.seam import NoSuchLedger
 from tests.messaging.storage.fake_disk import FakeDisk
 from tests.messaging.storage.test_local_damage import append
@@ -187,4 +190,38 @@ async def test_a_rewrite_that_fails_leaves_everything_as_it_was() -> None:
     await blocks_read_back(store, 4)
     await eventually(lambda: all(not name.endswith("-0000.log") for name in segment_names(disk)[:-1]))
     await blocks_read_back(store, 4)
+    await store.stop()
+
+
+async def test_a_ledger_deleted_while_its_segment_is_copied_does_not_come_back() -> None:
+    """Its CREATED record was copied as that of a living ledger, so its DELETED record must outlive the copy."""
+    disk = FakeDisk()
+    config = dataclasses.replace(CONFIG, rewrite_live_share=0.7)
+    store = await filled(disk, 8, 40, config)
+    copying, deleted = threading.Event(), threading.Event()
+
+    def hold(kind: str, path: Path) -> None:
+        if kind == "rename" and parse_name(path.name) == (1, 1):
+            copying.set()
+            deleted.wait(10)
+
+    disk.before_unlocked = hold
+    for ledger_id in (1, 2, 3, 4):
+        await store.delete(store._fence, ledger_id)
+    assert await asyncio.to_thread(copying.wait, 10)
+    await store.delete(store._fence, 5)
+    deleted.set()
+    await eventually(lambda: name_of(1, 0) not in segment_names(disk))
+    for _ in range(3):
+        fence = store._fence
+        writer = await store.create(fence, 100 + fence.epoch, {})  # moves the log on, so that more is reclaimed
+        for _ in range(60):
+            await append(writer, b"x" * 4000)
+        await store.delete(fence, writer.ledger_id)
+        await eventually(lambda: len(segment_names(disk)) < 8 and all(s.settled for s in store._log.segments.values()))  # noqa: B023
+        await store.stop()
+        store = LocalLedgerStore(DIRECTORY, config, disk=disk)
+        await store.start()
+        assert [info.ledger_id for info in await store.ledgers()] == [6, 7, 8]
+        await blocks_read_back(store, 7)
     await store.stop()
