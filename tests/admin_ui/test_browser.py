@@ -15,20 +15,12 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from admin_ui.live.state import LiveState, message_between
 from messaging.adminrpc.schema import NamespaceLive
+from tests.admin_ui.browsing import FLAGS
 from tests.admin_ui.conftest import ORDERS, PASSWORD, PLACED, populate
 from tests.admin_ui.fake_rpc import FakeBroker, live_row
 from tests.waiting import eventually_sync
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.django_db(transaction=True)]
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 NAMESPACE = "/tenants/acme/namespaces/orders"
 PAGES = (
     "/tenants",

@@ -182,3 +182,23 @@ async def test_messages_that_we_do_not_know_are_passed_over(connect: Connect) ->
     for text in ("[]", "17", '{"type": "something new"}'):
         await socket.send(text)
     assert (await socket.receive())["type"] in ("snapshot", "update")
+
+
+@pytest.mark.parametrize(
+    ("origin", "accepted"), [("https://elsewhere.example", False), ("null", False), ("http://127.0.0.1:9", True), (None, True)]
+)
+async def test_a_page_of_another_site_gets_no_feed(origin: str | None, accepted: bool, connect: Connect) -> None:
+    """The whole application, guard included: a browser sends our cookie along with such a handshake, so the origin decides."""
+    from controlplane.asgi import application
+
+    client = Client()
+    await sync_to_async(client.force_login)(await User.objects.aget(username="owner"))
+    cookie = f"magnetar_session={client.cookies['magnetar_session'].value}"
+    headers = [(b"host", b"127.0.0.1:8080"), (b"cookie", cookie.encode())]
+    if origin is not None:
+        headers.append((b"origin", origin.encode()))
+    socket = Socket(application, PATH, headers)
+    assert (await socket.connect())["type"] == ("websocket.accept" if accepted else "websocket.close")
+    if accepted:
+        assert (await socket.receive())["type"] == "snapshot"
+        await socket.disconnect()
