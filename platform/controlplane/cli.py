@@ -157,11 +157,12 @@ def web(**overrides: str | None) -> None:
 @_settings_options()
 def worker(**overrides: str | None) -> None:
     """Run one worker: scheduled upkeep, usage and billing jobs."""
-    from controlplane import datadir
+    from controlplane import bootstrap, datadir
     from messaging.settings import load
 
     settings = load(os.environ, **overrides)
     datadir.prepare(settings)
+    bootstrap.prepare(settings)  # as the web process does: whichever comes first
     _export(settings)
     from workers.main import main as run
 
