@@ -18,6 +18,7 @@ POLICIES: dict[str, str] = {
     "message_ttl_s": "a message not acknowledged for this long counts as consumed; 0: never",
     "retention_time_min": "acknowledged messages are kept at least this long; -1: for ever",
     "retention_size_mb": "acknowledged messages are kept up to this size a topic; -1: without bound",
+    "deduplication": "a message that a producer sends again, with the same name and sequence id, is stored once",
     "auto_topic_creation": "a producer or consumer of a topic that is not there makes it",
 }
 

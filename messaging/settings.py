@@ -63,6 +63,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     connections_max: Positive = 10_000  # of clients at the same time
     keep_alive_ms: Positive = 30_000  # a quiet client is asked for a sign of life that often, and has that long to answer
     handshake_ms: Positive = 10_000  # a connection that has not sent CONNECT by then is closed
+    deduplication: bool = False  # messages that a producer sends again are stored once; a namespace may say otherwise
     auto_topic_creation: bool = True  # a topic is made when a client first uses it; a namespace may say otherwise
     durability: Literal["sync", "lose-on-power-loss", "lose-on-crash"] = "sync"  # when a receipt is sent
     segment_bytes: Annotated[int, Meta(ge=1 << 20)] = 128 << 20  # of one file of the log

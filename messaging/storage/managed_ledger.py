@@ -97,6 +97,10 @@ class ManagedLedger:
         return managed
 
     @property
+    def terminated(self) -> bool:
+        return self.record.terminated_at is not None
+
+    @property
     def stored_bytes(self) -> int:
         return self.sealed_bytes + (self._writer.length_bytes if self._writer else 0)
 

@@ -5,7 +5,8 @@ that a million of them cost about what one bitmap costs; `batches` has entries o
 Pulsar's ack sets: 64-bit words, bit i set = message i still *un*acknowledged. Pure; a change comes with the delta that repeats it
 on another copy, which is what the cursor log stores.
 
-Snapshot:  version u8 = 1 | mark-delete i64 i64 | bitmaps u32: (ledger i64, length u32, roaring) | batches u32: (i64 i64, words u8, u64*)
+Snapshot:  version u8 = 1 | mark-delete i64 i64 | bitmaps u32: (ledger i64, length u32, roaring)
+           | batches u32: (i64 i64, words u8, u64*)
 Delta:     kind u8 | body, see `Delta`.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Sequence
+from itertools import pairwise
 
 from pyroaring import BitMap
 
@@ -28,12 +30,12 @@ _BITMAP = struct.Struct(">qI")
 
 
 class Delta:
-    """Kinds of deltas. ENTRIES: ledger i64, entries u32 little-endian*. UP_TO: position. BATCH: position, u64 words*. RESET: position."""
+    """Kinds of deltas, and what follows the kind. Positions are i64 i64."""
 
-    ENTRIES = 1
-    UP_TO = 2
-    BATCH = 3
-    RESET = 4
+    ENTRIES = 1  # ledger i64, entries u32* in the byte order of the machine
+    UP_TO = 2  # position
+    BATCH = 3  # position, words u64*
+    RESET = 4  # position
 
 
 class Cursor:
@@ -220,7 +222,7 @@ class Cursor:
 
 
 def _contiguous(entries: list[int]) -> bool:
-    return entries[-1] - entries[0] + 1 == len(entries) and all(a < b for a, b in zip(entries, entries[1:], strict=False))
+    return entries[-1] - entries[0] + 1 == len(entries) and all(a < b for a, b in pairwise(entries))
 
 
 def _run_length(bitmap: BitMap, first: int) -> int:

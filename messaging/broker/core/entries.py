@@ -1,4 +1,4 @@
-"""Blocks of entries as the broker handles them between socket, log and consumers: the bytes as they came, and where each entry is."""
+"""Blocks of entries between socket, log and consumers: the bytes as they came, and where each entry is in them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class EntryBlock:
 
 
 def for_log(buf: bytes, sent: list[Sent]) -> tuple[bytes | memoryview, array[int]]:
-    """(data, stops) to append for `sent`: the stretch of the read as it came, or its pieces joined where other frames lie between."""
+    """(data, stops) to append for `sent`: the stretch of the read as it came; its pieces joined where other frames lie between."""
     start, stop = sent[0][2], sent[-1][4]
     total = 0
     stops = array("I")

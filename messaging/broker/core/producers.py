@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -14,7 +15,7 @@ class ProducerSink(Protocol):
     """Where a producer's receipts go. Never blocks, never raises."""
 
     def receipts(self, producer: Producer, sent: list[Sent], first: Position) -> None:
-        """``sent`` are durable, at `first` and on. Called in send order."""
+        """``sent`` are durable, at `first` and on (one duplicate: at `first`, -1:-1 where unknown). Called in send order."""
 
     def settled(self, size: int) -> None:
         """`size` appended bytes are durable, or were refused: they count no longer against the sender."""
@@ -38,6 +39,7 @@ class Producer:
         "on_drained",
         "pending_blocks",
         "producer_id",
+        "repeated",
         "sink",
     )
 
@@ -50,6 +52,7 @@ class Producer:
         self.metadata: dict[str, str] = {}
         self.pending_blocks = 0  # appended, no receipt yet
         self.on_drained: Callable[[], None] | None = None  # called when `pending_blocks` falls to 0
+        self.repeated: deque[list[Sent]] | None = None  # reads of duplicates whose receipts wait for what is before them
         self.closed = False
         self.messages_in = 0
         self.bytes_in = 0

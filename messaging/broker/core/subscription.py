@@ -247,7 +247,7 @@ class Subscription:
         return best
 
     def _take(self, consumer: Consumer, block: EntryBlock, first: int, last: int) -> Delivery:
-        """Gives `consumer` as many of ``block.sent[first:last]`` as its permits (and its turn) allow; whole entries, at least one."""
+        """Gives `consumer` as many of ``block.sent[first:last]`` as its permits and its turn allow: whole entries, at least one."""
         limit = consumer.permits
         if self.kind is Kind.SHARED:
             limit = min(limit, self.unacked_max - consumer.unacked_messages)

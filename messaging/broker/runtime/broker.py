@@ -13,13 +13,15 @@ from typing import Any, Protocol
 import structlog
 
 from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime import dedup_state
 from messaging.broker.runtime.access import Access
-from messaging.broker.runtime.broker_metrics import broker_samples
+from messaging.broker.runtime.broker_metrics import TOTALS, broker_samples
 from messaging.broker.runtime.commands import Commands
 from messaging.broker.runtime.connection import Connection
 from messaging.broker.runtime.stats import max_backlog
 from messaging.broker.runtime.tail import TailCache
-from messaging.broker.runtime.topic import LATEST, Topic, TopicServices
+from messaging.broker.runtime.topic import LATEST, Topic
+from messaging.broker.runtime.topic_services import TopicServices
 from messaging.broker.runtime.topics import Topics
 from messaging.broker.usage.collector import UsageCollector
 from messaging.broker.usage.record import TopicTotals
@@ -84,6 +86,8 @@ class Broker:
                 clock_ms=self.now_ms,
                 unacked_max=settings.consumer_unacked_max,
                 message_ttl_s=self.message_ttl_s,
+                deduplicates=self.deduplicates,
+                spawn=self.spawn,
                 failed=self.topic_failed,
                 active=self._topic_active,
             )
@@ -131,6 +135,9 @@ class Broker:
 
     def message_ttl_s(self, name: TopicName) -> int:
         return int(self.access.view.policy("message_ttl_s", f"{name.tenant}/{name.namespace_local}").value)
+
+    def deduplicates(self, name: TopicName) -> bool:
+        return bool(self.access.view.policy("deduplication", str(name.namespace)).value)
 
     def auto_creates(self, name: TopicName) -> bool:
         return bool(self.access.view.policy("auto_topic_creation", str(name.namespace)).value)
@@ -253,6 +260,11 @@ class Broker:
             if connection.principal is not None and connection.principal.key_id and connection.principal.key_id in revoked:
                 connection.refuse("key revoked")
         self.close_sessions_of(revoked)
+        if any(kind in ("namespace", "tenant") for kind, _ in changed):
+            for topic in self.topics:
+                if self.deduplicates(topic.name) != (topic.inlet.dedup is not None):
+                    turn = dedup_state.begin if topic.inlet.dedup is None else dedup_state.end
+                    self.spawn(turn(topic), f"deduplication of {topic.text}")
 
     # --- rates and upkeep of our own
 
@@ -261,8 +273,8 @@ class Broker:
 
     def _topic_unloaded(self, topic: Topic) -> None:
         self._active.discard(topic)
-        for name in ("messages_in", "bytes_in", "messages_out", "bytes_out"):
-            self.retired[name] += getattr(topic, name)
+        for name, total in zip(TOTALS, topic.totals, strict=True):
+            self.retired[name] += total
         if self.usage is not None:
             self.usage.retire(totals_of(topic))
 
@@ -271,10 +283,8 @@ class Broker:
         now_ms = self.now_ms()
         for topic in list(self._active):
             rates = topic.rates
-            rates.messages_in.sample(now_ms, topic.messages_in)
-            rates.bytes_in.sample(now_ms, topic.bytes_in)
-            rates.messages_out.sample(now_ms, topic.messages_out)
-            rates.bytes_out.sample(now_ms, topic.bytes_out)
+            for rate, total in zip(rates.all(), topic.totals, strict=True):
+                rate.sample(now_ms, total)
             if all(rate.quiet for rate in rates.all()) and not any(one.consumers for one in topic.subscriptions.values()):
                 self._active.discard(topic)
 
@@ -312,6 +322,8 @@ class Broker:
     async def _collect_usage(self) -> None:
         while self.usage is not None:
             await asyncio.sleep(max(self.usage.wait_ms(self.now_ms()), 50) / 1000)
+            if self.usage.wait_ms(self.now_ms()):
+                continue  # a flush came in between and began another interval
             try:
                 await self.usage.collect()
             except OSError as error:
@@ -352,10 +364,7 @@ def totals_of(topic: Topic) -> TopicTotals:
         name.tenant,
         str(name.namespace),
         topic.text,
-        topic.messages_in,
-        topic.bytes_in,
-        topic.messages_out,
-        topic.bytes_out,
+        *topic.totals,
         topic.ledger.stored_bytes,
         max_backlog(topic),
     )

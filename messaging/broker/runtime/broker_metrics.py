@@ -10,6 +10,8 @@ from messaging.metrics import Sample
 from messaging.protocol import hot
 from messaging.version import VERSION
 
+TOTALS = ("messages_in", "bytes_in", "messages_out", "bytes_out")  # as `Topic.totals` has them
+
 if TYPE_CHECKING:
     from messaging.broker.runtime.broker import Broker
 
@@ -31,9 +33,10 @@ def broker_samples(service: Broker, *, private: bool) -> Iterator[Sample]:
     yield Sample("magnetar_topics_loaded", len(topics))
     yield Sample("magnetar_producers", sum(len(topic.producers) for topic in topics))
     yield Sample("magnetar_consumers", sum(len(one.consumers) for topic in topics for one in topic.subscriptions.values()))
-    for name in ("messages_in", "bytes_in", "messages_out", "bytes_out"):
+    sums = [sum(totals) for totals in zip(*(topic.totals for topic in topics), strict=True)] or [0] * len(TOTALS)
+    for name, total in zip(TOTALS, sums, strict=True):
         # Topics that were unloaded since the start count too: a counter never falls.
-        yield Sample(f"magnetar_{name}_total", service.retired[name] + sum(getattr(topic, name) for topic in topics))
+        yield Sample(f"magnetar_{name}_total", service.retired[name] + total)
     yield Sample("magnetar_acknowledgements_total", service.acknowledgements)
     for code, count in service.publish_errors.items():
         yield Sample("magnetar_publish_errors_total", count, (code,))
@@ -41,8 +44,8 @@ def broker_samples(service: Broker, *, private: bool) -> Iterator[Sample]:
         return
     for topic in topics:
         labels = (topic.name.tenant, str(topic.name.namespace), topic.text)
-        for name in ("messages_in", "bytes_in", "messages_out", "bytes_out"):
-            yield Sample(f"magnetar_topic_{name}_total", getattr(topic, name), labels)
+        for name, total in zip(TOTALS, topic.totals, strict=True):
+            yield Sample(f"magnetar_topic_{name}_total", total, labels)
         yield Sample("magnetar_topic_storage_bytes", topic.ledger.stored_bytes, labels)
         yield Sample("magnetar_topic_producers", len(topic.producers), labels)
         yield Sample("magnetar_topic_consumers", sum(len(one.consumers) for one in topic.subscriptions.values()), labels)

@@ -96,7 +96,7 @@ def flow(service: Broker, connection: Connection, body: pb.Flow, resource: Resou
         topic, subscription, consumer = held
         consumer.permits += body.message_permits
         consumer.last_flow_ms = service.now_ms()
-        topic.dispatch(subscription)
+        topic.outlet.dispatch(subscription)
 
 
 def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource: Resource) -> None:
@@ -130,7 +130,7 @@ def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource:
     for delta in stored[:-1]:
         topic.store(subscription, delta)
     topic.store(subscription, stored[-1] if stored else b"", answer)
-    topic.dispatch(subscription)
+    topic.outlet.dispatch(subscription)
 
 
 def _cumulative(service: Broker, held: tuple[Topic, Subscription, Consumer], message_id: pb.MessageId) -> list[bytes]:
@@ -161,7 +161,7 @@ def redeliver(service: Broker, connection: Connection, body: pb.RedeliverUnackno
         topic, subscription, consumer = held
         ids = [Position(one.ledger_id, one.entry_id) for one in body.message_ids]
         subscription.redeliver(consumer, ids or None)
-        topic.dispatch(subscription)
+        topic.outlet.dispatch(subscription)
 
 
 async def seek(service: Broker, connection: Connection, body: pb.Seek, resource: Resource) -> None:
@@ -198,7 +198,7 @@ def id_on_wire(position: Position, partition: int) -> pb.MessageId:
 
 
 async def consumer_stats(service: Broker, connection: Connection, body: pb.ConsumerStats, resource: Resource) -> None:
-    topic, subscription, consumer = _held(connection, body.consumer_id)
+    _, subscription, consumer = _held(connection, body.consumer_id)
     answer = pb.ConsumerStatsResponse(
         request_id=body.request_id,
         consumer_name=consumer.name,

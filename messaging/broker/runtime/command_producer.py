@@ -17,12 +17,13 @@ from messaging.storage.seam import LedgerClosed, StoreError
 if TYPE_CHECKING:
     from messaging.broker.runtime.broker import Broker
     from messaging.broker.runtime.connection import Connection
+    from messaging.broker.runtime.topic import Topic
 
 
 async def open_producer(service: Broker, connection: Connection, body: pb.Producer, resource: Resource) -> None:
     held = connection.producers.get(body.producer_id)
     if held is not None and not held[1].closed and (held[0].text != resource.topic or body.epoch <= held[1].epoch):
-        _success(connection, body.request_id, held[1])  # asked twice: the answer is the same
+        _success(connection, body.request_id, *held)  # asked twice: the answer is the same
         return
     if body.producer_access_mode != pb.Producer.Shared:
         mode = pb.Producer.AccessMode.Name(body.producer_access_mode)
@@ -54,11 +55,13 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
         return
     connection.producers[body.producer_id] = (topic, producer)
     connection.ended_producers.pop(body.producer_id, None)
-    _success(connection, body.request_id, producer)
+    _success(connection, body.request_id, topic, producer)
 
 
-def _success(connection: Connection, request_id: int, producer: Producer) -> None:
-    answer = pb.ProducerSuccess(request_id=request_id, producer_name=producer.name, last_sequence_id=-1, schema_version=b"")
+def _success(connection: Connection, request_id: int, topic: Topic, producer: Producer) -> None:
+    dedup = topic.inlet.dedup
+    last = dedup.highest_taken(producer.name_bytes) if dedup is not None else -1
+    answer = pb.ProducerSuccess(request_id=request_id, producer_name=producer.name, last_sequence_id=last, schema_version=b"")
     connection.send(frames.command(pb.Command.PRODUCER_SUCCESS, producer_success=answer))
 
 

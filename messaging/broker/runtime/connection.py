@@ -3,8 +3,8 @@
 The fast path is here and only here: all whole SEND frames of one read become one block a producer, all plain ACKs one call a
 consumer. Every other command goes, decoded, to `commands.py`. No task is made for a message. States: handshake -> open -> closed.
 
-A peer can only harm itself: before it is known it may send one small command; a frame is never larger than the largest message; what
-it sends is not read while the disk is behind; what it does not read ends the connection when too much has piled up.
+A peer can only harm itself: before it is known it may send one small command; a frame is never larger than the largest message;
+what it sends is not read while the disk is behind; what it does not read ends the connection when too much has piled up.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self.writable = True
         for topic, subscription, _ in list(self.consumers.values()):
-            topic.dispatch(subscription)
+            topic.outlet.dispatch(subscription)
 
     # --- reading
 
@@ -260,7 +260,7 @@ class Connection(asyncio.Protocol):
             messages = sum(one[5] for one in sent)
         topic, producer = held
         try:
-            size = topic.publish(producer, buf, sent, messages)
+            size = topic.inlet.publish(producer, buf, sent, messages)
         except StoreError:
             self.service.topic_failed(topic, NotReady(f"topic {topic.text} is being opened again"))
             return
@@ -309,8 +309,8 @@ class Connection(asyncio.Protocol):
         delta = subscription.acknowledge(consumer, ledger_id, entries, self.service.now_ms())
         topic.store(subscription, delta)
         self.service.acknowledgements += len(entries)
-        if topic.terminated or subscription.blocked or consumer.unacked_messages + len(entries) >= subscription.unacked_max:
-            topic.dispatch(subscription)
+        if topic.ledger.terminated or subscription.blocked or consumer.unacked_messages + len(entries) >= subscription.unacked_max:
+            topic.outlet.dispatch(subscription)
         return delta
 
     def settled(self, size: int) -> None:

@@ -53,11 +53,12 @@ class LocalProducer:
         self.topic = topic
         self.principal = principal
         self.producer_name = name
-        self.last_sequence_id = -1
+        self.last_sequence_id = topic.inlet.dedup.highest_taken(name.encode()) if topic.inlet.dedup is not None else -1
         self._sink = sink
         self._producer = Producer(0, name, self, now_ms=service.now_ms())
         self._due: deque[tuple[int, Receipt]] = deque()
-        self._sequence = 0
+        self._ids: list[MessagePosition] = []  # receipted, and not yet enough for the first of `_due`
+        self._sequence = topic.inlet.dedup.highest_taken(name.encode()) + 1 if topic.inlet.dedup is not None else 0
         self.open = True
         topic.producers.attach(self._producer)
 
@@ -77,7 +78,7 @@ class LocalProducer:
         hot.scan(buf, 0, len(buf), sent)
         self._due.append((len(sent), on_receipt))
         try:
-            self.topic.publish(self._producer, buf, sent, len(sent))
+            self.topic.inlet.publish(self._producer, buf, sent, len(sent))
         except StoreError as error:
             self._due.pop()
             loop.call_soon(on_receipt, None, StorageFailed(f"the message is not stored: {error}"))
@@ -100,10 +101,13 @@ class LocalProducer:
     # --- from the topic
 
     def receipts(self, producer: Producer, sent: list[Sent], first: Position) -> None:
+        """Duplicates come one by one, so that what one call published may be answered in several."""
         partition = self.topic.name.partition
-        positions = [MessagePosition(first.ledger_id, first.entry_id + index, -1, partition) for index in range(len(sent))]
-        _, on_receipt = self._due.popleft()
-        on_receipt(positions, None)
+        self._ids += [MessagePosition(first.ledger_id, first.entry_id + index, -1, partition) for index in range(len(sent))]
+        while self._due and len(self._ids) >= self._due[0][0]:
+            count, on_receipt = self._due.popleft()
+            ids, self._ids = self._ids[:count], self._ids[count:]
+            on_receipt(ids, None)
 
     def settled(self, size: int) -> None:
         pass
@@ -155,7 +159,7 @@ class LocalConsumer:
         if self.open:
             self.consumer.permits += permits
             self.consumer.last_flow_ms = self.service.now_ms()
-            self.topic.dispatch(self.subscription)
+            self.topic.outlet.dispatch(self.subscription)
 
     def ack(self, positions: Sequence[MessagePosition]) -> Awaitable[None]:
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -190,13 +194,13 @@ class LocalConsumer:
         for delta in changes[:-1]:
             self.topic.store(self.subscription, delta)
         self.topic.store(self.subscription, changes[-1] if changes else b"", done)
-        self.topic.dispatch(self.subscription)
+        self.topic.outlet.dispatch(self.subscription)
         return stored
 
     def nack(self, positions: Sequence[MessagePosition]) -> None:
         if self.open:
             self.subscription.redeliver(self.consumer, [Position(one.ledger_id, one.entry_id) for one in positions])
-            self.topic.dispatch(self.subscription)
+            self.topic.outlet.dispatch(self.subscription)
 
     async def unsubscribe(self) -> None:
         if len(self.subscription.consumers) > 1:
@@ -228,7 +232,7 @@ class LocalConsumer:
         kept = block.messages_in(first, last) - len(messages)
         if kept:
             consumer.permits += kept
-            asyncio.get_running_loop().call_soon(self.topic.dispatch, self.subscription)
+            asyncio.get_running_loop().call_soon(self.topic.outlet.dispatch, self.subscription)
         # Later, so that a sink that answers by acknowledging does not do so inside the decision that gave it the message.
         asyncio.get_running_loop().call_soon(self._hand_over, messages)
         return size

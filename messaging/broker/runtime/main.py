@@ -1,4 +1,4 @@
-"""The broker process: opens the store, the listeners and the feed, writes run/broker.json when it takes traffic, stops on SIGTERM."""
+"""The broker process: opens storage, listeners and feed, writes run/broker.json when it takes traffic, stops on SIGTERM."""
 
 from __future__ import annotations
 
@@ -136,7 +136,8 @@ def _listen(host: str, port: int, setting: str) -> socket.socket:
         listener.close()
         if error.errno == errno.EADDRINUSE:
             raise ConfigError(
-                f"{setting} {port} on {host} is in use by another process: stop it, or set MAGNETAR_{setting.upper()} (0: any free port)"
+                f"{setting} {port} on {host} is in use by another process: "
+                f"stop it, or set MAGNETAR_{setting.upper()} (0: any free port)"
             ) from None
         raise ConfigError(f"{setting} {port} on {host} cannot be opened: {error.strerror}") from None
     listener.setblocking(False)

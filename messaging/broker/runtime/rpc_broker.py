@@ -103,6 +103,8 @@ class BrokerRpc(SubscriptionRpc, LocalSessions):
         keep_min = int(view.policy("retention_time_min", namespace).value)
         keep_mb = int(view.policy("retention_size_mb", namespace).value)
         before: Position = min((one.cursor.mark_delete for one in topic.subscriptions.values()), default=topic.chain.last)
+        if topic.inlet.dedup is not None:  # what follows the snapshot is needed to know duplicates after a restart
+            before = min(before, topic.inlet.dedup.snapshot_position)
         older_than_ms = 0 if keep_min < 0 else self.now_ms() - keep_min * 60_000
         return await topic.ledger.trim(before, older_than_ms=older_than_ms, larger_than_bytes=keep_mb << 20 if keep_mb >= 0 else -1)
 

@@ -144,7 +144,7 @@ class SubscriptionRpc(Broker):
         error = await stored
         if error is not None:
             raise StorageFailed(f"the change of subscription {subscription.name!r} is not stored: {error}")
-        topic.dispatch(subscription)
+        topic.outlet.dispatch(subscription)
 
 
 def _ahead(subscription: Subscription, entries: int) -> Position:

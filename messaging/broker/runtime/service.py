@@ -7,4 +7,4 @@ from messaging.broker.runtime.rpc_topics import TopicRpc
 
 
 class BrokerService(TopicRpc, BrokerRpc):
-    """What `messaging/broker/http` serves: one method for each name of `messaging.adminrpc.schema.METHODS`, with dots as underscores."""
+    """What `messaging/broker/http` serves: one method for each of `messaging.adminrpc.schema.METHODS`, dots as underscores."""

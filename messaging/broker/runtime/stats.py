@@ -21,26 +21,26 @@ def position_text(position: Position) -> str:
 
 def topic_stats(topic: Topic, broker: str, time_text: TimeText) -> dict[str, Any]:
     rates = topic.rates
-    count = topic.messages_in
+    count = topic.inlet.messages_in
     return {
         "msgRateIn": rates.messages_in.a_second,
         "msgThroughputIn": rates.bytes_in.a_second,
         "msgRateOut": rates.messages_out.a_second,
         "msgThroughputOut": rates.bytes_out.a_second,
-        "bytesInCounter": topic.bytes_in,
-        "msgInCounter": topic.messages_in,
-        "bytesOutCounter": topic.bytes_out,
-        "msgOutCounter": topic.messages_out,
-        "averageMsgSize": topic.bytes_in / count if count else 0.0,
+        "bytesInCounter": topic.inlet.bytes_in,
+        "msgInCounter": topic.inlet.messages_in,
+        "bytesOutCounter": topic.outlet.bytes_out,
+        "msgOutCounter": topic.outlet.messages_out,
+        "averageMsgSize": topic.inlet.bytes_in / count if count else 0.0,
         "storageSize": topic.ledger.stored_bytes,
         "backlogSize": _backlog_bytes(topic, max_backlog(topic)),
         "offloadedStorageSize": 0,
         "earliestMsgPublishTimeInBacklogs": 0,
-        "deduplicationStatus": "Disabled",
+        "deduplicationStatus": "Disabled" if topic.inlet.dedup is None else "Enabled",
         "nonContiguousDeletedMessagesRanges": sum(_holes(one) for one in topic.subscriptions.values()),
         "ownerBroker": broker,
         "topicCreationTimeStamp": topic.created_ms,
-        "lastPublishTimeStamp": topic.last_published_ms,
+        "lastPublishTimeStamp": topic.inlet.last_published_ms,
         "waitingPublishers": 0,
         "publishers": [_publisher(one, time_text) for one in topic.producers],
         "subscriptions": {name: _subscription(topic, one, time_text) for name, one in topic.subscriptions.items()},
@@ -118,7 +118,7 @@ def _consumer(consumer: Consumer, subscription: Subscription, time_text: TimeTex
 def internal_stats(topic: Topic) -> dict[str, Any]:
     chain, record = topic.chain, topic.ledger.record
     return {
-        "entriesAddedCounter": topic.messages_in,
+        "entriesAddedCounter": topic.inlet.messages_in,
         "numberOfEntries": chain.entries,
         "totalSize": topic.ledger.stored_bytes,
         "currentLedgerEntries": chain.lasts[-1] + 1 if chain.lasts else 0,
@@ -208,8 +208,8 @@ def live(topic: Topic) -> TopicLive:
         rate_out=topic.rates.messages_out.a_second,
         throughput_in=topic.rates.bytes_in.a_second,
         throughput_out=topic.rates.bytes_out.a_second,
-        messages_in=topic.messages_in,
-        messages_out=topic.messages_out,
+        messages_in=topic.inlet.messages_in,
+        messages_out=topic.outlet.messages_out,
         storage_bytes=topic.ledger.stored_bytes,
         backlog_entries=max_backlog(topic),
         producers=len(topic.producers),

@@ -14,7 +14,7 @@ async def entry_at(topic: Topic, position: Position) -> Stored | None:
     """The stored entry at `position`, None where there is none. Raises `StorageFailed`."""
     if not topic.chain.holds(position):
         return None
-    block = topic.tail.find(position)
+    block = topic.outlet.tail.find(position)
     if block is None:
         try:
             blocks = await topic.ledger.read(position, entries_max=1, bytes_max=1)
@@ -71,7 +71,7 @@ async def mark_delete_before_broker_time(topic: Topic, cutoff_ms: int) -> Positi
 
 
 async def _broker_time(topic: Topic, position: Position) -> int:
-    block = topic.tail.find(position)
+    block = topic.outlet.tail.find(position)
     if block is not None:
         return block.broker_time_ms
     blocks = await topic.ledger.read(position, entries_max=1, bytes_max=1)

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 
 import structlog
 
-from messaging.broker.runtime.topic import Topic, TopicServices, snapshot
+from messaging.broker.runtime import dedup_state
+from messaging.broker.runtime.topic import Topic, snapshot
+from messaging.broker.runtime.topic_services import TopicServices
 from messaging.errors import (
     Conflict,
     InvalidValue,
@@ -78,6 +80,8 @@ class Topics:
             for stored in await self.meta.subscriptions(text):
                 subscription = topic.restore(stored)
                 self._by_subscription_id[subscription.subscription_id] = topic
+            if self.services.deduplicates(name):
+                await dedup_state.begin(topic)
         except StoreError as error:
             log.error("topic.load_failed", topic=text, error=str(error))
             raise (NotReady if error.retryable else StorageFailed)(f"topic {text} cannot be opened: {error}") from error
@@ -217,6 +221,7 @@ class Topics:
             raise PreconditionFailed(f"topic {text} has subscriptions: delete them first, or delete with force")
         await self.unload(name, TopicNotFound(f"topic {text} was deleted"))
         record = await self.meta.get_topic(text)
+        await dedup_state.end(topic)
         await self.meta.delete_topic(text)
         for ledger in record.ledgers if record else ():
             await self.services.storage.ledgers.delete(self.services.storage.fence, ledger.ledger_id)

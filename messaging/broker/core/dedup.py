@@ -1,0 +1,154 @@
+"""Deduplication of one topic: which sequence ids of which producer are stored already. Pure.
+
+A producer that resends keeps its name and its sequence ids; an entry whose sequence id is not above the highest one taken from that
+name is a duplicate. Two numbers a name: the highest *taken* (appended, perhaps not durable) decides; the highest *stored* is what a
+reconnecting producer is told. A bounded window remembers where the last entries went, so that the receipt of a duplicate can carry
+the id of the original; for older ones it is -1:-1, which clients take as success.
+
+The state is a cache of the log: `snapshot` at a position, then `replay` of the blocks after it, gives it back. Snapshot:
+``version u8 = 1 | position i64 i64 | names u32: (length u16, name, highest i64, last used i64)``.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left
+
+from messaging.protocol.hot import Sent
+from messaging.storage.seam import EARLIEST, Position
+
+VERSION = 1
+WINDOW_ENTRIES = 1_000  # a name; what a client may have in flight when its connection breaks
+NAMES_MAX = 100_000  # a topic; beyond it the one unused longest goes
+NOWHERE = Position(-1, -1)
+_HEAD = struct.Struct(">BqqI")
+_LENGTH = struct.Struct(">H")
+_NUMBERS = struct.Struct(">qq")
+
+
+class ProducerSequences:
+    """What is known of one producer name."""
+
+    __slots__ = ("_ids", "_positions", "last_used_ms", "stored", "taken")
+
+    def __init__(self, highest: int = -1, last_used_ms: int = 0) -> None:
+        self.taken = highest
+        self.stored = highest
+        self.last_used_ms = last_used_ms
+        self._ids: list[int] = []  # sequence ids of the last stored entries, rising
+        self._positions: list[Position] = []
+
+    def position_of(self, sequence_id: int) -> Position:
+        """Where the entry with this sequence id was stored; `NOWHERE` if that is not remembered."""
+        index = bisect_left(self._ids, sequence_id)
+        return self._positions[index] if index < len(self._ids) and self._ids[index] == sequence_id else NOWHERE
+
+    def remember(self, sequence_id: int, position: Position) -> None:
+        self._ids.append(sequence_id)
+        self._positions.append(position)
+        if len(self._ids) > 2 * WINDOW_ENTRIES:
+            del self._ids[:WINDOW_ENTRIES], self._positions[:WINDOW_ENTRIES]
+
+
+class Deduplication:
+    def __init__(self) -> None:
+        self.names: dict[bytes, ProducerSequences] = {}
+        self.snapshot_position = EARLIEST  # entries up to here are in the last stored snapshot; trimming stops there
+        self.entries_since_snapshot = 0
+
+    def highest_taken(self, name: bytes) -> int:
+        """-1 for a name never seen: what PRODUCER_SUCCESS reports as last sequence id."""
+        held = self.names.get(name)
+        return held.taken if held is not None else -1
+
+    def sift(self, name: bytes, sent: list[Sent], now_ms: int) -> tuple[list[Sent], bool]:
+        """The entries of one producer that are new, which from now on count as taken; and whether any was a duplicate."""
+        held = self.names.get(name)
+        if held is None:
+            held = self.names[name] = ProducerSequences()
+            self._bound()
+        held.last_used_ms = now_ms
+        if sent[0][1] > held.taken and _rising(sent):
+            held.taken = max(sent[-1][1], sent[-1][6])
+            return sent, False
+        fresh = []
+        for one in sent:
+            if one[1] > held.taken:
+                held.taken = max(one[1], one[6])
+                fresh.append(one)
+        return fresh, len(fresh) != len(sent)
+
+    def stored(self, name: bytes, sent: list[Sent], first: Position) -> None:
+        """`sent` are durable at `first` and on. The first entry of a batch names it."""
+        held = self.names.get(name)
+        if held is None:  # forgotten meanwhile
+            return
+        for index, one in enumerate(sent[-WINDOW_ENTRIES:], max(0, len(sent) - WINDOW_ENTRIES)):
+            held.remember(one[1], Position(first.ledger_id, first.entry_id + index))
+        held.stored = max(held.stored, sent[-1][1], sent[-1][6])
+        self.entries_since_snapshot += len(sent)
+
+    def position_of(self, name: bytes, sequence_id: int) -> Position:
+        held = self.names.get(name)
+        return held.position_of(sequence_id) if held is not None else NOWHERE
+
+    def replay(self, name: bytes, sent: list[Sent], first: Position, broker_time_ms: int) -> None:
+        """A block read back after the snapshot. Repeating one changes nothing."""
+        if not name:
+            return
+        held = self.names.setdefault(name, ProducerSequences())
+        held.last_used_ms = max(held.last_used_ms, broker_time_ms)
+        for index, one in enumerate(sent):
+            if not held._ids or one[1] > held._ids[-1]:
+                held.remember(one[1], Position(first.ledger_id, first.entry_id + index))
+            held.stored = max(held.stored, one[1], one[6])
+        held.taken = max(held.taken, held.stored)
+        self._bound()
+
+    def forget_unused(self, before_ms: int) -> None:
+        """Names that sent nothing since `before_ms`."""
+        for name in [name for name, held in self.names.items() if held.last_used_ms < before_ms]:
+            del self.names[name]
+
+    def _bound(self) -> None:
+        while len(self.names) > NAMES_MAX:
+            del self.names[min(self.names, key=lambda name: self.names[name].last_used_ms)]
+
+    # --- storing
+
+    def snapshot(self, position: Position) -> bytes:
+        """The state as of `position`, the last confirmed entry: only what is stored counts."""
+        parts = [_HEAD.pack(VERSION, *position, len(self.names))]
+        for name, held in self.names.items():
+            parts.append(_LENGTH.pack(len(name)) + name + _NUMBERS.pack(held.stored, held.last_used_ms))
+        return b"".join(parts)
+
+    @classmethod
+    def restore(cls, state: bytes | None) -> Deduplication:
+        """Raises `ValueError` for bytes of another version."""
+        held = cls()
+        if not state:
+            return held
+        version, ledger_id, entry_id, count = _HEAD.unpack_from(state)
+        if version != VERSION:
+            raise ValueError(f"deduplication snapshot version {version} is not known; this build reads {VERSION}")
+        held.snapshot_position = Position(ledger_id, entry_id)
+        at = _HEAD.size
+        for _ in range(count):
+            (length,) = _LENGTH.unpack_from(state, at)
+            at += _LENGTH.size
+            name = state[at : at + length]
+            highest, last_used_ms = _NUMBERS.unpack_from(state, at + length)
+            at += length + _NUMBERS.size
+            held.names[name] = ProducerSequences(highest, last_used_ms)
+        return held
+
+
+def _rising(sent: list[Sent]) -> bool:
+    """Whether every entry begins above the one before: nearly always, so that a block is decided at once."""
+    previous = -1
+    for one in sent:
+        if one[1] <= previous:
+            return False
+        previous = one[1] if one[1] >= one[6] else one[6]
+    return True

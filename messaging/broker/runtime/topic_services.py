@@ -1,0 +1,42 @@
+"""What every topic of a broker shares, and what a topic counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from messaging.broker.core.rates import Rate
+from messaging.broker.runtime.tail import TailCache
+from messaging.errors import MagnetarError
+from messaging.protocol.names import TopicName
+from messaging.storage.cursor_log import CursorLog
+from messaging.storage.managed_ledger import Storage
+
+if TYPE_CHECKING:
+    from messaging.broker.runtime.topic import Topic
+
+
+@dataclass(slots=True)
+class TopicServices:
+    storage: Storage
+    cursors: CursorLog
+    tail_cache: TailCache
+    clock_ms: Callable[[], int]
+    unacked_max: int
+    message_ttl_s: Callable[[TopicName], int]
+    deduplicates: Callable[[TopicName], bool]
+    spawn: Callable[[Coroutine[Any, Any, None], str], None]  # work of the broker's own, beside what a topic waits for
+    failed: Callable[[Topic, MagnetarError], None]  # the topic cannot go on and is to be unloaded
+    active: Callable[[Topic], None]  # something happened: sample its rates
+
+
+@dataclass(slots=True)
+class TopicRates:
+    messages_in: Rate = field(default_factory=Rate)
+    bytes_in: Rate = field(default_factory=Rate)
+    messages_out: Rate = field(default_factory=Rate)
+    bytes_out: Rate = field(default_factory=Rate)
+
+    def all(self) -> tuple[Rate, Rate, Rate, Rate]:
+        return self.messages_in, self.bytes_in, self.messages_out, self.bytes_out

@@ -1,0 +1,105 @@
+"""Deduplication on the real broker: receipts of duplicates, unloading, a policy switched on a live topic, trimming."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from messaging.adminrpc.schema import Change, FeedApply, TopicRef
+from messaging.broker.runtime.local_messages import MessagePosition, OutgoingMessage
+from messaging.broker.runtime.main import start
+from messaging.broker.runtime.service import BrokerService
+from messaging.errors import MagnetarError
+from messaging.identity import create_secrets
+from messaging.permissions.model import Principal
+from messaging.protocol.names import parse_topic
+from messaging.settings import Settings
+from tests.waiting import eventually
+
+TOPIC = "persistent://acme/orders/new"
+ADMIN = Principal("admin")
+
+
+class Sink:
+    def closed(self, error: MagnetarError | None) -> None: ...
+
+
+def namespace(version: int, deduplication: bool) -> Change:
+    return Change(version=version, kind="namespace", key="acme/orders", state={"policies": {"deduplication": deduplication}})
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[BrokerService]:
+    settings = Settings(data_dir=str(tmp_path), broker_port=0, ws_port=0, broker_rpc_port=0)
+    create_secrets(settings)
+    async with AsyncExitStack() as stack:
+        service = await start(settings, stack)
+        tenant = Change(version=1, kind="tenant", key="acme", state={"admin_roles": []})
+        await service.feed_apply(FeedApply(from_version=0, to_version=2, full=True, changes=[tenant, namespace(2, True)]))
+        yield service
+        await service.stop()
+
+
+async def send(broker: BrokerService, first: int, last: int) -> list[MessagePosition]:
+    """Sends the sequence ids from `first` to before `last` under one name; returns their receipts in order."""
+    producer = await broker.open_producer(ADMIN, TOPIC, "ingest", Sink())
+    done: asyncio.Future[list[MessagePosition]] = asyncio.get_running_loop().create_future()
+
+    def receipt(positions: Sequence[MessagePosition] | None, error: MagnetarError | None) -> None:
+        assert error is None and positions is not None
+        done.set_result(list(positions))
+
+    producer.publish([OutgoingMessage(b"%d" % number, sequence_id=number) for number in range(first, last)], receipt)
+    positions = await done
+    producer.close()
+    return positions
+
+
+async def entries(broker: BrokerService) -> int:
+    return (await broker.topics.get(parse_topic(TOPIC), create=False)).chain.entries
+
+
+async def test_a_duplicate_is_stored_once_and_answered_with_the_id_of_the_original(broker: BrokerService) -> None:
+    originals = await send(broker, 0, 5)
+    assert await send(broker, 0, 5) == originals
+    overlapping = await send(broker, 3, 8)
+    assert overlapping[:2] == originals[3:]
+    assert await entries(broker) == 8
+    await broker.topics_unload(TopicRef(topic=TOPIC))
+    answers = await send(broker, 0, 9)
+    assert await entries(broker) == 9, "known after the topic was loaded again"
+    # The window is not in the snapshot: older duplicates are answered as Pulsar answers all of them.
+    assert {answer[:2] for answer in answers[:8]} <= {(-1, -1), *(one[:2] for one in originals + overlapping)}
+    producer = await broker.open_producer(ADMIN, TOPIC, "ingest", Sink())
+    assert producer.last_sequence_id == 8
+    producer.close()
+
+
+async def test_the_policy_reaches_a_live_topic(broker: BrokerService) -> None:
+    await send(broker, 0, 3)
+    topic = await broker.topics.get(parse_topic(TOPIC), create=False)
+    await broker.feed_apply(FeedApply(from_version=2, to_version=3, changes=[namespace(3, False)]))
+    await eventually(lambda: topic.inlet.dedup is None)
+    await send(broker, 0, 3)
+    assert await entries(broker) == 6
+    await broker.feed_apply(FeedApply(from_version=3, to_version=4, changes=[namespace(4, True)]))
+    await eventually(lambda: topic.inlet.dedup is not None)
+    await send(broker, 0, 3)
+    await send(broker, 0, 3)
+    assert await entries(broker) == 9, "from then on each is stored once"
+
+
+async def test_trimming_stops_at_the_snapshot(broker: BrokerService) -> None:
+    await send(broker, 0, 3)
+    topic = await broker.topics.get(parse_topic(TOPIC), create=False)
+    assert topic.inlet.dedup is not None
+    before = topic.inlet.dedup.snapshot_position
+    await broker.topics_unload(TopicRef(topic=TOPIC))
+    topic = await broker.topics.get(parse_topic(TOPIC), create=False)
+    assert topic.inlet.dedup is not None
+    assert topic.inlet.dedup.snapshot_position > before
+    assert topic.inlet.dedup.snapshot_position == topic.chain.last
