@@ -19,8 +19,15 @@ from tenants.models import FeedHead, Grant, Key, Namespace, OutboxChange, Subscr
 KEPT_CHANGES = 10_000  # a broker that lags by more gets everything at once
 _ATTEMPTS = 3
 
-# What this process saw last; for metrics. Plain ints: the newest wins, and nothing depends on them.
-seen = {"version": 0, "confirmed": 0}
+_confirmed = 0  # the newest version that a broker confirmed to this process; for metrics alone
+
+
+def newest_version() -> int:
+    return FeedHead.objects.filter(id=1).values_list("version", flat=True).first() or 0
+
+
+def confirmed_version() -> int:
+    return _confirmed
 
 
 def lock_head() -> FeedHead:
@@ -43,14 +50,14 @@ def append(head: FeedHead, kind: str, key: str, state: dict[str, Any] | None) ->
 
 def confirm(version: int) -> None:
     """Returns when the broker holds `version`. Raises `NotReady` if it does not say so: the change is saved all the same."""
-    seen["version"] = max(seen["version"], version)
+    global _confirmed
     after = version - 1
     try:
         for _ in range(_ATTEMPTS):
             message = since(after)
             held = broker.rpc().call("feed.apply", message).version
             if held >= version:
-                seen["confirmed"] = max(seen["confirmed"], held)
+                _confirmed = max(_confirmed, held)
                 return
             after = held
     except errors.MagnetarError as error:

@@ -43,8 +43,8 @@ def ready(request: HttpRequest) -> HttpResponse:
 def metrics(request: HttpRequest) -> HttpResponse:
     samples = [Sample("magnetar_web_requests_total", count, (str(status),)) for status, count in sorted(requests_by_status.items())]
     samples += [
-        Sample("magnetar_web_feed_version", feed.seen["version"]),
-        Sample("magnetar_web_feed_confirmed_version", feed.seen["confirmed"]),
+        Sample("magnetar_web_feed_version", feed.newest_version()),
+        Sample("magnetar_web_feed_confirmed_version", feed.confirmed_version()),
         Sample("magnetar_resident_bytes", _resident_bytes()),
     ]
     state = running_state(current.settings().data_path)

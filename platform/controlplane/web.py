@@ -7,6 +7,7 @@ import contextlib
 import errno
 import ipaddress
 import json
+import logging
 import os
 import signal
 import socket
@@ -40,6 +41,7 @@ class _Server(uvicorn.Server):
 def main(settings: Settings) -> int:
     """Serves until SIGTERM or SIGINT; 0 after a clean stop. Raises `ConfigError` for what a person has to mend."""
     logs.setup("web", settings)
+    logging.getLogger("django.request").setLevel(logging.ERROR)  # a refused request is no event of ours; metrics count it
     current.use(settings)
     bootstrap.prepare(settings)
     os.environ["DJANGO_SETTINGS_MODULE"] = "controlplane.web_settings"
