@@ -45,11 +45,11 @@ def decompress(compression: int, payload: bytes, uncompressed_size: int, bytes_m
         raise FrameError(f"a message declares {uncompressed_size} bytes; at most {bytes_max} are allowed")
     try:
         if compression == pb.LZ4:
-            data = lz4.block.decompress(payload, uncompressed_size=uncompressed_size)
+            data = bytes(lz4.block.decompress(payload, uncompressed_size=uncompressed_size))
         elif compression == pb.ZLIB:
             data = zlib.decompressobj().decompress(payload, uncompressed_size + 1)
         elif compression == pb.ZSTD:
-            data = zstd.ZstdDecompressor().decompress(payload, uncompressed_size + 1)
+            data = bytes(zstd.ZstdDecompressor().decompress(payload, uncompressed_size + 1))
         elif compression == pb.SNAPPY:
             if cramjam.snappy.decompress_raw_len(payload) != uncompressed_size:
                 raise FrameError("a snappy message does not have the size that it declares")
@@ -89,6 +89,8 @@ def singles(stored: Stored, bytes_max: int) -> Iterator[Single]:
         return
     position = 0
     size = metadata.num_messages_in_batch
+    if size < 1:
+        raise FrameError(f"a batch declares {size} messages")
     for index in range(size):
         length = int.from_bytes(data[position : position + 4], "big")
         head = data[position + 4 : position + 4 + length]
@@ -100,7 +102,7 @@ def singles(stored: Stored, bytes_max: int) -> Iterator[Single]:
             raise FrameError(f"the metadata of message {index} of a batch of {size} is not valid protobuf") from None
         start = position + 4 + length
         position = start + one.payload_size
-        if one.payload_size < 0 or position > len(data):
+        if not one.HasField("payload_size") or one.payload_size < 0 or position > len(data):
             raise FrameError(f"message {index} of a batch of {size} declares {one.payload_size} bytes that are not there")
         yield Single(
             index,

@@ -45,9 +45,12 @@ def decode(frame: bytes | memoryview) -> pb.Command:
     if size > len(frame) - 4:
         raise FrameError(f"a command of {size} bytes does not fit its frame of {len(frame)} bytes")
     try:
-        return pb.Command.FromString(bytes(frame[4 : 4 + size]))
+        command = pb.Command.FromString(bytes(frame[4 : 4 + size]))
     except DecodeError:
         raise FrameError(f"a command of {size} bytes is not valid protobuf of the protocol") from None
+    if not command.IsInitialized():  # the parser does not look; a type that is not known counts as missing
+        raise FrameError(f"a command of {size} bytes lacks a field that it must have")
+    return command
 
 
 def error(request_id: int, code: int, message: str) -> bytes:
@@ -84,6 +87,8 @@ def parse_stored(data: bytes | memoryview) -> Stored:
         metadata = pb.Metadata.FromString(bytes(view[at + 4 : at + 4 + size]))
     except DecodeError:
         raise FrameError(f"metadata of {size} bytes is not valid protobuf of the protocol") from None
+    if not metadata.IsInitialized():
+        raise FrameError(f"metadata of {size} bytes lacks a field that it must have")
     return Stored(metadata, bytes(view[at + 4 + size :]))
 
 
