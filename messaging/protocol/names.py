@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from messaging.errors import InvalidName
 
 _ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)
-_PARTITION = re.compile(r"(.+)-partition-(\d{1,6})")
+_PARTITION = re.compile(r"(.+)-partition-(0|[1-9][0-9]{0,5})")  # one spelling a number: 07 is not 7
 NAME_LENGTH_MAX = 255
 PERSISTENT = "persistent"
 NON_PERSISTENT = "non-persistent"
@@ -99,9 +99,21 @@ def parse_topic(text: str) -> TopicName:
     if len(parts) != 3:
         raise InvalidName(f"topic {text[:160]!r} is not valid: write {domain}://tenant/namespace/topic")
     tenant, namespace, local = parts
-    local = unquote(local) if "%" in local else local
+    if "%" in local:
+        local = _decoded(text, local)
     if not local or len(local) > NAME_LENGTH_MAX or not local.isprintable() or "/" in local:
         raise InvalidName(
             f"topic {text[:160]!r} is not valid: its last part is 1 to {NAME_LENGTH_MAX} printable characters without /"
         )
     return TopicName(domain, entity_name("tenant", tenant), entity_name("namespace", namespace), local)
+
+
+def _decoded(text: str, local: str) -> str:
+    """`local` without percent-encoding. What would still be decoded is refused: a parsed name written out must parse to itself."""
+    try:
+        decoded = unquote(local, errors="strict")
+        if unquote(decoded, errors="strict") == decoded:
+            return decoded
+    except UnicodeDecodeError:
+        pass
+    raise InvalidName(f"topic {text[:160]!r} is not valid: its last part is percent-encoded UTF-8 at most once")
