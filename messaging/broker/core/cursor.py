@@ -6,7 +6,7 @@ Pulsar's ack sets: 64-bit words, bit i set = message i still *un*acknowledged. P
 on another copy, which is what the cursor log stores.
 
 Snapshot:  version u8 = 1 | mark-delete i64 i64 | bitmaps u32: (ledger i64, length u32, roaring)
-           | batches u32: (i64 i64, words u8, u64*)
+           | batches u32: (i64 i64, words u16, u64*)
 Delta:     kind u8 | body, see `Delta`.
 """
 
@@ -23,10 +23,12 @@ from messaging.storage.chain import Chain
 from messaging.storage.seam import EARLIEST, Position
 
 VERSION = 1
+WORDS_MAX = 15_625  # of an ack set: a batch has at most a million messages
 _HEAD = struct.Struct(">Bqq")
 _POSITION = struct.Struct(">qq")
 _COUNT = struct.Struct(">I")
 _BITMAP = struct.Struct(">qI")
+_WORDS = struct.Struct(">H")
 
 
 class Delta:
@@ -108,7 +110,7 @@ class Cursor:
 
     def acknowledge_batch(self, position: Position, ack_set: Sequence[int], chain: Chain) -> tuple[bytes, bool]:
         """Some messages of one entry: bits still set in `ack_set` stay open. Returns (delta, the whole entry is done)."""
-        if self.acknowledged(position) or not chain.holds(position):
+        if self.acknowledged(position) or not chain.holds(position) or len(ack_set) > WORDS_MAX:
             return b"", self.acknowledged(position)
         words = [word & 0xFFFFFFFFFFFFFFFF for word in ack_set]
         held = self.batches.get(position)
@@ -172,40 +174,50 @@ class Cursor:
             parts += (_BITMAP.pack(ledger_id, len(data)), data)
         parts.append(_COUNT.pack(len(self.batches)))
         for position, words in self.batches.items():
-            parts.append(_POSITION.pack(*position) + struct.pack(f">B{len(words)}Q", len(words), *words))
+            parts.append(_POSITION.pack(*position) + struct.pack(f">H{len(words)}Q", len(words), *words))
         return b"".join(parts)
 
     @classmethod
     def restore(cls, mark_delete: Position, state: bytes) -> Cursor:
-        """From a snapshot; from `mark_delete` alone where none was ever taken. Raises `ValueError` for bytes of another version."""
+        """From a snapshot; from `mark_delete` alone where none was ever taken. Raises `ValueError` for bytes that are none."""
         cursor = cls(mark_delete)
-        if not state:
-            return cursor
+        if state:
+            try:
+                cursor._restore(state)
+            except struct.error as error:
+                raise ValueError(f"a cursor snapshot of {len(state)} bytes is cut short: {error}") from None
+        return cursor
+
+    def _restore(self, state: bytes) -> None:
         version, ledger_id, entry_id = _HEAD.unpack_from(state)
         if version != VERSION:
             raise ValueError(f"cursor snapshot version {version} is not known; this build reads {VERSION}")
-        cursor.mark_delete = Position(ledger_id, entry_id)
+        self.mark_delete = Position(ledger_id, entry_id)
         at = _HEAD.size
         (count,) = _COUNT.unpack_from(state, at)
         at += _COUNT.size
         for _ in range(count):
             ledger_id, length = _BITMAP.unpack_from(state, at)
             at += _BITMAP.size
-            cursor.holes[ledger_id] = BitMap.deserialize(state[at : at + length])
+            if at + length > len(state):
+                raise ValueError(f"a cursor snapshot of {len(state)} bytes is cut short within a bitmap")
+            self.holes[ledger_id] = BitMap.deserialize(state[at : at + length])
             at += length
         (count,) = _COUNT.unpack_from(state, at)
         at += _COUNT.size
         for _ in range(count):
             position = Position(*_POSITION.unpack_from(state, at))
-            words = state[at + _POSITION.size]
-            at += _POSITION.size + 1
-            cursor.batches[position] = list(struct.unpack_from(f">{words}Q", state, at))
+            at += _POSITION.size
+            (words,) = _WORDS.unpack_from(state, at)
+            at += _WORDS.size
+            self.batches[position] = list(struct.unpack_from(f">{words}Q", state, at))
             at += 8 * words
-        return cursor
 
     def repeat(self, delta: bytes, chain: Chain) -> None:
-        """Applies a stored delta. Repeating one twice changes nothing, so that a replay may begin early."""
-        kind, body = delta[0], delta[1:]
+        """Applies a stored delta. Repeating one twice changes nothing, so that a replay may begin early. Raises `ValueError`."""
+        kind, body = delta[0] if delta else 0, delta[1:]
+        if len(body) < (8 if kind == Delta.ENTRIES else 16):
+            raise ValueError(f"a cursor delta of kind {kind} and {len(delta)} bytes is cut short")
         if kind == Delta.ENTRIES:
             entries = array("I")
             entries.frombytes(body[8:])

@@ -19,6 +19,7 @@ from pyroaring import BitMap
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.replay import Replay
 from messaging.errors import ConsumerBusy, NotAllowed, NotReady
 from messaging.storage.chain import Chain
 from messaging.storage.seam import Position
@@ -80,8 +81,7 @@ class Subscription:
         self.consumers: list[Consumer] = []
         self.active: Consumer | None = None
         self.read_position = chain.next_after(cursor.mark_delete)
-        self.replay: dict[int, BitMap] = {}
-        self.redeliveries: dict[Position, int] = {}
+        self.replay = Replay()
         self.reading = False  # the owner is fetching a block from storage for this subscription
         self.fenced = False
         self._turn = 0
@@ -128,12 +128,12 @@ class Subscription:
         self.consumers.remove(consumer)
         if self.kind is Kind.SHARED:
             for ledger_id, entries in consumer.release_all().items():
-                self._to_replay(ledger_id, entries)
+                self.replay.add(ledger_id, entries, self.cursor)
         elif consumer is self.active:
             self._choose_active(None)
         if not self.consumers:
             self.active = None
-            self.redeliveries.clear()
+            self.replay.counts.clear()
             if self.kind is not Kind.SHARED:
                 self._rewind()
 
@@ -173,17 +173,13 @@ class Subscription:
     def next_position(self) -> Position | None:
         """Where the next entry to send is, or None when all confirmed entries were sent."""
         if self.replay:
-            ledger_id = min(self.replay)
-            return Position(ledger_id, self.replay[ledger_id].min())
+            return self.replay.first()
         self.read_position = self.chain.settle(self.read_position)
         return self.read_position if self.chain.holds(self.read_position) else None
 
     def skip_to(self, position: Position) -> None:
         """Storage cannot give what `next_position` asked for (a corrupt record): go on at `position`."""
-        for ledger_id in list(self.replay):
-            self.replay[ledger_id] = BitMap(entry for entry in self.replay[ledger_id] if (ledger_id, entry) >= position)
-            if not self.replay[ledger_id]:
-                del self.replay[ledger_id]
+        self.replay.skip_to(position)
         self.read_position = max(self.read_position, position)
 
     def assign(self, block: EntryBlock, at: Position, expired_before_ms: int, now_ms: int) -> Assigned:
@@ -191,8 +187,7 @@ class Subscription:
         first, last = at.entry_id, min(block.last_entry, self.chain.last_of(block.ledger_id))
         replaying = bool(self.replay)
         if replaying:
-            wanted = self.replay[at.ledger_id]
-            runs = _runs_within(wanted, first, last)
+            runs = self.replay.runs(at.ledger_id, first, last)
         else:
             runs = self.cursor.open_runs(block.ledger_id, first, last)
         if block.marker or block.broker_time_ms < expired_before_ms:
@@ -208,7 +203,7 @@ class Subscription:
                 taken = self._take(consumer, block, start - block.first_entry, stop - block.first_entry + 1)
                 deliveries.append(taken)
                 if replaying:
-                    self._forget_replay(block.ledger_id, start, block.first_entry + taken.last)
+                    self.replay.sent(block.ledger_id, start, block.first_entry + taken.last)
                 start = block.first_entry + taken.last
         if not replaying:
             self.read_position = self.chain.next_after(Position(block.ledger_id, last))
@@ -222,7 +217,7 @@ class Subscription:
         delta = self.cursor.acknowledge(block.ledger_id, entries, self.chain)
         if replaying:
             for start, stop in runs:
-                self._forget_replay(block.ledger_id, start, stop + 1)
+                self.replay.sent(block.ledger_id, start, stop + 1)
         else:
             self.read_position = self.chain.next_after(Position(block.ledger_id, last))
         expired = 0 if block.marker else len(entries)
@@ -267,15 +262,9 @@ class Subscription:
         self.messages_out += messages
         if self.kind is Kind.SHARED:
             consumer.hold(block, first, last)
-        counts: list[int] | None = None
-        if self.redeliveries:
-            held = self.redeliveries
-            ledger_id, base = block.ledger_id, block.first_entry
-            counts = [held.get(Position(ledger_id, base + index), 0) for index in range(first, last)]
-            if any(counts):
-                self.messages_redelivered += sum(1 for count in counts if count)
-            else:
-                counts = None
+        counts = self.replay.counts_of(block.ledger_id, block.first_entry + first, block.first_entry + last)
+        if counts is not None:
+            self.messages_redelivered += sum(1 for count in counts if count)
         return Delivery(consumer, block, first, last, counts)
 
     # --- what comes back
@@ -289,18 +278,13 @@ class Subscription:
         if consumer is not None:
             consumer.last_acked_ms = now_ms
         if self.kind is Kind.SHARED:
-            left = BitMap(entry for entry in entries if 0 <= entry < 1 << 32)
+            named = BitMap(entry for entry in entries if 0 <= entry < 1 << 32)
+            left = named
             for one in [consumer, *self.consumers] if consumer is not None else self.consumers:
                 if not left:
                     break
-                left -= one.release(ledger_id, left)
-            bitmap = self.replay.get(ledger_id)
-            if bitmap is not None:
-                bitmap -= BitMap(entry for entry in entries if 0 <= entry < 1 << 32)
-                self._keep_replay(ledger_id, bitmap)
-        if self.redeliveries:
-            for entry in entries:
-                self.redeliveries.pop(Position(ledger_id, entry), None)
+                left = left - one.release(ledger_id, left)
+            self.replay.acknowledged(ledger_id, named)
         return delta
 
     def _open_entries(self, ledger_id: int, entries: Sequence[int]) -> int:
@@ -325,9 +309,7 @@ class Subscription:
             self.entries_acked += before - self.cursor.backlog_entries(self.chain)
             mark = self.cursor.mark_delete
             self.read_position = max(self.read_position, self.chain.next_after(mark))
-            for ledger_id in [held for held in self.replay if held <= mark.ledger_id]:
-                gone = 1 << 32 if ledger_id < mark.ledger_id else mark.entry_id + 1
-                self._forget_replay(ledger_id, 0, gone)
+            self.replay.acknowledged_up_to(mark)
             for one in self.consumers:
                 for ledger_id in [held for held in one.held if held <= mark.ledger_id]:
                     gone = 1 << 32 if ledger_id < mark.ledger_id else mark.entry_id + 1
@@ -348,45 +330,18 @@ class Subscription:
                 wanted.setdefault(position.ledger_id, BitMap()).add(position.entry_id)
             returned = {ledger_id: consumer.release(ledger_id, entries) for ledger_id, entries in wanted.items()}
         for ledger_id, entries in returned.items():
-            for entry in entries:
-                position = Position(ledger_id, entry)
-                self.redeliveries[position] = self.redeliveries.get(position, 0) + 1
+            self.replay.count(ledger_id, entries)
             consumer.redelivered += len(entries)
-            self._to_replay(ledger_id, entries)
+            self.replay.add(ledger_id, entries, self.cursor)
 
     def reset(self, mark_delete: Position) -> bytes:
         """Seek: reading begins after `mark_delete`. The owner has closed or refilled the consumers."""
         delta = self.cursor.reset(mark_delete)
         self.replay.clear()
-        self.redeliveries.clear()
         for one in self.consumers:
             one.release_all()
         self.read_position = self.chain.next_after(mark_delete)
         return delta
-
-    # --- replay
-
-    def _to_replay(self, ledger_id: int, entries: BitMap) -> None:
-        bitmap = self.replay.get(ledger_id, BitMap()) | entries
-        if self.cursor.mark_delete.ledger_id == ledger_id:
-            bitmap.remove_range(0, self.cursor.mark_delete.entry_id + 1)
-        elif self.cursor.mark_delete.ledger_id > ledger_id:
-            bitmap = BitMap()
-        holes = self.cursor.holes.get(ledger_id)
-        if holes is not None:
-            bitmap -= holes
-        self._keep_replay(ledger_id, bitmap)
-
-    def _forget_replay(self, ledger_id: int, first: int, last: int) -> None:
-        bitmap = self.replay[ledger_id]
-        bitmap.remove_range(first, last)
-        self._keep_replay(ledger_id, bitmap)
-
-    def _keep_replay(self, ledger_id: int, bitmap: BitMap) -> None:
-        if bitmap:
-            self.replay[ledger_id] = bitmap
-        else:
-            self.replay.pop(ledger_id, None)
 
     # --- asking
 
@@ -412,17 +367,3 @@ class Subscription:
     def blocked(self) -> bool:
         """No consumer may take more because all hold too many unacknowledged messages."""
         return bool(self.consumers) and all(one.unacked_messages >= self.unacked_max for one in self.consumers)
-
-
-def _runs_within(entries: BitMap, first: int, last: int) -> list[tuple[int, int]]:
-    runs: list[tuple[int, int]] = []
-    start = previous = -2
-    for entry in entries & BitMap(range(first, last + 1)):
-        if entry != previous + 1:
-            if previous >= 0:
-                runs.append((start, previous))
-            start = entry
-        previous = entry
-    if previous >= 0:
-        runs.append((start, previous))
-    return runs

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from messaging.adminrpc.schema import METHODS, Answer
-from messaging.broker.runtime.local_messages import LocalService
+from messaging.broker.runtime.local.messages import LocalService
 from messaging.http_guard import HostView
 from messaging.metrics import Sample
 from messaging.permissions.model import Grants, Principal

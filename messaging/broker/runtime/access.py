@@ -1,5 +1,5 @@
-"""Who may do what on this broker, and keeping that knowledge fresh: the snapshot of the feed, kept on disk, pushed by the web process
-and pulled from it.
+"""Who may do what on this broker, and keeping that knowledge fresh: the snapshot of the feed, kept on disk, pushed by the web
+process and pulled from it.
 
 A missing tenant, namespace or key is asked for before anything is refused; while the web process is away, what is known decides.
 """

@@ -5,28 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime import dedup_state
 from messaging.broker.runtime.access import Access
-from messaging.broker.runtime.broker_metrics import TOTALS, broker_samples
-from messaging.broker.runtime.commands import Commands
-from messaging.broker.runtime.connection import Connection
-from messaging.broker.runtime.stats import max_backlog
-from messaging.broker.runtime.tail import TailCache
-from messaging.broker.runtime.topic import LATEST, Topic
-from messaging.broker.runtime.topic_services import TopicServices
-from messaging.broker.runtime.topics import Topics
-from messaging.broker.usage.collector import UsageCollector
-from messaging.broker.usage.record import TopicTotals
-from messaging.errors import MagnetarError, NotAllowed, NotAuthorized, NotReady, TopicNotFound
-from messaging.metrics import Sample
+from messaging.broker.runtime.metering import Metering
+from messaging.broker.runtime.peers import Peers
+from messaging.broker.runtime.topics import dedup_state
+from messaging.broker.runtime.topics.registry import Topics
+from messaging.broker.runtime.topics.services import TopicServices
+from messaging.broker.runtime.topics.tail import TailCache
+from messaging.broker.runtime.topics.topic import LATEST, Topic
+from messaging.errors import MagnetarError, NotAllowed, NotReady, TopicNotFound
 from messaging.permissions.model import Action, Grants, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.settings import Settings
@@ -39,14 +34,6 @@ log = structlog.get_logger("broker")
 
 RATE_SAMPLE_S = 1.0
 FEED_PULL_S = 30.0  # a push that was missed is caught up by then at the latest
-
-
-class LocalSession(Protocol):
-    """A producer or consumer inside the process: `local_session.py`."""
-
-    principal: Principal
-
-    def end(self, error: MagnetarError) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +57,9 @@ class Broker:
         self.boot_epoch = boot_epoch
         self.addresses = Addresses("", "", "", "")
         self.started_ms = self.now_ms()
-        self.connections: set[Connection] = set()
-        self.connections_opened = 0
-        self.refused: Counter[str] = Counter()
+        self.peers = Peers(settings)
         self.publish_errors: Counter[str] = Counter()
         self.acknowledgements = 0
-        self.retired = Counter[str]()  # totals of topics that were unloaded: messages_in, …
         self.why_not_ready = "the broker is starting"
         self.tail_cache = TailCache(settings.memory_budget_bytes // 2)
         self.topics = Topics(
@@ -89,15 +73,13 @@ class Broker:
                 deduplicates=self.deduplicates,
                 spawn=self.spawn,
                 failed=self.topic_failed,
-                active=self._topic_active,
+                active=lambda topic: self.metering.active(topic),
             )
         )
-        self.topics.on_unloaded = self._topic_unloaded
-        self.local_sessions: set[LocalSession] = set()
+        self.metering = Metering(lambda: self.topics, self.now_ms)
+        self.topics.on_unloaded = self.metering.unloaded
+        self.before_stop: list[Callable[[], Awaitable[None]]] = []  # what stops before clients are sent away
         self.live_sequence = 0
-        self.commands = Commands(self)
-        self.usage: UsageCollector | None = None
-        self._active: set[Topic] = set()
         self._names_given = 0
         self._tasks: set[asyncio.Task[None]] = set()
         cursors.on_failure = self._cursor_log_failed
@@ -222,71 +204,20 @@ class Broker:
         log.critical("store.failed", error=str(error))
         self.why_not_ready = f"the log cannot be written: {error}"
 
-    # --- connections
-
-    def connection_opened(self, connection: Connection) -> None:
-        self.connections_opened += 1
-        if len(self.connections) >= self.settings.connections_max:
-            connection.refuse("too many connections", f"connections_max = {self.settings.connections_max}")
-            return
-        self.connections.add(connection)
-        asyncio.get_running_loop().call_later(self.settings.handshake_ms / 1000, self._handshake_due, connection)
-
-    def _handshake_due(self, connection: Connection) -> None:
-        if connection.principal is None and not connection.closed:
-            connection.refuse("no CONNECT came", f"within handshake_ms = {self.settings.handshake_ms}")
-
-    def connection_closed(self, connection: Connection) -> None:
-        self.connections.discard(connection)
-
-    def count_refused(self, reason: str) -> None:
-        self.refused[reason] += 1
-
     def count_publish_error(self, code: str) -> None:
         self.publish_errors[code] += 1
 
-    def close_sessions_of(self, key_ids: set[str] | None) -> None:
-        """Ends the sessions that live by one of these keys; None: all."""
-        for session in list(self.local_sessions):
-            if key_ids is None:
-                session.end(NotReady("the broker is stopping: connect again"))
-            elif session.principal.key_id and session.principal.key_id in key_ids:
-                session.end(NotAuthorized("the key was revoked: make a new one"))
-
     def _feed_changed(self, changed: set[tuple[str, str]]) -> None:
-        """A revoked or deleted key ends what lives by it, and a lost grant what it allowed."""
-        revoked = {key for kind, key in changed if kind == "key" and self.access.view.key_revoked(key) is not False}
-        for connection in list(self.connections):
-            if connection.principal is not None and connection.principal.key_id and connection.principal.key_id in revoked:
-                connection.refuse("key revoked")
-        self.close_sessions_of(revoked)
+        """Takes effect at once on what is connected and loaded."""
+        view = self.access.view
+        self.peers.end_keys({key for kind, key in changed if kind == "key" and view.key_revoked(key) is not False})
         if any(kind in ("namespace", "tenant") for kind, _ in changed):
             for topic in self.topics:
                 if self.deduplicates(topic.name) != (topic.inlet.dedup is not None):
                     turn = dedup_state.begin if topic.inlet.dedup is None else dedup_state.end
                     self.spawn(turn(topic), f"deduplication of {topic.text}")
 
-    # --- rates and upkeep of our own
-
-    def _topic_active(self, topic: Topic) -> None:
-        self._active.add(topic)
-
-    def _topic_unloaded(self, topic: Topic) -> None:
-        self._active.discard(topic)
-        for name, total in zip(TOTALS, topic.totals, strict=True):
-            self.retired[name] += total
-        if self.usage is not None:
-            self.usage.retire(totals_of(topic))
-
-    def sample_rates(self) -> None:
-        """Only topics where something happens are looked at; an idle one costs nothing."""
-        now_ms = self.now_ms()
-        for topic in list(self._active):
-            rates = topic.rates
-            for rate, total in zip(rates.all(), topic.totals, strict=True):
-                rate.sample(now_ms, total)
-            if all(rate.quiet for rate in rates.all()) and not any(one.consumers for one in topic.subscriptions.values()):
-                self._active.discard(topic)
+    # --- tasks of our own
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """A task of the broker's own, kept until it ends; its failure is logged."""
@@ -300,71 +231,33 @@ class Broker:
             log.error("task.failed", task=task.get_name(), exc_info=task.exception())
 
     def start_upkeep(self) -> None:
-        self.spawn(self._every(RATE_SAMPLE_S, self.sample_rates), "sample rates")
-        self.spawn(self._every(self.settings.keep_alive_ms / 1000, self._keep_alive), "keep alive")
+        self.spawn(self._every(RATE_SAMPLE_S, self.metering.sample_rates), "sample rates")
+        self.spawn(self._every(self.settings.keep_alive_ms / 1000, self.peers.keep_alive), "keep alive")
         self.spawn(self._pull_feed(), "pull feed")
-        self.spawn(self._collect_usage(), "collect usage")
+        self.spawn(self.metering.collect(), "collect usage")
 
     async def _every(self, seconds: float, act: Callable[[], None]) -> None:
         while True:
             await asyncio.sleep(seconds)
             act()
 
-    def _keep_alive(self) -> None:
-        for connection in list(self.connections):
-            connection.keep_alive()
-
     async def _pull_feed(self) -> None:
         while True:
             known = await self.access.refresh()
             await asyncio.sleep(FEED_PULL_S if known and self.access.view.version else 1.0)
-
-    async def _collect_usage(self) -> None:
-        while self.usage is not None:
-            await asyncio.sleep(max(self.usage.wait_ms(self.now_ms()), 50) / 1000)
-            if self.usage.wait_ms(self.now_ms()):
-                continue  # a flush came in between and began another interval
-            try:
-                await self.usage.collect()
-            except OSError as error:
-                log.error("usage.write_failed", error=str(error))
-                await asyncio.sleep(5)
-
-    def usage_totals(self) -> Iterable[TopicTotals]:
-        return [totals_of(topic) for topic in self.topics]
 
     # --- asking
 
     def ready(self) -> tuple[bool, str]:
         return not self.why_not_ready, self.why_not_ready
 
-    def metrics(self, *, private: bool) -> Iterable[Sample]:
-        return broker_samples(self, private=private)
-
     async def stop(self) -> None:
         """Closes clients and topics; everything acknowledged is on disk already."""
         self.why_not_ready = "the broker is stopping"
         for task in list(self._tasks):
             task.cancel()
-        await self.commands.stop()
-        self.close_sessions_of(None)
-        for connection in list(self.connections):
-            connection.refuse("the broker is stopping")
+        for stop in self.before_stop:
+            await stop()
+        self.peers.end_all()
         await self.topics.close_all(NotReady("the broker is stopping"))
-        if self.usage is not None:
-            try:
-                await self.usage.collect()
-            except OSError as error:
-                log.error("usage.write_failed", error=str(error))
-
-
-def totals_of(topic: Topic) -> TopicTotals:
-    name = topic.name
-    return TopicTotals(
-        name.tenant,
-        str(name.namespace),
-        topic.text,
-        *topic.totals,
-        topic.ledger.stored_bytes,
-        max_backlog(topic),
-    )
+        await self.metering.flush()

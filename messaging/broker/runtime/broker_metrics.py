@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from messaging.broker.runtime.metering import TOTALS
 from messaging.broker.runtime.process import resident_bytes
 from messaging.metrics import Sample
 from messaging.protocol import hot
 from messaging.version import VERSION
-
-TOTALS = ("messages_in", "bytes_in", "messages_out", "bytes_out")  # as `Topic.totals` has them
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.broker import Broker
@@ -26,9 +25,9 @@ def broker_samples(service: Broker, *, private: bool) -> Iterator[Sample]:
     yield Sample("magnetar_resident_bytes", resident_bytes())
     yield Sample("magnetar_memory_budget_bytes", service.settings.memory_budget_bytes)
     yield Sample("magnetar_memory_budget_used_bytes", service.tail_cache.used_bytes)
-    yield Sample("magnetar_connections", len(service.connections))
-    yield Sample("magnetar_connections_opened_total", service.connections_opened)
-    for reason, count in service.refused.items():
+    yield Sample("magnetar_connections", len(service.peers.connections))
+    yield Sample("magnetar_connections_opened_total", service.peers.opened)
+    for reason, count in service.peers.refused.items():
         yield Sample("magnetar_connections_refused_total", count, (reason,))
     yield Sample("magnetar_topics_loaded", len(topics))
     yield Sample("magnetar_producers", sum(len(topic.producers) for topic in topics))
@@ -36,7 +35,7 @@ def broker_samples(service: Broker, *, private: bool) -> Iterator[Sample]:
     sums = [sum(totals) for totals in zip(*(topic.totals for topic in topics), strict=True)] or [0] * len(TOTALS)
     for name, total in zip(TOTALS, sums, strict=True):
         # Topics that were unloaded since the start count too: a counter never falls.
-        yield Sample(f"magnetar_{name}_total", service.retired[name] + total)
+        yield Sample(f"magnetar_{name}_total", service.metering.retired[name] + total)
     yield Sample("magnetar_acknowledgements_total", service.acknowledgements)
     for code, count in service.publish_errors.items():
         yield Sample("magnetar_publish_errors_total", count, (code,))

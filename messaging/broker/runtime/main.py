@@ -17,8 +17,9 @@ from messaging import logs
 from messaging.broker.http import start_http
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.broker import Addresses
-from messaging.broker.runtime.connection import Connection
 from messaging.broker.runtime.service import BrokerService
+from messaging.broker.runtime.wire.commands import Commands
+from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.usage.collector import UsageCollector
 from messaging.broker.usage.recorder import UsageRecorder
 from messaging.settings import ConfigError, Settings
@@ -98,19 +99,23 @@ async def start(settings: Settings, stack: AsyncExitStack) -> BrokerService:
     stack.push_async_callback(cursors.stop)
     service = BrokerService(settings, storage, cursors, access, fence.epoch)
     store.on_failed = service.store_failed
-    service.usage = UsageCollector(
+    service.metering.usage = UsageCollector(
         UsageRecorder(settings.broker_id, fence.epoch, service.now_ms()),
         settings.data_path / "usage" / "raw",
-        service.usage_totals,
+        service.metering.usage_totals,
         service.now_ms,
     )
     service.addresses = _addresses(settings, plain, secure, web_socket, rpc)
     http = await start_http(service, settings, rpc_sock=rpc, ws_sock=web_socket, tls_context=context)
     stack.push_async_callback(http.stop)
+    commands = Commands(service)
+    service.before_stop.append(commands.stop)
     loop = asyncio.get_running_loop()
-    listeners = [await loop.create_server(lambda: Connection(service, tls=False), sock=plain, backlog=BACKLOG)]
+    listeners = [await loop.create_server(lambda: Connection(service, commands, tls=False), sock=plain, backlog=BACKLOG)]
     if secure is not None:
-        listeners.append(await loop.create_server(lambda: Connection(service, tls=True), sock=secure, ssl=context, backlog=BACKLOG))
+        listeners.append(
+            await loop.create_server(lambda: Connection(service, commands, tls=True), sock=secure, ssl=context, backlog=BACKLOG)
+        )
     for listener in listeners:
         stack.callback(listener.close)
     service.why_not_ready = ""

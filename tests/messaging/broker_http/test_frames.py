@@ -21,7 +21,7 @@ from messaging.broker.http.websocket.frames import (
     send_error_frame,
     time_text,
 )
-from messaging.broker.runtime.local_messages import DeliveredMessage, MessagePosition
+from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition
 from messaging.errors import AuthenticationFailed, NotAuthorized, NotReady
 
 NOW_MS = 1_700_000_000_000

@@ -13,7 +13,7 @@ import websockets
 
 from messaging.broker.http.websocket import window as window_module
 from messaging.broker.http.websocket.frames import position_text
-from messaging.broker.runtime.local_messages import MessagePosition
+from messaging.broker.runtime.local.messages import MessagePosition
 from messaging.errors import (
     AuthenticationFailed,
     ConsumerBusy,

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from messaging.broker.http.websocket.window import QUEUED_BYTES_MAX, PushWindow, TimedPositions
-from messaging.broker.runtime.local_messages import MessagePosition
+from messaging.broker.runtime.local.messages import MessagePosition
 
 
 def send(window: PushWindow, count: int, size: int = 1) -> None:

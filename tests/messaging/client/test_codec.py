@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messaging.broker.http.websocket.frames import message_frame, read_outgoing, read_position, receipt_frame, send_error_frame
-from messaging.broker.runtime.local_messages import DeliveredMessage, MessagePosition
+from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition
 from messaging.client.codec import ProtocolError, decode_message, decode_receipt, encode_ack, encode_nack, encode_send
 from messaging.client.errors import SendFailed
 from messaging.client.message import MessageId, OutgoingMessage

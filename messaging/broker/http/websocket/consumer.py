@@ -19,7 +19,7 @@ from messaging.broker.http.websocket.frames import (
 )
 from messaging.broker.http.websocket.link import Link
 from messaging.broker.http.websocket.window import PushWindow, TimedPositions
-from messaging.broker.runtime.local_messages import ConsumerHandle, DeliveredMessage, MessagePosition
+from messaging.broker.runtime.local.messages import ConsumerHandle, DeliveredMessage, MessagePosition
 from messaging.errors import MagnetarError
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from messaging.broker.runtime.local_messages import DeliveredMessage, MessagePosition, OutgoingMessage
+from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition, OutgoingMessage
 from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotAuthorized
 from messaging.message_id import decode_message_id, encode_message_id
 

@@ -17,7 +17,7 @@ from messaging.broker.http.websocket.frames import (
 )
 from messaging.broker.http.websocket.link import Link
 from messaging.broker.http.websocket.parameters import ProducerParameters
-from messaging.broker.runtime.local_messages import MessagePosition, OutgoingMessage, ProducerHandle
+from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage, ProducerHandle
 from messaging.errors import MagnetarError
 
 PENDING_BYTES_MAX = 8 << 20  # of payloads without an answer, a connection; the broker's memory budget has the sum

@@ -26,7 +26,7 @@ from messaging.broker.http.websocket.parameters import (
 )
 from messaging.broker.http.websocket.producer import ProducerSession
 from messaging.broker.http.websocket.window import PushWindow
-from messaging.broker.runtime.local_messages import InitialPosition, MessagePosition
+from messaging.broker.runtime.local.messages import InitialPosition, MessagePosition
 from messaging.errors import InvalidValue, MagnetarError, NotAuthorized, NotFound, NotReady, QuotaExceeded, TopicTerminated
 from messaging.http_guard import refusal
 from messaging.message_id import decode_message_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from messaging.broker.runtime.local_messages import MessagePosition
+from messaging.broker.runtime.local.messages import MessagePosition
 
 QUEUED_BYTES_MAX = 4 << 20  # of messages that wait for the peer to read, a connection
 _SIZE_GUESS_BYTES = 64 << 10  # before the first message has been seen

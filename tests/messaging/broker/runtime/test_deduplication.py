@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from messaging.adminrpc.schema import Change, FeedApply, TopicRef
-from messaging.broker.runtime.local_messages import MessagePosition, OutgoingMessage
+from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage
 from messaging.broker.runtime.main import start
 from messaging.broker.runtime.service import BrokerService
 from messaging.errors import MagnetarError

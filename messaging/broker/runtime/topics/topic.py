@@ -12,10 +12,10 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime import dedup_state
-from messaging.broker.runtime.inlet import Inlet
-from messaging.broker.runtime.outlet import Outlet
-from messaging.broker.runtime.topic_services import TopicRates, TopicServices
+from messaging.broker.runtime.topics import dedup_state
+from messaging.broker.runtime.topics.inlet import Inlet
+from messaging.broker.runtime.topics.outlet import Outlet
+from messaging.broker.runtime.topics.services import TopicRates, TopicServices
 from messaging.errors import ConsumerBusy, MagnetarError, StorageFailed, SubscriptionNotFound, TopicTerminated
 from messaging.protocol.frames import message_id_tail
 from messaging.protocol.names import TopicName

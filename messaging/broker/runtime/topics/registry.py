@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import structlog
 
-from messaging.broker.runtime import dedup_state
-from messaging.broker.runtime.topic import Topic, snapshot
-from messaging.broker.runtime.topic_services import TopicServices
+from messaging.broker.runtime.topics import dedup_state
+from messaging.broker.runtime.topics.services import TopicServices
+from messaging.broker.runtime.topics.topic import Topic, snapshot
 from messaging.errors import (
     Conflict,
     InvalidValue,

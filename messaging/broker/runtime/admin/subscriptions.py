@@ -10,8 +10,8 @@ from collections.abc import Callable
 from messaging.adminrpc import schema
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topic import Topic
-from messaging.broker.runtime.topic_reading import entry_at, mark_delete_at_time, mark_delete_before_broker_time
+from messaging.broker.runtime.topics.reading import entry_at, mark_delete_at_time, mark_delete_before_broker_time
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import Conflict, InvalidValue, NotFound, PreconditionFailed, StorageFailed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import decompress

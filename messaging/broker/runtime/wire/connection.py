@@ -17,8 +17,8 @@ import structlog
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.sinks import BinaryProducerSink
-from messaging.broker.runtime.topic import Topic
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.wire.sinks import BinaryProducerSink
 from messaging.errors import NotReady
 from messaging.permissions.model import Principal
 from messaging.protocol import frames, hot
@@ -29,6 +29,7 @@ from messaging.storage.seam import StoreError
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.broker import Broker
+    from messaging.broker.runtime.wire.commands import Commands
 
 log = structlog.get_logger("broker.connection")
 
@@ -39,8 +40,9 @@ CLOSED_IDS_KEPT = 1000
 
 
 class Connection(asyncio.Protocol):
-    def __init__(self, service: Broker, *, tls: bool) -> None:
+    def __init__(self, service: Broker, commands: Commands, *, tls: bool) -> None:
         self.service = service
+        self.commands = commands
         self.tls = tls
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)
         self.peer = ""
@@ -76,7 +78,7 @@ class Connection(asyncio.Protocol):
         own = transport.get_extra_info("sockname")
         self.loopback = bool(peer and own and _is_loopback(peer[0]) and _is_loopback(own[0]))
         self.transport.set_write_buffer_limits(high=UNREAD_BYTES_PAUSE)
-        self.service.connection_opened(self)
+        self.service.peers.arrived(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -90,13 +92,13 @@ class Connection(asyncio.Protocol):
         for topic, subscription, consumer in consumers.values():
             topic.detach(subscription, consumer)
         self._pieces.clear()
-        self.service.connection_closed(self)
+        self.service.peers.left(self)
 
     def refuse(self, reason: str, detail: str = "") -> None:
         """Ends the connection from our side; what is in the send buffer still goes out."""
         if not self.closed:
             log.info("connection.refused", peer=self.peer, reason=reason, detail=detail, client=self.client_version)
-            self.service.count_refused(reason)
+            self.service.peers.refused[reason] += 1
             self.closed = True
             self.transport.close()
 
@@ -143,7 +145,7 @@ class Connection(asyncio.Protocol):
         self.transport.write(data)
         if not self.writable and self.transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
             log.warning("connection.does_not_read", peer=self.peer, unread_bytes=self.transport.get_write_buffer_size())
-            self.service.count_refused("peer does not read")
+            self.service.peers.refused["peer does not read"] += 1
             self.closed = True
             self.transport.abort()
 
@@ -201,7 +203,7 @@ class Connection(asyncio.Protocol):
             if sent:
                 self._publish(buf, sent)
                 sent = []
-            self.service.commands.handle(self, frames.decode(memoryview(buf)[position + 4 : position + 4 + total]))
+            self.commands.handle(self, frames.decode(memoryview(buf)[position + 4 : position + 4 + total]))
             position += 4 + total
         if sent:
             self._publish(buf, sent)

@@ -10,7 +10,7 @@ from messaging.storage.block_header import decode
 from messaging.storage.seam import Position
 
 if TYPE_CHECKING:
-    from messaging.broker.runtime.topic import Topic
+    from messaging.broker.runtime.topics.topic import Topic
 
 SNAPSHOT_ENTRIES = 10_000  # so many entries are replayed at the most when a topic is loaded
 REPLAY_BYTES = 4 << 20

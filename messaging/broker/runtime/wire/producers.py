@@ -16,8 +16,8 @@ from messaging.storage.seam import LedgerClosed, StoreError
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.broker import Broker
-    from messaging.broker.runtime.connection import Connection
-    from messaging.broker.runtime.topic import Topic
+    from messaging.broker.runtime.topics.topic import Topic
+    from messaging.broker.runtime.wire.connection import Connection
 
 
 async def open_producer(service: Broker, connection: Connection, body: pb.Producer, resource: Resource) -> None:

@@ -12,7 +12,7 @@ from messaging.protocol.names import NON_PERSISTENT, parse_topic
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.broker import Broker
-    from messaging.broker.runtime.connection import Connection
+    from messaging.broker.runtime.wire.connection import Connection
 
 
 async def partitioned_metadata(service: Broker, connection: Connection, body: pb.PartitionedMetadata, resource: Resource) -> None:

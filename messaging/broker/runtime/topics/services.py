@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from messaging.broker.core.rates import Rate
-from messaging.broker.runtime.tail import TailCache
+from messaging.broker.runtime.topics.tail import TailCache
 from messaging.errors import MagnetarError
 from messaging.protocol.names import TopicName
 from messaging.storage.cursor_log import CursorLog
 from messaging.storage.managed_ledger import Storage
 
 if TYPE_CHECKING:
-    from messaging.broker.runtime.topic import Topic
+    from messaging.broker.runtime.topics.topic import Topic
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """What passes between the broker and a client inside its own process: the WebSocket API, health checks, upkeep.
 
-A *local session* (`messaging/broker/runtime/local_session.py`) is a producer or consumer without a binary connection. Messages here
+A *local session* (`messaging/broker/runtime/local/`) is a producer or consumer without a binary connection. Messages here
 are single and plain: payloads uncompressed, batches opened. `LocalService` is the part of the broker's facade that opens them.
 All callbacks run on the broker's event loop, must not block and must not raise.
 """

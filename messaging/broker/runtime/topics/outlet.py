@@ -13,8 +13,8 @@ import structlog
 
 from messaging.broker.core.entries import EntryBlock, from_log
 from messaging.broker.core.subscription import Assigned, Subscription
-from messaging.broker.runtime.tail import Tail
-from messaging.broker.runtime.topic_services import TopicServices
+from messaging.broker.runtime.topics.services import TopicServices
+from messaging.broker.runtime.topics.tail import Tail
 from messaging.protocol.names import TopicName
 from messaging.storage.managed_ledger import ManagedLedger
 from messaging.storage.seam import Corrupt, Position, StoreError

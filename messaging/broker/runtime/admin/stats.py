@@ -9,7 +9,7 @@ from messaging.adminrpc.schema import TopicLive
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
-from messaging.broker.runtime.topic import Topic
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.storage.seam import Position
 
 TimeText = Callable[[int], str]

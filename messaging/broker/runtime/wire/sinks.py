@@ -14,8 +14,8 @@ from messaging.storage.seam import Position
 
 if TYPE_CHECKING:
     from messaging.broker.core.subscription import Subscription
-    from messaging.broker.runtime.connection import Connection
-    from messaging.broker.runtime.topic import Topic
+    from messaging.broker.runtime.topics.topic import Topic
+    from messaging.broker.runtime.wire.connection import Connection
 
 
 class BinaryProducerSink:

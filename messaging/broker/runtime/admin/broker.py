@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import structlog
 
 from messaging.adminrpc import schema
-from messaging.broker.runtime.local_session import LocalSessions
+from messaging.broker.runtime.admin.subscriptions import SubscriptionRpc
+from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.process import resident_bytes
-from messaging.broker.runtime.rpc_subscriptions import SubscriptionRpc
 from messaging.errors import MagnetarError, NotReady
 from messaging.protocol import hot
 from messaging.protocol.names import TopicName, parse_topic
@@ -17,7 +17,7 @@ from messaging.storage.seam import Position, StoreError
 from messaging.version import VERSION
 
 if TYPE_CHECKING:
-    from messaging.broker.runtime.topic import Topic
+    from messaging.broker.runtime.topics.topic import Topic
 
 log = structlog.get_logger("broker.upkeep")
 
@@ -34,7 +34,7 @@ class BrokerRpc(SubscriptionRpc, LocalSessions):
             ready=ready,
             why_not_ready=why,
             feed_version=self.access.view.version,
-            connections=len(self.connections),
+            connections=len(self.peers.connections),
             topics_loaded=len(topics),
             producers=sum(len(topic.producers) for topic in topics),
             consumers=sum(len(one.consumers) for topic in topics for one in topic.subscriptions.values()),
@@ -109,6 +109,6 @@ class BrokerRpc(SubscriptionRpc, LocalSessions):
         return await topic.ledger.trim(before, older_than_ms=older_than_ms, larger_than_bytes=keep_mb << 20 if keep_mb >= 0 else -1)
 
     async def usage_flush(self, request: schema.UsageFlush) -> schema.UsageFlushed:
-        if self.usage is None:
+        if self.metering.usage is None:
             return schema.UsageFlushed(files=[], rows=0)
-        return await self.usage.collect()
+        return await self.metering.usage.collect()

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from messaging.broker.core.dedup import Deduplication
 from messaging.broker.core.entries import EntryBlock, for_log, header_of
 from messaging.broker.core.producers import Producer, ProducerTable
-from messaging.broker.runtime.topic_services import TopicServices
+from messaging.broker.runtime.topics.services import TopicServices
 from messaging.protocol.hot import Sent
 from messaging.storage.managed_ledger import ManagedLedger
 from messaging.storage.seam import Position, StoreError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from messaging.adminrpc import schema
-from messaging.broker.runtime import stats
+from messaging.broker.runtime.admin import stats
 from messaging.broker.runtime.broker import Broker
 from messaging.errors import TopicNotFound
 from messaging.protocol.names import parse_namespace, parse_topic

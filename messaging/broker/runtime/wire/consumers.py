@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
-from messaging.broker.runtime.sinks import BinaryConsumerSink
-from messaging.broker.runtime.topic import LATEST, Topic
-from messaging.broker.runtime.topic_reading import batch_size_of, mark_delete_at_time
+from messaging.broker.runtime.topics.reading import batch_size_of, mark_delete_at_time
+from messaging.broker.runtime.topics.topic import LATEST, Topic
+from messaging.broker.runtime.wire.sinks import BinaryConsumerSink
 from messaging.errors import ConsumerBusy, ConsumerNotFound, InvalidValue, NotAllowed, NotReady
 from messaging.permissions.model import Resource
 from messaging.protocol import frames
@@ -19,7 +19,7 @@ from messaging.storage.seam import EARLIEST, Position, StoreError
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.broker import Broker
-    from messaging.broker.runtime.connection import Connection
+    from messaging.broker.runtime.wire.connection import Connection
 
 _MAX = 2**63 - 1
 _WRAP = 1 << 64

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
-from messaging.broker.runtime import command_consumer, command_lookup, command_producer
-from messaging.broker.runtime.handshake import authenticate, connect
+from messaging.broker.runtime.wire import consumers as command_consumer
+from messaging.broker.runtime.wire import lookup as command_lookup
+from messaging.broker.runtime.wire import producers as command_producer
+from messaging.broker.runtime.wire.handshake import authenticate, connect
 from messaging.errors import ConsumerNotFound, MagnetarError
 from messaging.permissions.model import Action, Resource
 from messaging.permissions.table import BINARY
@@ -23,7 +25,7 @@ from messaging.protocol.names import parse_namespace, parse_topic
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.broker import Broker
-    from messaging.broker.runtime.connection import Connection
+    from messaging.broker.runtime.wire.connection import Connection
 
 log = structlog.get_logger("broker.commands")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messaging.broker.core.entries import from_log
-from messaging.broker.runtime.topic import Topic
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import StorageFailed
 from messaging.protocol.frames import Stored, parse_stored
 from messaging.storage.block_header import decode

@@ -11,7 +11,7 @@ from messaging.version import VERSION
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.broker import Broker
-    from messaging.broker.runtime.connection import Connection
+    from messaging.broker.runtime.wire.connection import Connection
 
 
 async def connect(service: Broker, connection: Connection, body: pb.Connect) -> None:

@@ -1,0 +1,104 @@
+"""Entries that are to be sent again before anything new: a bitmap a ledger, and how often each was asked for again. Pure."""
+
+from __future__ import annotations
+
+from pyroaring import BitMap
+
+from messaging.broker.core.cursor import Cursor
+from messaging.storage.seam import Position
+
+
+class Replay:
+    __slots__ = ("counts", "entries")
+
+    def __init__(self) -> None:
+        self.entries: dict[int, BitMap] = {}
+        self.counts: dict[Position, int] = {}  # explicit requests; a disconnect raises nothing (Pulsar's rule)
+
+    def __bool__(self) -> bool:
+        return bool(self.entries)
+
+    def first(self) -> Position:
+        """The lowest position to send again. Only while there is one."""
+        ledger_id = min(self.entries)
+        return Position(ledger_id, self.entries[ledger_id].min())
+
+    def add(self, ledger_id: int, entries: BitMap, cursor: Cursor) -> None:
+        """What came back of a ledger; what is acknowledged meanwhile stays out."""
+        bitmap = self.entries.get(ledger_id, BitMap()) | entries
+        if cursor.mark_delete.ledger_id == ledger_id:
+            bitmap.remove_range(0, cursor.mark_delete.entry_id + 1)
+        elif cursor.mark_delete.ledger_id > ledger_id:
+            bitmap = BitMap()
+        holes = cursor.holes.get(ledger_id)
+        if holes is not None:
+            bitmap -= holes
+        self._keep(ledger_id, bitmap)
+
+    def count(self, ledger_id: int, entries: BitMap) -> None:
+        """The client asked for these again."""
+        for entry in entries:
+            position = Position(ledger_id, entry)
+            self.counts[position] = self.counts.get(position, 0) + 1
+
+    def counts_of(self, ledger_id: int, first: int, last: int) -> list[int] | None:
+        """Redelivery counts of entries `first` to before `last`; None where all are 0."""
+        if not self.counts:
+            return None
+        found = [self.counts.get(Position(ledger_id, entry), 0) for entry in range(first, last)]
+        return found if any(found) else None
+
+    def runs(self, ledger_id: int, first: int, last: int) -> list[tuple[int, int]]:
+        """The stretches (first, last) to send again within entries `first`..`last`."""
+        return runs_of(self.entries[ledger_id] & BitMap(range(first, last + 1)))
+
+    def sent(self, ledger_id: int, first: int, last: int) -> None:
+        """Entries `first` to before `last` are on their way."""
+        bitmap = self.entries.get(ledger_id)
+        if bitmap is not None:
+            bitmap.remove_range(first, last)
+            self._keep(ledger_id, bitmap)
+
+    def acknowledged(self, ledger_id: int, entries: BitMap) -> None:
+        bitmap = self.entries.get(ledger_id)
+        if bitmap is not None:
+            self._keep(ledger_id, bitmap - entries)
+        if self.counts:
+            for entry in entries:
+                self.counts.pop(Position(ledger_id, entry), None)
+
+    def acknowledged_up_to(self, mark: Position) -> None:
+        for ledger_id in [held for held in self.entries if held <= mark.ledger_id]:
+            self.sent(ledger_id, 0, 1 << 32 if ledger_id < mark.ledger_id else mark.entry_id + 1)
+        for position in [held for held in self.counts if held <= mark]:
+            del self.counts[position]
+
+    def skip_to(self, position: Position) -> None:
+        """What lies before `position` cannot be read."""
+        for ledger_id in [held for held in self.entries if held <= position.ledger_id]:
+            self.sent(ledger_id, 0, 1 << 32 if ledger_id < position.ledger_id else position.entry_id)
+
+    def clear(self) -> None:
+        self.entries.clear()
+        self.counts.clear()
+
+    def _keep(self, ledger_id: int, bitmap: BitMap) -> None:
+        if bitmap:
+            self.entries[ledger_id] = bitmap
+        else:
+            self.entries.pop(ledger_id, None)
+
+
+def runs_of(bitmap: BitMap) -> list[tuple[int, int]]:
+    """The contiguous stretches of a bitmap, in order."""
+    runs: list[tuple[int, int]] = []
+    first = last = -2
+    for value in bitmap:
+        if value != last + 1:
+            if last >= 0:
+                runs.append((first, last))
+            first = value
+        last = value
+    if last >= 0:
+        runs.append((first, last))
+    return runs

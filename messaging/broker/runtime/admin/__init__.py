@@ -1,0 +1,1 @@
+"""The methods of the admin RPC, and what they tell of topics."""

@@ -1,0 +1,119 @@
+"""A producer inside the broker's process: plain messages become frames and go the way of all others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from messaging.broker.core.producers import Producer
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.local.messages import (
+    MessagePosition,
+    OutgoingMessage,
+    ProducerSink,
+    Receipt,
+)
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.errors import MagnetarError, MessageTooLarge, NotReady, StorageFailed
+from messaging.permissions.model import Principal
+from messaging.protocol import hot
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.frames import build_send
+from messaging.protocol.hot import Sent
+from messaging.storage.seam import Position, StoreError
+
+
+class LocalProducer:
+    """`ProducerHandle` and, towards the topic, `messaging.broker.core.producers.ProducerSink`."""
+
+    def __init__(self, service: Broker, topic: Topic, name: str, sink: ProducerSink | None, principal: Principal) -> None:
+        self.service = service
+        self.topic = topic
+        self.principal = principal
+        self.producer_name = name
+        self.last_sequence_id = topic.inlet.dedup.highest_taken(name.encode()) if topic.inlet.dedup is not None else -1
+        self._sink = sink
+        self._producer = Producer(0, name, self, now_ms=service.now_ms())
+        self._due: deque[tuple[int, Receipt]] = deque()
+        self._ids: list[MessagePosition] = []  # receipted, and not yet enough for the first of `_due`
+        self._sequence = topic.inlet.dedup.highest_taken(name.encode()) + 1 if topic.inlet.dedup is not None else 0
+        self.open = True
+        topic.producers.attach(self._producer)
+
+    def publish(self, messages: Sequence[OutgoingMessage], on_receipt: Receipt) -> None:
+        loop = asyncio.get_running_loop()
+        limit = self.service.settings.message_bytes_max
+        if not self.open:
+            loop.call_soon(on_receipt, None, NotReady("the producer is closed: open it again"))
+            return
+        largest = max(len(message.payload) for message in messages)
+        if largest > limit:
+            text = f"a message of {largest} bytes is larger than message_bytes_max = {limit}: send it in parts"
+            loop.call_soon(on_receipt, None, MessageTooLarge(text))
+            return
+        buf = b"".join(self._frame(message) for message in messages)
+        sent: list[Sent] = []
+        hot.scan(buf, 0, len(buf), sent)
+        self._due.append((len(sent), on_receipt))
+        try:
+            self.topic.inlet.publish(self._producer, buf, sent, len(sent))
+        except StoreError as error:
+            self._due.pop()
+            loop.call_soon(on_receipt, None, StorageFailed(f"the message is not stored: {error}"))
+            self.service.topic_failed(self.topic, NotReady(f"topic {self.topic.text} is being opened again"))
+
+    def _frame(self, message: OutgoingMessage) -> bytes:
+        sequence_id = self._sequence if message.sequence_id is None else message.sequence_id
+        self._sequence = max(self._sequence, sequence_id + 1)
+        metadata = pb.Metadata(producer_name=self.producer_name, sequence_id=sequence_id, publish_time=self.service.now_ms())
+        for key, value in message.properties.items():
+            metadata.properties.add(key=key, value=value)
+        if message.key is not None:
+            metadata.partition_key = message.key
+        if message.event_time_ms:
+            metadata.event_time = message.event_time_ms
+        if message.deliver_at_ms:
+            metadata.deliver_at_time = message.deliver_at_ms
+        return build_send(0, sequence_id, metadata, message.payload)
+
+    # --- from the topic
+
+    def receipts(self, producer: Producer, sent: list[Sent], first: Position) -> None:
+        """Duplicates come one by one, so that what one call published may be answered in several."""
+        partition = self.topic.name.partition
+        self._ids += [MessagePosition(first.ledger_id, first.entry_id + index, -1, partition) for index in range(len(sent))]
+        while self._due and len(self._ids) >= self._due[0][0]:
+            count, on_receipt = self._due.popleft()
+            ids, self._ids = self._ids[:count], self._ids[count:]
+            on_receipt(ids, None)
+
+    def settled(self, size: int) -> None:
+        pass
+
+    def alive(self) -> bool:
+        return self.open
+
+    def closed(self, producer: Producer) -> None:
+        self.end(self.topic.closed or NotReady("the topic was closed: open the producer again"))
+
+    def end(self, error: MagnetarError) -> None:
+        """The broker closes this producer; receipts still due get the error: whether the messages are stored is not known."""
+        if self.open:
+            self._leave()
+            while self._due:
+                self._due.popleft()[1](None, error)
+            if self._sink is not None:
+                self._sink.closed(error)
+
+    def close(self) -> None:
+        if self.open:
+            self._leave()
+            while self._due:
+                self._due.popleft()[1](None, NotReady("the producer was closed before the receipt came"))
+
+    def _leave(self) -> None:
+        self.open = False
+        self._producer.closed = True
+        self.topic.producers.detach(self._producer)
+        self.service.peers.sessions.discard(self)

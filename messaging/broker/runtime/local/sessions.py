@@ -1,0 +1,119 @@
+"""Opening local sessions, and the health check that is one. The types are in `messages.py`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from messaging.broker.core.subscription import Kind
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.local.consumer import LocalConsumer
+from messaging.broker.runtime.local.messages import (
+    ConsumerSink,
+    DeliveredMessage,
+    InitialPosition,
+    MessagePosition,
+    OutgoingMessage,
+    ProducerSink,
+    SubscriptionKind,
+)
+from messaging.broker.runtime.local.producer import LocalProducer
+from messaging.broker.runtime.topics.topic import LATEST, Topic
+from messaging.errors import MagnetarError, NotAllowed, NotReady, StorageFailed
+from messaging.permissions.model import Action, Principal, Resource
+from messaging.protocol.names import TopicName, parse_topic, subscription_name
+from messaging.storage.seam import EARLIEST, Position, StoreError
+
+KINDS: dict[SubscriptionKind, Kind] = {"Exclusive": Kind.EXCLUSIVE, "Shared": Kind.SHARED, "Failover": Kind.FAILOVER}
+HEALTH_TOPIC = TopicName("persistent", "magnetar", "system", "health")
+HEALTH_TIMEOUT_S = 5.0
+
+
+class LocalSessions(Broker):
+    """The part of the service that opens local sessions (`local_messages.LocalService`)."""
+
+    async def open_producer(self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerSink) -> LocalProducer:
+        name = parse_topic(topic)
+        await self.authorize(principal, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
+        opened = await self._open_single(name)
+        opened.check_writable()
+        try:
+            await opened.ledger.writable()
+        except StoreError as error:
+            raise StorageFailed(f"topic {name} takes no messages now: {error}") from error
+        producer = LocalProducer(self, opened, producer_name or self.new_producer_name(), sink, principal)
+        self.peers.sessions.add(producer)
+        return producer
+
+    async def open_consumer(
+        self,
+        principal: Principal,
+        topic: str,
+        subscription: str,
+        kind: SubscriptionKind,
+        initial: InitialPosition,
+        durable: bool,
+        start: MessagePosition | None,
+        sink: ConsumerSink,
+    ) -> LocalConsumer:
+        name = parse_topic(topic)
+        chosen = subscription_name(subscription)
+        resource = Resource(name.tenant, str(name.namespace), str(name), chosen)
+        await self.authorize(principal, Action.CONSUME, resource)
+        opened = await self._open_single(name)
+        held = opened.subscriptions.get(chosen)
+        if held is None and durable:
+            held = await self.open_subscription(opened, chosen, earliest=initial == "earliest")
+        elif held is None:
+            begin = EARLIEST if initial == "earliest" else LATEST
+            if start is not None:
+                begin = opened.chain.next_after(Position(start.ledger_id, start.entry_id))
+            held = opened.create_reader(chosen, begin)
+        elif held.durable != durable:
+            raise NotAllowed(f"subscription {chosen!r} is {'durable' if held.durable else 'not durable'}: subscribe to it as such")
+        held.admit(KINDS[kind])
+        consumer = LocalConsumer(self, opened, held, sink, principal)
+        held.attach(consumer.consumer, KINDS[kind])
+        self.peers.sessions.add(consumer)
+        return consumer
+
+    async def _open_single(self, name: TopicName) -> Topic:
+        opened = await self.open_topic(name)
+        if opened.closed is not None:
+            raise NotReady(f"topic {name} is being closed: try again")
+        return opened
+
+    async def round_trip(self) -> None:
+        """Publishes one message on a topic of the broker's own and reads it back. Raises `NotReady`, `StorageFailed`."""
+        principal = Principal("service:broker", service=True)
+        topic = await self.topics.get(HEALTH_TOPIC, create=True)
+        await topic.ledger.writable()
+        reader = topic.create_reader(f"health-{self.new_producer_name()}", LATEST)
+        arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        consumer = LocalConsumer(self, topic, reader, _Arrival(arrived), principal)
+        reader.attach(consumer.consumer, Kind.EXCLUSIVE)
+        producer = LocalProducer(self, topic, self.new_producer_name(), None, principal)
+        try:
+            consumer.flow(1)
+            producer.publish([OutgoingMessage(b"health")], lambda positions, error: None)
+            await asyncio.wait_for(arrived, HEALTH_TIMEOUT_S)
+        except TimeoutError:
+            raise NotReady(f"a message did not come back within {HEALTH_TIMEOUT_S:.0f} s") from None
+        finally:
+            producer.close()
+            consumer.close()
+
+
+class _Arrival:
+    def __init__(self, arrived: asyncio.Future[None]) -> None:
+        self._arrived = arrived
+
+    def deliver(self, messages: Sequence[DeliveredMessage]) -> None:
+        if not self._arrived.done():
+            self._arrived.set_result(None)
+
+    def closed(self, error: MagnetarError | None) -> None:
+        pass
+
+    def end_of_topic(self) -> None:
+        pass

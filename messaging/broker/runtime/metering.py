@@ -1,0 +1,76 @@
+"""What flows through the topics of a broker: rates of those where something happens, totals that never fall, and usage records."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from messaging.broker.runtime.admin.stats import max_backlog
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.usage.collector import UsageCollector
+from messaging.broker.usage.record import TopicTotals
+
+log = structlog.get_logger("broker.metering")
+
+TOTALS = ("messages_in", "bytes_in", "messages_out", "bytes_out")  # as `Topic.totals` has them
+RETRY_S = 5.0
+
+
+class Metering:
+    """`topics` gives the loaded topics."""
+
+    def __init__(self, topics: Callable[[], Iterable[Topic]], now_ms: Callable[[], int]) -> None:
+        self.usage: UsageCollector | None = None
+        self.retired = Counter[str]()  # totals of topics that were unloaded since the start
+        self._topics = topics
+        self._now_ms = now_ms
+        self._active: set[Topic] = set()
+
+    def active(self, topic: Topic) -> None:
+        """Something happened there: its rates are sampled until it falls quiet."""
+        self._active.add(topic)
+
+    def unloaded(self, topic: Topic) -> None:
+        self._active.discard(topic)
+        for name, total in zip(TOTALS, topic.totals, strict=True):
+            self.retired[name] += total
+        if self.usage is not None:
+            self.usage.retire(totals_of(topic))
+
+    def sample_rates(self) -> None:
+        """Only topics where something happens are looked at; an idle one costs nothing."""
+        now_ms = self._now_ms()
+        for topic in list(self._active):
+            rates = topic.rates.all()
+            for rate, total in zip(rates, topic.totals, strict=True):
+                rate.sample(now_ms, total)
+            if all(rate.quiet for rate in rates) and not any(one.consumers for one in topic.subscriptions.values()):
+                self._active.discard(topic)
+
+    def usage_totals(self) -> Iterable[TopicTotals]:
+        return [totals_of(topic) for topic in self._topics()]
+
+    async def collect(self) -> None:
+        """Writes usage out, minute by minute, for ever."""
+        while self.usage is not None:
+            await asyncio.sleep(max(self.usage.wait_ms(self._now_ms()), 50) / 1000)
+            if self.usage.wait_ms(self._now_ms()):
+                continue  # a flush came in between and began another interval
+            await self.flush()
+
+    async def flush(self) -> None:
+        if self.usage is None:
+            return
+        try:
+            await self.usage.collect()
+        except OSError as error:  # the records are kept and go with the next flush
+            log.error("usage.write_failed", error=str(error))
+            await asyncio.sleep(RETRY_S)
+
+
+def totals_of(topic: Topic) -> TopicTotals:
+    name = topic.name
+    return TopicTotals(name.tenant, str(name.namespace), topic.text, *topic.totals, topic.ledger.stored_bytes, max_backlog(topic))
