@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import transaction
 
+from messaging.errors import NotReady
 from tenants import feed
 from tenants.access import Actor
 from tenants.models import AuditRecord, FeedHead, Namespace, Tenant
@@ -35,13 +36,19 @@ class Change:
 
 
 @contextmanager
-def change(actor: Actor) -> Iterator[Change]:
-    """A transaction that holds the feed's lock; after it the broker's confirmation is waited for. An exception undoes it all."""
+def change(actor: Actor, *, must_confirm: bool = True) -> Iterator[Change]:
+    """A transaction that holds the feed's lock; after it the broker's confirmation is waited for. An exception undoes it all.
+
+    `must_confirm` False: a broker that is away learns of it when it first needs it, so its silence is no error."""
     with transaction.atomic(durable=True):
         running = Change(actor, feed.lock_head())
         yield running
     if running.version:
-        feed.confirm(running.version)
+        try:
+            feed.confirm(running.version)
+        except NotReady:
+            if must_confirm:
+                raise
 
 
 def record(actor: Actor, action: str, tenant: str, resource: str, before: object = None, after: object = None) -> None:

@@ -35,7 +35,8 @@ def create_key(actor: Actor, tenant: str, name: str, expires_at: datetime | None
         raise InvalidValue("the key would have expired already: give a time in the future, or none")
     key = Key(id=uuid.uuid4().hex, tenant_id=tenant, name=name, role=key_role(name, tenant), expires_at=expires_at)
     key.created_by = actor.principal.role
-    with change(actor) as changing:
+    # The token exists only in this answer, so it must not be lost to a broker that is away: brokers ask for keys they do not know.
+    with change(actor, must_confirm=False) as changing:
         if not Tenant.unscoped.filter(name=tenant).exists():
             raise NotFound(f"tenant {tenant!r} does not exist")
         key.save(force_insert=True)

@@ -269,3 +269,13 @@ def test_the_last_owner_stays(world: World) -> None:
     actions.remove_member(world.actor("tom"), "acme", "olga")
     with pytest.raises(MagnetarError):
         actions.create_namespace(world.actor("olga"), "acme/more")
+
+
+def test_a_keys_token_is_not_lost_to_a_broker_that_is_away(world: World) -> None:
+    """It exists only in this answer; the broker asks for the key when somebody first comes with it."""
+    world.broker.away = True
+    new = actions.create_key(world.actor("olga"), "acme", "late")
+    assert new.token
+    assert Key.unscoped.filter(id=new.key.id, revoked_at=None).exists()
+    with pytest.raises(NotReady):
+        actions.revoke_key(world.actor("olga"), "acme", new.key.id)
