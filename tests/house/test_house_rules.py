@@ -15,9 +15,7 @@ import pytest
 PACKAGES = ("messaging", "tenants", "admin_ui", "workers", "spark_jobs", "platform/controlplane")
 # Modules above the ceiling, and how far: they may shrink, and no other may join them.
 LARGER = {
-    "messaging/broker/core/subscription.py": 430,
-    "messaging/broker/runtime/local/sessions.py": 390,
-    "messaging/broker/runtime/broker.py": 370,
+    "messaging/broker/core/subscription.py": 400,
     "messaging/broker/runtime/wire/connection.py": 340,
     "messaging/adminrpc/schema.py": 320,
     "messaging/storage/meta_sqlite.py": 320,
