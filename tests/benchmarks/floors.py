@@ -16,10 +16,6 @@ SYNC_PROBES = 400
 PING_PONGS = 4000
 # A broker's commits are of any size; the disks of virtual machines swing, so the median of these counts.
 WRITE_BYTES = (1 << 20, 4 << 20, 8 << 20)
-    1 << 20,
-    4 << 20,
-    8 << 20,
-)  # a broker's commits are of any size; the disks of virtual machines swing, so the median counts
 WRITTEN_BYTES = 160 << 20
 
 
