@@ -62,7 +62,7 @@ class Consumer:
         self.metadata: dict[str, str] = {}
         self.permits = 0  # messages the client asked for and was not sent; may dip below zero by one batch
         self.held: dict[int, BitMap] = {}  # ledger -> entries sent and not acknowledged (Shared only)
-        self.held_batches: dict[Position, int] = {}  # of those, the sizes of entries with more than one message
+        self.held_batches: dict[Position, int] = {}  # of those, the messages of entries that count for other than one
         self.unacked_messages = 0
         self.messages_out = 0
         self.bytes_out = 0
@@ -72,17 +72,19 @@ class Consumer:
         self.last_flow_ms = 0
         self.last_acked_ms = 0
 
-    def hold(self, block: EntryBlock, first: int, last: int) -> None:
-        """``block.sent[first:last]`` were sent to this consumer."""
+    def hold(self, block: EntryBlock, first: int, last: int, open_messages: list[int] | None) -> None:
+        """``block.sent[first:last]`` were sent to this consumer. `open_messages`: how many of each count; None for one each."""
         bitmap = self.held.get(block.ledger_id)
         if bitmap is None:
             bitmap = self.held[block.ledger_id] = BitMap()
         bitmap.add_range(block.first_entry + first, block.first_entry + last)
-        self.unacked_messages += block.messages_in(first, last)
-        if not block.uniform:
-            for index in range(first, last):
-                if block.sent[index][5] != 1:
-                    self.held_batches[Position(block.ledger_id, block.first_entry + index)] = block.sent[index][5]
+        if open_messages is None:
+            self.unacked_messages += last - first
+            return
+        self.unacked_messages += sum(open_messages)
+        for entry, count in enumerate(open_messages, block.first_entry + first):
+            if count != 1:
+                self.held_batches[Position(block.ledger_id, entry)] = count
 
     def release(self, ledger_id: int, entries: BitMap) -> BitMap:
         """Takes `entries` out of what is held and returns those that were."""

@@ -129,7 +129,7 @@ class Subscription:
         if self.kind is Kind.SHARED:
             for ledger_id, entries in consumer.release_all().items():
                 self.replay.add(ledger_id, entries, self.cursor)
-        elif consumer is self.active:
+        else:
             self._choose_active(None)
         if not self.consumers:
             self.active = None
@@ -154,6 +154,8 @@ class Subscription:
                 one.sink.active_changed(one, one is chosen)
 
     def _rewind(self) -> None:
+        """Reading begins anew, so that what waits in `replay` (of consumers while this was Shared) would come twice."""
+        self.replay.clear()
         self.read_position = self.chain.next_after(self.cursor.mark_delete)
 
     # --- what to send next
@@ -216,8 +218,7 @@ class Subscription:
         entries = [entry for start, stop in runs for entry in range(start, stop + 1)]
         delta = self.cursor.acknowledge(block.ledger_id, entries, self.chain)
         if replaying:
-            for start, stop in runs:
-                self.replay.sent(block.ledger_id, start, stop + 1)
+            self.replay.acknowledged(block.ledger_id, BitMap(entries))
         else:
             self.read_position = self.chain.next_after(Position(block.ledger_id, last))
         expired = 0 if block.marker else len(entries)
@@ -248,24 +249,36 @@ class Subscription:
             limit = min(limit, self.unacked_max - consumer.unacked_messages)
             if len(self.consumers) > 1:
                 limit = min(limit, SHARE_MESSAGES_MAX)
+        open_messages: list[int] | None = None
         if block.uniform:
             last = min(last, first + limit)
             messages = last - first
         else:
             messages, index = 0, first
+            open_messages = []
             while index < last and messages < limit:
-                messages += block.sent[index][5]
+                open_messages.append(self.open_messages_of(block, index))
+                messages += open_messages[-1]
                 index += 1
             last = index
         consumer.permits -= messages
         consumer.messages_out += messages
         self.messages_out += messages
         if self.kind is Kind.SHARED:
-            consumer.hold(block, first, last)
+            consumer.hold(block, first, last, open_messages)
         counts = self.replay.counts_of(block.ledger_id, block.first_entry + first, block.first_entry + last)
         if counts is not None:
             self.messages_redelivered += sum(1 for count in counts if count)
         return Delivery(consumer, block, first, last, counts)
+
+    def open_messages_of(self, block: EntryBlock, index: int) -> int:
+        """Messages of an entry that are not acknowledged: only those take permits, the client passes over the others."""
+        size = block.sent[index][5]
+        words = self.cursor.batches.get(Position(block.ledger_id, block.first_entry + index)) if self.cursor.batches else None
+        if words is None:
+            return size
+        still_open = sum(word << 64 * place for place, word in enumerate(words)) & ((1 << size) - 1)
+        return still_open.bit_count()
 
     # --- what comes back
 
@@ -327,7 +340,8 @@ class Subscription:
         else:
             wanted: dict[int, BitMap] = {}
             for position in positions:
-                wanted.setdefault(position.ledger_id, BitMap()).add(position.entry_id)
+                if 0 <= position.entry_id < 1 << 32:  # else no entry of ours
+                    wanted.setdefault(position.ledger_id, BitMap()).add(position.entry_id)
             returned = {ledger_id: consumer.release(ledger_id, entries) for ledger_id, entries in wanted.items()}
         for ledger_id, entries in returned.items():
             self.replay.count(ledger_id, entries)

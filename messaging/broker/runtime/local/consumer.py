@@ -114,8 +114,8 @@ class LocalConsumer:
             except FrameError as error:
                 # It cannot be opened here: a binary client may. It stays unacknowledged and is not lost.
                 log.warning("message.unreadable", topic=self.topic.text, entry=f"{position}", error=str(error))
-        # What is left out here (acknowledged before, or unreadable) was not handed over, so it takes no permits.
-        kept = block.messages_in(first, last) - len(messages)
+        # What is left out here (unreadable) was not handed over, so it takes no permits.
+        kept = sum(self.subscription.open_messages_of(block, index) for index in range(first, last)) - len(messages)
         if kept:
             consumer.permits += kept
             asyncio.get_running_loop().call_soon(self.topic.outlet.dispatch, self.subscription)

@@ -1,0 +1,122 @@
+"""A subscription with its topic around it, without a loop: blocks are in memory, sinks write down what they are handed."""
+
+from __future__ import annotations
+
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.subscription import Kind, Subscription
+from messaging.storage.chain import Chain
+from messaging.storage.seam import Position
+
+
+class Sink:
+    def __init__(self) -> None:
+        self.writable = True
+        self.received: list[tuple[Position, int]] = []  # position, redelivery count
+        self.active: list[bool] = []
+
+    def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
+        for index in range(first, last):
+            count = redeliveries[index - first] if redeliveries else 0
+            self.received.append((Position(block.ledger_id, block.first_entry + index), count))
+        return last - first
+
+    def active_changed(self, consumer: Consumer, active: bool) -> None:
+        self.active.append(active)
+
+    def end_of_topic(self, consumer: Consumer) -> None: ...
+
+    def closed(self, consumer: Consumer) -> None: ...
+
+
+class World:
+    """`publish` and `dispatch` do what the topic does."""
+
+    def __init__(self, *, partition: int = -1, unacked_max: int = 50_000) -> None:
+        self.chain = Chain([(1, -1)])
+        self.blocks: list[EntryBlock] = []
+        self.subscription = Subscription("s", Cursor(), self.chain, partition=partition, unacked_max=unacked_max)
+        self.expired_before_ms = 0
+        self.now_ms = 1_000
+        self._ids = 0
+
+    def publish(self, sizes: list[int], *, marker: bool = False) -> list[Position]:
+        """One block; `sizes`: messages in each entry."""
+        ledger = self.chain.ids[-1]
+        first = self.chain.lasts[-1] + 1
+        sent = [(1, index, index, index, index + 1, size, 0, 0) for index, size in enumerate(sizes)]
+        self.blocks.append(EntryBlock(ledger, first, b"x" * len(sizes), sent, self.now_ms, sum(sizes), marker))
+        self.chain.confirm(ledger, first + len(sizes) - 1)
+        self.dispatch()
+        return [Position(ledger, first + index) for index in range(len(sizes))]
+
+    def roll(self) -> None:
+        self.chain.add(self.chain.ids[-1] + 1)
+
+    def attach(self, kind: Kind, permits: int = 0, *, name: str = "", priority: int = 0) -> Consumer:
+        self._ids += 1
+        consumer = Consumer(self._ids, name or f"c{self._ids}", Sink(), priority=priority)
+        self.subscription.admit(kind)
+        self.subscription.attach(consumer, kind)
+        if permits:
+            self.flow(consumer, permits)
+        return consumer
+
+    def flow(self, consumer: Consumer, permits: int) -> None:
+        consumer.permits += permits
+        self.dispatch()
+
+    def detach(self, consumer: Consumer) -> None:
+        self.subscription.detach(consumer)
+        self.dispatch()
+
+    def ack(self, consumer: Consumer, *positions: Position) -> None:
+        for position in positions:
+            self.subscription.acknowledge(consumer, position.ledger_id, (position.entry_id,), self.now_ms)
+        self.dispatch()
+
+    def nack(self, consumer: Consumer, *positions: Position) -> None:
+        self.subscription.redeliver(consumer, positions or None)
+        self.dispatch()
+
+    def dispatch(self) -> None:
+        """The loop of the topic. Raises if it does not come to an end: every turn has to make progress."""
+        for _ in range(10_000):
+            if not self.subscription.wants():
+                return
+            position = self.subscription.next_position()
+            if position is None:
+                return
+            assigned = self.subscription.assign(self.block(position), position, self.expired_before_ms, self.now_ms)
+            for consumer, block, first, last, redeliveries in assigned.deliveries:
+                consumer.sink.deliver(consumer, block, first, last, redeliveries)
+            if not assigned.more:
+                return
+        raise AssertionError(f"dispatch does not end: it stands at {self.subscription.next_position()}")
+
+    def block(self, position: Position) -> EntryBlock:
+        for block in self.blocks:
+            if block.ledger_id == position.ledger_id and block.first_entry <= position.entry_id <= block.last_entry:
+                return block
+        raise AssertionError(f"{position} was asked for and does not exist")
+
+
+def received(consumer: Consumer) -> list[Position]:
+    """What came since this was last asked."""
+    return [position for position, _ in counted(consumer)]
+
+
+def counted(consumer: Consumer) -> list[tuple[Position, int]]:
+    sink = consumer.sink
+    assert isinstance(sink, Sink)
+    taken, sink.received = sink.received, []
+    return taken
+
+
+def told(consumer: Consumer) -> list[bool]:
+    """What Failover said since this was last asked: whether this consumer is active."""
+    sink = consumer.sink
+    assert isinstance(sink, Sink)
+    taken, sink.active = sink.active, []
+    return taken
