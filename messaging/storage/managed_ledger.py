@@ -179,7 +179,7 @@ class ManagedLedger:
         self.sealed_bytes += info.length_bytes
 
     async def close(self) -> None:
-        """Waits for what is pending and seals the open ledger. Never raises: what could not be sealed is sealed by the next open."""
+        """Waits for what is pending and seals the open ledger. Never raises: what could not be sealed, the next open seals."""
         if self._rolling:
             await self._rolling
         await self._drained.wait()

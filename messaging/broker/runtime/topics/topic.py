@@ -44,10 +44,11 @@ class Topic:
         self.created_ms = ledger.record.created_ms
 
     def _deliver(self, block: EntryBlock) -> None:
-        self.outlet.tail.add(block)
         self.services.active(self)
-        for subscription in self.subscriptions.values():
-            if subscription.consumers:
+        readers = [subscription for subscription in self.subscriptions.values() if subscription.consumers]
+        if readers:  # without them nothing is kept in memory: whoever comes later reads from storage
+            self.outlet.tail.add(block)
+            for subscription in readers:
                 self.outlet.dispatch(subscription)
         dedup = self.inlet.dedup
         if dedup is not None and dedup.entries_since_snapshot >= dedup_state.SNAPSHOT_ENTRIES:
