@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TypeVar, overload
 
 T = TypeVar("T")
 _FIRST_PAUSE_S = 0.002
@@ -18,7 +18,11 @@ def _give_up(check: Callable[[], object], timeout_s: float, last: str) -> str:
     return f"{name} did not hold within {timeout_s:g} s; last seen: {last}"
 
 
-async def eventually(check: Callable[[], T | Awaitable[T]], timeout_s: float = 10) -> T:
+@overload
+async def eventually(check: Callable[[], Awaitable[T]], timeout_s: float = 10) -> T: ...
+@overload
+async def eventually(check: Callable[[], T], timeout_s: float = 10) -> T: ...
+async def eventually(check: Callable[[], object], timeout_s: float = 10) -> object:
     """What `check` returns as soon as that is true; `check` may be a coroutine function.
 
     An `AssertionError` of `check` counts as "not yet", so that it may hold several asserts. After `timeout_s`: `AssertionError`.
@@ -28,7 +32,7 @@ async def eventually(check: Callable[[], T | Awaitable[T]], timeout_s: float = 1
     while True:
         try:
             result = check()
-            value: T = await result if inspect.isawaitable(result) else result
+            value = await result if inspect.isawaitable(result) else result
             if value:
                 return value
             seen = repr(value)
