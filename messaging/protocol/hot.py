@@ -99,7 +99,7 @@ def scan(buf: bytes, pos: int, end: int, out: list[Sent]) -> int:
             elif key & 7 != 0:
                 flags |= MALFORMED
                 break
-        if i != body or count < 1 or count > 1000000:
+        if i != body or count < 1 or count > 1000000 or (sequence_id | highest) >> 63:  # kept as signed numbers
             flags |= MALFORMED
         else:
             if buf[body] == 14 and buf[body + 1] == 1 and body + 10 <= stop:

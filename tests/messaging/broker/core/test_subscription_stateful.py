@@ -1,4 +1,4 @@
-"""Anything that may happen to a subscription, in any order: nothing is lost, nothing comes twice without cause, nothing is ever stuck."""
+"""Anything that may happen to a subscription, in any order: nothing is lost, doubled without cause, or ever stuck."""
 
 from __future__ import annotations
 

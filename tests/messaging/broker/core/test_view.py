@@ -1,0 +1,166 @@
+"""The broker's snapshot of the control plane: what the feed brings, and what follows for who may do what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messaging.adminrpc.schema import Change
+from messaging.broker.core.view import ControlView
+from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, allowed
+
+DEFAULTS = {"message_ttl_s": 0, "retention_time_min": 0, "retention_size_mb": 0, "auto_topic_creation": True}
+
+
+def view(*, anonymous: bool = True) -> ControlView:
+    return ControlView(superuser_roles=("admin",), policy_defaults=DEFAULTS, anonymous_public=anonymous)
+
+
+def change(version: int, kind: str, key: str, state: dict[str, Any] | None) -> Change:
+    return Change(version=version, kind=kind, key=key, state=state)
+
+
+def test_changes_that_join_on_are_taken() -> None:
+    held = view()
+    assert held.apply(0, 2, [change(1, "tenant", "a", {}), change(2, "key", "k", {"revoked": False})], full=False) == {
+        ("tenant", "a"),
+        ("key", "k"),
+    }
+    assert held.version == 2
+    assert held.key_revoked("k") is False
+    assert held.key_revoked("other") is None
+
+
+def test_a_gap_is_not_taken() -> None:
+    held = view()
+    assert held.apply(1, 2, [change(2, "tenant", "a", {})], full=False) == set()
+    assert held.version == 0
+    assert held.tenants == {}
+
+
+def test_what_is_old_changes_nothing() -> None:
+    held = view()
+    held.apply(0, 5, [change(5, "key", "k", {"revoked": True})], full=False)
+    assert held.apply(0, 4, [change(4, "key", "k", {"revoked": False})], full=False) == set()
+    assert held.apply(0, 5, [change(4, "key", "k", {"revoked": False})], full=False) == set()
+    assert held.key_revoked("k") is True
+
+
+def test_only_the_new_part_of_an_overlap_is_taken() -> None:
+    held = view()
+    held.apply(0, 5, [change(5, "key", "k", {"revoked": True})], full=False)
+    overlap = [change(4, "key", "k", {"revoked": False}), change(6, "key", "l", {"revoked": False})]
+    assert held.apply(3, 6, overlap, full=False) == {("key", "l")}
+    assert held.key_revoked("k") is True
+
+
+def test_everything_replaces_everything() -> None:
+    held = view()
+    held.apply(0, 1, [change(1, "tenant", "a", {}), change(1, "key", "k", {"revoked": False})], full=True)
+    assert held.apply(0, 9, [change(9, "tenant", "b", {})], full=True) == {("tenant", "a"), ("key", "k"), ("tenant", "b")}
+    assert set(held.tenants) == {"b"}
+    assert held.key_revoked("k") is None
+    assert held.version == 9
+
+
+def test_deletion_and_kinds_of_a_newer_control_plane() -> None:
+    held = view()
+    held.apply(0, 1, [change(1, "tenant", "a", {})], full=False)
+    held.apply(1, 3, [change(2, "tenant", "a", None), change(3, "galaxy", "g", {})], full=False)
+    assert held.tenants == {}
+    assert held.version == 3
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["tenant", "namespace", "key"]), st.sampled_from("abc"), st.booleans()), max_size=12),
+    st.data(),
+)
+def test_any_split_of_the_feed_gives_one_view(changes: list[tuple[str, str, bool]], data: st.DataObject) -> None:
+    """Pushed in pieces, pulled with overlaps, or from a dump: the state is the same."""
+    feed = [change(index, kind, key, {"n": index} if there else None) for index, (kind, key, there) in enumerate(changes, 1)]
+    whole, pieces = view(), view()
+    whole.apply(0, len(feed), feed, full=True)
+    while pieces.version < len(feed):
+        begin = data.draw(st.integers(0, pieces.version))
+        stop = data.draw(st.integers(pieces.version + 1, len(feed)))
+        pieces.apply(begin, stop, feed[begin:stop], full=False)
+    copy = view()
+    copy.apply(0, whole.version, whole.dump(), full=True)
+    for other in (pieces, copy):
+        assert (other.tenants, other.namespaces, other.keys, other.version) == (
+            whole.tenants,
+            whole.namespaces,
+            whole.keys,
+            whole.version,
+        )
+
+
+def filled(*, anonymous: bool = True) -> ControlView:
+    held = view(anonymous=anonymous)
+    held.apply(
+        0,
+        1,
+        [
+            change(1, "tenant", "public", {"admin_roles": []}),
+            change(1, "tenant", "acme", {"admin_roles": ["boss@acme"], "policies": {"message_ttl_s": 60}}),
+            change(1, "namespace", "public/default", {}),
+            change(
+                1,
+                "namespace",
+                "acme/orders",
+                {
+                    "grants": {"writer@acme": ["produce"]},
+                    "topic_grants": {"persistent://acme/orders/t": {"reader@acme": ["consume"]}},
+                    "subscription_roles": {"audit": ["auditor@acme"]},
+                    "policies": {"retention_time_min": 5},
+                },
+            ),
+        ],
+        full=True,
+    )
+    return held
+
+
+def topic(text: str, subscription: str = "") -> Resource:
+    tenant, namespace = text.removeprefix("persistent://").split("/")[:2]
+    return Resource(tenant, f"{tenant}/{namespace}", text, subscription)
+
+
+T = "persistent://acme/orders/t"
+
+
+@pytest.mark.parametrize(
+    ("role", "action", "resource", "may"),
+    [
+        ("admin", Action.PRODUCE, topic(T), True),
+        ("boss@acme", Action.CONSUME, topic(T), True),
+        ("writer@acme", Action.PRODUCE, topic(T), True),
+        ("writer@acme", Action.CONSUME, topic(T), False),
+        ("writer@acme", Action.LOOKUP, topic(T), True),
+        ("reader@acme", Action.CONSUME, topic(T), True),
+        ("reader@acme", Action.CONSUME, topic(T + "-partition-3"), True),  # a partition inherits
+        ("reader@acme", Action.CONSUME, topic(T + "2"), False),
+        ("reader@acme", Action.CONSUME, topic(T, "audit"), False),  # the subscription is another role's
+        ("stranger@other", Action.LOOKUP, topic(T), False),
+        (ANONYMOUS, Action.PRODUCE, topic(T), False),
+        (ANONYMOUS, Action.PRODUCE, topic("persistent://public/default/x"), True),
+        (ANONYMOUS, Action.TENANT_ADMIN, Resource("public", "public/default"), False),
+    ],
+)
+def test_who_may_what(role: str, action: Action, resource: Resource, may: bool) -> None:
+    assert allowed(filled(), Principal(role), action, resource) is may
+
+
+def test_anonymous_may_nothing_where_it_is_turned_off() -> None:
+    assert not allowed(filled(anonymous=False), Principal(ANONYMOUS), Action.PRODUCE, topic("persistent://public/default/x"))
+
+
+def test_policies_come_from_the_nearest_level() -> None:
+    held = filled()
+    assert held.policy("retention_time_min", "acme/orders") == (5, "namespace")
+    assert held.policy("message_ttl_s", "acme/orders") == (60, "tenant")
+    assert held.policy("retention_size_mb", "acme/orders") == (0, "broker")
+    assert held.policy("message_ttl_s", "no/such") == (0, "broker")
