@@ -1,16 +1,17 @@
-"""Settings for the type checker alone, whose Django plugin loads the models: a data directory that is gone when it ends."""
+"""Settings for the type checker alone, whose Django plugin loads the models.
 
-import atexit
-import shutil
-import tempfile
+Its data directory lies in its cache and is used again: the checker ends without running any clean-up, so that one of its own would be
+left behind by each run.
+"""
+
+from pathlib import Path
 
 from controlplane import current
 from messaging.identity import create_secrets
 from messaging.settings import Settings
 
-_directory = tempfile.mkdtemp(prefix="magnetar-typing-")
-atexit.register(shutil.rmtree, _directory, ignore_errors=True)
-current.use(Settings(data_dir=_directory))
+_directory = Path(__file__).resolve().parents[1] / ".mypy_cache" / "data"
+current.use(Settings(data_dir=str(_directory)))
 create_secrets(current.settings())
 
 from controlplane.settings import *  # noqa: E402, F403

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,9 @@ def refused(result: subprocess.CompletedProcess[str]) -> str:
 
 
 @pytest.fixture
-def taken_port() -> int:
+def taken_port() -> Iterator[int]:
     listener = socket.create_server(("127.0.0.1", 0))
-    yield listener.getsockname()[1]  # type: ignore[misc]
+    yield listener.getsockname()[1]
     listener.close()
 
 
