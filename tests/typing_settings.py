@@ -1,6 +1,6 @@
 """Settings for the type checker alone, whose Django plugin loads the models.
 
-Its data directory lies in its cache and is used again: the checker ends without running any clean-up, so that one of its own would be
+Its data directory lies in its cache and is used again: the checker ends without running any clean-up, so that a new one would be
 left behind by each run.
 """
 
