@@ -1,6 +1,6 @@
 """A broker in memory behind the same facade as the real one: topics, subscriptions, permits, acknowledgements, permissions.
 
-It keeps every promise of `messaging/broker/runtime/local_messages.py` but durability, and lets a test hold receipts back, refuse
+It keeps every promise of `messaging/broker/runtime/local/messages.py` but durability, and lets a test hold receipts back, refuse
 publishes and close what is open, as a broker in trouble would.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from messaging.adminrpc.schema import METHODS, Answer, Empty
-from messaging.broker.runtime.local_messages import (
+from messaging.broker.runtime.local.messages import (
     ConsumerSink,
     DeliveredMessage,
     MessagePosition,
@@ -162,7 +162,7 @@ class FakeConsumer:
             self.held.discard(entry)
             self.subscription.redeliveries[entry] = self.subscription.redeliveries.get(entry, 0) + 1
             self.subscription.returned.append(entry)
-        asyncio.get_running_loop().call_soon(self.topic.dispatch)
+        asyncio.get_running_loop().call_soon(self.topic.outlet.dispatch)
 
     async def unsubscribe(self) -> None:
         if len(self.subscription.consumers) > 1:
@@ -253,7 +253,7 @@ class FakeService:
     def answer_later(self, answer: Any, topic: FakeTopic) -> None:
         def run() -> None:
             answer()
-            topic.dispatch()
+            topic.outlet.dispatch()
 
         if self.hold_receipts:
             self.held_receipts.append(run)

@@ -68,7 +68,7 @@ def test_walking_visits_every_entry_once(gaps: list[tuple[int, int]]) -> None:
 
 @given(LEDGERS, st.integers(0, 5))
 def test_what_comes_is_what_next_after_the_last_named(gaps: list[tuple[int, int]], more: int) -> None:
-    """A reader at the end waits at a position; appending to the last ledger, or to a new one, makes exactly that or moves it there."""
+    """A reader at the end waits at a position; an append to the last ledger, or to a new one, makes exactly that or moves it."""
     chain = chain_of(gaps)
     waiting = chain.next_after(chain.last)
     if chain.ids:

@@ -11,8 +11,8 @@ import pytest
 
 from messaging.adminrpc.schema import Change, FeedApply, TopicRef
 from messaging.broker.core.producers import Producer
-from messaging.broker.runtime.local.messages import DeliveredMessage
 from messaging.broker.runtime.local.consumer import LocalConsumer
+from messaging.broker.runtime.local.messages import DeliveredMessage
 from messaging.broker.runtime.main import start
 from messaging.broker.runtime.service import BrokerService
 from messaging.errors import MagnetarError
