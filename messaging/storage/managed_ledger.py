@@ -15,11 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from messaging.storage.chain import Chain
-from messaging.storage.meta_seam import LedgerRecord, MetaStore, TopicRecord
+from messaging.storage.meta_seam import LedgerRecord, MetaConflict, MetaStore, TopicRecord
 from messaging.storage.seam import (
     Block,
     Buffer,
     Fence,
+    Fenced,
     LedgerClosed,
     LedgerInfo,
     LedgerStore,
@@ -65,13 +66,16 @@ class ManagedLedger:
         self.storage = storage
         self.record = record
         self.properties = properties
-        self.chain = Chain([(ledger.ledger_id, ledger.last_entry or -1) for ledger in record.ledgers])
-        self.sealed_bytes = 0
+        self.chain = Chain(
+            [(ledger.ledger_id, -1 if ledger.last_entry is None else ledger.last_entry) for ledger in record.ledgers]
+        )
+        self.sealed_bytes = sum(ledger.length_bytes for ledger in record.ledgers)
         self.failed: StoreError | None = None
         self._writer: LedgerWriter | None = None
         self._pending: deque[_Pending] = deque()
         self._rolling: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
+        self._updating = asyncio.Lock()
         self._drained: asyncio.Event = asyncio.Event()
         self._drained.set()
 
@@ -84,17 +88,13 @@ class ManagedLedger:
                 info = await storage.ledgers.seal(storage.fence, ledger.ledger_id)
                 ledger = replace(ledger, last_entry=info.last_entry, length_bytes=info.length_bytes, sealed_ms=storage.clock_ms())
             ledgers.append(ledger)
-        if tuple(ledgers) != record.ledgers:
-            empty = [ledger for ledger in ledgers if ledger.last_entry == -1]
-            record = await storage.meta.cas_topic(record.with_ledgers(tuple(kept for kept in ledgers if kept not in empty)))
-            for ledger in empty:
-                await storage.ledgers.delete(storage.fence, ledger.ledger_id)
-        managed = cls(storage, record, properties)
-        managed.chain = Chain(
-            [(ledger.ledger_id, -1 if ledger.last_entry is None else ledger.last_entry) for ledger in record.ledgers]
-        )
-        managed.sealed_bytes = sum(ledger.length_bytes for ledger in record.ledgers)
-        return managed
+        kept = tuple(ledger for ledger in ledgers if ledger.last_entry != -1)
+        if kept != record.ledgers:
+            record = await storage.meta.cas_topic(record.with_ledgers(kept))
+            for ledger in ledgers:
+                if ledger.last_entry == -1:
+                    await storage.ledgers.delete(storage.fence, ledger.ledger_id)
+        return cls(storage, record, properties)
 
     @property
     def terminated(self) -> bool:
@@ -116,14 +116,23 @@ class ManagedLedger:
             if self.failed:
                 raise self.failed
             if self._writer is None:
-                self._writer = await self._create()
+                writer = await self._create()
+                self.chain.add(writer.ledger_id)
+                self._writer = writer
+
+    async def update(self, change: Callable[[TopicRecord], TopicRecord]) -> None:
+        """Changes the stored record, one change after the other. Raises `StoreError`; `Fenced` where another owner wrote it."""
+        async with self._updating:
+            try:
+                self.record = await self.storage.meta.cas_topic(change(self.record))
+            except MetaConflict as error:
+                raise Fenced(f"topic {self.record.name} was changed by another owner: {error}") from error
 
     async def _create(self) -> LedgerWriter:
         ledger_id = await self.storage.meta.next_ledger_id()
         writer = await self.storage.ledgers.create(self.storage.fence, ledger_id, self.properties)
         added = LedgerRecord(ledger_id, created_ms=self.storage.clock_ms())
-        self.record = await self.storage.meta.cas_topic(self.record.with_ledgers((*self.record.ledgers, added)))
-        self.chain.add(ledger_id)
+        await self.update(lambda record: record.with_ledgers((*record.ledgers, added)))
         return writer
 
     def append(self, header: bytes, data: Buffer, stops: array[int], confirmed: Confirmed) -> Position:
@@ -152,6 +161,10 @@ class ManagedLedger:
             # After one failure nothing later counts, even if another ledger confirmed it: order first.
             self.failed = self.failed or first.error
             if self.failed is None:
+                # A ledger rolled to joins the chain with its first confirmed entry: all entries before it are confirmed by then,
+                # and until then nobody may take the ledger before it for ended.
+                if self.chain.ids[-1:] < [first.ledger_id]:
+                    self.chain.add(first.ledger_id)
                 self.chain.confirm(first.ledger_id, first.last_entry)
             first.confirmed(self.failed)
         if not queue:
@@ -169,13 +182,12 @@ class ManagedLedger:
             self._rolling = None
 
     async def _sealed(self, info: LedgerInfo) -> None:
-        ledgers = tuple(
-            replace(ledger, last_entry=info.last_entry, length_bytes=info.length_bytes, sealed_ms=self.storage.clock_ms())
-            if ledger.ledger_id == info.ledger_id
-            else ledger
-            for ledger in self.record.ledgers
-        )
-        self.record = await self.storage.meta.cas_topic(self.record.with_ledgers(ledgers))
+        def sealed(ledger: LedgerRecord) -> LedgerRecord:
+            if ledger.ledger_id != info.ledger_id:
+                return ledger
+            return replace(ledger, last_entry=info.last_entry, length_bytes=info.length_bytes, sealed_ms=self.storage.clock_ms())
+
+        await self.update(lambda record: record.with_ledgers(tuple(sealed(ledger) for ledger in record.ledgers)))
         self.sealed_bytes += info.length_bytes
 
     async def close(self) -> None:
@@ -238,10 +250,11 @@ class ManagedLedger:
 
     async def _forget(self, dropped: list[LedgerRecord]) -> None:
         """First out of the topic's list, then out of the store: a crash between leaves an orphan, never a hole."""
-        self.record = await self.storage.meta.cas_topic(self.record.with_ledgers(self.record.ledgers[len(dropped) :]))
+        await self.update(lambda record: record.with_ledgers(tuple(one for one in record.ledgers if one not in dropped)))
         for ledger in dropped:
-            self.chain.drop_first()
-            self.sealed_bytes -= ledger.length_bytes
+            if self.chain.ids[:1] == [ledger.ledger_id]:  # else another call was faster
+                self.chain.drop_first()
+                self.sealed_bytes -= ledger.length_bytes
             await self.storage.ledgers.delete(self.storage.fence, ledger.ledger_id)
 
     async def delete(self) -> None:

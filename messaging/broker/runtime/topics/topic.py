@@ -194,9 +194,8 @@ class Topic:
 
     async def terminate(self) -> Position:
         """No message is taken after this one. Returns the last position."""
-        record = self.ledger.record
         last = self.chain.last
-        self.ledger.record = await self.services.storage.meta.cas_topic(replace(record, terminated_at=last))
+        await self.ledger.update(lambda record: replace(record, terminated_at=last))
         for producer in self.producers:
             producer.closed = True
             self.producers.detach(producer)
