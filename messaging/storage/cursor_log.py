@@ -145,25 +145,32 @@ class CursorLog:
         carried = [(key, delta) for key, deltas in self.recovered.items() for delta in deltas]
         self._carried_bytes = sum(len(delta) + 8 for _, delta in carried)
         changed, self._changed = self._changed, set()
-        states = self.snapshots(changed)
-        for subscription_id, delta in carried:
-            self.append(subscription_id, delta)
-        self._changed.difference_update(self.recovered)
-        flushed: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
-        self.append(0, b"", flushed.set_result)
-        await old_writer.close()
-        await self.storage.meta.save_cursors(states)
-        error = await flushed
-        if error is not None:
-            raise error
+        try:
+            for subscription_id, delta in carried:
+                self.append(subscription_id, delta)
+            self._changed.difference_update(self.recovered)
+            flushed: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+            self.append(0, b"", flushed.set_result)
+            await old_writer.close()
+            error = await flushed
+            if error is not None:
+                raise error
+            # Taken only now: a cursor that was saved meanwhile, because its topic was unloaded, must not be set back.
+            await self.storage.meta.save_cursors(self.snapshots(changed))
+        except BaseException:
+            self._changed |= changed  # their deltas are in the old ledgers only, which therefore stay
+            raise
         self._ledgers = self._ledgers[len(old) :]
         await self.storage.meta.put_value(KEY, json.dumps(self._ledgers).encode())
         for ledger_id in old:
             await self.storage.ledgers.delete(self.storage.fence, ledger_id)
 
     async def stop(self) -> None:
-        """Flushes, saves and leaves nothing to repeat, where it can."""
+        """Flushes, saves and leaves nothing to repeat, where it can; what it cannot save is repeated by the next start."""
         self._flush()
         if self._checkpointing:
             await self._checkpointing
-        await self.checkpoint()
+        try:
+            await self.checkpoint()
+        except StoreError as error:
+            self.on_failure(error)

@@ -92,8 +92,8 @@ async def test_confirmations_keep_their_order_over_a_roll() -> None:
 
 
 async def test_nobody_passes_the_old_ledger_while_its_entries_are_on_their_way() -> None:
-    """A reader at the end asked for the next entry while a roll had begun and went on to the new ledger: what was still on its way to
-    the disk in the old one was skipped, and stayed undelivered until the consumer connected again."""
+    """A reader at the end asked for the next entry while a roll had begun, and went on to the new ledger: what was still on its
+    way to the disk in the old one was skipped, and stayed undelivered until the consumer connected again."""
     held = await world(entries_max=2)
     await held.ledger.writable()
     first = held.append(b"a")

@@ -1,0 +1,315 @@
+"""The cursor log over stores in memory: what was durable is repeated after any end, and nothing is kept longer than needed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from messaging.storage.cursor_log import KEY, CursorLog
+from messaging.storage.faults import FaultyLedgerStore
+from messaging.storage.managed_ledger import Storage
+from messaging.storage.memory import MemoryLedgerStore, MemoryMetaStore
+from messaging.storage.seam import EARLIEST, AppendFailed, DiskFull, Position, StoreError, Unavailable
+from tests.waiting import eventually
+
+
+class World:
+    """Cursors here are lists of deltas; a snapshot is those deltas as text."""
+
+    def __init__(
+        self, memory: MemoryLedgerStore | None = None, meta: MemoryMetaStore | None = None, *, checkpoint_bytes: int = 1 << 20
+    ):
+        self.memory = memory or MemoryLedgerStore()
+        self.meta = meta or MemoryMetaStore()
+        self.checkpoint_bytes = checkpoint_bytes
+        self.loaded: dict[int, list[bytes]] = {}
+        self.failures: list[StoreError] = []
+
+    async def start(self) -> World:
+        self.store = FaultyLedgerStore(self.memory)
+        fence = await self.store.start()
+        self.log = CursorLog(Storage(self.store, self.meta, fence, lambda: 1), checkpoint_bytes=self.checkpoint_bytes)
+        self.log.snapshots = self.snapshots
+        self.log.on_failure = self.failures.append
+        await self.log.start()
+        return self
+
+    def snapshots(self, changed: set[int]) -> list[tuple[int, Position, bytes]]:
+        return [(key, EARLIEST, text_of(self.loaded[key])) for key in sorted(changed) if key in self.loaded]
+
+    async def subscriptions(self, count: int) -> list[int]:
+        ids = []
+        for index in range(count):
+            record = await self.meta.create_subscription(
+                "persistent://a/b/t", f"s{index}", created_ms=0, mark_delete=EARLIEST, properties={}
+            )
+            self.loaded[record.subscription_id] = []
+            ids.append(record.subscription_id)
+        return ids
+
+    async def load(self) -> None:
+        """Every topic is opened: snapshot first, then what the log repeats."""
+        for record in await self.meta.subscriptions("persistent://a/b/t"):
+            if record.subscription_id in self.loaded:
+                continue
+            deltas = list_of(record.state)
+            for delta in self.log.recovered_deltas(record.subscription_id):
+                if delta not in deltas:
+                    deltas.append(delta)
+            self.loaded[record.subscription_id] = deltas
+            self.log.adopted(record.subscription_id)
+
+    async def store_delta(self, subscription_id: int, delta: bytes) -> StoreError | None:
+        self.loaded[subscription_id].append(delta)
+        done: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+        self.log.append(subscription_id, delta, done.set_result)
+        return await done
+
+    async def crash(self) -> World:
+        return await World(MemoryLedgerStore(self.memory), self.meta, checkpoint_bytes=self.checkpoint_bytes).start()
+
+    async def ledgers(self) -> list[int]:
+        return [info.ledger_id for info in await self.memory.ledgers()]
+
+    async def named(self) -> list[int]:
+        stored = await self.meta.get_value(KEY)
+        assert stored is not None
+        return list(json.loads(stored))
+
+
+def text_of(deltas: list[bytes]) -> bytes:
+    return b",".join(deltas)
+
+
+def list_of(state: bytes) -> list[bytes]:
+    return state.split(b",") if state else []
+
+
+async def test_deltas_of_one_turn_share_one_block() -> None:
+    world = await World().start()
+    one, two = await world.subscriptions(2)
+    order: list[str] = []
+    for index in range(50):
+        world.log.append(one if index % 2 else two, b"%d" % index, lambda error, index=index: order.append(f"{index} {error}"))  # type: ignore[misc]
+    assert order == []
+    await eventually(lambda: len(order) == 50)
+    assert order == [f"{index} None" for index in range(50)]
+    (ledger,) = await world.ledgers()
+    reader = await world.memory.open(ledger)
+    (block,) = await reader.read(0, entries_max=100, bytes_max=1 << 20)
+    assert block.count == 50
+
+
+async def test_done_comes_after_the_block_is_durable() -> None:
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    world.store.hold()
+    storing = asyncio.ensure_future(world.store_delta(one, b"a"))
+    await eventually(lambda: bool(world.store._held))
+    assert not storing.done()
+    world.store.release()
+    assert await storing is None
+
+
+async def test_a_crash_gives_every_delta_back_in_order() -> None:
+    world = await World().start()
+    one, two = await world.subscriptions(2)
+    for index in range(5):
+        await world.store_delta(one, b"a%d" % index)
+    await world.store_delta(two, b"b")
+    after = await world.crash()
+    assert after.log.recovered_deltas(one) == [b"a0", b"a1", b"a2", b"a3", b"a4"]
+    assert after.log.recovered_deltas(two) == [b"b"]
+    assert after.log.recovered_deltas(99) == []
+    again = await after.crash()  # nothing was loaded in between
+    assert again.log.recovered_deltas(one) == [b"a0", b"a1", b"a2", b"a3", b"a4"]
+
+
+async def test_a_clean_stop_leaves_nothing_to_repeat() -> None:
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    await world.store_delta(one, b"a")
+    await world.log.stop()
+    assert len(await world.ledgers()) == 1
+    after = await world.crash()
+    assert after.log.recovered == {}
+    await after.load()
+    assert after.loaded[one] == [b"a"]
+
+
+async def test_a_checkpoint_saves_what_changed_and_drops_the_old_ledger() -> None:
+    world = await World(checkpoint_bytes=300).start()
+    one, two = await world.subscriptions(2)
+    first = await world.ledgers()
+    index = 0
+    while await world.ledgers() == first or len(await world.ledgers()) > 1:
+        await world.store_delta(one, b"a%02d" % index)
+        index += 1
+        assert index < 1000
+    assert await world.named() == await world.ledgers()
+    await world.store_delta(two, b"b")
+    after = await world.crash()
+    await after.load()
+    assert after.loaded[one] == world.loaded[one]
+    assert after.loaded[two] == [b"b"]
+
+
+async def test_deltas_of_topics_that_are_not_loaded_are_carried_over() -> None:
+    world = await World().start()
+    one, two = await world.subscriptions(2)
+    await world.store_delta(one, b"a")
+    await world.store_delta(two, b"b")
+    after = await world.crash()
+    after.loaded[two] = [b"b"]
+    after.log.adopted(two)
+    for _ in range(3):
+        await after.log.checkpoint()
+        assert len(await after.ledgers()) == 1
+    again = await after.crash()
+    assert again.log.recovered_deltas(one) == [b"a"]
+    assert again.log.recovered_deltas(two) == []
+    await again.load()
+    assert again.loaded == {one: [b"a"], two: [b"b"]}
+
+
+async def test_carried_deltas_do_not_cause_checkpoint_after_checkpoint() -> None:
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    await world.store_delta(one, b"x" * 1000)
+    after = World(MemoryLedgerStore(world.memory), world.meta, checkpoint_bytes=200)
+    await after.start()
+    await after.log.checkpoint()
+    ledgers = await after.ledgers()
+    (two,) = [(await after.meta.create_subscription("persistent://a/b/u", "s", created_ms=0, mark_delete=EARLIEST, properties={}))]
+    after.loaded[two.subscription_id] = []
+    await after.store_delta(two.subscription_id, b"y")
+    assert await after.ledgers() == ledgers
+    assert after.log._checkpointing is None
+
+
+async def test_a_failed_append_is_told_to_everybody_who_waits() -> None:
+    world = await World().start()
+    one, two = await world.subscriptions(2)
+    world.store.fail_appends(DiskFull("full"))
+    outcomes = await asyncio.gather(world.store_delta(one, b"a"), world.store_delta(two, b"b"))
+    assert [type(outcome) for outcome in outcomes] == [DiskFull, DiskFull]
+    assert [type(failure) for failure in world.failures] == [DiskFull]
+    assert isinstance(await world.store_delta(one, b"c"), StoreError)  # and later ones too, at once
+
+
+async def test_stopping_with_a_dead_store_does_not_raise() -> None:
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    world.store.fail_next("create", Unavailable("gone"))
+    await world.store_delta(one, b"a")
+    await world.log.stop()
+    assert [type(failure) for failure in world.failures] == [Unavailable]
+    after = await world.crash()
+    assert after.log.recovered_deltas(one) == [b"a"]
+
+
+class RefusingMeta(MemoryMetaStore):
+    refuse = False
+
+    async def save_cursors(self, states: list[tuple[int, Position, bytes]]) -> None:
+        if self.refuse:
+            raise Unavailable("metadata is away")
+        await super().save_cursors(states)
+
+
+async def test_a_checkpoint_that_fails_forgets_no_cursor() -> None:
+    """The next one dropped the ledger of the failed one without having saved the cursors in it."""
+    meta = RefusingMeta()
+    world = await World(meta=meta).start()
+    one, two = await world.subscriptions(2)
+    await world.store_delta(one, b"a")
+    meta.refuse = True
+    with pytest.raises(Unavailable):
+        await world.log.checkpoint()
+    meta.refuse = False
+    await world.store_delta(two, b"b")
+    await world.log.checkpoint()
+    after = await world.crash()
+    await after.load()
+    assert after.loaded == {one: [b"a"], two: [b"b"]}
+
+
+async def test_a_checkpoint_does_not_set_back_a_cursor_saved_meanwhile() -> None:
+    """A topic is unloaded, which saves its cursor, while a checkpoint waits for the disk: its older snapshot came afterwards."""
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    await world.store_delta(one, b"a")
+    world.store.hold()
+    checkpoint = asyncio.ensure_future(world.log.checkpoint())
+    await eventually(lambda: bool(world.store._held))
+    world.loaded[one].append(b"late")
+    world.log.append(one, b"late")
+    await world.meta.save_cursors(world.snapshots({one}))
+    del world.loaded[one]  # unloaded
+    world.store.release()
+    await checkpoint
+    await world.load()
+    assert world.loaded[one] == [b"a", b"late"]
+
+
+async def test_a_ledger_that_was_named_and_never_made_is_passed_over() -> None:
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    await world.store_delta(one, b"a")
+    world.store.fail_next("create", Unavailable("crash"))
+    with pytest.raises(Unavailable):
+        await world.log.checkpoint()
+    after = await world.crash()
+    assert after.log.recovered_deltas(one) == [b"a"]
+
+
+async def test_an_unknown_outcome_may_come_back() -> None:
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    world.store.lose_outcomes(AppendFailed("who knows"))
+    assert isinstance(await world.store_delta(one, b"a"), AppendFailed)
+    after = await world.crash()
+    assert after.log.recovered_deltas(one) == [b"a"]  # it was written after all; repeating an acknowledgement harms nobody
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("delta"), st.integers(0, 2)),
+        st.tuples(st.sampled_from(["checkpoint", "crash", "stop", "load"]), st.just(0)),
+    ),
+    max_size=25,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(STEPS)
+def test_no_end_loses_what_was_durable(steps: list[tuple[str, int]]) -> None:
+    async def run() -> None:
+        world = await World(checkpoint_bytes=120).start()
+        ids = await world.subscriptions(3)
+        durable: dict[int, list[bytes]] = {one: [] for one in ids}
+        for number, (what, which) in enumerate(steps):
+            if what == "delta" and ids[which] in world.loaded:
+                delta = b"%d" % number
+                assert await world.store_delta(ids[which], delta) is None
+                durable[ids[which]].append(delta)
+            elif what == "checkpoint" and world.log._checkpointing is None:
+                await world.log.checkpoint()
+            elif what == "crash":
+                world = await world.crash()
+            elif what == "stop":
+                await world.log.stop()
+                world = await world.crash()
+            elif what == "load":
+                await world.load()
+        world = await world.crash()
+        await world.load()
+        assert world.loaded == durable
+        await world.log.stop()
+        assert len(await world.ledgers()) == 1
+
+    asyncio.run(run())
