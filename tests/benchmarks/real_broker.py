@@ -35,6 +35,7 @@ class RealBroker:
         self.log = (folder / "broker.log").open("wb")
         start = time.perf_counter()
         variables = os.environ | environment(self.settings)
+        (folder / "run" / "broker.json").unlink(missing_ok=True)  # of a broker that was killed here before
         self.process = subprocess.Popen(python("messaging.broker"), env=variables, stdout=self.log, stderr=self.log)
         self.addresses = self._wait(folder / "run" / "broker.json")
         self.start_s = time.perf_counter() - start
@@ -58,6 +59,12 @@ class RealBroker:
 
     def hot_loops(self) -> str:
         return self._rpc().call("status").hot_loops
+
+    def kill(self) -> None:
+        """As a crash would: at once, with nothing finished."""
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
 
     def close(self) -> None:
         self.process.terminate()

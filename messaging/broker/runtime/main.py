@@ -73,6 +73,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> BrokerService:
     folder = settings.data_path / "broker"
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _withdraw(settings)  # of a broker that was killed: nobody is to be sent there
         plain = _listen(settings.host, settings.broker_port, "broker_port")
         stack.callback(plain.close)
         web_socket = _listen(settings.host, settings.ws_port, "ws_port")
