@@ -190,6 +190,24 @@ class ManagedLedger:
         await self.update(lambda record: record.with_ledgers(tuple(sealed(ledger) for ledger in record.ledgers)))
         self.sealed_bytes += info.length_bytes
 
+    async def recover(self) -> None:
+        """After a failed append: seals what is open, which settles the fate of every entry, so that `writable` can begin anew.
+
+        Entries whose outcome was unknown and that are in the ledger count from here on. Raises `StoreError`."""
+        if self._rolling:
+            await self._rolling
+        await self._drained.wait()
+        async with self._opening:
+            self._writer = None
+            for ledger in self.record.ledgers:
+                if ledger.last_entry is None:
+                    info = await self.storage.ledgers.seal(self.storage.fence, ledger.ledger_id)
+                    await self._sealed(info)
+                    if self.chain.ids[-1:] < [ledger.ledger_id]:
+                        self.chain.add(ledger.ledger_id)
+                    self.chain.confirm(ledger.ledger_id, info.last_entry)
+            self.failed = None
+
     async def close(self) -> None:
         """Waits for what is pending and seals the open ledger. Never raises: what could not be sealed, the next open seals."""
         if self._rolling:

@@ -80,6 +80,7 @@ class Broker:
         self.topics.on_unloaded = self.metering.unloaded
         self.before_stop: list[Callable[[], Awaitable[None]]] = []  # what stops before clients are sent away
         self.live_sequence = 0
+        self._recovering: set[Topic] = set()
         self._names_given = 0
         self._tasks: set[asyncio.Task[None]] = set()
         cursors.on_failure = self._cursor_log_failed
@@ -189,10 +190,18 @@ class Broker:
             raise NotAllowed(f"{name} is a partitioned topic: name one of its partitions, {name}-partition-0 and so on")
 
     def topic_failed(self, topic: Topic, why: MagnetarError) -> None:
-        """Its log took nothing, or not everything: clients connect again, and the topic opens on a new ledger."""
-        if topic.closed is None:
+        """Its log took nothing, or not everything: producers connect again, and it goes on in a new ledger."""
+        if topic.closed is None and topic not in self._recovering:
             log.error("topic.failed", topic=topic.text, why=why.message)
-            self.spawn(self.topics.unload(topic.name, why), f"unload {topic.text}")
+            self._recovering.add(topic)
+            self.spawn(self._recover(topic, why), f"recover {topic.text}")
+
+    async def _recover(self, topic: Topic, why: MagnetarError) -> None:
+        try:
+            if not await topic.recover():
+                await self.topics.unload(topic.name, why)
+        finally:
+            self._recovering.discard(topic)
 
     def _cursor_log_failed(self, error: StoreError) -> None:
         if self.ready()[0]:

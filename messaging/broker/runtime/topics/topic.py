@@ -172,17 +172,34 @@ class Topic:
         elif done is not None:
             done(None)
 
-    # --- the end
+    # --- trouble, and the end
+
+    def _close_producers(self) -> None:
+        for producer in self.producers:
+            producer.closed = True
+            self.producers.detach(producer)
+            producer.sink.closed(producer)
+
+    async def recover(self) -> bool:
+        """After the log refused a block: producers are closed and connect again; consumers stay and go on. False where the topic
+        has to be loaded anew instead."""
+        self._close_producers()
+        if self.inlet.dedup is not None:  # it counts entries as taken that were not stored
+            return False
+        try:
+            await self.ledger.recover()
+        except StoreError:
+            return False
+        for subscription in self.subscriptions.values():
+            self.outlet.dispatch(subscription)
+        return True
 
     async def close(self, why: MagnetarError) -> None:
         """Closes producers and consumers, then the ledger; saves every cursor. The topic is not used again."""
         if self.closed is not None:
             return
         self.closed = why
-        for producer in self.producers:
-            producer.closed = True
-            self.producers.detach(producer)
-            producer.sink.closed(producer)
+        self._close_producers()
         for subscription in list(self.subscriptions.values()):
             self.close_consumers(subscription)
         self.outlet.close()
@@ -196,10 +213,7 @@ class Topic:
         """No message is taken after this one. Returns the last position."""
         last = self.chain.last
         await self.ledger.update(lambda record: replace(record, terminated_at=last))
-        for producer in self.producers:
-            producer.closed = True
-            self.producers.detach(producer)
-            producer.sink.closed(producer)
+        self._close_producers()
         for subscription in self.subscriptions.values():
             self.outlet.dispatch(subscription)
         return last

@@ -35,7 +35,7 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
     except LedgerClosed:
         raise NotReady(f"topic {topic.text} is being opened again: try again") from None
     except StoreError as error:
-        service.topic_failed(topic, NotReady(str(error)))
+        # Full, or not to be written: clients try again, and consumers of the topic notice nothing.
         raise StorageFailed(f"topic {topic.text} takes no messages now: {error}") from error
     if body.initial_subscription_name:
         name = subscription_name(body.initial_subscription_name)

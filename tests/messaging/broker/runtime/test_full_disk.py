@@ -1,0 +1,115 @@
+"""A log that takes no messages: producers are refused with an error that clients try again, everybody else goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from messaging.adminrpc.schema import Change, FeedApply
+from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition, OutgoingMessage
+from messaging.broker.runtime.main import start
+from messaging.broker.runtime.service import BrokerService
+from messaging.errors import MagnetarError, NotReady, StorageFailed
+from messaging.identity import create_secrets
+from messaging.permissions.model import Principal
+from messaging.protocol.names import parse_topic
+from messaging.settings import Settings
+from messaging.storage.faults import FaultyLedgerStore
+from messaging.storage.seam import AppendFailed, DiskFull
+from tests.waiting import eventually
+
+TOPIC = "persistent://acme/orders/new"
+ADMIN = Principal("admin")
+
+
+class Inbox:
+    def __init__(self) -> None:
+        self.messages: list[DeliveredMessage] = []
+        self.ended: list[MagnetarError | None] = []
+
+    def deliver(self, messages: Sequence[DeliveredMessage]) -> None:
+        self.messages += messages
+
+    def closed(self, error: MagnetarError | None) -> None:
+        self.ended.append(error)
+
+    def end_of_topic(self) -> None: ...
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[BrokerService]:
+    settings = Settings(data_dir=str(tmp_path), broker_port=0, ws_port=0, broker_rpc_port=0)
+    create_secrets(settings)
+    async with AsyncExitStack() as stack:
+        service = await start(settings, stack)
+        changes = [
+            Change(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
+            Change(version=2, kind="namespace", key="acme/orders", state={}),
+        ]
+        await service.feed_apply(FeedApply(from_version=0, to_version=2, full=True, changes=changes))
+        yield service
+        await service.stop()
+
+
+@pytest.fixture
+def disk(broker: BrokerService) -> FaultyLedgerStore:
+    """Stands between topics and the log; the cursor log keeps the real one, as it has space of its own."""
+    faulty = FaultyLedgerStore(broker.storage.ledgers)
+    broker.storage.ledgers = faulty
+    return faulty
+
+
+async def publish(
+    broker: BrokerService, payload: bytes, sink: Inbox
+) -> tuple[Sequence[MessagePosition] | None, MagnetarError | None]:
+    producer = await broker.open_producer(ADMIN, TOPIC, None, sink)
+    answer: asyncio.Future[tuple[Sequence[MessagePosition] | None, MagnetarError | None]]
+    answer = asyncio.get_running_loop().create_future()
+    producer.publish([OutgoingMessage(payload)], lambda positions, error: answer.set_result((positions, error)))
+    result = await answer
+    producer.close()
+    return result
+
+
+@pytest.mark.parametrize("fault", [DiskFull("no space"), AppendFailed("the outcome is unknown")])
+async def test_producers_are_refused_and_consumers_go_on(
+    broker: BrokerService, disk: FaultyLedgerStore, fault: AppendFailed
+) -> None:
+    inbox, sink = Inbox(), Inbox()
+    consumer = await broker.open_consumer(ADMIN, TOPIC, "s", "Shared", "earliest", True, None, inbox)
+    assert (await publish(broker, b"before", sink))[1] is None
+    disk.fail_appends(fault)
+    positions, error = await publish(broker, b"lost", sink)
+    assert positions is None
+    assert isinstance(error, NotReady), "whether it is stored is not known: the producer is to be opened again"
+    # Consuming and acknowledging go on, on the same consumer.
+    consumer.flow(10)
+    await eventually(lambda: [message.payload for message in inbox.messages] == [b"before"])
+    await consumer.ack([inbox.messages[0].position])
+    disk.heal()
+    await eventually(lambda: _stores(broker, b"after"))
+    await eventually(lambda: [message.payload for message in inbox.messages][:2] == [b"before", b"after"])
+    assert not inbox.ended, "the consumer was not disturbed"
+    topic = await broker.topics.get(parse_topic(TOPIC), create=False)
+    assert topic.subscriptions["s"].consumers
+
+
+async def _stores(broker: BrokerService, payload: bytes) -> bool:
+    try:
+        return (await publish(broker, payload, Inbox()))[1] is None
+    except MagnetarError:
+        return False
+
+
+async def test_no_ledger_can_be_created(broker: BrokerService, disk: FaultyLedgerStore) -> None:
+    inbox = Inbox()
+    await broker.open_consumer(ADMIN, TOPIC, "s", "Shared", "earliest", True, None, inbox)
+    disk.fail_next("create", DiskFull("no space"))
+    with pytest.raises(StorageFailed, match="no space"):
+        await broker.open_producer(ADMIN, TOPIC, None, Inbox())
+    assert not inbox.ended
+    assert (await publish(broker, b"now", Inbox()))[1] is None
