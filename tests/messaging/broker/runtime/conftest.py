@@ -33,7 +33,7 @@ KEYS = {
     "stranger": "stranger@other",
     "superuser": "admin",
 }
-FEED = [
+FEED: list[tuple[str, str, dict[str, Any]]] = [
     ("tenant", "public", {"admin_roles": []}),
     ("tenant", "acme", {"admin_roles": ["owner@acme"]}),
     ("tenant", "other", {"admin_roles": ["boss@other"]}),
