@@ -162,7 +162,7 @@ class FakeConsumer:
             self.held.discard(entry)
             self.subscription.redeliveries[entry] = self.subscription.redeliveries.get(entry, 0) + 1
             self.subscription.returned.append(entry)
-        asyncio.get_running_loop().call_soon(self.topic.outlet.dispatch)
+        asyncio.get_running_loop().call_soon(self.topic.dispatch)
 
     async def unsubscribe(self) -> None:
         if len(self.subscription.consumers) > 1:
@@ -253,7 +253,7 @@ class FakeService:
     def answer_later(self, answer: Any, topic: FakeTopic) -> None:
         def run() -> None:
             answer()
-            topic.outlet.dispatch()
+            topic.dispatch()
 
         if self.hold_receipts:
             self.held_receipts.append(run)
