@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 from messaging.errors import ProducerBusy
@@ -36,10 +35,7 @@ class Producer:
         "metadata",
         "name",
         "name_bytes",
-        "on_drained",
-        "pending_blocks",
         "producer_id",
-        "repeated",
         "sink",
     )
 
@@ -50,9 +46,6 @@ class Producer:
         self.sink = sink
         self.epoch = epoch
         self.metadata: dict[str, str] = {}
-        self.pending_blocks = 0  # appended, no receipt yet
-        self.on_drained: Callable[[], None] | None = None  # called when `pending_blocks` falls to 0
-        self.repeated: deque[list[Sent]] | None = None  # reads of duplicates whose receipts wait for what is before them
         self.closed = False
         self.messages_in = 0
         self.bytes_in = 0

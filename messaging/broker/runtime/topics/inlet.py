@@ -6,7 +6,6 @@ order in which its messages came, and never before the messages are durable.
 
 from __future__ import annotations
 
-import asyncio
 from array import array
 from collections import deque
 from collections.abc import Callable
@@ -40,6 +39,9 @@ class Inlet:
         self.last_published_ms = 0
         self._deliver = deliver
         self._failed = failed
+        self._appended_blocks = 0
+        self._answered_blocks = 0
+        self._turns: deque[tuple[int, Callable[[bool], None]]] = deque()  # (after so many answered blocks, what is to be done)
 
     def publish(self, producer: Producer, buf: bytes, sent: list[Sent], message_count: int) -> int:
         """Appends one block of a producer; receipts come through its sink. Returns the bytes appended.
@@ -52,7 +54,7 @@ class Inlet:
             if repeated:
                 self.duplicates += len(asked) - len(sent)
                 if not sent:
-                    self._answer_in_turn(producer, asked)
+                    self.in_turn(lambda stored: self._answer(producer, asked) if stored else None)
                     return 0
                 message_count = sum(one[5] for one in sent)
         data, stops = for_log(buf, sent)
@@ -61,25 +63,31 @@ class Inlet:
             buf, sent = _repack(bytes(data), sent, stops)
             data = buf
         header = header_of(sent, producer.name_bytes, now_ms, message_count)
-        producer.pending_blocks += 1
 
         def confirmed(error: StoreError | None) -> None:
-            producer.pending_blocks -= 1
             producer.sink.settled(size)
             if error is None:
                 block = EntryBlock(first.ledger_id, first.entry_id, buf, sent, now_ms, message_count)
                 self._stored(producer, block, asked, first)
             else:
                 self._failed(error)
-            if not producer.pending_blocks:
-                self._drained(producer)
+            self._answered_blocks += 1
+            while self._turns and self._turns[0][0] <= self._answered_blocks:
+                self._turns.popleft()[1](error is None)
 
-        try:
-            first = self.ledger.append(header, data, stops, confirmed)
-        except StoreError:
-            producer.pending_blocks -= 1
-            raise
+        first = self.ledger.append(header, data, stops, confirmed)
+        self._appended_blocks += 1
         return size
+
+    def in_turn(self, act: Callable[[bool], None]) -> None:
+        """Does what must not overtake the receipts of anything appended so far: at once, or when the last of them has its answer.
+
+        `act` is told whether that was stored. Blocks of all producers count: the original of a duplicate may have come over a
+        connection that is gone, and is not durable before its block is."""
+        if self._answered_blocks == self._appended_blocks:
+            act(True)
+        else:
+            self._turns.append((self._appended_blocks, act))
 
     def _stored(self, producer: Producer, block: EntryBlock, asked: list[Sent], first: Position) -> None:
         self.messages_in += block.message_count
@@ -98,27 +106,12 @@ class Inlet:
 
     # --- duplicates
 
-    def _answer_in_turn(self, producer: Producer, repeated: list[Sent]) -> None:
-        """Nothing of this read is new. Its receipts come after those of what is still on its way to the disk."""
-        if producer.pending_blocks:
-            if producer.repeated is None:
-                producer.repeated = deque()
-            producer.repeated.append(repeated)
-        else:
-            self._answer(producer, repeated)
-
     def _answer(self, producer: Producer, asked: list[Sent]) -> None:
         """Receipts one by one, each with the id under which its sequence id is stored (-1:-1 where that is not remembered)."""
-        assert self.dedup is not None
+        if self.dedup is None or producer.closed:
+            return
         for one in asked:
             producer.sink.receipts(producer, [one], self.dedup.position_of(producer.name_bytes, one[1]))
-
-    def _drained(self, producer: Producer) -> None:
-        while producer.repeated and not producer.closed:
-            self._answer(producer, producer.repeated.popleft())
-        if producer.on_drained is not None:
-            # After the receipts of this block.
-            asyncio.get_running_loop().call_soon(producer.on_drained)
 
 
 def _repack(data: bytes, sent: list[Sent], stops: array[int]) -> tuple[bytes, list[Sent]]:

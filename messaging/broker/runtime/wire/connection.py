@@ -10,6 +10,7 @@ what it sends is not read while the disk is behind; what it does not read ends t
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import structlog
@@ -37,6 +38,7 @@ PARKED_BYTES_MAX = 8 << 20  # appended by one connection and not yet durable; be
 UNREAD_BYTES_PAUSE = 1 << 20  # in our send buffer: nothing more is dispatched to this peer
 UNREAD_BYTES_MAX = 64 << 20  # a peer that reads nothing at all is cut off here
 CLOSED_IDS_KEPT = 1000
+LINGER_S = 5.0  # a refused peer has this long to read what was said to it
 
 
 class Connection(asyncio.Protocol):
@@ -68,6 +70,7 @@ class Connection(asyncio.Protocol):
         self._parked = 0
         self._paused = False
         self._expiry: asyncio.TimerHandle | None = None
+        self._abort: asyncio.TimerHandle | None = None
 
     # --- life
 
@@ -82,25 +85,34 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
-        if self._expiry:
-            self._expiry.cancel()
-        for topic, producer in self.producers.values():
-            producer.closed = True
-            topic.producers.detach(producer)
-        self.producers.clear()
-        consumers, self.consumers = self.consumers, {}
-        for topic, subscription, consumer in consumers.values():
-            topic.detach(subscription, consumer)
+        if self._abort:
+            self._abort.cancel()
+        self._leave()
         self._pieces.clear()
         self.service.peers.left(self)
 
+    def _leave(self) -> None:
+        """Gives back what this connection holds. Idempotent."""
+        if self._expiry:
+            self._expiry.cancel()
+        producers, self.producers = self.producers, {}
+        for topic, producer in producers.values():
+            producer.closed = True
+            topic.producers.detach(producer)
+        consumers, self.consumers = self.consumers, {}
+        for topic, subscription, consumer in consumers.values():
+            topic.detach(subscription, consumer)
+
     def refuse(self, reason: str, detail: str = "") -> None:
-        """Ends the connection from our side; what is in the send buffer still goes out."""
+        """Ends the connection from our side; what is in the send buffer still goes out, if the peer reads it soon."""
         if not self.closed:
             log.info("connection.refused", peer=self.peer, reason=reason, detail=detail, client=self.client_version)
             self.service.peers.refused[reason] += 1
             self.closed = True
+            # Closing waits for the send buffer, and a peer that does not read would keep for ever what others could have.
+            self._leave()
             self.transport.close()
+            self._abort = asyncio.get_running_loop().call_later(LINGER_S, self.transport.abort)
 
     def expire_at(self, expires_ms: int) -> None:
         """The credential ends then: the client is asked for a new one, and cut off if it has none."""
@@ -174,6 +186,10 @@ class Connection(asyncio.Protocol):
             rest = self._take(data)
         except FrameError as error:
             self.refuse("bad frame", str(error))
+            return
+        except Exception:  # a fault of ours ends this connection, as a fault of the peer does
+            log.exception("connection.failed", peer=self.peer, client=self.client_version)
+            self.refuse("broker fault")
             return
         if rest < len(data) and not self.closed:
             self._keep(data[rest:] if rest else data)
@@ -256,11 +272,11 @@ class Connection(asyncio.Protocol):
                 raise FrameError(f"messages for producer {sent[0][0]}, which is not open on this connection")
             return
         if flags:
-            sent = self._refuse_flagged(sent)
-            if not sent:
-                return
-            messages = sum(one[5] for one in sent)
-        topic, producer = held
+            self._publish_flagged(*held, buf, sent)
+        else:
+            self._append(*held, buf, sent, messages)
+
+    def _append(self, topic: Topic, producer: Producer, buf: bytes, sent: list[Sent], messages: int) -> None:
         try:
             size = topic.inlet.publish(producer, buf, sent, messages)
         except StoreError:
@@ -271,23 +287,27 @@ class Connection(asyncio.Protocol):
             self._paused = True
             self.transport.pause_reading()
 
-    def _refuse_flagged(self, sent: list[Sent]) -> list[Sent]:
-        """Answers what cannot be stored; returns the rest. Order holds: errors of a producer leave where its receipts would."""
-        good = []
+    def _publish_flagged(self, topic: Topic, producer: Producer, buf: bytes, sent: list[Sent]) -> None:
+        """Appends what can be stored and answers the rest, each answer where the receipt would be: clients go by the order."""
+        if any(one[7] & hot.MALFORMED for one in sent):
+            raise FrameError("a SEND whose fields cannot be read")
+        good: list[Sent] = []
         for one in sent:
-            if one[7] & hot.MALFORMED:
-                raise FrameError("a SEND whose fields cannot be read")
-            if one[7] & hot.BAD_CHECKSUM:
-                self._send_error(one, pb.ChecksumError, "the checksum does not match the message: send it again")
-            elif one[7] & hot.TRANSACTION:
-                self._send_error(one, pb.NotAllowedError, "transactions are not served yet")
-            elif one[7] & hot.MARKER:
-                self._send_error(one, pb.NotAllowedError, "markers are the broker's own")
-            else:
+            if not one[7]:
                 good.append(one)
-        return good
+                continue
+            if good:
+                self._append(topic, producer, buf, good, sum(kept[5] for kept in good))
+                good = []
+            topic.inlet.in_turn(partial(self._send_error, producer, one))
+        if good:
+            self._append(topic, producer, buf, good, sum(kept[5] for kept in good))
 
-    def _send_error(self, one: Sent, code: int, message: str) -> None:
+    def _send_error(self, producer: Producer, one: Sent, stored: bool) -> None:
+        """Not after a failure: the producer is closed then, and its client sends everything again."""
+        if not stored or producer.closed:
+            return
+        code, message = _refusal(one[7])
         error = pb.SendError(producer_id=one[0], sequence_id=max(one[1], one[6]), error=cast(Any, code), message=message)
         self.service.count_publish_error(pb.Error.Name(cast(Any, code)))
         self.send(frames.command(pb.Command.SEND_ERROR, send_error=error))
@@ -311,8 +331,7 @@ class Connection(asyncio.Protocol):
         delta = subscription.acknowledge(consumer, ledger_id, entries, self.service.now_ms())
         topic.store(subscription, delta)
         self.service.acknowledgements += len(entries)
-        if topic.ledger.terminated or subscription.blocked or consumer.unacked_messages + len(entries) >= subscription.unacked_max:
-            topic.outlet.dispatch(subscription)
+        topic.outlet.dispatch(subscription)  # any consumer may have been held at its bound
         return delta
 
     def settled(self, size: int) -> None:
@@ -328,6 +347,15 @@ class Connection(asyncio.Protocol):
         self.ended_producers[producer_id] = None
         if len(self.ended_producers) > CLOSED_IDS_KEPT:
             del self.ended_producers[next(iter(self.ended_producers))]
+
+
+def _refusal(flags: int) -> tuple[int, str]:
+    """Why a SEND with these flags is not stored."""
+    if flags & hot.BAD_CHECKSUM:
+        return pb.ChecksumError, "the checksum does not match the message: send it again"
+    if flags & hot.TRANSACTION:
+        return pb.NotAllowedError, "transactions are not served yet"
+    return pb.NotAllowedError, "markers are the broker's own"
 
 
 def _is_loopback(host: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING
 
 from messaging.broker.core.producers import Producer
@@ -70,17 +69,11 @@ async def close_producer(service: Broker, connection: Connection, body: pb.Close
     held = connection.producers.get(body.producer_id)
     if held is not None:
         topic, producer = held
-        if producer.pending_blocks:
-            drained: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            producer.on_drained = partial(_settle, drained)
-            await drained
+        answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        topic.inlet.in_turn(lambda _: None if answered.done() else answered.set_result(None))
+        await answered
         producer.closed = True
         topic.producers.detach(producer)
         if connection.producers.get(body.producer_id) is held:
             connection.end_producer(body.producer_id)
     connection.send(frames.success(body.request_id))
-
-
-def _settle(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

@@ -91,6 +91,7 @@ class RawClient:
     def frame(self, kind: Kind, **fields: Any) -> tuple[bytes, int]:
         name = pb.Command.Type.Name(kind).lower()
         body_type = pb.Command.DESCRIPTOR.fields_by_name[name].message_type
+        assert body_type is not None
         if "request_id" in body_type.fields_by_name and "request_id" not in fields and kind != pb.Command.ACK:
             self._requests += 1
             fields["request_id"] = self._requests

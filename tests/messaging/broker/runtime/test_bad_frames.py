@@ -18,7 +18,11 @@ GOOD = send_frame(0, b"x" * 50)
 
 def simple(body: bytes, *, total: int | None = None, size: int | None = None) -> bytes:
     """A command's frame whose lengths may lie."""
-    return (len(body) + 4 if total is None else total).to_bytes(4, "big") + (len(body) if size is None else size).to_bytes(4, "big") + body
+    return (
+        (len(body) + 4 if total is None else total).to_bytes(4, "big")
+        + (len(body) if size is None else size).to_bytes(4, "big")
+        + body
+    )
 
 
 PING = pb.Command(type=pb.Command.PING, ping=pb.Ping()).SerializeToString()
@@ -75,7 +79,7 @@ async def test_what_is_no_frame_ends_its_connection_only(world: BrokerWorld, nam
 @pytest.mark.parametrize("name", BAD)
 async def test_what_came_whole_before_it_counts(world: BrokerWorld, name: str) -> None:
     """A good message in the same write, before the bad frame: stored or not, but never half."""
-    bad, good = await two(world)
+    bad, _ = await two(world)
     bad.write(GOOD, BAD[name])
     await bad.gone()
     stored = world.service.topics.loaded[TOPIC].chain.entries
