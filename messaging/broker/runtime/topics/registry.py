@@ -188,43 +188,56 @@ class Topics:
 
     async def unload(self, name: TopicName, why: MagnetarError | None = None) -> None:
         """Clients are told to connect again; the next use loads the topic anew. Nothing happens if it is not loaded."""
-        text = str(name)
-        topic = self.loaded.get(text)
-        if topic is None:
-            return
-        closing = self._closing.get(text)
+        topic = self.loaded.get(str(name))
+        if topic is not None:
+            await self._end(topic, why or NotReady(f"topic {name} was unloaded: connect again"), delete=False)
+
+    async def _end(self, topic: Topic, why: MagnetarError, *, delete: bool) -> None:
+        """Whoever asks for the topic meanwhile waits, until it may be loaded again (or made anew)."""
+        closing = self._closing.get(topic.text)
         if closing is None:
-            closing = self._closing[text] = asyncio.get_running_loop().create_task(
-                self._close(topic, why or NotReady(f"topic {text} was unloaded: connect again")), name=f"unload {text}"
+            closing = self._closing[topic.text] = asyncio.get_running_loop().create_task(
+                self._close(topic, why, delete=delete), name=f"{'delete' if delete else 'unload'} {topic.text}"
             )
-            closing.add_done_callback(lambda _: self._closing.pop(text, None))
+            closing.add_done_callback(lambda _: self._closing.pop(topic.text, None))
         await asyncio.shield(closing)
 
-    async def _close(self, topic: Topic, why: MagnetarError) -> None:
-        self.on_unloaded(topic)
+    async def _close(self, topic: Topic, why: MagnetarError, *, delete: bool) -> None:
         try:
-            await topic.close(why)
-        except StoreError as error:  # the cursors stay in the cursor log, which repeats them at the next load
-            log.error("topic.close_failed", topic=topic.text, error=str(error))
-        if self.loaded.get(topic.text) is topic:
-            del self.loaded[topic.text]
-        for subscription in topic.subscriptions.values():
-            self._by_subscription_id.pop(subscription.subscription_id, None)
+            try:
+                await topic.close(why)
+            except StoreError as error:  # the cursors stay in the cursor log, which repeats them at the next start
+                log.error("topic.close_failed", topic=topic.text, error=str(error))
+            if delete:
+                await self._remove(topic)
+        finally:
+            if self.loaded.get(topic.text) is topic:
+                del self.loaded[topic.text]
+            for subscription in topic.subscriptions.values():
+                self._by_subscription_id.pop(subscription.subscription_id, None)
+            self.on_unloaded(topic)  # last: what became durable during the close counts too
+
+    async def _remove(self, topic: Topic) -> None:
+        """The record first, then the ledgers: a crash between leaves orphans, never a topic with a hole."""
+        record = await self.meta.get_topic(topic.text)
+        await dedup_state.end(topic)
+        await self.meta.delete_topic(topic.text)
+        for ledger in record.ledgers if record else ():
+            await self.services.storage.ledgers.delete(self.services.storage.fence, ledger.ledger_id)
 
     async def delete(self, name: TopicName, *, force: bool) -> None:
         """Raises `TopicNotFound`, `PreconditionFailed` while producers or subscriptions are attached (unless `force`)."""
         text = str(name)
-        topic = await self.get(name, create=False)
-        if not force and (len(topic.producers) or any(one.consumers for one in topic.subscriptions.values())):
-            raise PreconditionFailed(f"topic {text} has connected producers or consumers: close them, or delete with force")
-        if not force and any(one.durable for one in topic.subscriptions.values()):
-            raise PreconditionFailed(f"topic {text} has subscriptions: delete them first, or delete with force")
-        await self.unload(name, TopicNotFound(f"topic {text} was deleted"))
-        record = await self.meta.get_topic(text)
-        await dedup_state.end(topic)
-        await self.meta.delete_topic(text)
-        for ledger in record.ledgers if record else ():
-            await self.services.storage.ledgers.delete(self.services.storage.fence, ledger.ledger_id)
+        while True:
+            topic = await self.get(name, create=False)
+            if not force and (len(topic.producers) or any(one.consumers for one in topic.subscriptions.values())):
+                raise PreconditionFailed(f"topic {text} has connected producers or consumers: close them, or delete with force")
+            if not force and any(one.durable for one in topic.subscriptions.values()):
+                raise PreconditionFailed(f"topic {text} has subscriptions: delete them first, or delete with force")
+            if text not in self._closing:
+                break
+            await asyncio.wait([self._closing[text]])  # somebody unloads it just now
+        await self._end(topic, TopicNotFound(f"topic {text} was deleted"), delete=True)
 
     async def delete_partitioned(self, name: TopicName, *, force: bool) -> None:
         held = await self.partitions(name)
