@@ -140,7 +140,7 @@ class SubscriptionRpc(Broker):
 
     async def _store(self, topic: Topic, subscription: Subscription, delta: bytes) -> None:
         stored: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
-        topic.store(subscription, delta, stored.set_result)
+        topic.store(subscription, delta, lambda error: None if stored.done() else stored.set_result(error))
         error = await stored
         if error is not None:
             raise StorageFailed(f"the change of subscription {subscription.name!r} is not stored: {error}")

@@ -71,6 +71,7 @@ class LocalSessions(Broker):
             held = opened.create_reader(chosen, begin)
         elif held.durable != durable:
             raise NotAllowed(f"subscription {chosen!r} is {'durable' if held.durable else 'not durable'}: subscribe to it as such")
+        await opened.moved(held)
         held.admit(KINDS[kind])
         consumer = LocalConsumer(self, opened, held, sink, principal)
         held.attach(consumer.consumer, KINDS[kind])

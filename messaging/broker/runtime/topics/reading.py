@@ -5,7 +5,8 @@ from __future__ import annotations
 from messaging.broker.core.entries import from_log
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import StorageFailed
-from messaging.protocol.frames import Stored, parse_stored
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.frames import FrameError, Stored, parse_stored
 from messaging.storage.block_header import decode
 from messaging.storage.seam import EARLIEST, Position, StoreError
 
@@ -25,7 +26,12 @@ async def entry_at(topic: Topic, position: Position) -> Stored | None:
         if not blocks:
             return None
         block = from_log(blocks[0])
-    return parse_stored(block.payload(position.entry_id))
+    data = block.payload(position.entry_id)
+    try:
+        return parse_stored(data)
+    except FrameError:
+        # Metadata is the producer's own, and this one's is not readable: one message, of the time at which the broker took it.
+        return Stored(pb.Metadata(producer_name="", sequence_id=0, publish_time=block.broker_time_ms), data)
 
 
 async def batch_size_of(topic: Topic, position: Position) -> int | None:

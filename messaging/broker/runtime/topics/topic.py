@@ -40,6 +40,7 @@ class Topic:
         self.producers = self.inlet.producers
         self.subscriptions: dict[str, Subscription] = {}
         self.closed: MagnetarError | None = None
+        self._moving: dict[Subscription, asyncio.Future[None]] = {}
         self.rates = TopicRates()
         self.created_ms = ledger.record.created_ms
 
@@ -147,17 +148,27 @@ class Topic:
         if subscription.fenced:
             raise ConsumerBusy(f"subscription {subscription.name!r} is being moved by another seek: try again")
         subscription.fenced = True
+        moving = self._moving[subscription] = asyncio.get_running_loop().create_future()
         try:
             self.close_consumers(subscription)
             stored: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
-            self.store(subscription, subscription.reset(mark_delete), stored.set_result)
+            self.store(
+                subscription, subscription.reset(mark_delete), lambda error: None if stored.done() else stored.set_result(error)
+            )
             error = await stored
             if error is not None:
                 raise StorageFailed(f"the seek of subscription {subscription.name!r} is not stored: {error}")
         finally:
             subscription.fenced = False
+            del self._moving[subscription]
+            moving.set_result(None)
             if not subscription.durable:
                 asyncio.get_running_loop().call_later(SEEK_RETURN_S, self.drop_if_idle, subscription)
+
+    async def moved(self, subscription: Subscription) -> None:
+        """Waits for a seek that is under way: the C++ client does not try a first SUBSCRIBE again that is refused for now."""
+        while subscription in self._moving:
+            await asyncio.wait([self._moving[subscription]])
 
     def close_consumers(self, subscription: Subscription) -> None:
         for consumer in list(subscription.consumers):

@@ -40,6 +40,9 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
         raise NotAllowed("Key_Shared subscriptions are not served yet: subscribe with Shared, Failover or Exclusive")
     topic = await service.open_topic(parse_topic(resource.topic), create=body.force_topic_creation)
     subscription = await _subscription(service, topic, name, body)
+    await topic.moved(subscription)
+    if topic.subscriptions.get(name) is not subscription:
+        raise NotReady(f"subscription {name!r} was deleted meanwhile: subscribe again")
     sink = BinaryConsumerSink(connection, topic, subscription)
     role = connection.principal.role if connection.principal else ""
     consumer = Consumer(
