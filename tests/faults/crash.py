@@ -32,7 +32,8 @@ async def campaign(folder: Path, kills: int, seed: int, progress: bool = False) 
         broker = RealBroker(folder)
         clients = [CrashClient(one, topic, chance) for topic, one in told.items()]
         running = [asyncio.ensure_future(client.run(*broker.address)) for client in clients]
-        await asyncio.sleep(chance.uniform(0.01, 0.4))
+        await asyncio.wait(running, timeout=chance.uniform(0.01, 0.4))  # they do not end by themselves: this is the random point
+        assert not any(client.done() for client in running), "the broker closed a connection by itself"
         broker.kill()
         await asyncio.gather(*running)
         _check(told)

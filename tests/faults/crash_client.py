@@ -6,6 +6,7 @@ What counts is what an answer said: a receipt, or the answer to an acknowledgeme
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from dataclasses import dataclass, field
 
@@ -42,7 +43,6 @@ class CrashClient:
         self.topic = topic
         self.chance = chance
         self.publish = publish
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.delivered: list[Id] = []
         self.idle = asyncio.Event()
         self._sent: dict[int, int] = {}  # sequence id -> number
@@ -52,8 +52,8 @@ class CrashClient:
         self._writer: asyncio.StreamWriter
 
     async def run(self, host: str, port: int) -> None:
+        reader, self._writer = await asyncio.open_connection(host, port)
         try:
-            reader, self._writer = await asyncio.open_connection(host, port)
             self._write(wire.connect())
             buffer = bytearray()
             while data := await reader.read(1 << 18):
@@ -63,7 +63,9 @@ class CrashClient:
         except OSError:
             pass
         finally:
-            self.ended.set_result(None)
+            self._writer.close()
+            with contextlib.suppress(OSError):
+                await self._writer.wait_closed()
 
     def _take(self, kind: int, frame: memoryview) -> None:
         answer = decode(frame)
