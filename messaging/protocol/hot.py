@@ -19,6 +19,8 @@ TRANSACTION = 1
 BAD_CHECKSUM = 2
 MALFORMED = 4
 MARKER = 8
+# And one that does not: a part of a larger message. All parts have one sequence id.
+CHUNK = 16
 
 # A scanned SEND: (producer id, sequence id, frame start, payload start, frame end, messages in it, highest sequence id, flags).
 # "Payload" is all that follows the command: checksum, metadata and the message itself, which are stored and sent on untouched.
@@ -91,6 +93,9 @@ def scan(buf: bytes, pos: int, end: int, out: list[Sent]) -> int:
             elif key == 32 or key == 40:
                 if value:
                     flags |= TRANSACTION
+            elif key == 56:
+                if value:
+                    flags |= CHUNK
             elif key == 64:
                 if value:
                     flags |= MARKER
@@ -109,8 +114,8 @@ def scan(buf: bytes, pos: int, end: int, out: list[Sent]) -> int:
                 i += 6
             high = buf[i]
             size = (high << 24) | (buf[i + 1] << 16) | (buf[i + 2] << 8) | buf[i + 3]
-            if i + 4 + size > stop and not flags:  # metadata that does not fit: no consumer could read this message
-                flags = MALFORMED
+            if i + 4 + size > stop and not flags & BAD_CHECKSUM:  # metadata that does not fit: no consumer could read this message
+                flags |= MALFORMED
         out.append((producer_id, sequence_id, pos, body, stop, count, highest, flags))
         pos = stop
     return pos

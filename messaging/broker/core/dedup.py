@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 
-from messaging.protocol.hot import Sent
+from messaging.protocol.hot import CHUNK, Sent
 from messaging.storage.seam import EARLIEST, Position
 
 VERSION = 1
@@ -73,7 +73,9 @@ class Deduplication:
             return sent, False
         fresh = []
         for one in sent:
-            if one[1] > held.taken:
+            # Parts of one message share its sequence id. Which part this is only its metadata says: a part that is sent again is
+            # kept too, and consumers, who put the parts together by their numbers, pass over it.
+            if one[1] > held.taken or (one[7] & CHUNK and one[1] == held.taken):
                 held.taken = max(one[1], one[6])
                 fresh.append(one)
         return fresh, len(fresh) != len(sent)

@@ -95,6 +95,7 @@ def test_scan_reads_what_protobuf_reads(
         return
     expected = hot.TRANSACTION if read.txnid_least_bits or read.txnid_most_bits else 0
     expected |= hot.MARKER if read.marker else 0
+    expected |= hot.CHUNK if read.is_chunk else 0
     assert flags == expected
     assert (producer_id, sequence_id, count, highest) == (
         read.producer_id,

@@ -271,7 +271,7 @@ class Connection(asyncio.Protocol):
             if sent[0][0] not in self.ended_producers:
                 raise FrameError(f"messages for producer {sent[0][0]}, which is not open on this connection")
             return
-        if flags:
+        if flags & ~hot.CHUNK:
             self._publish_flagged(*held, buf, sent)
         else:
             self._append(*held, buf, sent, messages)
@@ -293,7 +293,7 @@ class Connection(asyncio.Protocol):
             raise FrameError("a SEND whose fields cannot be read")
         good: list[Sent] = []
         for one in sent:
-            if not one[7]:
+            if not one[7] & ~hot.CHUNK:
                 good.append(one)
                 continue
             if good:

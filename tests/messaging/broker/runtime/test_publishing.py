@@ -220,6 +220,23 @@ async def test_receipts_of_duplicates_keep_their_place(world: BrokerWorld) -> No
     assert [sequence for _, sequence in await receipts(client, 5)] == [2, 0, 3, 1, 4]
 
 
+async def test_the_parts_of_a_large_message_are_not_duplicates_of_each_other(world: BrokerWorld) -> None:
+    """They share a sequence id: all but the first were answered as duplicates, and were lost."""
+    client = await deduplicating(world)
+    for sequence_id in (0, 1):
+        for part in (b"a", b"b", b"c"):
+            whole = send_frame(sequence_id, part)
+            head = pb.Command(type=C.SEND, send=pb.Send(producer_id=1, sequence_id=sequence_id, is_chunk=True)).SerializeToString()
+            rest = whole[8 + int.from_bytes(whole[4:8], "big") :]
+            client.write((4 + len(head) + len(rest)).to_bytes(4, "big") + len(head).to_bytes(4, "big") + head + rest)
+    assert await receipts(client, 6) == [(1, 0)] * 3 + [(1, 1)] * 3
+    await client.subscribe(TOPIC, permits=10)
+    assert b"".join(one.text for one in await client.messages(6)) == b"abcabc"
+    client.write(send_frame(1, b"again"), send_frame(0, b"again"))
+    assert await receipts(client, 2) == [(1, 1), (1, 0)]
+    assert world.service.topics.loaded[TOPIC].chain.entries == 6
+
+
 # --- where a topic may be
 
 
