@@ -76,7 +76,7 @@ class Chain:
         """`position` itself, or where reading goes on if its ledger ended before it (or is gone)."""
         if self.holds(position) or not self.ids:
             return position
-        return self.next_after(Position(position.ledger_id, position.entry_id - 1))
+        return self.next_after(Position(position.ledger_id, max(position.entry_id - 1, -1)))
 
     def before(self, position: Position) -> Position:
         """The entry that precedes `position`; `EARLIEST` where there is none."""
