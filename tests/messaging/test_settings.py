@@ -1,0 +1,112 @@
+"""Configuration: variables over file over defaults; whatever is wrong is named, with where it came from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from messaging.settings import OTHER_VARIABLES, ConfigError, Settings, default_data_dir, load
+
+
+def test_defaults() -> None:
+    assert load({}) == Settings()
+    assert load({"HOME": "/x", "PATH": "y"}) == Settings()
+
+
+def test_variables_are_read_by_type() -> None:
+    found = load(
+        {
+            "MAGNETAR_BROKER_PORT": "0",
+            "MAGNETAR_ANONYMOUS_PUBLIC": "false",
+            "MAGNETAR_SUPERUSER_ROLES": "admin, root,,",
+            "MAGNETAR_DURABILITY": "lose-on-crash",
+            "MAGNETAR_CLUSTER_NAME": "east",
+        }
+    )
+    assert found.broker_port == 0
+    assert found.anonymous_public is False
+    assert found.superuser_roles == ("admin", "root")
+    assert found.durability == "lose-on-crash"
+    assert found.cluster_name == "east"
+
+
+def test_variables_win_over_the_file_and_overrides_over_both(tmp_path: Path) -> None:
+    file = tmp_path / "magnetar.toml"
+    file.write_text('broker_port = 1\nweb_port = 1\nws_port = 1\nsuperuser_roles = ["a", "b"]\n')
+    found = load({"MAGNETAR_CONFIG": str(file), "MAGNETAR_WEB_PORT": "2", "MAGNETAR_WS_PORT": "2"}, ws_port=3, host=None)
+    assert (found.broker_port, found.web_port, found.ws_port, found.host) == (1, 2, 3, "127.0.0.1")
+    assert found.superuser_roles == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("MAGNETAR_BROKER_PORT", "70000", ["broker_port", "70000", "MAGNETAR_BROKER_PORT"]),
+        ("MAGNETAR_BROKER_PORT", "-1", ["broker_port"]),
+        ("MAGNETAR_BROKER_PORT", "many", ["broker_port", "many"]),
+        ("MAGNETAR_DURABILITY", "fast", ["durability", "fast"]),
+        ("MAGNETAR_RETENTION_TIME_MIN", "-2", ["retention_time_min"]),
+        ("MAGNETAR_CONNECTIONS_MAX", "0", ["connections_max"]),
+        ("MAGNETAR_MEMORY_BUDGET_BYTES", "1", ["memory_budget_bytes"]),
+        ("MAGNETAR_MESSAGE_BYTES_MAX", str(200 << 20), ["memory_budget_bytes", "message_bytes_max"]),
+        ("MAGNETAR_TLS", "files", ["tls_cert_file", "tls_key_file"]),
+        ("MAGNETAR_BROKER_PROT", "1", ["MAGNETAR_BROKER_PROT", "MAGNETAR_BROKER_PORT"]),
+        ("MAGNETAR_", "1", ["MAGNETAR_"]),
+    ],
+)
+def test_what_cannot_be_is_named(name: str, value: str, words: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load({name: value})
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("broker_prot = 1", ["broker_prot", "broker_port"]),
+        ("broker_port = 70000", ["broker_port", "70000"]),
+        ("not toml", ["TOML"]),
+    ],
+)
+def test_what_cannot_be_in_a_file_is_named(tmp_path: Path, text: str, words: list[str]) -> None:
+    file = tmp_path / "magnetar.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load({"MAGNETAR_CONFIG": str(file)})
+    for word in [*words, str(file)]:
+        assert word in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"absent\.toml"):
+        load({"MAGNETAR_CONFIG": str(tmp_path / "absent.toml")})
+
+
+def test_variables_of_the_tests_are_no_settings() -> None:
+    assert load(dict.fromkeys(OTHER_VARIABLES - {"MAGNETAR_CONFIG"}, "x")) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("host", "advertised", "told"),
+    [
+        ("127.0.0.1", "", "127.0.0.1"),
+        ("0.0.0.0", "", "127.0.0.1"),
+        ("::", "", "127.0.0.1"),
+        ("10.0.0.1", "", "10.0.0.1"),
+        ("0.0.0.0", "broker.example", "broker.example"),
+    ],
+)
+def test_what_clients_are_told_to_connect_to(host: str, advertised: str, told: str) -> None:
+    assert Settings(host=host, advertised_host=advertised).client_host == told
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(AttributeError):
+        Settings().broker_port = 1  # type: ignore[misc]
+
+
+def test_data_follows_the_users_own_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "/data/of/mine")
+    assert default_data_dir() == "/data/of/mine/magnetar"
