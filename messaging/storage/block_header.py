@@ -50,6 +50,13 @@ class BlockHeader(NamedTuple):
 
 def decode(data: bytes) -> BlockHeader:
     """Raises `ValueError` for a version or a length that cannot be."""
+    try:
+        return _decode(data)
+    except struct.error as error:
+        raise ValueError(f"a block header of {len(data)} bytes is cut short: {error}") from None
+
+
+def _decode(data: bytes) -> BlockHeader:
     version, flags, broker_time_ms, message_count, first, last, name_length = _FIXED.unpack_from(data)
     if version != VERSION:
         raise ValueError(f"block header version {version} is not known; this build reads {VERSION}")

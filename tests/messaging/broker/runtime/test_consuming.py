@@ -8,7 +8,7 @@ import pytest
 
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.storage.seam import AppendFailed, Position
+from messaging.storage.seam import AppendFailed, Corrupt, Position, Unavailable
 from tests.messaging.broker.runtime.conftest import BrokerWorld, MakeWorld
 from tests.messaging.broker.runtime.raw_client import RawClient, Received, batch_frame, send_frame
 from tests.waiting import eventually
@@ -492,6 +492,28 @@ async def test_catching_up_from_storage(make_world: MakeWorld) -> None:
     await client.subscribe(TOPIC, permits=1000)
     assert texts(await client.messages(300)) == [b"%d" % index for index in range(300)]
     assert world.service.topics.loaded[TOPIC].chain.last >= Position(0, 0)
+
+
+async def test_a_corrupt_record_is_passed_over_and_the_rest_comes(world: BrokerWorld) -> None:
+    await filled(world, 5)
+    topic = world.service.topics.loaded[TOPIC]
+    ledger_id = topic.chain.first.ledger_id
+    await world.service.topics.unload(topic.name)
+    client = await world.connected("reader")
+    await client.subscribe(TOPIC)
+    world.ledgers.fail_next("read", Corrupt("rotten", ledger_id, 0))
+    client.say(C.FLOW, consumer_id=1, message_permits=10)
+    assert texts(await client.messages(4)) == [b"1", b"2", b"3", b"4"]
+
+
+async def test_a_store_that_is_away_for_a_moment_is_asked_again(world: BrokerWorld) -> None:
+    await filled(world, 2)
+    await world.service.topics.unload(world.service.topics.loaded[TOPIC].name)
+    client = await world.connected("reader")
+    await client.subscribe(TOPIC)
+    world.ledgers.fail_next("read", Unavailable("busy"))
+    client.say(C.FLOW, consumer_id=1, message_permits=10)
+    assert texts(await client.messages(2)) == [b"0", b"1"]
 
 
 # --- peers that do not read, or do not answer
