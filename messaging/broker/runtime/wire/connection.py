@@ -10,7 +10,6 @@ what it sends is not read while the disk is behind; what it does not read ends t
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import structlog
@@ -19,6 +18,7 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.wire import refused
 from messaging.broker.runtime.wire.sinks import BinaryProducerSink
 from messaging.errors import NotReady
 from messaging.permissions.model import Principal
@@ -272,11 +272,11 @@ class Connection(asyncio.Protocol):
                 raise FrameError(f"messages for producer {sent[0][0]}, which is not open on this connection")
             return
         if flags & ~hot.CHUNK:
-            self._publish_flagged(*held, buf, sent)
+            refused.publish(self, *held, buf, sent)
         else:
-            self._append(*held, buf, sent, messages)
+            self.append(*held, buf, sent, messages)
 
-    def _append(self, topic: Topic, producer: Producer, buf: bytes, sent: list[Sent], messages: int) -> None:
+    def append(self, topic: Topic, producer: Producer, buf: bytes, sent: list[Sent], messages: int) -> None:
         try:
             size = topic.inlet.publish(producer, buf, sent, messages)
         except StoreError:
@@ -286,31 +286,6 @@ class Connection(asyncio.Protocol):
         if self._parked > PARKED_BYTES_MAX and not self._paused:
             self._paused = True
             self.transport.pause_reading()
-
-    def _publish_flagged(self, topic: Topic, producer: Producer, buf: bytes, sent: list[Sent]) -> None:
-        """Appends what can be stored and answers the rest, each answer where the receipt would be: clients go by the order."""
-        if any(one[7] & hot.MALFORMED for one in sent):
-            raise FrameError("a SEND whose fields cannot be read")
-        good: list[Sent] = []
-        for one in sent:
-            if not one[7] & ~hot.CHUNK:
-                good.append(one)
-                continue
-            if good:
-                self._append(topic, producer, buf, good, sum(kept[5] for kept in good))
-                good = []
-            topic.inlet.in_turn(partial(self._send_error, producer, one))
-        if good:
-            self._append(topic, producer, buf, good, sum(kept[5] for kept in good))
-
-    def _send_error(self, producer: Producer, one: Sent, stored: bool) -> None:
-        """Not after a failure: the producer is closed then, and its client sends everything again."""
-        if not stored or producer.closed:
-            return
-        code, message = _refusal(one[7])
-        error = pb.SendError(producer_id=one[0], sequence_id=max(one[1], one[6]), error=cast(Any, code), message=message)
-        self.service.count_publish_error(pb.Error.Name(cast(Any, code)))
-        self.send(frames.command(pb.Command.SEND_ERROR, send_error=error))
 
     def _acknowledge(self, acked: list[tuple[int, int, int]]) -> None:
         """Plain individual acknowledgements: one call for each run of one consumer and ledger."""
@@ -347,15 +322,6 @@ class Connection(asyncio.Protocol):
         self.ended_producers[producer_id] = None
         if len(self.ended_producers) > CLOSED_IDS_KEPT:
             del self.ended_producers[next(iter(self.ended_producers))]
-
-
-def _refusal(flags: int) -> tuple[int, str]:
-    """Why a SEND with these flags is not stored."""
-    if flags & hot.BAD_CHECKSUM:
-        return pb.ChecksumError, "the checksum does not match the message: send it again"
-    if flags & hot.TRANSACTION:
-        return pb.NotAllowedError, "transactions are not served yet"
-    return pb.NotAllowedError, "markers are the broker's own"
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,0 +1,53 @@
+"""What of a producer's read is not stored: damaged messages, and kinds that are not served. The rest of the read is."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from messaging.broker.core.producers import Producer
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.protocol import frames, hot
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.frames import FrameError
+from messaging.protocol.hot import Sent
+
+if TYPE_CHECKING:
+    from messaging.broker.runtime.wire.connection import Connection
+
+
+def publish(connection: Connection, topic: Topic, producer: Producer, buf: bytes, sent: list[Sent]) -> None:
+    """Appends what can be stored and answers the rest, each answer where the receipt would be: clients go by the order.
+
+    Raises `FrameError`, before anything is stored, where a SEND cannot be read at all."""
+    if any(one[7] & hot.MALFORMED for one in sent):
+        raise FrameError("a SEND whose fields cannot be read")
+    good: list[Sent] = []
+    for one in sent:
+        if not one[7] & ~hot.CHUNK:
+            good.append(one)
+            continue
+        if good:
+            connection.append(topic, producer, buf, good, sum(kept[5] for kept in good))
+            good = []
+        topic.inlet.in_turn(partial(_send_error, connection, producer, one))
+    if good:
+        connection.append(topic, producer, buf, good, sum(kept[5] for kept in good))
+
+
+def _send_error(connection: Connection, producer: Producer, one: Sent, stored: bool) -> None:
+    """Not after a failure of what came before: the producer is closed then, and its client sends everything again."""
+    if not stored or producer.closed:
+        return
+    code, message = _why(one[7])
+    error = pb.SendError(producer_id=one[0], sequence_id=max(one[1], one[6]), error=cast(Any, code), message=message)
+    connection.service.count_publish_error(pb.Error.Name(cast(Any, code)))
+    connection.send(frames.command(pb.Command.SEND_ERROR, send_error=error))
+
+
+def _why(flags: int) -> tuple[int, str]:
+    if flags & hot.BAD_CHECKSUM:
+        return pb.ChecksumError, "the checksum does not match the message: send it again"
+    if flags & hot.TRANSACTION:
+        return pb.NotAllowedError, "transactions are not served yet"
+    return pb.NotAllowedError, "markers are the broker's own"
