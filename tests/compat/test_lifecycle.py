@@ -40,7 +40,7 @@ def _ports(platform: Standalone) -> list[int]:
 
 
 def _held(ports: list[int], folder: Path) -> list[str]:
-    """Of the ports, those that a process of this platform still listens on. Other tests beside this one may take what it gave back."""
+    """Of the ports, those that a process of this platform listens on. Other tests beside this one may take what it gave back."""
     held = []
     for port in ports:
         found = re.search(r"process (\d+)", holder(port))
