@@ -208,6 +208,10 @@ class ManagedLedger:
                     self.chain.confirm(ledger.ledger_id, info.last_entry)
             self.failed = None
 
+    async def settled(self) -> None:
+        """Waits until every block appended so far is durable or has failed."""
+        await self._drained.wait()
+
     async def close(self) -> None:
         """Waits for what is pending and seals the open ledger. Never raises: what could not be sealed, the next open seals."""
         if self._rolling:

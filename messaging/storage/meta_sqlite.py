@@ -20,7 +20,7 @@ import msgspec
 
 from messaging.storage.memory_meta import namespace_of
 from messaging.storage.meta_seam import MetaConflict, PartitionedRecord, SubscriptionRecord, TopicRecord
-from messaging.storage.seam import Position
+from messaging.storage.seam import Position, Unavailable
 
 T = TypeVar("T")
 _Call = tuple[Callable[[sqlite3.Connection], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
@@ -288,7 +288,9 @@ def _deliver(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
     for future, outcome in pairs:
         if future.done():
             continue  # the caller gave up waiting
-        if isinstance(outcome, Exception):
+        if isinstance(outcome, sqlite3.Error):
+            future.set_exception(Unavailable(f"the metadata store did not do it: {outcome}"))
+        elif isinstance(outcome, Exception):
             future.set_exception(outcome)
         else:
             future.set_result(outcome)

@@ -13,7 +13,7 @@ import pytest
 from messaging.storage.memory import MemoryMetaStore
 from messaging.storage.meta_seam import LedgerRecord, MetaConflict, MetaStore, PartitionedRecord, TopicRecord
 from messaging.storage.meta_sqlite import SqliteMetaStore
-from messaging.storage.seam import EARLIEST, Position
+from messaging.storage.seam import EARLIEST, Position, Unavailable
 
 TOPIC = "persistent://acme/orders/in"
 
@@ -169,7 +169,7 @@ async def test_sqlite_refuses_a_format_it_does_not_know(tmp_path: Path) -> None:
     db.execute("pragma user_version = 99")
     db.close()
     store = SqliteMetaStore(path)
-    with pytest.raises(sqlite3.DatabaseError, match="format 99"):
+    with pytest.raises(Unavailable, match="format 99"):
         await store.start()
 
 
@@ -183,3 +183,12 @@ async def test_sqlite_gives_up_quietly_when_the_caller_does(tmp_path: Path) -> N
         await task
     assert await store.get_value("k") == b"1"
     await store.stop()
+
+
+async def test_a_file_that_is_no_database_is_an_error_of_the_store(tmp_path: Path) -> None:
+    """Nothing but `StoreError` escapes a store: callers decide by it, not by what stands behind the seam."""
+    path = tmp_path / "meta.sqlite3"
+    path.write_bytes(b"not a database, and longer than a header of one" * 100)
+    store = SqliteMetaStore(path)
+    with pytest.raises(Unavailable, match="metadata store"):
+        await store.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import structlog
 
@@ -38,6 +39,8 @@ class Topics:
         self._loading: dict[str, asyncio.Task[Topic]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
         self._by_subscription_id: dict[int, Topic] = {}
+        # Cursors whose topic was unloaded while they could not be saved; the next load, or checkpoint, takes them from here.
+        self._unsaved: dict[int, tuple[int, Position, bytes]] = {}
         self.on_unloaded: Callable[[Topic], None] = lambda topic: None
         services.cursors.snapshots = self.snapshots
 
@@ -78,6 +81,9 @@ class Topics:
             ledger = await ManagedLedger.open(self.services.storage, record, {"tenant": name.tenant})
             topic = Topic(name, self.services, ledger)
             for stored in await self.meta.subscriptions(text):
+                unsaved = self._unsaved.get(stored.subscription_id)
+                if unsaved is not None:
+                    stored = replace(stored, mark_delete=unsaved[1], state=unsaved[2])
                 subscription = topic.restore(stored)
                 self._by_subscription_id[subscription.subscription_id] = topic
             if self.services.deduplicates(name):
@@ -86,6 +92,8 @@ class Topics:
             log.error("topic.load_failed", topic=text, error=str(error))
             raise (NotReady if error.retryable else StorageFailed)(f"topic {text} cannot be opened: {error}") from error
         self.loaded[text] = topic
+        for subscription in topic.subscriptions.values():
+            self._unsaved.pop(subscription.subscription_id, None)
         return topic
 
     async def _first_record(self, name: TopicName, create: bool) -> TopicRecord:
@@ -117,6 +125,8 @@ class Topics:
         for subscription_id in changed:
             topic = self._by_subscription_id.get(subscription_id)
             if topic is None:
+                if subscription_id in self._unsaved:
+                    states.append(self._unsaved[subscription_id])
                 continue
             for subscription in topic.subscriptions.values():
                 if subscription.subscription_id == subscription_id:
@@ -208,6 +218,8 @@ class Topics:
                 await topic.close(why)
             except StoreError as error:  # the cursors stay in the cursor log, which repeats them at the next start
                 log.error("topic.close_failed", topic=topic.text, error=str(error))
+                states = [snapshot(subscription) for subscription in topic.subscriptions.values()]
+                self._unsaved.update({state[0]: state for state in states if state is not None})
             if delete:
                 await self._remove(topic)
         finally:

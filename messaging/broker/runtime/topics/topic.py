@@ -222,9 +222,10 @@ class Topic:
 
     async def terminate(self) -> Position:
         """No message is taken after this one. Returns the last position."""
+        self._close_producers()
+        await self.ledger.settled()  # what they sent before still counts
         last = self.chain.last
         await self.ledger.update(lambda record: replace(record, terminated_at=last))
-        self._close_producers()
         for subscription in self.subscriptions.values():
             self.outlet.dispatch(subscription)
         return last

@@ -11,6 +11,7 @@ from messaging.errors import PreconditionFailed
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
+from messaging.storage.seam import Unavailable
 from tests.messaging.broker.runtime.conftest import BrokerWorld
 from tests.messaging.broker.runtime.raw_client import RawClient, send_frame
 from tests.waiting import eventually
@@ -241,3 +242,27 @@ async def test_schemas_that_are_not_there(world: BrokerWorld) -> None:
 
 async def test_the_health_check_goes_through_the_whole_path(world: BrokerWorld) -> None:
     await world.service.round_trip()
+
+
+async def test_acknowledgements_survive_an_unloading_that_could_not_save_them(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await busy(world)
+    ack = pb.Ack(consumer_id=1, ack_type=pb.Ack.Individual, request_id=9)
+    topic = await world.service.topics.get(NAME, create=False)
+    ack.message_id.add(ledger_id=topic.chain.last.ledger_id, entry_id=topic.chain.last.entry_id)
+    client.write(frames.command(C.ACK, ack=ack))
+    await client.expect("ACK_RESPONSE")
+
+    async def refuse(states: list[object]) -> None:
+        raise Unavailable("the disk of the metadata is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.service.storage.meta, "save_cursors", refuse)
+        await world.service.topics_unload(TopicRef(topic=TOPIC))
+    again = await world.service.topics.get(NAME, create=False)
+    assert again is not topic
+    assert [one.backlog_entries for one in again.subscriptions.values()] == [0]
+    await world.service.cursors.checkpoint()
+    stored = await world.service.storage.meta.subscriptions(TOPIC)
+    assert [one.mark_delete for one in stored] == [again.chain.last]
