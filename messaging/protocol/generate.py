@@ -1,4 +1,4 @@
-"""Makes `pulsar_pb2.py` and its types from `pulsar.proto`: ``python -m messaging.protocol.generate`` (needs the `dev` extra)."""
+"""Makes `pulsar_pb2.py` and its types from `pulsar.proto`: ``python -m messaging.protocol.generate`` (needs the `test` extra)."""
 
 from __future__ import annotations
 

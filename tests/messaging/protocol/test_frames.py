@@ -124,6 +124,6 @@ def test_errors_carry_code_and_request() -> None:
 
 def test_generated_code_is_that_of_the_schema() -> None:
     if importlib.util.find_spec("grpc_tools") is None:
-        pytest.skip('the protobuf compiler is not installed: pip install -c constraints.txt -e ".[dev]"')
+        pytest.skip('the protobuf compiler is not installed: pip install -c constraints.txt -e ".[test]"')
     for target, text in generate.generated().items():
         assert (generate.ROOT / target).read_text() == text, f"{target} is old: run python -m messaging.protocol.generate"
