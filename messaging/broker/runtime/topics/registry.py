@@ -29,6 +29,7 @@ from messaging.storage.seam import Position, StoreError
 log = structlog.get_logger("broker.topics")
 
 PARTITIONS_MAX = 10_000
+CLOSING_MAX = 1_000  # topics that close at the same time when the broker stops
 
 
 class Topics:
@@ -263,5 +264,8 @@ class Topics:
         await self.meta.delete_partitioned(str(name))
 
     async def close_all(self, why: MagnetarError) -> None:
-        for topic in self:
-            await self.unload(topic.name, why)
+        """Many at once: their last writes share commits, so that 20,000 topics close in seconds. What is not closed when the
+        process ends is settled by the next load, as after a crash."""
+        topics = list(self)
+        for start in range(0, len(topics), CLOSING_MAX):
+            await asyncio.gather(*(self.unload(topic.name, why) for topic in topics[start : start + CLOSING_MAX]))
