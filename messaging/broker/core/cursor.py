@@ -19,6 +19,7 @@ from itertools import pairwise
 
 from pyroaring import BitMap
 
+from messaging.broker.core.bitmaps import run_length, runs_of
 from messaging.storage.chain import Chain
 from messaging.storage.seam import EARLIEST, Position
 
@@ -68,7 +69,7 @@ class Cursor:
         if bitmap is None or not bitmap.range_cardinality(first, last + 1):
             return [(first, last)]
         missing = BitMap(range(first, last + 1)) - bitmap
-        return _runs(missing)
+        return runs_of(missing)
 
     def backlog_entries(self, chain: Chain) -> int:
         """Entries that exist and are not wholly acknowledged."""
@@ -145,7 +146,7 @@ class Cursor:
         while True:
             bitmap = self.holes.get(ledger_id)
             if bitmap is not None:
-                run = _run_length(bitmap, entry_id + 1)
+                run = run_length(bitmap, entry_id + 1)
                 entry_id += run
                 bitmap.remove_range(0, entry_id + 1)
                 if not bitmap:
@@ -235,36 +236,3 @@ class Cursor:
 
 def _contiguous(entries: list[int]) -> bool:
     return entries[-1] - entries[0] + 1 == len(entries) and all(a < b for a, b in pairwise(entries))
-
-
-def _run_length(bitmap: BitMap, first: int) -> int:
-    """How many consecutive values from `first` on are in `bitmap`: found by doubling, then halving."""
-    if first not in bitmap:
-        return 0
-    step = 1
-    while bitmap.range_cardinality(first, first + 2 * step) == 2 * step:
-        step *= 2
-    low, high = step, 2 * step
-    while high - low > 1:
-        middle = (low + high) // 2
-        if bitmap.range_cardinality(first, first + middle) == middle:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def _runs(bitmap: BitMap) -> list[tuple[int, int]]:
-    """The contiguous stretches of a bitmap, in order."""
-    runs: list[tuple[int, int]] = []
-    first = last = -2
-    for value in bitmap:
-        if value == last + 1:
-            last = value
-            continue
-        if last >= 0:
-            runs.append((first, last))
-        first = last = value
-    if last >= 0:
-        runs.append((first, last))
-    return runs

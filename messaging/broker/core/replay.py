@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyroaring import BitMap
 
+from messaging.broker.core.bitmaps import runs_of
 from messaging.broker.core.cursor import Cursor
 from messaging.storage.seam import Position
 
@@ -87,18 +88,3 @@ class Replay:
             self.entries[ledger_id] = bitmap
         else:
             self.entries.pop(ledger_id, None)
-
-
-def runs_of(bitmap: BitMap) -> list[tuple[int, int]]:
-    """The contiguous stretches of a bitmap, in order."""
-    runs: list[tuple[int, int]] = []
-    first = last = -2
-    for value in bitmap:
-        if value != last + 1:
-            if last >= 0:
-                runs.append((first, last))
-            first = value
-        last = value
-    if last >= 0:
-        runs.append((first, last))
-    return runs

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from messaging.adminrpc.schema import TopicLive
+from messaging.broker.core.bitmaps import runs_of
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
@@ -167,27 +168,15 @@ def _hole_text(subscription: Subscription, runs_max: int = 100) -> str:
     """Pulsar's way to write ranges of acknowledged entries: ``[(3:4..3:9]]``, open below, closed above."""
     texts = []
     for ledger_id, bitmap in sorted(subscription.cursor.holes.items()):
-        for first, last in _ranges(bitmap):
+        for first, last in runs_of(bitmap):
             texts.append(f"({ledger_id}:{first - 1}..{ledger_id}:{last}]")
             if len(texts) == runs_max:
                 return "[" + ",".join(texts) + ",…]"
     return "[" + ",".join(texts) + "]"
 
 
-def _ranges(bitmap: Iterable[int]) -> Iterable[tuple[int, int]]:
-    first = last = -2
-    for value in bitmap:
-        if value != last + 1:
-            if last >= 0:
-                yield first, last
-            first = value
-        last = value
-    if last >= 0:
-        yield first, last
-
-
 def _holes(subscription: Subscription) -> int:
-    return sum(sum(1 for _ in _ranges(bitmap)) for bitmap in subscription.cursor.holes.values())
+    return sum(len(runs_of(bitmap)) for bitmap in subscription.cursor.holes.values())
 
 
 def max_backlog(topic: Topic) -> int:
