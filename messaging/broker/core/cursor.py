@@ -102,7 +102,8 @@ class Cursor:
 
     def acknowledge_up_to(self, position: Position, chain: Chain) -> bytes:
         """Everything up to and including `position` (cumulative acknowledgement, expiry, skipping)."""
-        position = min(position, chain.last)
+        if not _gone(position.ledger_id, chain):
+            position = min(position, chain.last)
         if position <= self.mark_delete:
             return b""
         self.mark_delete = position
@@ -232,7 +233,16 @@ class Cursor:
             self.reset(Position(*_POSITION.unpack(body)))
         else:
             raise ValueError(f"cursor delta kind {kind} is not known")
+        for ledger_id in [held for held in self.holes if _gone(held, chain)]:
+            del self.holes[ledger_id]
+        for position in [held for held in self.batches if _gone(held.ledger_id, chain)]:
+            del self.batches[position]
 
 
 def _contiguous(entries: list[int]) -> bool:
     return entries[-1] - entries[0] + 1 == len(entries) and all(a < b for a, b in pairwise(entries))
+
+
+def _gone(ledger_id: int, chain: Chain) -> bool:
+    """Retention dropped this ledger: everything in it was acknowledged, whatever an older snapshot says."""
+    return bool(chain.ids) and ledger_id < chain.ids[0]
