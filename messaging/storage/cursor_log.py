@@ -21,6 +21,7 @@ from messaging.storage.seam import LedgerWriter, NoSuchLedger, Position, StoreEr
 
 KEY = "cursor-ledgers"
 CHECKPOINT_BYTES = 16 << 20
+LEDGERS_MAX = 8  # each crash leaves one; beyond this a start folds them into a new one
 PROPERTIES = {"reserved": "cursor"}
 
 Done = Callable[[StoreError | None], None]
@@ -53,6 +54,8 @@ class CursorLog:
         for ledger_id in self._ledgers:
             await self._recover(ledger_id)
         await self._begin_ledger()
+        if len(self._ledgers) > LEDGERS_MAX:
+            await self.checkpoint()
 
     async def _recover(self, ledger_id: int) -> None:
         try:

@@ -15,6 +15,7 @@ from messaging.protocol.frames import build_send, command, decode, parse_stored
 from tests.benchmarks import wire
 
 IN_FLIGHT_MAX = 200
+PERMITS = 200  # as many as are on the way in: a backlog of earlier lives must not keep the producers from their turn
 Id = tuple[int, int]  # ledger, entry
 
 
@@ -72,7 +73,7 @@ class CrashClient:
         if kind == wire.CONNECTED:
             self._write(wire.subscribe(self.topic))
         elif kind == wire.SUCCESS:
-            self._write(wire.flow(1_000_000))
+            self._write(wire.flow(PERMITS if self.publish else 1_000_000))
             if self.publish:
                 self._write(wire.producer(self.topic))
         elif kind == wire.PRODUCER_SUCCESS:
@@ -111,6 +112,8 @@ class CrashClient:
             self.told.faults.append(f"message {number} at {message_id} came again after its acknowledgement was answered")
         self.told.note(self.told.seen, message_id, number, "delivery")
         self.delivered.append(message_id)
+        if self.publish and len(self.delivered) % (PERMITS // 2) == 0:
+            self._write(wire.flow(PERMITS // 2))
         self.idle.set()
         if self.publish and self.chance.random() < 0.7:
             self._request += 1

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.cursor import Cursor, merged
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics import dedup_state
@@ -70,7 +70,7 @@ class Topic:
     def restore(self, record: SubscriptionRecord) -> Subscription:
         """A stored subscription, with the deltas that the last run left in the cursor log."""
         cursor = Cursor.restore(record.mark_delete, record.state)
-        for delta in self.services.cursors.recovered_deltas(record.subscription_id):
+        for delta in merged(self.services.cursors.recovered_deltas(record.subscription_id)):
             cursor.repeat(delta, self.chain)
         subscription = self._new_subscription(record.name, cursor, record.subscription_id, record.properties)
         self.services.cursors.adopted(record.subscription_id)

@@ -1,0 +1,53 @@
+"""Merging the deltas of a replay changes how often a cursor is called, and nothing else."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messaging.broker.core.cursor import Cursor, Delta, merged
+from messaging.storage.chain import Chain
+from messaging.storage.seam import EARLIEST, Position
+
+LEDGERS = [(3, 40), (5, 40)]
+ACTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("entries"), st.sampled_from([3, 5]), st.lists(st.integers(0, 40), min_size=1, max_size=5)),
+        st.tuples(st.just("up to"), st.sampled_from([3, 5]), st.integers(0, 40)),
+        st.tuples(st.just("reset"), st.sampled_from([3, 5]), st.integers(0, 40)),
+    ),
+    max_size=40,
+)
+
+
+@given(ACTS)
+def test_a_merged_replay_ends_where_the_single_one_does(acts: list[tuple[str, int, object]]) -> None:
+    chain = Chain(LEDGERS)
+    lived = Cursor(EARLIEST)
+    deltas = []
+    for kind, ledger_id, value in acts:
+        if kind == "entries":
+            assert isinstance(value, list)
+            deltas.append(lived.acknowledge(ledger_id, value, chain))
+        elif kind == "up to":
+            assert isinstance(value, int)
+            deltas.append(lived.acknowledge_up_to(Position(ledger_id, value), chain))
+        else:
+            assert isinstance(value, int)
+            deltas.append(lived.reset(Position(ledger_id, value)))
+    stored = [delta for delta in deltas if delta]
+    replayed = Cursor(EARLIEST)
+    for delta in merged(stored):
+        replayed.repeat(delta, chain)
+    assert (replayed.mark_delete, replayed.holes, replayed.batches) == (lived.mark_delete, lived.holes, lived.batches)
+
+
+def test_neighbours_of_one_ledger_become_one() -> None:
+    chain = Chain([(3, 100_000)])
+    cursor = Cursor(EARLIEST)
+    deltas = [cursor.acknowledge(3, [entry], chain) for entry in range(0, 2000, 2)]
+    assert len(list(merged(deltas))) == 1
+    assert {delta[0] for delta in merged([*deltas, cursor.acknowledge_up_to(Position(3, 9), chain) or b"\x02" + bytes(16)])} == {
+        Delta.ENTRIES,
+        Delta.UP_TO,
+    }
