@@ -44,21 +44,16 @@ class Consumer:
         "metadata",
         "name",
         "permits",
-        "principal_role",
         "priority",
-        "redelivered",
         "sink",
         "unacked_messages",
     )
 
-    def __init__(
-        self, consumer_id: int, name: str, sink: ConsumerSink, *, priority: int = 0, role: str = "", now_ms: int = 0
-    ) -> None:
+    def __init__(self, consumer_id: int, name: str, sink: ConsumerSink, *, priority: int = 0, now_ms: int = 0) -> None:
         self.consumer_id = consumer_id
         self.name = name
         self.sink = sink
         self.priority = priority
-        self.principal_role = role
         self.metadata: dict[str, str] = {}
         self.permits = 0  # messages the client asked for and was not sent; may dip below zero by one batch
         self.held: dict[int, BitMap] = {}  # ledger -> entries sent and not acknowledged (Shared only)
@@ -66,7 +61,6 @@ class Consumer:
         self.unacked_messages = 0
         self.messages_out = 0
         self.bytes_out = 0
-        self.redelivered = 0
         self.end_told = False
         self.connected_ms = now_ms
         self.last_flow_ms = 0

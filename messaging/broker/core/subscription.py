@@ -87,7 +87,6 @@ class Subscription:
         self._turn = 0
         self.messages_out = 0
         self.bytes_out = 0
-        self.messages_redelivered = 0
         self.entries_expired = 0
         self.entries_acked = 0
         self.last_expired_ms = 0
@@ -267,8 +266,6 @@ class Subscription:
         if self.kind is Kind.SHARED:
             consumer.hold(block, first, last, open_messages)
         counts = self.replay.counts_of(block.ledger_id, block.first_entry + first, block.first_entry + last)
-        if counts is not None:
-            self.messages_redelivered += sum(1 for count in counts if count)
         return Delivery(consumer, block, first, last, counts)
 
     def open_messages_of(self, block: EntryBlock, index: int) -> int:
@@ -345,7 +342,6 @@ class Subscription:
             returned = {ledger_id: consumer.release(ledger_id, entries) for ledger_id, entries in wanted.items()}
         for ledger_id, entries in returned.items():
             self.replay.count(ledger_id, entries)
-            consumer.redelivered += len(entries)
             self.replay.add(ledger_id, entries, self.cursor)
 
     def reset(self, mark_delete: Position) -> bytes:

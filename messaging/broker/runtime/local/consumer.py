@@ -38,7 +38,7 @@ class LocalConsumer:
         self.principal = principal
         self.open = True
         self._sink = sink
-        self.consumer = Consumer(0, service.new_producer_name(), self, role=principal.role, now_ms=service.now_ms())
+        self.consumer = Consumer(0, service.new_producer_name(), self, now_ms=service.now_ms())
         self._open_indexes: dict[Position, int] = {}  # batches handed out: a bit for each message not acknowledged yet
 
     def flow(self, permits: int) -> None:

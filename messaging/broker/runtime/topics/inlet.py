@@ -35,7 +35,6 @@ class Inlet:
         self.dedup: Deduplication | None = None
         self.messages_in = 0
         self.bytes_in = 0
-        self.duplicates = 0
         self.last_published_ms = 0
         self._deliver = deliver
         self._failed = failed
@@ -52,7 +51,6 @@ class Inlet:
         if self.dedup is not None:
             sent, repeated = self.dedup.sift(producer.name_bytes, sent, now_ms)
             if repeated:
-                self.duplicates += len(asked) - len(sent)
                 if not sent:
                     self.in_turn(lambda stored: self._answer(producer, asked) if stored else None)
                     return 0

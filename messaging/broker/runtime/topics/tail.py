@@ -72,13 +72,10 @@ class TailCache:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
-        self.evicted_blocks = 0
         self._order: deque[Tail] = deque()
 
     def added(self, tail: Tail, size: int) -> None:
         self._order.append(tail)
         self.used_bytes += size
         while self.used_bytes > self.limit_bytes and self._order:
-            freed = self._order.popleft().evict_oldest()
-            self.used_bytes -= freed
-            self.evicted_blocks += freed > 0
+            self.used_bytes -= self._order.popleft().evict_oldest()

@@ -60,7 +60,6 @@ class Connection(asyncio.Protocol):
         self.writable = True
         self.heard = True  # something came since the last keep-alive tick
         self.ping_sent = False
-        self.opened_ms = service.now_ms()
         self.order: dict[Any, asyncio.Task[None]] = {}  # the last command for one producer or consumer: commands.py
         self.waiting = 0  # commands that run as tasks and are not answered yet
         self.closed = False

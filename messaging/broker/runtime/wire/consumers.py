@@ -44,10 +44,7 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     if topic.subscriptions.get(name) is not subscription:
         raise NotReady(f"subscription {name!r} was deleted meanwhile: subscribe again")
     sink = BinaryConsumerSink(connection, topic, subscription)
-    role = connection.principal.role if connection.principal else ""
-    consumer = Consumer(
-        body.consumer_id, body.consumer_name, sink, priority=body.priority_level, role=role, now_ms=service.now_ms()
-    )
+    consumer = Consumer(body.consumer_id, body.consumer_name, sink, priority=body.priority_level, now_ms=service.now_ms())
     consumer.metadata = {pair.key: pair.value for pair in body.metadata}
     if topic.closed is not None:
         raise NotReady(f"topic {topic.text} is being closed: try again")
