@@ -7,6 +7,13 @@ cimport cython
     key="unsigned int", value="unsigned long long", shift="unsigned int", byte="unsigned long long", expected="unsigned int")
 cpdef Py_ssize_t scan(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out) except -1
 
+@cython.locals(producer_id="unsigned long long", one=tuple, groups=dict, group=list)
+cpdef list parted(list sent)
+
+@cython.locals(
+    one=tuple, stops=list, stop=Py_ssize_t, total=Py_ssize_t, payload=Py_ssize_t, messages=Py_ssize_t, flags="unsigned int")
+cpdef tuple measured(list sent)
+
 @cython.locals(out=bytearray)
 cpdef bytes varint(unsigned long long value)
 

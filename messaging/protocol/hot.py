@@ -1,4 +1,4 @@
-"""The four loops that run once a message: scan SENDs, build receipts, build MESSAGE frames, scan ACKs.
+"""The loops that run once a message: scan SENDs, part and measure them, build receipts, build MESSAGE frames, scan ACKs.
 
 Everything else in the broker works once a block or once a command. This module is plain Python and stays so; where a C compiler
 is at hand `make setup` compiles it (types in `hot.pxd`), and the same tests hold both against protobuf. Frames, big-endian:
@@ -25,6 +25,9 @@ CHUNK = 16
 # A scanned SEND: (producer id, sequence id, frame start, payload start, frame end, messages in it, highest sequence id, flags).
 # "Payload" is all that follows the command: checksum, metadata and the message itself, which are stored and sent on untouched.
 Sent = tuple[int, int, int, int, int, int, int, int]
+
+# Of several: (all flags together, messages, payload bytes, where each frame ends when they stand back to back).
+Measured = tuple[int, int, int, list[int]]
 
 
 def scan(buf: bytes, pos: int, end: int, out: list[Sent]) -> int:
@@ -119,6 +122,42 @@ def scan(buf: bytes, pos: int, end: int, out: list[Sent]) -> int:
         out.append((producer_id, sequence_id, pos, body, stop, count, highest, flags))
         pos = stop
     return pos
+
+
+def parted(sent: list[Sent]) -> list[list[Sent]]:
+    """`sent` by producer, each in order; whoever came first is first."""
+    if not sent:
+        return []
+    producer_id = sent[0][0]
+    for one in sent:
+        if one[0] != producer_id:
+            break
+    else:
+        return [sent]
+    groups: dict[int, list[Sent]] = {}
+    for one in sent:
+        group = groups.get(one[0])
+        if group is None:
+            groups[one[0]] = [one]
+        else:
+            group.append(one)
+    return list(groups.values())
+
+
+def measured(sent: list[Sent]) -> Measured:
+    flags = 0
+    messages = 0
+    payload = 0
+    total = 0
+    stops = []
+    for one in sent:
+        stop = one[4]
+        total += stop - one[2]
+        payload += stop - one[3]
+        messages += one[5]
+        flags |= one[7]
+        stops.append(total)
+    return flags, messages, payload, stops
 
 
 def varint(value: int) -> bytes:

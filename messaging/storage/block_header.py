@@ -48,6 +48,11 @@ class BlockHeader(NamedTuple):
         return fixed + self.producer + tail
 
 
+def encode_plain(broker_time_ms: int, message_count: int, first_sequence: int, last_sequence: int, producer: bytes) -> bytes:
+    """A header without flags and extensions, as nearly all are: the path of every block that is published."""
+    return _FIXED.pack(VERSION, 0, broker_time_ms, message_count, first_sequence, last_sequence, len(producer)) + producer
+
+
 def decode(data: bytes) -> BlockHeader:
     """Raises `ValueError` for a version or a length that cannot be."""
     try:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from array import array
-
 from messaging.protocol.hot import Sent, scan
-from messaging.storage.block_header import MARKER, BlockHeader, decode
+from messaging.storage.block_header import MARKER, decode, encode_plain
 from messaging.storage.seam import Block, Position
 
 # What one scanned SEND costs in memory beside its bytes: a tuple of eight and its larger integers.
 SCANNED_BYTES = 280
+COPIED_BYTES_MAX = 16 << 10  # copying so much costs less than keeping a view of it
 
 
 class EntryBlock:
@@ -18,7 +17,7 @@ class EntryBlock:
     `message_count` sums batch sizes; `uniform` says that every entry is one message, so that counts of both are the same.
     """
 
-    __slots__ = ("broker_time_ms", "buf", "first_entry", "ledger_id", "marker", "message_count", "payload_bytes", "sent", "uniform")
+    __slots__ = ("broker_time_ms", "buf", "first_entry", "ledger_id", "marker", "message_count", "sent", "uniform")
 
     def __init__(
         self,
@@ -38,7 +37,6 @@ class EntryBlock:
         self.message_count = message_count
         self.uniform = message_count == len(sent)
         self.marker = marker
-        self.payload_bytes = sum(one[4] - one[3] for one in sent)
 
     @property
     def last_entry(self) -> int:
@@ -63,22 +61,31 @@ class EntryBlock:
         return last - first if self.uniform else sum(one[5] for one in self.sent[first:last])
 
 
-def for_log(buf: bytes, sent: list[Sent]) -> tuple[bytes | memoryview, array[int]]:
-    """(data, stops) to append for `sent`: the stretch of the read as it came; its pieces joined where other frames lie between."""
+def for_log(buf: bytes, sent: list[Sent], stops: list[int]) -> bytes | memoryview:
+    """What to append for `sent`: the stretch of the read as it came; its pieces joined where other frames lie between.
+
+    `stops` as `hot.measured` has them. Small stretches of a larger read are copied, so that nothing keeps the read in memory."""
     start, stop = sent[0][2], sent[-1][4]
-    total = 0
-    stops = array("I")
-    for one in sent:
-        total += one[4] - one[2]
-        stops.append(total)
-    if total == stop - start:
-        return (buf if total == len(buf) else memoryview(buf)[start:stop]), stops
-    return b"".join([buf[one[2] : one[4]] for one in sent]), stops
+    size = stops[-1]
+    if size != stop - start:
+        return b"".join([buf[one[2] : one[4]] for one in sent])
+    if size == len(buf):
+        return buf
+    return buf[start:stop] if size <= COPIED_BYTES_MAX else memoryview(buf)[start:stop]
+
+
+def repacked(buf: bytes, sent: list[Sent], stops: list[int]) -> tuple[bytes, list[Sent]]:
+    """The same entries in a buffer that holds them and nothing else, back to back."""
+    moved, start = [], 0
+    for one, stop in zip(sent, stops, strict=True):
+        moved.append((one[0], one[1], start, start + one[3] - one[2], stop, one[5], one[6], one[7]))
+        start = stop
+    return bytes(for_log(buf, sent, stops)), moved
 
 
 def header_of(sent: list[Sent], producer: bytes, broker_time_ms: int, message_count: int) -> bytes:
     last = sent[-1]
-    return BlockHeader(broker_time_ms, message_count, sent[0][1], max(last[1], last[6]), producer).encode()
+    return encode_plain(broker_time_ms, message_count, sent[0][1], max(last[1], last[6]), producer)
 
 
 def from_log(block: Block) -> EntryBlock:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 from messaging.errors import ProducerBusy
 from messaging.protocol.hot import Sent
 from messaging.storage.seam import Position
+
+NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
 
 class ProducerSink(Protocol):
@@ -34,7 +37,6 @@ class Producer:
         "messages_in",
         "metadata",
         "name",
-        "name_bytes",
         "producer_id",
         "sink",
     )
@@ -42,42 +44,67 @@ class Producer:
     def __init__(self, producer_id: int, name: str, sink: ProducerSink, *, epoch: int = 0, now_ms: int = 0) -> None:
         self.producer_id = producer_id
         self.name = name
-        self.name_bytes = name.encode()
         self.sink = sink
         self.epoch = epoch
-        self.metadata: dict[str, str] = {}
+        self.metadata: Mapping[str, str] = NO_METADATA
         self.closed = False
         self.messages_in = 0
         self.bytes_in = 0
         self.connected_ms = now_ms
 
+    @property
+    def name_bytes(self) -> bytes:
+        return self.name.encode()
+
 
 class ProducerTable:
+    """Nearly every topic has one producer or none: a dictionary is made for the second."""
+
+    __slots__ = ("_by_name", "_only")
+
     def __init__(self) -> None:
-        self.by_name: dict[str, Producer] = {}
+        self._only: Producer | None = None
+        self._by_name: dict[str, Producer] | None = None  # from the second producer on, for good
 
     def attach(self, producer: Producer) -> Producer | None:
         """Returns the former producer that this one replaces, if any. Raises `ProducerBusy`.
 
         A producer replaces one of its name that is itself on an earlier try (same connection and id, lower epoch), or whose
         connection is gone (Pulsar's successor rule)."""
-        held = self.by_name.get(producer.name)
+        held = self.get(producer.name)
         if held is not None:
             itself = held.sink is producer.sink and held.producer_id == producer.producer_id and held.epoch < producer.epoch
             if not itself and held.sink.alive():
                 raise ProducerBusy(
                     f"a producer named {producer.name!r} is connected to this topic: close it, or choose another name"
                 )
-        self.by_name[producer.name] = producer
+        if self._by_name is None and (self._only is None or self._only is held):
+            self._only = producer
+            return held
+        if self._by_name is None:
+            assert self._only is not None
+            self._by_name = {self._only.name: self._only}
+            self._only = None
+        self._by_name[producer.name] = producer
         return held
+
+    def get(self, name: str) -> Producer | None:
+        if self._by_name is not None:
+            return self._by_name.get(name)
+        return self._only if self._only is not None and self._only.name == name else None
 
     def detach(self, producer: Producer) -> None:
         """Idempotent; leaves a successor of the same name alone."""
-        if self.by_name.get(producer.name) is producer:
-            del self.by_name[producer.name]
+        if self._only is producer:
+            self._only = None
+        elif self._by_name is not None and self._by_name.get(producer.name) is producer:
+            del self._by_name[producer.name]
 
     def __len__(self) -> int:
-        return len(self.by_name)
+        return len(self._by_name) if self._by_name is not None else int(self._only is not None)
 
     def __iter__(self) -> Iterator[Producer]:
-        return iter(list(self.by_name.values()))
+        """Over those of now: they may be detached meanwhile."""
+        if self._by_name is not None:
+            return iter(list(self._by_name.values()))
+        return iter(() if self._only is None else (self._only,))

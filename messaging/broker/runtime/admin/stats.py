@@ -10,6 +10,7 @@ from messaging.broker.core.bitmaps import runs_of
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
+from messaging.broker.runtime.topics.services import QUIET
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.storage.seam import Position
 
@@ -21,7 +22,7 @@ def position_text(position: Position) -> str:
 
 
 def topic_stats(topic: Topic, broker: str, time_text: TimeText) -> dict[str, Any]:
-    rates = topic.rates
+    rates = topic.rates or QUIET
     count = topic.inlet.messages_in
     return {
         "msgRateIn": rates.messages_in.a_second,
@@ -190,13 +191,14 @@ def _backlog_bytes(topic: Topic, backlog_entries: int) -> int:
 
 
 def live(topic: Topic) -> TopicLive:
+    rates = topic.rates or QUIET
     return TopicLive(
         topic=topic.text,
         loaded=True,
-        rate_in=topic.rates.messages_in.a_second,
-        rate_out=topic.rates.messages_out.a_second,
-        throughput_in=topic.rates.bytes_in.a_second,
-        throughput_out=topic.rates.bytes_out.a_second,
+        rate_in=rates.messages_in.a_second,
+        rate_out=rates.messages_out.a_second,
+        throughput_in=rates.bytes_in.a_second,
+        throughput_out=rates.bytes_out.a_second,
         messages_in=topic.inlet.messages_in,
         messages_out=topic.outlet.messages_out,
         storage_bytes=topic.ledger.stored_bytes,

@@ -57,7 +57,7 @@ class LocalProducer:
         hot.scan(buf, 0, len(buf), sent)
         self._due.append((len(sent), on_receipt))
         try:
-            self.topic.inlet.publish(self._producer, buf, sent, len(sent))
+            self.topic.inlet.publish(self._producer, buf, sent, hot.measured(sent))
         except StoreError as error:
             self._due.pop()
             loop.call_soon(on_receipt, None, StorageFailed(f"the message is not stored: {error}"))

@@ -1,7 +1,8 @@
 """Socket to log: how the blocks of a topic's producers are appended, and how their receipts come back in order.
 
 Sequence checks, counters and the header are taken once a block. Receipts, and the receipts of duplicates, leave a producer in the
-order in which its messages came, and never before the messages are durable.
+order in which its messages came, and never before the messages are durable. A block takes one object on its way (`Appended`):
+where each of thousands of topics gets one message, a block is a message.
 """
 
 from __future__ import annotations
@@ -9,73 +10,71 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from messaging.broker.core.dedup import Deduplication
-from messaging.broker.core.entries import EntryBlock, for_log, header_of
+from messaging.broker.core.entries import EntryBlock, for_log, header_of, repacked
 from messaging.broker.core.producers import Producer, ProducerTable
-from messaging.broker.runtime.topics.services import TopicServices
-from messaging.protocol.hot import Sent
+from messaging.protocol import hot
+from messaging.protocol.hot import Measured, Sent
 from messaging.storage.managed_ledger import ManagedLedger
 from messaging.storage.seam import Position, StoreError
 
+if TYPE_CHECKING:
+    from messaging.broker.runtime.topics.topic import Topic
+
+KEPT_SHARE = 4  # a block that is kept in memory is copied out of a read so many times its size
+
 
 class Inlet:
-    """`deliver` is handed each block once it is durable; `failed` is told when the log did not take one."""
+    """`topic` is told of each block once it is durable (`stored`), and when the log did not take one (`append_failed`)."""
 
-    def __init__(
-        self,
-        services: TopicServices,
-        ledger: ManagedLedger,
-        deliver: Callable[[EntryBlock], None],
-        failed: Callable[[StoreError], None],
-    ) -> None:
-        self.services = services
+    __slots__ = (
+        "_answered_blocks",
+        "_appended_blocks",
+        "_turns",
+        "bytes_in",
+        "dedup",
+        "last_published_ms",
+        "ledger",
+        "messages_in",
+        "producers",
+        "topic",
+    )
+
+    def __init__(self, topic: Topic, ledger: ManagedLedger) -> None:
+        self.topic = topic
         self.ledger = ledger
         self.producers = ProducerTable()
         self.dedup: Deduplication | None = None
         self.messages_in = 0
         self.bytes_in = 0
         self.last_published_ms = 0
-        self._deliver = deliver
-        self._failed = failed
         self._appended_blocks = 0
         self._answered_blocks = 0
-        self._turns: deque[tuple[int, Callable[[bool], None]]] = deque()  # (after so many answered blocks, what is to be done)
+        # (after so many answered blocks, what is to be done); None while nothing waits
+        self._turns: deque[tuple[int, Callable[[bool], None]]] | None = None
 
-    def publish(self, producer: Producer, buf: bytes, sent: list[Sent], message_count: int) -> int:
+    def publish(self, producer: Producer, buf: bytes, sent: list[Sent], measured: Measured) -> int:
         """Appends one block of a producer; receipts come through its sink. Returns the bytes appended.
 
         Raises `StoreError` where the log takes nothing: the topic then has to be opened again."""
-        now_ms = self.services.clock_ms()
+        now_ms = self.topic.services.clock_ms()
+        name = producer.name_bytes
         asked = sent
         if self.dedup is not None:
-            sent, repeated = self.dedup.sift(producer.name_bytes, sent, now_ms)
+            sent, repeated = self.dedup.sift(name, sent, now_ms)
             if repeated:
                 if not sent:
-                    self.in_turn(lambda stored: self._answer(producer, asked) if stored else None)
+                    self.in_turn(lambda stored: self.answer(producer, asked) if stored else None)
                     return 0
-                message_count = sum(one[5] for one in sent)
-        data, stops = for_log(buf, sent)
-        size = stops[-1]
-        if len(buf) > 4 * size:  # a few frames of a large read: do not keep the whole read for them
-            buf, sent = _repack(bytes(data), sent, stops)
-            data = buf
-        header = header_of(sent, producer.name_bytes, now_ms, message_count)
-
-        def confirmed(error: StoreError | None) -> None:
-            producer.sink.settled(size)
-            if error is None:
-                block = EntryBlock(first.ledger_id, first.entry_id, buf, sent, now_ms, message_count)
-                self._stored(producer, block, asked, first)
-            else:
-                self._failed(error)
-            self._answered_blocks += 1
-            while self._turns and self._turns[0][0] <= self._answered_blocks:
-                self._turns.popleft()[1](error is None)
-
-        first = self.ledger.append(header, data, stops, confirmed)
+                measured = hot.measured(sent)
+        _, messages, payload_bytes, stops = measured
+        appended = Appended(self, producer, buf, sent, asked, now_ms, messages, payload_bytes, stops)
+        header = header_of(sent, name, now_ms, messages)
+        appended.first = self.ledger.append(header, for_log(buf, sent, stops), array("I", stops), appended.confirmed)
         self._appended_blocks += 1
-        return size
+        return stops[-1]
 
     def in_turn(self, act: Callable[[bool], None]) -> None:
         """Does what must not overtake the receipts of anything appended so far: at once, or when the last of them has its answer.
@@ -84,27 +83,22 @@ class Inlet:
         connection that is gone, and is not durable before its block is."""
         if self._answered_blocks == self._appended_blocks:
             act(True)
-        else:
-            self._turns.append((self._appended_blocks, act))
+            return
+        if self._turns is None:
+            self._turns = deque()
+        self._turns.append((self._appended_blocks, act))
 
-    def _stored(self, producer: Producer, block: EntryBlock, asked: list[Sent], first: Position) -> None:
-        self.messages_in += block.message_count
-        self.bytes_in += block.payload_bytes
-        producer.messages_in += block.message_count
-        producer.bytes_in += block.payload_bytes
-        self.last_published_ms = block.broker_time_ms
-        if self.dedup is not None:
-            self.dedup.stored(producer.name_bytes, block.sent, first)
-        if not producer.closed:
-            if len(asked) == len(block.sent):
-                producer.sink.receipts(producer, block.sent, first)
-            else:
-                self._answer(producer, asked)
-        self._deliver(block)
+    def answered(self, stored: bool) -> None:
+        """One more block has its answer, in the order of appends."""
+        self._answered_blocks += 1
+        turns = self._turns
+        if turns is not None:
+            while turns and turns[0][0] <= self._answered_blocks:
+                turns.popleft()[1](stored)
+            if not turns:
+                self._turns = None
 
-    # --- duplicates
-
-    def _answer(self, producer: Producer, asked: list[Sent]) -> None:
+    def answer(self, producer: Producer, asked: list[Sent]) -> None:
         """Receipts one by one, each with the id under which its sequence id is stored (-1:-1 where that is not remembered)."""
         if self.dedup is None or producer.closed:
             return
@@ -112,10 +106,64 @@ class Inlet:
             producer.sink.receipts(producer, [one], self.dedup.position_of(producer.name_bytes, one[1]))
 
 
-def _repack(data: bytes, sent: list[Sent], stops: array[int]) -> tuple[bytes, list[Sent]]:
-    """The same entries over `data`, which holds them back to back."""
-    moved, start = [], 0
-    for one, stop in zip(sent, stops, strict=True):
-        moved.append((one[0], one[1], start, start + one[3] - one[2], stop, one[5], one[6], one[7]))
-        start = stop
-    return data, moved
+class Appended:
+    """One block between its append and its answer. `first` is set as soon as the log has given the position."""
+
+    __slots__ = ("asked", "buf", "first", "inlet", "messages", "now_ms", "payload_bytes", "producer", "sent", "stops")
+
+    first: Position
+
+    def __init__(
+        self,
+        inlet: Inlet,
+        producer: Producer,
+        buf: bytes,
+        sent: list[Sent],
+        asked: list[Sent],
+        now_ms: int,
+        messages: int,
+        payload_bytes: int,
+        stops: list[int],
+    ) -> None:
+        self.inlet = inlet
+        self.producer = producer
+        self.buf = buf
+        self.sent = sent
+        self.asked = asked  # with the duplicates, which are not in `sent`
+        self.now_ms = now_ms
+        self.messages = messages
+        self.payload_bytes = payload_bytes
+        self.stops = stops
+
+    def confirmed(self, error: StoreError | None) -> None:
+        """The log has it, or will not have it. In append order over the topic."""
+        inlet = self.inlet
+        self.producer.sink.settled(self.stops[-1])
+        if error is None:
+            self._count(inlet)
+            inlet.topic.stored(self)
+        else:
+            inlet.topic.append_failed(error)
+        inlet.answered(error is None)
+
+    def _count(self, inlet: Inlet) -> None:
+        producer = self.producer
+        inlet.messages_in += self.messages
+        inlet.bytes_in += self.payload_bytes
+        producer.messages_in += self.messages
+        producer.bytes_in += self.payload_bytes
+        inlet.last_published_ms = self.now_ms
+        if inlet.dedup is not None:
+            inlet.dedup.stored(producer.name_bytes, self.sent, self.first)
+        if not producer.closed:
+            if len(self.asked) == len(self.sent):
+                producer.sink.receipts(producer, self.sent, self.first)
+            else:
+                inlet.answer(producer, self.asked)
+
+    def block(self) -> EntryBlock:
+        """What consumers get. It holds on to no more than a few times its own size."""
+        buf, sent = self.buf, self.sent
+        if len(buf) > KEPT_SHARE * self.stops[-1]:
+            buf, sent = repacked(buf, sent, self.stops)
+        return EntryBlock(self.first.ledger_id, self.first.entry_id, buf, sent, self.now_ms, self.messages)

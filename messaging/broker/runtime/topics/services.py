@@ -28,7 +28,7 @@ class TopicServices:
     deduplicates: Callable[[TopicName], bool]
     spawn: Callable[[Coroutine[Any, Any, None], str], None]  # work of the broker's own, beside what a topic waits for
     failed: Callable[[Topic, MagnetarError], None]  # the topic cannot go on and is to be unloaded
-    active: Callable[[Topic], None]  # something happened: sample its rates
+    active: Callable[[Topic], None]  # something happened in a topic without `rates`: give it some, and sample them
 
 
 @dataclass(slots=True)
@@ -40,3 +40,6 @@ class TopicRates:
 
     def all(self) -> tuple[Rate, Rate, Rate, Rate]:
         return self.messages_in, self.bytes_in, self.messages_out, self.bytes_out
+
+
+QUIET = TopicRates()  # of a topic where nothing happens; never sampled

@@ -10,15 +10,16 @@ from dataclasses import replace
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor, merged
-from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.producers import ProducerTable
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics import dedup_state
-from messaging.broker.runtime.topics.inlet import Inlet
+from messaging.broker.runtime.topics.inlet import Appended, Inlet
 from messaging.broker.runtime.topics.outlet import Outlet
 from messaging.broker.runtime.topics.services import TopicRates, TopicServices
 from messaging.errors import ConsumerBusy, MagnetarError, StorageFailed, SubscriptionNotFound, TopicTerminated
 from messaging.protocol.frames import message_id_tail
 from messaging.protocol.names import TopicName
+from messaging.storage.chain import Chain
 from messaging.storage.managed_ledger import ManagedLedger
 from messaging.storage.meta_seam import MetaConflict, SubscriptionRecord
 from messaging.storage.seam import EARLIEST, Position, StoreError
@@ -28,35 +29,63 @@ SEEK_RETURN_S = 60.0  # a reader that was closed by its own seek has this long t
 
 
 class Topic:
+    __slots__ = (
+        "_moving",
+        "closed",
+        "id_tail",
+        "inlet",
+        "ledger",
+        "name",
+        "outlet",
+        "rates",
+        "services",
+        "subscriptions",
+        "text",
+    )
+
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
         self.name = name
-        self.text = str(name)
+        self.text = ledger.record.name
         self.id_tail = message_id_tail(name.partition)
         self.services = services
         self.ledger = ledger
-        self.chain = ledger.chain
-        self.inlet = Inlet(services, ledger, self._deliver, self._fail)
+        self.inlet = Inlet(self, ledger)
         self.outlet = Outlet(name, services, ledger, self.store)
-        self.producers = self.inlet.producers
         self.subscriptions: dict[str, Subscription] = {}
         self.closed: MagnetarError | None = None
-        self._moving: dict[Subscription, asyncio.Future[None]] = {}
-        self.rates = TopicRates()
-        self.created_ms = ledger.record.created_ms
+        self.rates: TopicRates | None = None  # while something happens
+        self._moving: dict[Subscription, asyncio.Future[None]] | None = None  # while a seek is under way
 
-    def _deliver(self, block: EntryBlock) -> None:
-        self.services.active(self)
-        readers = [subscription for subscription in self.subscriptions.values() if subscription.consumers]
-        if readers:  # without them nothing is kept in memory: whoever comes later reads from storage
-            self.outlet.tail.add(block)
-            for subscription in readers:
-                self.outlet.dispatch(subscription)
+    @property
+    def producers(self) -> ProducerTable:
+        return self.inlet.producers
+
+    @property
+    def chain(self) -> Chain:
+        return self.ledger.chain
+
+    @property
+    def created_ms(self) -> int:
+        return self.ledger.record.created_ms
+
+    # --- from the inlet
+
+    def stored(self, appended: Appended) -> None:
+        """A block is durable: whoever reads here gets it."""
+        if self.rates is None:
+            self.services.active(self)
+        if self.subscriptions:
+            readers = [subscription for subscription in self.subscriptions.values() if subscription.consumers]
+            if readers:  # without them nothing is kept in memory: whoever comes later reads from storage
+                self.outlet.tail.add(appended.block())
+                for subscription in readers:
+                    self.outlet.dispatch(subscription)
         dedup = self.inlet.dedup
         if dedup is not None and dedup.entries_since_snapshot >= dedup_state.SNAPSHOT_ENTRIES:
             dedup.entries_since_snapshot = 0
             self.services.spawn(dedup_state.save(self), f"snapshot {self.text}")
 
-    def _fail(self, error: StoreError) -> None:
+    def append_failed(self, error: StoreError) -> None:
         if self.closed is None:
             self.services.failed(self, StorageFailed(f"topic {self.text} could not store messages: {error}"))
 
@@ -148,7 +177,8 @@ class Topic:
         if subscription.fenced:
             raise ConsumerBusy(f"subscription {subscription.name!r} is being moved by another seek: try again")
         subscription.fenced = True
-        moving = self._moving[subscription] = asyncio.get_running_loop().create_future()
+        moving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._moving = {**(self._moving or {}), subscription: moving}
         try:
             self.close_consumers(subscription)
             stored: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
@@ -161,13 +191,14 @@ class Topic:
         finally:
             subscription.fenced = False
             del self._moving[subscription]
+            self._moving = self._moving or None
             moving.set_result(None)
             if not subscription.durable:
                 asyncio.get_running_loop().call_later(SEEK_RETURN_S, self.drop_if_idle, subscription)
 
     async def moved(self, subscription: Subscription) -> None:
         """Waits for a seek that is under way: the C++ client does not try a first SUBSCRIBE again that is refused for now."""
-        while subscription in self._moving:
+        while self._moving and subscription in self._moving:
             await asyncio.wait([self._moving[subscription]])
 
     def close_consumers(self, subscription: Subscription) -> None:

@@ -25,7 +25,7 @@ from messaging.permissions.model import Principal
 from messaging.protocol import frames, hot
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import FrameError
-from messaging.protocol.hot import Sent
+from messaging.protocol.hot import Measured, Sent
 from messaging.storage.seam import StoreError
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ log = structlog.get_logger("broker.connection")
 PARKED_BYTES_MAX = 8 << 20  # appended by one connection and not yet durable; beyond it reading pauses
 UNREAD_BYTES_PAUSE = 1 << 20  # in our send buffer: nothing more is dispatched to this peer
 UNREAD_BYTES_MAX = 64 << 20  # a peer that reads nothing at all is cut off here
+GATHERED_BYTES_MAX = 256 << 10  # beyond it what a turn of the loop brings for one peer is not collected any further
 CLOSED_IDS_KEPT = 1000
 LINGER_S = 5.0  # a refused peer has this long to read what was said to it
 
@@ -63,6 +64,9 @@ class Connection(asyncio.Protocol):
         self.order: dict[Any, asyncio.Task[None]] = {}  # the last command for one producer or consumer: commands.py
         self.waiting = 0  # commands that run as tasks and are not answered yet
         self.closed = False
+        self._loop: asyncio.AbstractEventLoop = cast(asyncio.AbstractEventLoop, None)
+        self._gathered: list[bytes] = []  # to be sent at the end of this turn of the loop
+        self._gathered_bytes = 0
         self._pieces: list[bytes] = []
         self._have = 0
         self._need = 0
@@ -74,6 +78,7 @@ class Connection(asyncio.Protocol):
     # --- life
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._loop = asyncio.get_running_loop()
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
@@ -107,6 +112,7 @@ class Connection(asyncio.Protocol):
         if not self.closed:
             log.info("connection.refused", peer=self.peer, reason=reason, detail=detail, client=self.client_version)
             self.service.peers.refused[reason] += 1
+            self._send_gathered()
             self.closed = True
             # Closing waits for the send buffer, and a peer that does not read would keep for ever what others could have.
             self._leave()
@@ -150,7 +156,29 @@ class Connection(asyncio.Protocol):
 
     # --- writing
 
+    def gather(self, data: bytes) -> None:
+        """Like `send`, at the end of this turn of the loop: what many topics have for one peer leaves as one buffer."""
+        gathered = self._gathered
+        gathered.append(data)
+        self._gathered_bytes += len(data)
+        if self._gathered_bytes > GATHERED_BYTES_MAX:
+            self._send_gathered()
+        elif len(gathered) == 1:
+            self._loop.call_soon(self._send_gathered)
+
+    def _send_gathered(self) -> None:
+        gathered = self._gathered
+        if gathered:
+            self._gathered = []
+            self._gathered_bytes = 0
+            self._write(b"".join(gathered) if len(gathered) > 1 else gathered[0])
+
     def send(self, data: bytes) -> None:
+        if self._gathered:
+            self._send_gathered()
+        self._write(data)
+
+    def _write(self, data: bytes) -> None:
         if self.closed:
             return
         self.transport.write(data)
@@ -250,34 +278,21 @@ class Connection(asyncio.Protocol):
 
     def _publish(self, buf: bytes, sent: list[Sent]) -> None:
         """One block a producer; nearly always there is one."""
-        if len(sent) == 1 or len({one[0] for one in sent}) == 1:
-            self._publish_block(buf, sent)
-            return
-        groups: dict[int, list[Sent]] = {}
-        for one in sent:
-            groups.setdefault(one[0], []).append(one)
-        for group in groups.values():
-            self._publish_block(buf, group)
+        for part in hot.parted(sent):
+            held = self.producers.get(part[0][0])
+            if held is None or held[1].closed:
+                if part[0][0] not in self.ended_producers:
+                    raise FrameError(f"messages for producer {part[0][0]}, which is not open on this connection")
+                continue
+            measured = hot.measured(part)
+            if measured[0] & ~hot.CHUNK:
+                refused.publish(self, *held, buf, part)
+            else:
+                self.append(*held, buf, part, measured)
 
-    def _publish_block(self, buf: bytes, sent: list[Sent]) -> None:
-        flags = 0
-        messages = 0
-        for one in sent:
-            flags |= one[7]
-            messages += one[5]
-        held = self.producers.get(sent[0][0])
-        if held is None or held[1].closed:
-            if sent[0][0] not in self.ended_producers:
-                raise FrameError(f"messages for producer {sent[0][0]}, which is not open on this connection")
-            return
-        if flags & ~hot.CHUNK:
-            refused.publish(self, *held, buf, sent)
-        else:
-            self.append(*held, buf, sent, messages)
-
-    def append(self, topic: Topic, producer: Producer, buf: bytes, sent: list[Sent], messages: int) -> None:
+    def append(self, topic: Topic, producer: Producer, buf: bytes, sent: list[Sent], measured: Measured) -> None:
         try:
-            size = topic.inlet.publish(producer, buf, sent, messages)
+            size = topic.inlet.publish(producer, buf, sent, measured)
         except StoreError:
             self.service.topic_failed(topic, NotReady(f"topic {topic.text} is being opened again"))
             return

@@ -45,7 +45,8 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
         raise NotReady(f"topic {topic.text} is being closed: try again")
     name = body.producer_name or service.new_producer_name()
     producer = Producer(body.producer_id, name, connection.producer_sink, epoch=body.epoch, now_ms=service.now_ms())
-    producer.metadata = {pair.key: pair.value for pair in body.metadata}
+    if body.metadata:
+        producer.metadata = {pair.key: pair.value for pair in body.metadata}
     former = topic.producers.attach(producer)
     if former is not None:
         former.closed = True

@@ -28,11 +28,11 @@ def publish(connection: Connection, topic: Topic, producer: Producer, buf: bytes
             good.append(one)
             continue
         if good:
-            connection.append(topic, producer, buf, good, sum(kept[5] for kept in good))
+            connection.append(topic, producer, buf, good, hot.measured(good))
             good = []
         topic.inlet.in_turn(partial(_send_error, connection, producer, one))
     if good:
-        connection.append(topic, producer, buf, good, sum(kept[5] for kept in good))
+        connection.append(topic, producer, buf, good, hot.measured(good))
 
 
 def _send_error(connection: Connection, producer: Producer, one: Sent, stored: bool) -> None:

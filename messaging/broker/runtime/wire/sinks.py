@@ -27,7 +27,7 @@ class BinaryProducerSink:
         self.connection = connection
 
     def receipts(self, producer: Producer, sent: list[Sent], first: Position) -> None:
-        self.connection.send(hot.receipts(sent, 0, len(sent), first.ledger_id, first.entry_id))
+        self.connection.gather(hot.receipts(sent, 0, len(sent), first.ledger_id, first.entry_id))
 
     def settled(self, size: int) -> None:
         self.connection.settled(size)
@@ -61,14 +61,14 @@ class BinaryConsumerSink:
                 self._message(consumer, block, index, redeliveries[index - first] if redeliveries else 0)
                 for index in range(first, last)
             )
-            self.connection.send(data)
+            self.connection.gather(data)
             return len(data)
         parts: list[bytes] = []
         entry_id = block.first_entry + first
         size = hot.messages(
             parts, block.buf, block.sent, first, last, block.ledger_id, entry_id, consumer.consumer_id, self.topic.id_tail
         )
-        self.connection.send(b"".join(parts))
+        self.connection.gather(b"".join(parts))
         return size
 
     def _message(self, consumer: Consumer, block: EntryBlock, index: int, redelivery_count: int) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +31,8 @@ def test_there_and_back(sends: list[tuple[bytes, int, bool]]) -> None:
         start = len(buf)
         buf += send(index, payload, count)
         assert hot.scan(buf, start, len(buf), sent) == len(buf)
-    data, stops = for_log(buf, sent)
+    stops = array("I", hot.measured(sent)[3])
+    data = for_log(buf, sent, stops.tolist())
     total = sum(count for _, count, _ in sends)
     stored = Block(4, 100, header_of(sent, b"name", 7_000, total), bytes(data), stops)
     read, was = from_log(stored), EntryBlock(4, 100, buf, sent, 7_000, total)
@@ -38,7 +41,6 @@ def test_there_and_back(sends: list[tuple[bytes, int, bool]]) -> None:
     for entry in range(100, 100 + len(sends)):
         assert read.payload(entry) == was.payload(entry)
         assert read.payload(entry).endswith(sends[entry - 100][0])
-    assert read.payload_bytes == was.payload_bytes
     assert read.messages_in(0, len(sends)) == total
     header = decode(stored.header)
     assert (header.producer, header.first_sequence, header.last_sequence) == (b"name", 0, len(sends) - 1)
@@ -49,7 +51,7 @@ def test_a_block_that_is_not_what_its_index_says(change: str) -> None:
     buf = send(0, b"one") + send(1, b"two")
     sent: list[hot.Sent] = []
     hot.scan(buf, 0, len(buf), sent)
-    _, stops = for_log(buf, sent)
+    stops = array("I", hot.measured(sent)[3])
     data = {"cut": buf[:-1], "more": buf + send(2, b"three"), "garbage": b"\x00" * len(buf)}[change]
     with pytest.raises(ValueError, match="index"):
         from_log(Block(1, 0, header_of(sent, b"p", 1, 2), data, stops))
@@ -59,7 +61,8 @@ def test_a_marker_says_so() -> None:
     buf = send(0, b"m")
     sent: list[hot.Sent] = []
     hot.scan(buf, 0, len(buf), sent)
-    data, stops = for_log(buf, sent)
+    stops = array("I", hot.measured(sent)[3])
+    data = for_log(buf, sent, stops.tolist())
     assert from_log(Block(1, 0, BlockHeader(1, 1, 0, 0, b"", MARKER).encode(), bytes(data), stops)).marker
 
 

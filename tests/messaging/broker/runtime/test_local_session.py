@@ -96,7 +96,7 @@ async def publish_batch(broker: BrokerService, payloads: list[bytes], sequence_i
     topic = await broker.topics.get(parse_topic(TOPIC), create=True)
     await topic.ledger.writable()
     receipts = Receipts()
-    topic.inlet.publish(Producer(0, "batcher", receipts), frame, sent, len(payloads))
+    topic.inlet.publish(Producer(0, "batcher", receipts), frame, sent, hot.measured(sent))
     return await receipts.first
 
 
