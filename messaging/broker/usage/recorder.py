@@ -27,29 +27,38 @@ PENDING_RECORDS_MAX = 200_000  # about 60 MiB; a broker reaches it when its disk
 LATE_MS_MAX = 250
 
 _COUNTERS = len(COUNTERS)
+# Places in the numbers of a series.
+_BASELINE = 0  # totals of the present load that are accounted for
+_OWED = _BASELINE + _COUNTERS  # rise, of finished loads too, that no record holds yet
+_CUMULATIVE = _OWED + _COUNTERS
+_GAUGE = _CUMULATIVE + _COUNTERS  # values of the last records
+_NEXT_SEQ = _GAUGE + len(GAUGES)  # of each counter, then of each gauge
+_NUMBERS = _NEXT_SEQ + _COUNTERS + len(GAUGES)
 assert TopicTotals._fields[3:] == COUNTERS + GAUGES
 
 
 class _Series:
-    """What one topic's six series have reported so far. Kept for the boot, loaded or not: `seq` must go on where it stood."""
+    """What one topic's six series have reported so far. Kept for the boot, loaded or not: `seq` must go on where it stood.
 
-    __slots__ = ("baseline", "cumulative", "gauge", "names", "next_seq", "owed")
+    All numbers stand in one array, since there may be as many of these as there were topics."""
+
+    __slots__ = ("names", "numbers")
 
     def __init__(self, tenant: str, namespace: str, topic: str) -> None:
         self.names = (tenant, namespace, topic)
-        self.baseline = array("q", bytes(8 * _COUNTERS))  # totals of the present load that are accounted for
-        self.owed = array("q", bytes(8 * _COUNTERS))  # rise of finished loads that no record holds yet
-        self.cumulative = array("q", bytes(8 * _COUNTERS))
-        self.gauge = array("q", bytes(8 * len(GAUGES)))  # values of the last records
-        self.next_seq = array("q", bytes(8 * (_COUNTERS + len(GAUGES))))
+        self.numbers = array("q", bytes(8 * _NUMBERS))
 
     def rise(self, totals: TopicTotals) -> None:
-        """Moves what the counters rose by into `owed`. A counter below its baseline was started anew at 0."""
-        counters = totals.counters
-        for index in range(_COUNTERS):
-            total, before = counters[index], self.baseline[index]
-            self.owed[index] += total - before if total >= before else total
-            self.baseline[index] = total
+        """Moves what the counters rose by into what is owed. A counter below its baseline was started anew at 0."""
+        numbers = self.numbers
+        for index, total in enumerate(totals.counters):
+            before = numbers[_BASELINE + index]
+            numbers[_OWED + index] += total - before if total >= before else total
+            numbers[_BASELINE + index] = total
+
+    def unloaded(self) -> None:
+        """The next load of the topic counts from 0."""
+        self.numbers[_BASELINE : _BASELINE + _COUNTERS] = array("q", bytes(8 * _COUNTERS))
 
 
 class UsageRecorder:
@@ -75,8 +84,9 @@ class UsageRecorder:
         A topic that merely is missing from a sample is taken to continue later from the totals it had: nothing is counted twice.
         """
         series = self._of(totals)
-        series.rise(totals)
-        series.baseline = array("q", bytes(8 * _COUNTERS))
+        if series is not None:
+            series.rise(totals)
+            series.unloaded()
 
     def sample(self, now_ms: int, topics: Iterable[TopicTotals]) -> int:
         """Ends the running interval at `now_ms` and makes its records; their number.
@@ -95,6 +105,8 @@ class UsageRecorder:
         pieces = _pieces(max(self.interval_start_ms, end_ms - GAUGE_CARRY_MS_MAX), end_ms)
         for totals in topics:
             series = self._of(totals)
+            if series is None:
+                continue
             series.rise(totals)
             self._count(totals.topic, series, pieces, now_ms)
             self._gauge(series, totals, pieces, now_ms)
@@ -113,9 +125,12 @@ class UsageRecorder:
         assert 0 <= count <= len(self._pending)
         del self._pending[:count]
 
-    def _of(self, totals: TopicTotals) -> _Series:
+    def _of(self, totals: TopicTotals) -> _Series | None:
+        """None for a topic that never had anything to report: an idle topic takes no memory here."""
         series = self._series.get(totals.topic)
         if series is None:
+            if not any(totals[3:]):
+                return None
             series = self._series[totals.topic] = _Series(totals.tenant, totals.namespace, totals.topic)
         self._owing.add(totals.topic)
         return series
@@ -123,21 +138,21 @@ class UsageRecorder:
     def _count(self, topic: str, series: _Series, pieces: list[tuple[int, int]], now_ms: int) -> None:
         self._owing.discard(topic)
         for index, meter in enumerate(COUNTERS):
-            owed = series.owed[index]
+            owed = series.numbers[_OWED + index]
             if not owed:
                 continue
-            series.owed[index] = 0
+            series.numbers[_OWED + index] = 0
             for (start, end), value in zip(pieces, _spread(owed, pieces), strict=True):
                 if value:
-                    series.cumulative[index] += value
-                    self._append(series, index, meter, value, series.cumulative[index], start, end, now_ms)
+                    series.numbers[_CUMULATIVE + index] += value
+                    self._append(series, index, meter, value, series.numbers[_CUMULATIVE + index], start, end, now_ms)
 
     def _gauge(self, series: _Series, totals: TopicTotals, pieces: list[tuple[int, int]], now_ms: int) -> None:
         """Gauges hold the value at the interval's end. A zero after a zero says nothing new and is left out."""
         for index, (meter, value) in enumerate(zip(GAUGES, totals.gauges, strict=True)):
-            if not value and not series.gauge[index]:
+            if not value and not series.numbers[_GAUGE + index]:
                 continue
-            series.gauge[index] = value
+            series.numbers[_GAUGE + index] = value
             for start, end in pieces:
                 self._append(series, _COUNTERS + index, meter, value, value, start, end, now_ms)
 
@@ -145,8 +160,8 @@ class UsageRecorder:
         self, series: _Series, index: int, meter: str, value: int, cumulative: int, start: int, end: int, now_ms: int
     ) -> None:
         tenant, namespace, topic = series.names
-        seq = series.next_seq[index]
-        series.next_seq[index] = seq + 1
+        seq = series.numbers[_NEXT_SEQ + index]
+        series.numbers[_NEXT_SEQ + index] = seq + 1
         name = f"{meter}|{topic}"
         self._pending.append(
             UsageRecord(
