@@ -85,7 +85,8 @@ def repacked(buf: bytes, sent: list[Sent], stops: list[int]) -> tuple[bytes, lis
 
 def header_of(sent: list[Sent], producer: bytes, broker_time_ms: int, message_count: int) -> bytes:
     last = sent[-1]
-    return encode_plain(broker_time_ms, message_count, sent[0][1], max(last[1], last[6]), producer)
+    highest = last[6] if last[6] > last[1] else last[1]
+    return encode_plain(broker_time_ms, message_count, sent[0][1], highest, producer)
 
 
 def from_log(block: Block) -> EntryBlock:

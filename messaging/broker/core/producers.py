@@ -36,14 +36,14 @@ class Producer:
         "epoch",
         "messages_in",
         "metadata",
-        "name",
+        "name_bytes",
         "producer_id",
         "sink",
     )
 
     def __init__(self, producer_id: int, name: str, sink: ProducerSink, *, epoch: int = 0, now_ms: int = 0) -> None:
         self.producer_id = producer_id
-        self.name = name
+        self.name_bytes = name.encode()
         self.sink = sink
         self.epoch = epoch
         self.metadata: Mapping[str, str] = NO_METADATA
@@ -53,8 +53,8 @@ class Producer:
         self.connected_ms = now_ms
 
     @property
-    def name_bytes(self) -> bytes:
-        return self.name.encode()
+    def name(self) -> str:
+        return self.name_bytes.decode()
 
 
 class ProducerTable:

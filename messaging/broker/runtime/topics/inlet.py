@@ -30,9 +30,8 @@ class Inlet:
     """`topic` is told of each block once it is durable (`stored`), and when the log did not take one (`append_failed`)."""
 
     __slots__ = (
-        "_answered_blocks",
-        "_appended_blocks",
-        "_turns",
+        "answered_blocks",
+        "appended_blocks",
         "bytes_in",
         "dedup",
         "last_published_ms",
@@ -40,6 +39,7 @@ class Inlet:
         "messages_in",
         "producers",
         "topic",
+        "turns",
     )
 
     def __init__(self, topic: Topic, ledger: ManagedLedger) -> None:
@@ -50,10 +50,10 @@ class Inlet:
         self.messages_in = 0
         self.bytes_in = 0
         self.last_published_ms = 0
-        self._appended_blocks = 0
-        self._answered_blocks = 0
+        self.appended_blocks = 0
+        self.answered_blocks = 0
         # (after so many answered blocks, what is to be done); None while nothing waits
-        self._turns: deque[tuple[int, Callable[[bool], None]]] | None = None
+        self.turns: deque[tuple[int, Callable[[bool], None]]] | None = None
 
     def publish(self, producer: Producer, buf: bytes, sent: list[Sent], measured: Measured) -> int:
         """Appends one block of a producer; receipts come through its sink. Returns the bytes appended.
@@ -69,11 +69,11 @@ class Inlet:
                     self.in_turn(lambda stored: self.answer(producer, asked) if stored else None)
                     return 0
                 measured = hot.measured(sent)
-        _, messages, payload_bytes, stops = measured
-        appended = Appended(self, producer, buf, sent, asked, now_ms, messages, payload_bytes, stops)
+        _, messages, _, stops = measured
+        appended = Appended(self, producer, buf, sent, asked, measured, now_ms)
         header = header_of(sent, name, now_ms, messages)
         appended.first = self.ledger.append(header, for_log(buf, sent, stops), array("I", stops), appended.confirmed)
-        self._appended_blocks += 1
+        self.appended_blocks += 1
         return stops[-1]
 
     def in_turn(self, act: Callable[[bool], None]) -> None:
@@ -81,22 +81,20 @@ class Inlet:
 
         `act` is told whether that was stored. Blocks of all producers count: the original of a duplicate may have come over a
         connection that is gone, and is not durable before its block is."""
-        if self._answered_blocks == self._appended_blocks:
+        if self.answered_blocks == self.appended_blocks:
             act(True)
             return
-        if self._turns is None:
-            self._turns = deque()
-        self._turns.append((self._appended_blocks, act))
+        if self.turns is None:
+            self.turns = deque()
+        self.turns.append((self.appended_blocks, act))
 
-    def answered(self, stored: bool) -> None:
-        """One more block has its answer, in the order of appends."""
-        self._answered_blocks += 1
-        turns = self._turns
-        if turns is not None:
-            while turns and turns[0][0] <= self._answered_blocks:
-                turns.popleft()[1](stored)
-            if not turns:
-                self._turns = None
+    def take_turns(self, stored: bool) -> None:
+        """Another block has its answer: what waited for that is done."""
+        turns = self.turns
+        while turns and turns[0][0] <= self.answered_blocks:
+            turns.popleft()[1](stored)
+        if not turns:
+            self.turns = None
 
     def answer(self, producer: Producer, asked: list[Sent]) -> None:
         """Receipts one by one, each with the id under which its sequence id is stored (-1:-1 where that is not remembered)."""
@@ -109,61 +107,50 @@ class Inlet:
 class Appended:
     """One block between its append and its answer. `first` is set as soon as the log has given the position."""
 
-    __slots__ = ("asked", "buf", "first", "inlet", "messages", "now_ms", "payload_bytes", "producer", "sent", "stops")
+    __slots__ = ("asked", "buf", "first", "inlet", "measured", "now_ms", "producer", "sent")
 
     first: Position
 
     def __init__(
-        self,
-        inlet: Inlet,
-        producer: Producer,
-        buf: bytes,
-        sent: list[Sent],
-        asked: list[Sent],
-        now_ms: int,
-        messages: int,
-        payload_bytes: int,
-        stops: list[int],
+        self, inlet: Inlet, producer: Producer, buf: bytes, sent: list[Sent], asked: list[Sent], measured: Measured, now_ms: int
     ) -> None:
         self.inlet = inlet
         self.producer = producer
         self.buf = buf
         self.sent = sent
         self.asked = asked  # with the duplicates, which are not in `sent`
+        self.measured = measured
         self.now_ms = now_ms
-        self.messages = messages
-        self.payload_bytes = payload_bytes
-        self.stops = stops
 
     def confirmed(self, error: StoreError | None) -> None:
         """The log has it, or will not have it. In append order over the topic."""
-        inlet = self.inlet
-        self.producer.sink.settled(self.stops[-1])
+        inlet, producer = self.inlet, self.producer
+        _, messages, payload_bytes, stops = self.measured
+        producer.sink.settled(stops[-1])
         if error is None:
-            self._count(inlet)
+            inlet.messages_in += messages
+            inlet.bytes_in += payload_bytes
+            inlet.last_published_ms = self.now_ms
+            producer.messages_in += messages
+            producer.bytes_in += payload_bytes
+            if inlet.dedup is not None:
+                inlet.dedup.stored(producer.name_bytes, self.sent, self.first)
+            if not producer.closed:
+                if self.asked is self.sent:
+                    producer.sink.receipts(producer, self.sent, self.first)
+                else:
+                    inlet.answer(producer, self.asked)
             inlet.topic.stored(self)
         else:
             inlet.topic.append_failed(error)
-        inlet.answered(error is None)
-
-    def _count(self, inlet: Inlet) -> None:
-        producer = self.producer
-        inlet.messages_in += self.messages
-        inlet.bytes_in += self.payload_bytes
-        producer.messages_in += self.messages
-        producer.bytes_in += self.payload_bytes
-        inlet.last_published_ms = self.now_ms
-        if inlet.dedup is not None:
-            inlet.dedup.stored(producer.name_bytes, self.sent, self.first)
-        if not producer.closed:
-            if len(self.asked) == len(self.sent):
-                producer.sink.receipts(producer, self.sent, self.first)
-            else:
-                inlet.answer(producer, self.asked)
+        inlet.answered_blocks += 1
+        if inlet.turns is not None:
+            inlet.take_turns(error is None)
 
     def block(self) -> EntryBlock:
         """What consumers get. It holds on to no more than a few times its own size."""
         buf, sent = self.buf, self.sent
-        if len(buf) > KEPT_SHARE * self.stops[-1]:
-            buf, sent = repacked(buf, sent, self.stops)
-        return EntryBlock(self.first.ledger_id, self.first.entry_id, buf, sent, self.now_ms, self.messages)
+        _, messages, _, stops = self.measured
+        if len(buf) > KEPT_SHARE * stops[-1]:
+            buf, sent = repacked(buf, sent, stops)
+        return EntryBlock(self.first.ledger_id, self.first.entry_id, buf, sent, self.now_ms, messages)
