@@ -19,6 +19,7 @@ from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire import refused
+from messaging.broker.runtime.wire.outgoing import Outgoing
 from messaging.broker.runtime.wire.sinks import BinaryProducerSink
 from messaging.errors import NotReady
 from messaging.permissions.model import Principal
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger("broker.connection")
 
 PARKED_BYTES_MAX = 8 << 20  # appended by one connection and not yet durable; beyond it reading pauses
-UNREAD_BYTES_PAUSE = 1 << 20  # in our send buffer: nothing more is dispatched to this peer
-UNREAD_BYTES_MAX = 64 << 20  # a peer that reads nothing at all is cut off here
-GATHERED_BYTES_MAX = 256 << 10  # beyond it what a turn of the loop brings for one peer is not collected any further
 CLOSED_IDS_KEPT = 1000
 LINGER_S = 5.0  # a refused peer has this long to read what was said to it
 
@@ -58,15 +56,12 @@ class Connection(asyncio.Protocol):
         self.producers: dict[int, tuple[Topic, Producer]] = {}
         self.consumers: dict[int, tuple[Topic, Subscription, Consumer]] = {}
         self.ended_producers: dict[int, None] = {}  # closed by the broker: frames still on their way are passed over
-        self.writable = True
+        self.out: Outgoing = cast(Outgoing, None)  # from `connection_made` on
         self.heard = True  # something came since the last keep-alive tick
         self.ping_sent = False
         self.order: dict[Any, asyncio.Task[None]] = {}  # the last command for one producer or consumer: commands.py
         self.waiting = 0  # commands that run as tasks and are not answered yet
         self.closed = False
-        self._loop: asyncio.AbstractEventLoop = cast(asyncio.AbstractEventLoop, None)
-        self._gathered: list[bytes] = []  # to be sent at the end of this turn of the loop
-        self._gathered_bytes = 0
         self._pieces: list[bytes] = []
         self._have = 0
         self._need = 0
@@ -78,17 +73,16 @@ class Connection(asyncio.Protocol):
     # --- life
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._loop = asyncio.get_running_loop()
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         own = transport.get_extra_info("sockname")
         self.loopback = bool(peer and own and _is_loopback(peer[0]) and _is_loopback(own[0]))
-        self.transport.set_write_buffer_limits(high=UNREAD_BYTES_PAUSE)
+        self.out = Outgoing(self.transport, self._does_not_read)
         self.service.peers.arrived(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.closed = True
+        self.closed = self.out.closed = True
         if self._abort:
             self._abort.cancel()
         self._leave()
@@ -112,7 +106,7 @@ class Connection(asyncio.Protocol):
         if not self.closed:
             log.info("connection.refused", peer=self.peer, reason=reason, detail=detail, client=self.client_version)
             self.service.peers.refused[reason] += 1
-            self._send_gathered()
+            self.out.close()
             self.closed = True
             # Closing waits for the send buffer, and a peer that does not read would keep for ever what others could have.
             self._leave()
@@ -156,43 +150,20 @@ class Connection(asyncio.Protocol):
 
     # --- writing
 
-    def gather(self, data: bytes) -> None:
-        """Like `send`, at the end of this turn of the loop: what many topics have for one peer leaves as one buffer."""
-        gathered = self._gathered
-        gathered.append(data)
-        self._gathered_bytes += len(data)
-        if self._gathered_bytes > GATHERED_BYTES_MAX:
-            self._send_gathered()
-        elif len(gathered) == 1:
-            self._loop.call_soon(self._send_gathered)
-
-    def _send_gathered(self) -> None:
-        gathered = self._gathered
-        if gathered:
-            self._gathered = []
-            self._gathered_bytes = 0
-            self._write(b"".join(gathered) if len(gathered) > 1 else gathered[0])
-
     def send(self, data: bytes) -> None:
-        if self._gathered:
-            self._send_gathered()
-        self._write(data)
+        self.out.send(data)
 
-    def _write(self, data: bytes) -> None:
-        if self.closed:
-            return
-        self.transport.write(data)
-        if not self.writable and self.transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
-            log.warning("connection.does_not_read", peer=self.peer, unread_bytes=self.transport.get_write_buffer_size())
-            self.service.peers.refused["peer does not read"] += 1
-            self.closed = True
-            self.transport.abort()
+    def _does_not_read(self, unread_bytes: int) -> None:
+        log.warning("connection.does_not_read", peer=self.peer, unread_bytes=unread_bytes)
+        self.service.peers.refused["peer does not read"] += 1
+        self.closed = self.out.closed = True
+        self.transport.abort()
 
     def pause_writing(self) -> None:
-        self.writable = False
+        self.out.writable = False
 
     def resume_writing(self) -> None:
-        self.writable = True
+        self.out.writable = True
         for topic, subscription, _ in list(self.consumers.values()):
             topic.outlet.dispatch(subscription)
 

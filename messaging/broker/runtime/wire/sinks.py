@@ -27,7 +27,7 @@ class BinaryProducerSink:
         self.connection = connection
 
     def receipts(self, producer: Producer, sent: list[Sent], first: Position) -> None:
-        self.connection.gather(hot.receipts(sent, 0, len(sent), first.ledger_id, first.entry_id))
+        self.connection.out.gather(hot.receipts(sent, 0, len(sent), first.ledger_id, first.entry_id))
 
     def settled(self, size: int) -> None:
         self.connection.settled(size)
@@ -53,7 +53,7 @@ class BinaryConsumerSink:
 
     @property
     def writable(self) -> bool:
-        return self.connection.writable
+        return self.connection.out.writable
 
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
         if redeliveries is not None or self.subscription.cursor.batches:
@@ -61,14 +61,14 @@ class BinaryConsumerSink:
                 self._message(consumer, block, index, redeliveries[index - first] if redeliveries else 0)
                 for index in range(first, last)
             )
-            self.connection.gather(data)
+            self.connection.out.gather(data)
             return len(data)
         parts: list[bytes] = []
         entry_id = block.first_entry + first
         size = hot.messages(
             parts, block.buf, block.sent, first, last, block.ledger_id, entry_id, consumer.consumer_id, self.topic.id_tail
         )
-        self.connection.gather(b"".join(parts))
+        self.connection.out.gather(b"".join(parts))
         return size
 
     def _message(self, consumer: Consumer, block: EntryBlock, index: int, redelivery_count: int) -> bytes:
