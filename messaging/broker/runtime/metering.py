@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import structlog
 
@@ -59,8 +59,11 @@ class Metering:
             else:
                 self._active.append(topic)
 
-    def usage_totals(self) -> Iterable[TopicTotals]:
-        return [totals_of(topic) for topic in self._topics()]
+    def usage_totals(self) -> Iterator[TopicTotals]:
+        """Of every topic when its turn comes. One that is closed by then is left out: its last totals were or will be `retired`."""
+        for topic in self._topics():
+            if topic.closed is None:
+                yield totals_of(topic)
 
     async def collect(self) -> None:
         """Writes usage out, minute by minute, for ever."""

@@ -18,11 +18,13 @@ from messaging.broker.usage.record import TopicTotals
 from messaging.broker.usage.recorder import UsageRecorder
 from messaging.broker.usage.writer import remove_leftovers, split_by_hour, write
 
+SLICE_TOPICS = 200
 RECORDS_A_WRITE_MAX = 50_000  # a file of about 1 MB; bounds the memory of one write
 
 
 class UsageCollector:
-    """One owner, one event loop. `totals` is called on the loop and gives the running totals of all loaded topics."""
+    """One owner, one event loop. `totals` gives the running totals of all loaded topics, one after the other, while the loop runs
+    on: it leaves out a topic that is being unloaded meanwhile, whose last totals come by `retire`."""
 
     def __init__(
         self,
@@ -55,8 +57,13 @@ class UsageCollector:
         """
         async with self._lock:
             retired, self._retired = self._retired, []
-            # Taken on the loop in one go, so that the totals are of one moment; all that follows costs time and runs beside it.
-            now_ms, totals = self._now_ms(), list(self._totals())
+            now_ms = self._now_ms()
+            totals = []
+            # On the loop, which owns the topics; in slices, because 100,000 of them would hold everybody up.
+            for one in self._totals():
+                totals.append(one)
+                if len(totals) % SLICE_TOPICS == 0:
+                    await asyncio.sleep(0)
             return await asyncio.to_thread(self._work, now_ms, retired, totals)
 
     def _work(self, now_ms: int, retired: list[TopicTotals], totals: list[TopicTotals]) -> UsageFlushed:
