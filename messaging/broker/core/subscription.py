@@ -88,7 +88,6 @@ class Subscription:
         self.messages_out = 0
         self.bytes_out = 0
         self.entries_expired = 0
-        self.entries_acked = 0
         self.last_expired_ms = 0
         self.last_consumed_ms = 0
 
@@ -281,14 +280,11 @@ class Subscription:
 
     def acknowledge(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int], now_ms: int) -> bytes:
         """Individual acknowledgement of whole entries, by whoever holds them. Returns the delta, b"" if nothing changed."""
-        before = self._open_entries(ledger_id, entries)
         delta = self.cursor.acknowledge(ledger_id, entries, self.chain)
-        if delta:
-            self.entries_acked += before
         if consumer is not None:
             consumer.last_acked_ms = now_ms
         if self.kind is Kind.SHARED:
-            named = BitMap(entry for entry in entries if 0 <= entry < 1 << 32)
+            named = _bitmap(entries)
             left = named
             for one in [consumer, *self.consumers] if consumer is not None else self.consumers:
                 if not left:
@@ -297,26 +293,16 @@ class Subscription:
             self.replay.acknowledged(ledger_id, named)
         return delta
 
-    def _open_entries(self, ledger_id: int, entries: Sequence[int]) -> int:
-        return (
-            sum(1 for entry in entries if not self.cursor.acknowledged(Position(ledger_id, entry)))
-            if len(entries) < 64
-            else len(entries)
-        )
-
     def acknowledge_batch(self, consumer: Consumer | None, position: Position, ack_set: Sequence[int], now_ms: int) -> bytes:
         delta, whole = self.cursor.acknowledge_batch(position, ack_set, self.chain)
         if whole and delta:
             self.acknowledge(consumer, position.ledger_id, (position.entry_id,), now_ms)
-            self.entries_acked += 1
         return delta
 
     def acknowledge_up_to(self, position: Position, now_ms: int) -> bytes:
         """Cumulative; also skipping and expiry from outside. Reading never goes back before it."""
-        before = self.cursor.backlog_entries(self.chain)
         delta = self.cursor.acknowledge_up_to(position, self.chain)
         if delta:
-            self.entries_acked += before - self.cursor.backlog_entries(self.chain)
             mark = self.cursor.mark_delete
             self.read_position = max(self.read_position, self.chain.next_after(mark))
             self.replay.acknowledged_up_to(mark)
@@ -377,3 +363,11 @@ class Subscription:
     def blocked(self) -> bool:
         """No consumer may take more because all hold too many unacknowledged messages."""
         return bool(self.consumers) and all(one.unacked_messages >= self.unacked_max for one in self.consumers)
+
+
+def _bitmap(entries: Sequence[int]) -> BitMap:
+    """A peer may name any number; what no entry can have is left out."""
+    try:
+        return BitMap(entries)
+    except OverflowError:
+        return BitMap([entry for entry in entries if 0 <= entry < 1 << 32])

@@ -153,7 +153,7 @@ def _cursor(topic: Topic, subscription: Subscription) -> dict[str, Any]:
         "readPosition": position_text(subscription.read_position),
         "waitingReadOp": False,
         "pendingReadOps": int(subscription.reading),
-        "messagesConsumedCounter": subscription.entries_acked,
+        "messagesConsumedCounter": topic.inlet.messages_in - subscription.backlog_entries,  # Pulsar's: below 0 after a restart
         "cursorLedger": -1,
         "cursorLedgerLastEntry": -1,
         "individuallyDeletedMessages": _hole_text(subscription),
