@@ -10,18 +10,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from controlplane.supervisor.standalone import environment, python
+from messaging.settings import Settings
 from tests.benchmarks.real_broker import RealBroker
 from tests.faults.crash_client import CrashClient, Id, Told
 
 TOPICS = 3
 QUIET_S = 1.0  # nothing came for so long: everything was delivered
 LAST_DELIVERY_S = 60.0
+AT_START_SHARE = 0.1  # of the kills: before the broker takes traffic, or just then
+START_S = 1.2
 
 
 async def campaign(folder: Path, kills: int, seed: int, progress: bool = False) -> dict[str, Told]:
@@ -29,6 +35,9 @@ async def campaign(folder: Path, kills: int, seed: int, progress: bool = False) 
     chance = random.Random(seed)
     told = {f"persistent://public/default/crash-{number}": Told() for number in range(TOPICS)}
     for kill in range(kills):
+        if kill and chance.random() < AT_START_SHARE:
+            _kill_at_start(folder, chance.uniform(0.0, START_S))
+            continue
         broker = RealBroker(folder)
         clients = [CrashClient(one, topic, chance) for topic, one in told.items()]
         running = [asyncio.ensure_future(client.run(*broker.address)) for client in clients]
@@ -44,6 +53,20 @@ async def campaign(folder: Path, kills: int, seed: int, progress: bool = False) 
     await _read_back(folder, told, chance)
     _check(told)
     return told
+
+
+def _kill_at_start(folder: Path, after_s: float) -> None:
+    """Recovery is killed too: what it rewrites must not be less than what it found."""
+    settings = Settings(data_dir=str(folder), broker_port=0, ws_port=0, log_level="warning")
+    with (folder / "broker.log").open("ab") as log:
+        process = subprocess.Popen(python("messaging.broker"), env=os.environ | environment(settings), stdout=log, stderr=log)
+        try:
+            code = process.wait(after_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        else:
+            raise AssertionError(f"the broker ended by itself while it started, with code {code}")
 
 
 async def _read_back(folder: Path, told: dict[str, Told], chance: random.Random) -> None:
