@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.benchmarks import floors, load, wire
 from tests.benchmarks.real_broker import RealBroker
+from tests.benchmarks.report import Progress, Section, Table, floors_section
 
 PERMITS = 1000
-Progress = Callable[[str], None]
 
 
 class Case(NamedTuple):
@@ -37,27 +37,24 @@ CASES = (
 )
 
 
-def run(directory: Path | None, scale: float, progress: Progress) -> dict[str, Any]:
-    """Everything, as plain values. `directory`: where the broker's data go (its disk is what is measured)."""
+def run(directory: Path | None, scale: float, progress: Progress) -> Iterator[Section]:
+    """`directory`: where the broker's data go (its disk is what is measured). `scale`: share of the messages to send."""
     with tempfile.TemporaryDirectory(dir=directory, prefix="magnetar-bench-") as made:
         folder = Path(made)
         progress("floors of this machine")
         measured = floors.measure(folder)
+        yield floors_section(measured)
         broker = RealBroker(folder)
         try:
-            hot_loops = broker.hot_loops()
             cases = [_case(broker, case, number, scale, measured) for number, case in _announced(CASES, progress)]
             idle = broker.cost()
         finally:
             broker.close()
-    return {
-        "benchmark": "first-light",
-        "hot_loops": hot_loops,
-        "broker_start_s": round(broker.start_s, 3),
-        "resident_mib_after": round(idle.resident_bytes / 2**20, 1),
-        "floors": {name: round(value, 4) for name, value in measured.items()},
-        "cases": cases,
-    }
+    words = (
+        f"The broker takes traffic {broker.start_s:.2f} s after its start and holds {idle.resident_bytes / 2**20:.0f} MiB after "
+        "all of this. Load of our own generator, in Python, in one process beside it."
+    )
+    yield Section("Durable publish and delivery", words, [_table(cases)])
 
 
 def _announced(cases: tuple[Case, ...], progress: Progress) -> Iterator[tuple[int, Case]]:
@@ -86,7 +83,7 @@ def _case(broker: RealBroker, case: Case, number: int, scale: float, measured: d
         "mib_per_s": round(mib_per_s, 2),
         "receipt_p50_ms": round(_quantile(result.receipt_ms, 0.5), 3),
         "receipt_p99_ms": round(_quantile(result.receipt_ms, 0.99), 3),
-        "broker_cpu_s_per_million": round((after.cpu_s - before.cpu_s) / result.messages * 1e6, 2),
+        "broker_cpu_us": round((after.cpu_s - before.cpu_s) / result.messages * 1e6, 2),
         "broker_cores": round((after.cpu_s - before.cpu_s) / result.elapsed_s, 2),
         "generator_cores": round(result.generator_cpu_s / result.elapsed_s, 2),
         "resident_mib": round(after.resident_bytes / 2**20, 1),
@@ -99,6 +96,41 @@ def _case(broker: RealBroker, case: Case, number: int, scale: float, measured: d
         answer["delivery_p50_ms"] = round(_quantile(result.delivery_ms, 0.5), 3)
         answer["delivery_p99_ms"] = round(_quantile(result.delivery_ms, 0.99), 3)
     return answer
+
+
+def _table(cases: list[dict[str, Any]]) -> Table:
+    columns = (
+        "load",
+        "messages/s",
+        "MiB/s",
+        "of the sequential floor",
+        "receipt p50 / p99 ms",
+        "delivery p50 / p99 ms",
+        "broker CPU us a message",
+        "broker cores",
+        "generator cores",
+        "resident MiB",
+    )
+    rows: list[tuple[str, ...]] = []
+    for case in cases:
+        delivery = f"{case['delivery_p50_ms']} / {case['delivery_p99_ms']}" if "delivery_p50_ms" in case else ""
+        ratio = case.get("receipt_p50_ratio_to_floor")
+        floor = f" ({ratio} x sync + ping-pong)" if ratio else ""
+        rows.append(
+            (
+                case["case"],
+                f"{case['messages_per_s']:,}",
+                str(case["mib_per_s"]),
+                f"{case['ratio_to_sequential_floor']:.1%}",
+                f"{case['receipt_p50_ms']} / {case['receipt_p99_ms']}{floor}",
+                delivery,
+                str(case["broker_cpu_us"]),
+                str(case["broker_cores"]),
+                str(case["generator_cores"]),
+                str(case["resident_mib"]),
+            )
+        )
+    return Table(columns, rows)
 
 
 def _quantile(values: list[float], share: float) -> float:

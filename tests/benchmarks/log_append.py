@@ -1,16 +1,14 @@
 """Durable appends to the local log, against floors measured in the same run on the same disk.
 
-`run()` measures 128 B entries with 100 in flight beside a bare group-commit loop (write, fdatasync, next batch is what piled up),
+`measure()` takes 128 B entries with 100 in flight beside a bare group-commit loop (write, fdatasync, next batch is what piled up),
 and 1 KiB messages in 100 KiB batches beside the best durable sequential writing of the disk.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import queue
-import sys
 import tempfile
 import threading
 import time
@@ -20,11 +18,24 @@ from pathlib import Path
 
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.seam import LedgerWriter, StoreError
+from tests.benchmarks.report import Figure, Progress, Section, Table, number
 
 SEGMENT_BYTES = 128 << 20
 
 
-def run(directory: Path | str | None = None, seconds: float = 3.0) -> dict[str, float]:
+def run(directory: Path | None, seconds: float, progress: Progress) -> Section:
+    progress("durable appends to the log")
+    measured = measure(directory, seconds)
+    rows: list[tuple[str, ...]] = [(name.replace("_", " "), number(value)) for name, value in measured.items()]
+    figures = [
+        Figure("append, 128 B, 100 in flight: to the group-commit floor", measured["append_128b_ratio_to_floor"], 0.5),
+        Figure("append, 1 KiB in batches of 100 KiB: to the sequential floor", measured["append_100kib_ratio_to_floor"], 0.6),
+    ]
+    words = "The local log alone, in this process, without a socket; its floors are measured by the same loop in the same minute."
+    return Section("Durable appends", words, [Table(("", "measured"), rows)], figures)
+
+
+def measure(directory: Path | None, seconds: float) -> dict[str, float]:
     """Rates in entries/s and MiB/s, ratios to the floors, CPU in microseconds an entry."""
     with tempfile.TemporaryDirectory(dir=directory) as made:
         root = Path(made)
@@ -153,7 +164,3 @@ def _sequential_floor(path: Path, size: int, seconds: float) -> float:
         written += size
     os.close(descriptor)
     return written / elapsed / (1 << 20)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(run(sys.argv[1] if len(sys.argv) > 1 else None), indent=2) + "\n")

@@ -1,46 +1,127 @@
-"""``magnetar bench``: runs the benchmarks of this folder and prints what they measured."""
+"""``magnetar bench``: runs the benchmarks of this folder and prints, or saves, what they measured."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
 
-from tests.benchmarks import first_light, load, report
+from tests.benchmarks import first_light, load, peer_process, processes, report, the_log
+from tests.benchmarks.generator import Generator
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
+FIRST_LIGHT, THE_LOG = "first-light", "the-log"
+_DESCRIPTION = """\
+Measure Magnetar on this machine, beside the machine's own floors.
+
+  first-light   publish and delivery through one broker: a minute (the default)
+  the-log       everything below on one page: up to 20 minutes
+  append        durable appends to the log alone
+  acks          individual acknowledgements
+  topics        many topics on one broker                   (needs --rawload)
+  peer          the same load on Magnetar and on a Pulsar   (needs --rawload and --peer)
+"""
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="magnetar bench", description="Measure this machine's floors and Magnetar against them.")
-    parser.add_argument(
-        "--dir", type=Path, help="where the broker writes; its disk is what is measured (default: the temporary folder)"
-    )
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the messages to send; 0.1 is a quick look (default: 1)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of the page")
-    parser.add_argument("--save", action="store_true", help="write the page and the JSON into docs/benchmarks/")
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     start = time.monotonic()
 
     def progress(text: str) -> None:
         sys.stderr.write(f"{time.monotonic() - start:6.1f} s  {text}\n")
 
+    names = list(the_log.PARTS) if options.what == THE_LOG else [options.what]
+    if lacking := _lacking(names, options):
+        sys.stderr.write(f"magnetar: {lacking}\n")
+        return 2
+    processes.end_with_us()
+    path = DOCS / f"{options.what}.md" if options.save else options.out
     try:
-        result = report.stamp(first_light.run(options.dir, options.scale, progress))
+        page, complete = _measure(options, names, progress, path)
     except load.Stalled as error:
         sys.stderr.write(f"magnetar: the benchmark did not get through: {error}\n")
         return 1
-    if options.save:
-        for path in report.write(result, DOCS):
-            progress(str(path))
-    if options.json:
-        import json
+    finally:
+        processes.end_all()
+    if path is None:
+        sys.stdout.write(page)
+    return 0 if complete else 1
 
-        sys.stdout.write(json.dumps(result, indent=2) + "\n")
+
+def _measure(options: argparse.Namespace, names: list[str], progress: report.Progress, path: Path | None) -> tuple[str, bool]:
+    """The page, and whether everything on it was measured. Written anew after each section: what was measured is not lost."""
+    start = time.monotonic()
+    if options.what == FIRST_LIGHT:
+        parts = first_light.run(options.dir, options.scale, progress)
     else:
-        sys.stdout.write(report.markdown(result))
-    return 0
+        parts = the_log.run(_order(options, progress), names)
+    sections, page = [], ""
+    for section in parts:
+        sections.append(section)
+        page = report.page(options.what, command(options), sections, time.monotonic() - start)
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(page)
+            progress(f"{section.title}: in {path}")
+    return page, not any(section.failures for section in sections)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="magnetar bench", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", nargs="?", choices=[FIRST_LIGHT, THE_LOG, *the_log.PARTS], default=FIRST_LIGHT)
+    parser.add_argument(
+        "--dir", type=Path, help="where brokers write; its disk is what is measured (default: the temporary folder)"
+    )
+    parser.add_argument("--scale", type=float, default=1.0, help="of messages and seconds; 0.1 is a quick look (default: 1)")
+    parser.add_argument("--rawload", default=os.environ.get("BENCH_RAWLOAD"), help="the load generator (or set BENCH_RAWLOAD)")
+    parser.add_argument("--peer", default=os.environ.get("BENCH_PEER"), help="script that starts the peer (or set BENCH_PEER)")
+    parser.add_argument("--topics", type=int, default=100_000, help="of the benchmark with many topics (default: 100,000)")
+    parser.add_argument("--profile", action="store_true", help="where a target is missed, add where the broker's time goes")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--save", action="store_true", help="write the page into docs/benchmarks/ instead of printing it")
+    where.add_argument("--out", type=Path, help="write the page to this file")
+    return parser
+
+
+def _lacking(names: list[str], options: argparse.Namespace) -> str:
+    """Why these benchmarks cannot run here; empty if they can."""
+    parts = [the_log.PARTS[name] for name in names if name in the_log.PARTS]
+    if any(part.needs_generator for part in parts) and (lacking := peer_process.no_generator(options.rawload)):
+        return lacking
+    return peer_process.no_peer(options.peer) if any(part.needs_peer for part in parts) else ""
+
+
+def _order(options: argparse.Namespace, progress: report.Progress) -> the_log.Order:
+    return the_log.Order(
+        directory=options.dir,
+        generator=Generator(Path(options.rawload)) if options.rawload else None,
+        peer=Path(options.peer) if options.peer else None,
+        progress=progress,
+        scale=options.scale,
+        topics=options.topics,
+        profile=options.profile,
+    )
+
+
+def command(options: argparse.Namespace) -> str:
+    """What repeats this run, with names instead of the paths of this machine."""
+    words = ["magnetar bench", options.what]
+    if options.scale != 1:
+        words.append(f"--scale {options.scale:g}")
+    parts = the_log.PARTS if options.what == THE_LOG else [options.what]
+    if "topics" in parts:
+        words.append(f"--topics {options.topics}")
+    if options.rawload and options.what != FIRST_LIGHT:
+        words.append("--rawload RAWLOAD")
+    if options.peer and "peer" in parts:
+        words.append("--peer PULSAR")
+    if options.profile:
+        words.append("--profile")
+    return " ".join(words)
 
 
 if __name__ == "__main__":

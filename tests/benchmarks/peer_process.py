@@ -1,0 +1,108 @@
+"""The peer: a Pulsar that stores durably, started by a script that is not part of this repository; who measures names it.
+
+Expected of the script: ``SCRIPT standalone BROKER_PORT WEB_PORT`` runs broker and storage in the foreground, in the folder named by
+DATA_DIR, where it leaves the `standalone.conf` that it runs with.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from tests.benchmarks import processes
+from tests.benchmarks.load import Stalled
+from tests.benchmarks.processes import Cost
+
+_START_S = 90.0
+_HTTP_S = 30.0
+
+
+class PeerBroker:
+    """Blocks until the peer is healthy. Raises `Stalled` when it does not start, or does not sync what it receipts."""
+
+    def __init__(self, script: Path, folder: Path) -> None:
+        broker_port, web_port = _free_port(), _free_port()
+        self.address = ("127.0.0.1", broker_port)
+        self._web = f"http://127.0.0.1:{web_port}/admin/v2"
+        self.log = (folder / "peer.log").open("wb")
+        data = folder / "peer"
+        start = time.perf_counter()
+        variables = os.environ | {"DATA_DIR": str(data)}
+        self.process = processes.start([script, "standalone", str(broker_port), str(web_port)], self.log, variables)
+        self._wait(folder / "peer.log")
+        self.start_s = time.perf_counter() - start
+        self._must_sync(data / "standalone.conf")
+        self.version = self._get("/brokers/version").strip().strip('"')
+
+    def cost(self) -> Cost:
+        return processes.cost(self.process.pid)
+
+    def forget(self, topic: str) -> None:
+        """Deletes the topic; what is stored of it goes when the peer next collects its garbage."""
+        path = topic.replace("://", "/")
+        request = urllib.request.Request(f"{self._web}/{path}?force=true", method="DELETE")
+        try:
+            urllib.request.urlopen(request, timeout=_HTTP_S).close()
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise Stalled(f"the peer does not delete {topic}: {error}") from None
+
+    def close(self) -> None:
+        """At once: nobody wants its data."""
+        processes.end(self.process)
+        self.log.close()
+
+    def _wait(self, log: Path) -> None:
+        deadline = time.monotonic() + _START_S
+        while True:
+            try:
+                self._get("/brokers/health")
+                return
+            except OSError as error:
+                if self.process.poll() is None and time.monotonic() < deadline:
+                    time.sleep(0.1)
+                    continue
+                self.close()
+                words = log.read_text(errors="replace")[-1500:]
+                raise Stalled(f"the peer did not become healthy ({error}): {words}") from None
+
+    def _must_sync(self, configuration: Path) -> None:
+        """A comparison with a peer that answers before its disk has the data would say nothing."""
+        settings = dict(line.split("=", 1) for line in configuration.read_text().splitlines() if "=" in line and line[0] != "#")
+        if settings.get("journalSyncData") != "true" or settings.get("journalWriteData", "true") != "true":
+            self.close()
+            raise Stalled("the peer does not sync its journal: set journalSyncData=true in its configuration")
+
+    def _get(self, path: str) -> str:
+        with urllib.request.urlopen(self._web + path, timeout=_HTTP_S) as answer:
+            return str(answer.read().decode())
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def no_generator(path: str | None) -> str:
+    """Why the load generator cannot be used, as a sentence; empty if it can."""
+    return _lacking("load generator", path, "--rawload", "BENCH_RAWLOAD")
+
+
+def no_peer(path: str | None) -> str:
+    return _lacking("peer", path, "--peer", "BENCH_PEER")
+
+
+def _lacking(what: str, path: str | None, option: str, variable: str) -> str:
+    if sys.platform != "linux":
+        return "this benchmark reads /proc and pauses processes: it runs on Linux"
+    if not path:
+        return f"the {what} is not part of the repository: name it with {option} PATH, or set {variable}"
+    if not Path(path).is_file() or not os.access(path, os.X_OK):
+        return f"{option} {path}: no such program"
+    return ""

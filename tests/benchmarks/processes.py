@@ -1,0 +1,89 @@
+"""Child processes of a benchmark: each in a group of its own, and none outlives the benchmark, however it ends."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import IO, NamedTuple
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_children: set[subprocess.Popen[bytes]] = set()
+
+
+class Cost(NamedTuple):
+    """CPU seconds (user and system) since the process began; bytes resident now and at most."""
+
+    cpu_s: float
+    resident_bytes: int
+    resident_bytes_max: int
+
+
+def start(
+    command: Sequence[str | Path], output: IO[bytes] | int, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """`command` in a process group of its own, both of its streams into `output`."""
+    child = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
+    _children.add(child)
+    return child
+
+
+def end(child: subprocess.Popen[bytes], patience_s: float = 0.0) -> None:
+    """Asks the group to end and waits so long, then kills it. Blocks until the child is gone; may be called again."""
+    if child.poll() is None and patience_s:
+        _signal(child, signal.SIGCONT)
+        _signal(child, signal.SIGTERM)
+        try:
+            child.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            pass
+    _signal(child, signal.SIGKILL)  # also what the child may have left behind in its group
+    child.wait()
+    _children.discard(child)
+
+
+def pause(child: subprocess.Popen[bytes]) -> None:
+    """Takes the processor from the group until `resume`."""
+    _signal(child, signal.SIGSTOP)
+
+
+def resume(child: subprocess.Popen[bytes]) -> None:
+    _signal(child, signal.SIGCONT)
+
+
+def cost(process_id: int) -> Cost:
+    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    sizes = {}
+    for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name in ("VmRSS", "VmHWM"):
+            sizes[name] = int(value.split()[0]) * 1024
+    return Cost((int(fields[11]) + int(fields[12])) / _TICKS_PER_S, sizes["VmRSS"], sizes["VmHWM"])
+
+
+def end_with_us() -> None:
+    """From here on SIGTERM and SIGHUP end the benchmark as Ctrl-C does: through its `finally` clauses and `end_all`."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+
+
+@atexit.register
+def end_all() -> None:
+    for child in list(_children):
+        end(child)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+def _signal(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    try:
+        os.killpg(child.pid, number)
+    except ProcessLookupError:
+        pass

@@ -1,0 +1,75 @@
+"""Where a broker's time goes under one load: functions of C and of the kernel by `perf`, those of Python by its own profiler."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.benchmarks import processes
+from tests.benchmarks.generator import Generator
+from tests.benchmarks.real_broker import RealBroker
+
+_LOAD = "5s"
+_RAMP_S = 1.0  # of the load, before anything counts
+_RECORD_S = 3.0
+_LINES = 28
+_ANSWER_S = 10.0
+
+
+def profiles(generator: Generator, folder: Path, name: str, load: tuple[str, ...]) -> list[tuple[str, str]]:
+    """(title, text) of each profile that this machine allows, of a compiled broker of its own under `load`. Takes about 15 s."""
+    with tempfile.TemporaryDirectory(dir=folder) as made:
+        table = Path(made) / "functions.txt"
+        broker = RealBroker(Path(made), "--profile", table)
+        try:
+            native = _under(broker, generator, load, lambda: _perf(broker, Path(made) / "perf.data"))
+            python = _under(broker, generator, load, lambda: _functions(broker, table))
+        finally:
+            broker.close()
+    return [(f"{name}: by perf", native), (f"{name}: by Python's profiler, which itself takes time", python)]
+
+
+def _under(broker: RealBroker, generator: Generator, load: tuple[str, ...], look: Callable[[], str]) -> str:
+    running = generator.start(broker.address, broker.process.pid, "persistent://public/default/profiled", *load, "-dur", _LOAD)
+    try:
+        time.sleep(_RAMP_S)
+        return look()
+    finally:
+        running.result()
+
+
+def _perf(broker: RealBroker, data: Path) -> str:
+    program = shutil.which("perf")
+    if program is None:
+        return "perf is not installed here"
+    record = [program, "record", "-q", "-F", "997", "-p", str(broker.process.pid), "-o", str(data), "--", "sleep", str(_RECORD_S)]
+    report = [program, "report", "--stdio", "-q", "-i", str(data), "--sort", "dso,symbol", "--percent-limit", "0.5"]
+    with tempfile.TemporaryFile() as said:
+        child = processes.start(record, said)
+        try:
+            child.wait(_RECORD_S + _ANSWER_S)
+        finally:
+            processes.end(child)
+        if child.returncode:
+            said.seek(0)
+            return f"perf could not look: {said.read().decode(errors='replace')[-300:]}"
+    text = subprocess.run(report, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
+    return "\n".join([line for line in text.splitlines() if line.strip()][:_LINES])
+
+
+def _functions(broker: RealBroker, table: Path) -> str:
+    os.kill(broker.process.pid, signal.SIGUSR2)
+    time.sleep(_RECORD_S)
+    os.kill(broker.process.pid, signal.SIGUSR2)
+    deadline = time.monotonic() + _ANSWER_S
+    while not table.exists():
+        if time.monotonic() > deadline:
+            return "the broker wrote no profile"
+        time.sleep(0.02)
+    return table.read_text()

@@ -1,0 +1,79 @@
+"""The report on the log: floors, then one benchmark after the other, each in a fresh data directory, all on one page.
+
+A benchmark that fails is named on the page and the others go on. To add one: a function that takes an `Order` and gives a
+`Section`, and a line in `PARTS`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.benchmarks import acks, floors, log_append, peer, topics
+from tests.benchmarks.generator import Generator
+from tests.benchmarks.load import Stalled
+from tests.benchmarks.report import Progress, Section, floors_section
+
+
+class Order(NamedTuple):
+    """What was asked for. `directory`: whose disk is measured (None: the temporary folder's). `generator` and `peer` are programs
+    that are not part of the repository; without them the parts that need them cannot run. `scale`: of times and counts; 1 is real.
+    """
+
+    directory: Path | None
+    generator: Generator | None
+    peer: Path | None
+    progress: Progress
+    scale: float = 1.0
+    topics: int = 100_000
+    profile: bool = False
+
+
+def _append(order: Order) -> Section:
+    return log_append.run(order.directory, 3.0 * order.scale, order.progress)
+
+
+def _peer(order: Order) -> Section:
+    assert order.generator is not None and order.peer is not None
+    plan = peer.Plan(5.0 * order.scale, 3 if order.scale >= 0.5 else 1, 30.0 * order.scale, profile=order.profile)
+    return peer.run(order.directory, order.generator, order.peer, plan, order.progress)
+
+
+def _acks(order: Order) -> Section:
+    return acks.run(order.directory, int(500_000 * order.scale), order.progress)
+
+
+def _topics(order: Order) -> Section:
+    assert order.generator is not None
+    return topics.run(order.directory, order.generator, order.topics, 10.0 * order.scale, order.progress)
+
+
+class Part(NamedTuple):
+    run: Callable[[Order], Section]
+    needs_generator: bool = False
+    needs_peer: bool = False
+
+
+PARTS = {
+    "append": Part(_append),
+    "peer": Part(_peer, needs_generator=True, needs_peer=True),
+    "acks": Part(_acks),
+    "topics": Part(_topics, needs_generator=True),
+}
+
+
+def run(order: Order, names: list[str]) -> Iterator[Section]:
+    """One section after the other, each as soon as it is measured."""
+    order.progress("floors of this machine")
+    with tempfile.TemporaryDirectory(dir=order.directory, prefix="magnetar-bench-") as made:
+        yield floors_section(floors.measure(Path(made)))
+    for name in names:
+        try:
+            section = PARTS[name].run(order)
+        except Exception as error:  # whatever it was: the other parts are worth having
+            text = str(error) if isinstance(error, Stalled) else f"{type(error).__name__}: {error}"
+            section = Section(name, failures=[text])
+            order.progress(f"failed: {text}")
+        yield section
