@@ -68,7 +68,10 @@ class Running:
             self._output.close()
         if self.child.returncode:
             raise Stalled(f"the load generator failed: {said[-500:]}")
-        return _parse(json.loads(said.splitlines()[-1]))
+        try:
+            return _parse(json.loads(said.splitlines()[-1]))
+        except (IndexError, KeyError, ValueError):
+            raise Stalled(f"the load generator printed no result: {said[-500:]!r}") from None
 
 
 def _parse(answer: dict[str, Any]) -> Loaded:

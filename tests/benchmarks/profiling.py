@@ -15,28 +15,27 @@ from tests.benchmarks import processes
 from tests.benchmarks.generator import Generator
 from tests.benchmarks.real_broker import RealBroker
 
-_LOAD = "5s"
 _RAMP_S = 1.0  # of the load, before anything counts
-_RECORD_S = 3.0
 _LINES = 28
 _ANSWER_S = 10.0
 
 
-def profiles(generator: Generator, folder: Path, name: str, load: tuple[str, ...]) -> list[tuple[str, str]]:
-    """(title, text) of each profile that this machine allows, of a compiled broker of its own under `load`. Takes about 15 s."""
+def profiles(generator: Generator, folder: Path, name: str, load: tuple[str, ...], seconds: float = 3.0) -> list[tuple[str, str]]:
+    """(title, text) of each profile that this machine allows, of a broker of its own under `load`."""
     with tempfile.TemporaryDirectory(dir=folder) as made:
         table = Path(made) / "functions.txt"
         broker = RealBroker(Path(made), "--profile", table)
         try:
-            native = _under(broker, generator, load, lambda: _perf(broker, Path(made) / "perf.data"))
-            python = _under(broker, generator, load, lambda: _functions(broker, table))
+            load = (*load, "-dur", f"{seconds + 2 * _RAMP_S:.2f}s")
+            native = _under(broker, generator, load, lambda: _perf(broker, Path(made) / "perf.data", seconds))
+            python = _under(broker, generator, load, lambda: _functions(broker, table, seconds))
         finally:
             broker.close()
     return [(f"{name}: by perf", native), (f"{name}: by Python's profiler, which itself takes time", python)]
 
 
 def _under(broker: RealBroker, generator: Generator, load: tuple[str, ...], look: Callable[[], str]) -> str:
-    running = generator.start(broker.address, broker.process.pid, "persistent://public/default/profiled", *load, "-dur", _LOAD)
+    running = generator.start(broker.address, broker.process.pid, "persistent://public/default/profiled", *load)
     try:
         time.sleep(_RAMP_S)
         return look()
@@ -44,16 +43,16 @@ def _under(broker: RealBroker, generator: Generator, load: tuple[str, ...], look
         running.result()
 
 
-def _perf(broker: RealBroker, data: Path) -> str:
+def _perf(broker: RealBroker, data: Path, seconds: float) -> str:
     program = shutil.which("perf")
     if program is None:
         return "perf is not installed here"
-    record = [program, "record", "-q", "-F", "997", "-p", str(broker.process.pid), "-o", str(data), "--", "sleep", str(_RECORD_S)]
+    record = [program, "record", "-q", "-F", "997", "-p", str(broker.process.pid), "-o", str(data), "--", "sleep", str(seconds)]
     report = [program, "report", "--stdio", "-q", "-i", str(data), "--sort", "dso,symbol", "--percent-limit", "0.5"]
     with tempfile.TemporaryFile() as said:
         child = processes.start(record, said)
         try:
-            child.wait(_RECORD_S + _ANSWER_S)
+            child.wait(seconds + _ANSWER_S)
         finally:
             processes.end(child)
         if child.returncode:
@@ -63,9 +62,9 @@ def _perf(broker: RealBroker, data: Path) -> str:
     return "\n".join([line for line in text.splitlines() if line.strip()][:_LINES])
 
 
-def _functions(broker: RealBroker, table: Path) -> str:
+def _functions(broker: RealBroker, table: Path, seconds: float) -> str:
     os.kill(broker.process.pid, signal.SIGUSR2)
-    time.sleep(_RECORD_S)
+    time.sleep(seconds)
     os.kill(broker.process.pid, signal.SIGUSR2)
     deadline = time.monotonic() + _ANSWER_S
     while not table.exists():

@@ -1,0 +1,248 @@
+"""Tiny runs of every benchmark, so that none of them rots: they assert what was measured and what is said of it, never how fast."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from messaging.protocol import hot
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.frames import decode
+from tests.benchmarks import acks, first_light, log_append, peer, processes, profiling, run, topics
+from tests.benchmarks.generator import Generator
+from tests.benchmarks.load import Stalled
+from tests.benchmarks.peer_process import PeerBroker
+from tests.benchmarks.peer_report import COMPILED, PEER, PLAIN, ROWS
+from tests.benchmarks.real_broker import RealBroker
+from tests.benchmarks.report import Figure, Section, Table, page
+from tests.waiting import eventually_sync
+
+ANSWER = (
+    '{"msgs_per_s":1000,"latency":{"p50_ms":1.5,"p99_ms":3.0},"entries_sent":10,"open_s":0.1,"msgs_per_broker_core_s":6000,'
+    '"broker_cpu_us_per_msg":2.0,"broker_cores":0.5,"rss_mib_before_open_after":[1,1,30]}'
+)
+
+
+def quietly(text: str) -> None:
+    pass
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!{sys.executable}\n{text}")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def generator() -> Generator:
+    """The real load generator; skips where nobody named one."""
+    path = os.environ.get("BENCH_RAWLOAD", "")
+    if not path:
+        pytest.skip("no load generator: build rawload and set BENCH_RAWLOAD to its path")
+    return Generator(Path(path))
+
+
+@pytest.fixture
+def pulsar() -> Path:
+    path = os.environ.get("BENCH_PEER", "")
+    if not path:
+        pytest.skip("no peer: set BENCH_PEER to a script that starts a Pulsar")
+    return Path(path)
+
+
+# --- the page ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_figure_is_reached_on_its_limit_and_missed_beyond_it() -> None:
+    assert Figure("more is better", 5.0, 5.0).reached and not Figure("more is better", 4.99, 5.0).reached
+    assert Figure("less is better", 0.25, 0.25, at_least=False).reached
+    assert not Figure("less is better", 0.26, 0.25, at_least=False).reached
+
+
+def test_a_page_gives_every_target_its_verdict_and_names_what_failed() -> None:
+    reached, missed = Figure("acks", 300_000, 200_000, "/s"), Figure("memory", 3.2, 2.0, "KiB", at_least=False)
+    first = Section("First", "Words.", [Table(("a", "b"), [("1", "2")])], [reached, missed])
+    second = Section("Second", failures=["it\nbroke"], details=[("Why", "because")])
+    text = page("the-log", "magnetar bench the-log", [first, second], took_s=90)
+    assert "1 of 2 reached" in text and "in 1.5 minutes" in text
+    assert "| acks | 300,000 /s | >= 200,000 /s | reached |" in text
+    assert "| memory | 3.20 KiB | <= 2.00 KiB | **missed** |" in text
+    assert "- Second: it broke" in text
+    assert "### Why\n\n```text\nbecause\n```" in text and "| 1 | 2 |" in text
+
+
+def test_the_command_on_a_page_names_no_path_of_this_machine(tmp_path: Path) -> None:
+    options = run._parser().parse_args(
+        ["the-log", "--rawload", str(tmp_path), "--peer", str(tmp_path), "--dir", str(tmp_path), "--save"]
+    )
+    assert run.command(options) == "magnetar bench the-log --topics 100000 --rawload RAWLOAD --peer PULSAR"
+
+
+# --- what is missing is said before anything is measured ---------------------------------------------------------------------
+
+
+def test_without_the_load_generator_the_way_out_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BENCH_RAWLOAD", raising=False)
+    assert run.main(["topics"]) == 2
+    assert "name it with --rawload PATH, or set BENCH_RAWLOAD" in capsys.readouterr().err
+
+
+def test_a_peer_that_is_no_program_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "peer").write_text("not executable")
+    assert run.main(["peer", "--rawload", sys.executable, "--peer", str(tmp_path / "peer")]) == 2
+    assert "--peer" in capsys.readouterr().err
+
+
+PEER_SCRIPT = """
+import http.server, os, pathlib, sys
+data = pathlib.Path(os.environ["DATA_DIR"])
+data.mkdir()
+(data / "standalone.conf").write_text("# of a peer\\njournalSyncData=SYNC\\n")
+class Healthy(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"4.0.8")
+    def log_message(self, *arguments):
+        pass
+assert sys.argv[1] == "standalone"
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[3])), Healthy).serve_forever()
+"""
+
+
+def test_a_peer_that_does_not_sync_is_refused_and_ended(tmp_path: Path) -> None:
+    with pytest.raises(Stalled, match="journalSyncData=true"):
+        PeerBroker(script(tmp_path / "peer.py", PEER_SCRIPT.replace("SYNC", "false")), tmp_path)
+    assert not processes._children
+
+
+def test_a_peer_that_syncs_is_measured(tmp_path: Path) -> None:
+    broker = PeerBroker(script(tmp_path / "peer.py", PEER_SCRIPT.replace("SYNC", "true")), tmp_path)
+    try:
+        assert broker.version == "4.0.8" and broker.start_s > 0 and broker.cost().resident_bytes > 0
+    finally:
+        broker.close()
+
+
+# --- nothing is left running -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_an_interrupted_benchmark_takes_its_children_along(tmp_path: Path, number: signal.Signals) -> None:
+    """Even one that is paused, and what such a child has started itself."""
+    program = (
+        "import subprocess, sys, time; from tests.benchmarks import processes; processes.end_with_us();"
+        "child = processes.start(['sh', '-c', 'sleep 1000 & echo $!; wait'], sys.stdout.fileno());"
+        "time.sleep(0.2); processes.pause(child); print('paused', flush=True); time.sleep(1000)"
+    )
+    repository = Path(run.__file__).parents[2]
+    benchmark = subprocess.Popen([sys.executable, "-c", program], cwd=repository, stdout=subprocess.PIPE, text=True)
+    try:
+        assert benchmark.stdout is not None
+        grandchild = int(benchmark.stdout.readline())
+        assert benchmark.stdout.readline() == "paused\n"
+        benchmark.send_signal(number)
+        benchmark.wait(30)
+        eventually_sync(lambda: not alive(grandchild))
+    finally:
+        benchmark.kill()
+        benchmark.communicate()
+
+
+def alive(process_id: int) -> bool:
+    try:
+        return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+# --- the parts ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_launcher_runs_the_plain_loops_beside_a_compiled_twin(tmp_path: Path) -> None:
+    broker = RealBroker(tmp_path, "--plain")
+    try:
+        assert broker.hot_loops() == "python"
+    finally:
+        broker.close()
+
+
+def test_ack_frames_hold_every_id_once_and_ask_for_one_answer() -> None:
+    ids = [pb.MessageId(ledger_id=1, entry_id=entry) for entry in range(7)]
+    every_second = [decode(frame[4:]).ack for frame in acks.ack_frames(ids, acks.Way("", step=2))]
+    assert [ack.message_id[0].entry_id for ack in every_second] == [0, 2, 4, 6, 1, 3, 5]
+    assert [ack.HasField("request_id") for ack in every_second] == [False] * 6 + [True]
+    batches = [decode(frame[4:]).ack for frame in acks.ack_frames(ids, acks.Way("", ids=3))]
+    assert [len(ack.message_id) for ack in batches] == [3, 3, 1]
+
+
+def test_acknowledgements(tmp_path: Path) -> None:
+    section = acks.run(tmp_path, 2_000, quietly)
+    assert section.failures == []
+    assert len(section.tables[0].rows) == 2 * len(acks.WAYS)
+    assert len(section.figures) == 4
+
+
+def test_appends(tmp_path: Path) -> None:
+    section = log_append.run(tmp_path, 0.05, quietly)
+    assert [figure.target for figure in section.figures] == [0.5, 0.6]
+
+
+def test_first_light(tmp_path: Path) -> None:
+    floors, section = first_light.run(tmp_path, 0.001, quietly)
+    assert len(floors.tables[0].rows) == 4
+    assert len(section.tables[0].rows) == len(first_light.CASES)
+
+
+def test_a_comparison_of_brokers_with_a_row_that_fails(tmp_path: Path) -> None:
+    """Real brokers and a generator that only prints: the peer's place is taken by one of ours."""
+    text = "import sys\nif '65536' in sys.argv: sys.exit('no such size')\nprint('" + ANSWER + "')\n"
+    rows = (ROWS[0], ROWS[3], ROWS[4])
+    comparison = peer.Comparison(Generator(script(tmp_path / "generator", text)), peer.Plan(0.1, 2, 0.1, rows), quietly)
+    with ExitStack() as stack:
+        for name in (COMPILED, PLAIN, PEER):
+            (tmp_path / name).mkdir()
+            comparison.add(name, stack, lambda name=name: RealBroker(tmp_path / name))  # type: ignore[misc]
+        comparison.warm_up()
+        for row in rows:
+            comparison.measure(row)
+    section = comparison.report(tmp_path)
+    assert {figure.value for figure in section.figures} == {1.0}
+    assert [figure.reached for figure in section.figures[:2]] == [False, False]  # five and two times the peer were asked for
+    assert [cells[2] for cells in section.tables[2].rows] == ["1.00 (1.00, 1.00)", "not measured", "1.00 (1.00, 1.00)"]
+    assert any("no such size" in failure for failure in section.failures)
+    assert not any(ROWS[0].name in failure for failure in section.failures)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_many_topics(tmp_path: Path, generator: Generator) -> None:
+    section = topics.run(tmp_path, generator, 20, 0.5, quietly)
+    assert section.failures == []
+    assert len(section.tables[0].rows) == 4
+    descriptors, tasks = [figure for figure in section.figures if figure.unit == "in all"]
+    assert (descriptors.value, tasks.value) == (0, 0)
+
+
+@pytest.mark.slow
+def test_profiles(tmp_path: Path, generator: Generator) -> None:
+    (_, native), (_, python) = profiling.profiles(generator, tmp_path, "publishing", ROWS[0].load, seconds=0.3)
+    assert native.strip()
+    assert "tottime" in python and "function calls" in python
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_beside_the_peer(tmp_path: Path, generator: Generator, pulsar: Path) -> None:
+    section = peer.run(tmp_path, generator, pulsar, peer.Plan(0.5, 1, 1.0, ROWS[:1]), quietly)
+    assert section.failures == []
+    assert [row[1] for row in section.tables[1].rows] == [COMPILED, PLAIN, PEER]
+    assert hot.COMPILED or section.figures
