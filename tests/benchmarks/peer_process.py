@@ -31,8 +31,11 @@ class PeerBroker:
         self._web = f"http://127.0.0.1:{web_port}/admin/v2"
         self.log = (folder / "peer.log").open("wb")
         data = folder / "peer"
+        # What a virtual machine unpacks for itself would stay in the temporary folder, since the peer is killed.
+        unpacked = folder / "peer-unpacked"
+        unpacked.mkdir()
         start = time.perf_counter()
-        variables = os.environ | {"DATA_DIR": str(data)}
+        variables = os.environ | {"DATA_DIR": str(data), "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={unpacked}"}
         self.process = processes.start([script, "standalone", str(broker_port), str(web_port)], self.log, variables)
         self._wait(folder / "peer.log")
         self.start_s = time.perf_counter() - start

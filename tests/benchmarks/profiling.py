@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -48,7 +49,6 @@ def _perf(broker: RealBroker, data: Path, seconds: float) -> str:
     if program is None:
         return "perf is not installed here"
     record = [program, "record", "-q", "-F", "997", "-p", str(broker.process.pid), "-o", str(data), "--", "sleep", str(seconds)]
-    report = [program, "report", "--stdio", "-q", "-i", str(data), "--sort", "dso,symbol", "--percent-limit", "0.5"]
     with tempfile.TemporaryFile() as said:
         child = processes.start(record, said)
         try:
@@ -58,8 +58,22 @@ def _perf(broker: RealBroker, data: Path, seconds: float) -> str:
         if child.returncode:
             said.seek(0)
             return f"perf could not look: {said.read().decode(errors='replace')[-300:]}"
-    text = subprocess.run(report, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
-    return "\n".join([line for line in text.splitlines() if line.strip()][:_LINES])
+    return "\n".join(
+        [
+            "by thread and library",
+            *_report(program, data, "tid,dso", 2),
+            "",
+            "by function",
+            *_report(program, data, "dso,symbol", 0.5),
+        ]
+    )
+
+
+def _report(program: str, data: Path, keys: str, percent_min: float) -> list[str]:
+    command = [program, "report", "--stdio", "-q", "-i", str(data), "--sort", keys, "--percent-limit", str(percent_min)]
+    text = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
+    # Some versions add columns for what only hardware counters would know.
+    return [re.sub(r"(\s+-)+$", "", line.rstrip()) for line in text.splitlines() if line.strip()][:_LINES]
 
 
 def _functions(broker: RealBroker, table: Path, seconds: float) -> str:
