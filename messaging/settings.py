@@ -19,6 +19,7 @@ PREFIX = "MAGNETAR_"
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Positive = Annotated[int, Meta(ge=1)]
 Counted = Annotated[int, Meta(ge=0)]
+Entries = Annotated[int, Meta(ge=1, le=1 << 30)]  # of a ledger: their ids stay below 2^32
 
 # Read by tests and the Makefile, never by a process of the platform.
 OTHER_VARIABLES = frozenset({"MAGNETAR_CONFIG", "MAGNETAR_TEST_DATABASE_URL", "MAGNETAR_TEST_REDIS_URL"})
@@ -68,6 +69,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     durability: Literal["sync", "lose-on-power-loss", "lose-on-crash"] = "sync"  # when a receipt is sent
     segment_bytes: Annotated[int, Meta(ge=1 << 20)] = 128 << 20  # of one file of the log
     commit_bytes_max: Annotated[int, Meta(ge=1 << 16)] = 8 << 20  # written with one sync at most
+    ledger_entries_max: Entries = 1_000_000  # then a topic begins another ledger; retention drops whole ones
+    ledger_bytes_max: Positive = 256 << 20  # the same by size
+    ledger_age_max_s: Positive = 14_400  # the same by age, if there is anything in it
+    ledger_consumed_age_max_s: Positive = 600  # the same where all in it is acknowledged and retention does not keep that for ever
     reserved_bytes: Counted = 64 << 20  # disk space kept for cursors, metadata and reclaim
     memory_budget_bytes: Annotated[int, Meta(ge=16 << 20)] = 256 << 20  # what buffers, caches and queues of a broker use together
     consumer_unacked_max: Positive = 50_000  # then a consumer gets no more until it acknowledges

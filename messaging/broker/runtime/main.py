@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import socket
+import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from messaging.storage.cursor_log import CursorLog
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.managed_ledger import Storage
 from messaging.storage.meta_sqlite import SqliteMetaStore
+from messaging.storage.retention import Limits
 from messaging.storage.seam import StoreError
 from messaging.tls import server_context
 
@@ -96,7 +98,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> BrokerService:
         raise ConfigError(f"the broker cannot open its storage: {error}") from error
     access = Access(settings, _now_ms)
     access.load()
-    storage = Storage(store, meta, fence, _now_ms)
+    storage = Storage(store, meta, fence, _now_ms, _ledger_limits(settings))
     cursors = CursorLog(storage)
     await cursors.start()
     stack.push_async_callback(cursors.stop)
@@ -127,9 +129,16 @@ async def start(settings: Settings, stack: AsyncExitStack) -> BrokerService:
 
 
 def _now_ms() -> int:
-    import time
-
     return time.time_ns() // 1_000_000
+
+
+def _ledger_limits(settings: Settings) -> Limits:
+    return Limits(
+        entries_max=settings.ledger_entries_max,
+        bytes_max=settings.ledger_bytes_max,
+        age_max_ms=settings.ledger_age_max_s * 1000,
+        consumed_age_max_ms=settings.ledger_consumed_age_max_s * 1000,
+    )
 
 
 def _listen(host: str, port: int, setting: str) -> socket.socket:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from messaging.storage.faults import FaultyLedgerStore
 from messaging.storage.managed_ledger import ManagedLedger, Storage
 from messaging.storage.memory import MemoryLedgerStore, MemoryMetaStore
 from messaging.storage.meta_seam import TopicRecord
+from messaging.storage.retention import Limits
 from messaging.storage.seam import Position, StoreError
 
 NAME = "persistent://a/b/t"
@@ -22,6 +23,8 @@ class World:
     outcomes: list[tuple[str, StoreError | None]] = field(default_factory=list)
     entries_max: int = 1 << 30
     bytes_max: int = 1 << 30
+    age_max_ms: int = 1 << 40
+    consumed_age_max_ms: int = 1 << 40
 
     async def start(self) -> World:
         self.store = FaultyLedgerStore(self.memory)
@@ -31,8 +34,7 @@ class World:
             self.meta,
             fence,
             lambda: self.now_ms,
-            entries_per_ledger_max=self.entries_max,
-            bytes_per_ledger_max=self.bytes_max,
+            Limits(self.entries_max, self.bytes_max, self.age_max_ms, self.consumed_age_max_ms),
         )
         await self.open()
         return self
@@ -44,9 +46,7 @@ class World:
 
     async def crash(self) -> World:
         """The owner is gone; another opens what is there."""
-        after = World(
-            MemoryLedgerStore(self.memory), self.meta, self.now_ms, entries_max=self.entries_max, bytes_max=self.bytes_max
-        )
+        after = replace(self, memory=MemoryLedgerStore(self.memory), outcomes=[])
         return await after.start()
 
     def append(self, *entries: bytes) -> Position:
@@ -56,6 +56,7 @@ class World:
             total += len(entry)
             stops.append(total)
         name = entries[0].decode()
+        self.ledger.stamp()
         return self.ledger.append(b"header", b"".join(entries), stops, lambda error: self.outcomes.append((name, error)))
 
     async def read_all(self) -> list[tuple[Position, bytes]]:

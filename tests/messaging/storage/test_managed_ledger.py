@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from messaging.storage.retention import Retention
 from messaging.storage.seam import AppendFailed, DiskFull, Fenced, LedgerClosed, Position, StoreError, Unavailable
 from tests.messaging.storage.managed_world import NAME, World
 from tests.waiting import eventually
@@ -275,8 +276,8 @@ async def test_rolling_trimming_and_terminating_do_not_trip_over_each_other() ->
         held.append(b"x")
         await confirmed(held, index + 1)
         await asyncio.gather(
-            held.ledger.trim(held.ledger.chain.last, older_than_ms=10**9, larger_than_bytes=-1),
-            held.ledger.trim(held.ledger.chain.last, older_than_ms=10**9, larger_than_bytes=-1),
+            held.ledger.trim(held.ledger.chain.last, Retention(10**9, -1)),
+            held.ledger.trim(held.ledger.chain.last, Retention(10**9, -1)),
             held.ledger.update(lambda record: replace(record, properties={"n": "1"})),
         )
     assert held.ledger.failed is None
@@ -320,7 +321,7 @@ async def test_what_trimming_drops(mark: Position, older_than_ms: int, larger_th
     held = await aged()
     before = await held.read_all()
     stored = held.ledger.stored_bytes
-    assert await held.ledger.trim(mark, older_than_ms=older_than_ms, larger_than_bytes=larger_than_bytes) == (dropped, 4 * dropped)
+    assert await held.ledger.trim(mark, Retention(older_than_ms, larger_than_bytes)) == (dropped, 4 * dropped)
     assert await held.read_all() == before[2 * dropped :]
     assert held.ledger.stored_bytes == stored - 4 * dropped
     left = {info.ledger_id for info in await held.memory.ledgers()}
@@ -332,7 +333,7 @@ async def test_what_trimming_drops(mark: Position, older_than_ms: int, larger_th
 async def test_reading_goes_on_after_everything_was_trimmed() -> None:
     held = await aged()
     last = held.ledger.chain.last
-    await held.ledger.trim(last, older_than_ms=10**9, larger_than_bytes=-1)
+    await held.ledger.trim(last, Retention(10**9, -1))
     waiting = held.ledger.chain.next_after(last)
     assert await held.ledger.read(waiting, entries_max=1, bytes_max=1) == []
     held.append(b"new")
@@ -346,7 +347,7 @@ async def test_a_trim_cut_off_in_the_middle_leaves_an_orphan_and_no_hole() -> No
     held = await aged()
     held.store.fail_next("delete", Unavailable("crash"))
     with pytest.raises(Unavailable):
-        await held.ledger.trim(Position(9, 0), older_than_ms=10**9, larger_than_bytes=-1)
+        await held.ledger.trim(Position(9, 0), Retention(10**9, -1))
     after = await held.crash()
     assert await after.read_all() == []
     await after.ledger.writable()

@@ -59,7 +59,7 @@ class Inlet:
         """Appends one block of a producer; receipts come through its sink. Returns the bytes appended.
 
         Raises `StoreError` where the log takes nothing: the topic then has to be opened again."""
-        now_ms = self.topic.services.clock_ms()
+        now_ms = self.ledger.stamp()
         name = producer.name_bytes
         asked = sent
         if self.dedup is not None:

@@ -1,0 +1,130 @@
+"""Upkeep over topics, loaded or not: what retention lets go of is gone after it, and nothing is loaded in vain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from messaging.adminrpc.schema import SubscriptionSkip, UpkeepResult, UpkeepRun
+from messaging.broker.runtime.topics.topic import EARLIEST, Topic
+from messaging.protocol.names import parse_topic
+from messaging.storage.cursor_log import CursorLog
+from messaging.storage.memory import MemoryLedgerStore
+from messaging.storage.retention import Limits
+from tests.messaging.broker.runtime.conftest import BrokerWorld
+from tests.messaging.broker.runtime.raw_client import send_frame
+
+TOPIC = "persistent://acme/orders/t"
+NAME = parse_topic(TOPIC)
+MINUTE_MS = 60_000
+
+
+@dataclass
+class Clock:
+    now_ms: int = 1_700_000_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+@pytest.fixture
+def clock(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(world.service, "now_ms", clock)
+    world.service.storage.clock_ms = world.service.topics.services.clock_ms = clock
+    world.service.storage.limits = Limits(age_max_ms=240 * MINUTE_MS, consumed_age_max_ms=10 * MINUTE_MS)
+    return clock
+
+
+async def upkeep(world: BrokerWorld) -> UpkeepResult:
+    result = await world.service.upkeep_run(UpkeepRun(task_id="1", topics=[TOPIC]))
+    assert result.failed == {}
+    return result
+
+
+async def with_three_messages(world: BrokerWorld, *, consumed: bool) -> Topic:
+    client = await world.connected("owner")
+    await client.producer(TOPIC)
+    topic = await world.service.topics.get(NAME, create=False)
+    if "s" not in topic.subscriptions:
+        await topic.create_subscription("s", EARLIEST)
+    for index in range(3):
+        client.write(send_frame(index, b"%d" % index))
+        await client.expect("SEND_RECEIPT")
+    if consumed:
+        await world.service.subscriptions_skip(SubscriptionSkip(topic=TOPIC, subscription="s"))
+    await client.close()
+    return topic
+
+
+async def data_ledgers(world: BrokerWorld) -> list[int]:
+    return [info.entries for info in await world.ledgers.ledgers() if "reserved" not in info.properties and info.entries]
+
+
+async def test_an_idle_topic_that_is_loaded_gives_its_space_back(world: BrokerWorld, clock: Clock) -> None:
+    topic = await with_three_messages(world, consumed=True)
+    clock.now_ms += 10 * MINUTE_MS - 1
+    assert (await upkeep(world)).trimmed_ledgers == 0
+    clock.now_ms += 1
+    await upkeep(world)  # ends the ledger
+    clock.now_ms += 1
+    await upkeep(world)
+    assert await data_ledgers(world) == []
+    assert world.service.topics.loaded[TOPIC] is topic
+    for _ in range(3):
+        clock.now_ms += 300 * MINUTE_MS
+        assert (await upkeep(world)).trimmed_ledgers == 0
+
+
+async def test_a_topic_that_is_not_loaded_is_loaded_only_to_drop_something(world: BrokerWorld, clock: Clock) -> None:
+    await with_three_messages(world, consumed=False)
+    await world.service.topics.unload(NAME)
+    clock.now_ms += 600 * MINUTE_MS
+    world.ledgers.calls.clear()
+    assert (await upkeep(world)).trimmed_ledgers == 0
+    assert world.ledgers.calls == [], "what is not acknowledged stays, and that was known without loading the topic"
+    await world.service.subscriptions_skip(SubscriptionSkip(topic=TOPIC, subscription="s"))
+    await world.service.topics.unload(NAME)
+    result = await upkeep(world)
+    assert (result.trimmed_ledgers, result.freed_bytes > 0) == (1, True)
+    assert await data_ledgers(world) == []
+    assert TOPIC not in world.service.topics.loaded
+    world.ledgers.calls.clear()
+    await upkeep(world)
+    assert world.ledgers.calls == []
+    assert (await with_three_messages(world, consumed=False)).chain.entries == 3
+
+
+async def test_after_a_crash_what_was_acknowledged_in_the_last_moment_counts(world: BrokerWorld, clock: Clock) -> None:
+    await with_three_messages(world, consumed=True)
+    storage = world.service.storage
+    record = await storage.meta.get_topic(TOPIC)
+    assert record is not None and record.ledgers[0].last_entry is None
+    # Another broker on what this one left: the acknowledgements are in the cursor log alone.
+    assert isinstance(world.ledgers._store, MemoryLedgerStore)
+    world.ledgers._store = MemoryLedgerStore(world.ledgers._store)
+    storage.fence = await world.ledgers.start()
+    world.service.topics.loaded.clear()
+    world.service.cursors = world.service.topics.services.cursors = CursorLog(storage)
+    world.service.cursors.snapshots = world.service.topics.snapshots
+    await world.service.cursors.start()
+    clock.now_ms += 240 * MINUTE_MS - 1
+    assert (await upkeep(world)).trimmed_ledgers == 0
+    assert world.service.topics.loaded == {}
+    clock.now_ms += 1
+    await upkeep(world)  # loads it, which settles where its ledger ended
+    clock.now_ms += 1
+    await upkeep(world)
+    assert await data_ledgers(world) == []
+
+
+async def test_deduplication_does_not_hold_ledgers_back(world: BrokerWorld, clock: Clock) -> None:
+    """Its snapshot was taken every 10,000 entries alone, and retention never passed it."""
+    await world.feed(("namespace", "acme/orders", {"policies": {"deduplication": True}}))
+    topic = await with_three_messages(world, consumed=True)
+    assert topic.inlet.dedup is not None
+    for _ in range(3):
+        clock.now_ms += 10 * MINUTE_MS
+        await upkeep(world)
+    assert await data_ledgers(world) == []
