@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from messaging.broker.runtime.topics.topic import Topic
     from messaging.broker.runtime.wire.connection import Connection
 
+_UINT64 = (1 << 64) - 1
+
 
 class BinaryProducerSink:
     """`messaging.broker.core.producers.ProducerSink` of every producer of one connection."""
@@ -27,7 +29,8 @@ class BinaryProducerSink:
         self.connection = connection
 
     def receipts(self, producer: Producer, sent: list[Sent], first: Position) -> None:
-        self.connection.out.gather(hot.receipts(sent, 0, len(sent), first.ledger_id, first.entry_id))
+        # As the wire has it: -1:-1, of a duplicate whose id is not remembered, are unsigned numbers of 64 bits there.
+        self.connection.out.gather(hot.receipts(sent, 0, len(sent), first.ledger_id & _UINT64, first.entry_id & _UINT64))
 
     def settled(self, size: int) -> None:
         self.connection.settled(size)
