@@ -303,6 +303,7 @@ METHODS: dict[str, tuple[type[Request], type[Answer]]] = {
     "topics.partitioned_stats": (TopicRef, Stats),
     "topics.unload": (TopicRef, Empty),
     "topics.terminate": (TopicRef, MessageIdAnswer),
+    "topics.truncate": (TopicRef, Empty),  # every message goes, every subscription stands at the end; ids go on rising
     "topics.last_message_id": (TopicRef, MessageIdAnswer),
     "namespaces.live": (TopicsList, NamespaceLive),
     "subscriptions.list": (TopicRef, SubscriptionNames),

@@ -129,6 +129,7 @@ _PULSAR: dict[tuple[str, str], Action] = {
     ("GET", "admin_v2:partitioned-stats"): Action.LOOKUP,
     ("PUT", "admin_v2:topic-unload"): Action.TENANT_ADMIN,
     ("POST", "admin_v2:topic-terminate"): Action.TENANT_ADMIN,
+    ("DELETE", "admin_v2:topic-truncate"): Action.TENANT_ADMIN,
     ("GET", "admin_v2:last-message-id"): Action.CONSUME,
     ("GET", "admin_v2:subscriptions"): Action.CONSUME,
     ("PUT", "admin_v2:subscription"): Action.CONSUME,

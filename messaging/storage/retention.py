@@ -33,6 +33,9 @@ class Retention:
         return self.older_than_ms <= 0 and self.larger_than_bytes < 0
 
 
+NOTHING = Retention(1 << 63, 0)  # keeps nothing that lies before a position
+
+
 def droppable(ledgers: Sequence[LedgerRecord], before: Position, retention: Retention) -> list[LedgerRecord]:
     """The oldest sealed ledgers that lie wholly at or before `before` and that retention does not hold."""
     acknowledged = []

@@ -10,7 +10,7 @@ from tenants.actions.keys import NewKey, create_key, revoke_key
 from tenants.actions.namespaces import create_namespace, delete_namespace, set_policies
 from tenants.actions.people import remove_member, set_member
 from tenants.actions.tenants import create_tenant, delete_tenant, update_tenant
-from tenants.actions.topics import create_topic, delete_topic
+from tenants.actions.topics import create_topic, delete_topic, truncate_topic
 
 __all__ = [
     "NewKey",
@@ -28,6 +28,7 @@ __all__ = [
     "revoke_permission",
     "set_member",
     "set_policies",
+    "truncate_topic",
     "unrestrict_subscription",
     "update_tenant",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messaging.adminrpc.schema import TopicCreate, TopicDelete
+from messaging.adminrpc.schema import TopicCreate, TopicDelete, TopicRef
 from messaging.errors import InvalidName
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import TopicName
@@ -31,3 +31,10 @@ def delete_topic(actor: Actor, topic: TopicName, *, force: bool = False, partiti
     require(actor, Action.TENANT_ADMIN, topic_resource(topic))
     broker.rpc().call("topics.delete", TopicDelete(topic=str(topic), force=force, partitioned=partitioned))
     record(actor, "topic.delete", topic.tenant, str(topic), {"partitioned": partitioned}, {"force": force})
+
+
+def truncate_topic(actor: Actor, topic: TopicName) -> None:
+    """Drops every message, acknowledged or not, of all partitions; clients stay connected. Raises `TopicNotFound`, `NotReady`."""
+    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    broker.rpc().call("topics.truncate", TopicRef(topic=str(topic)))
+    record(actor, "topic.truncate", topic.tenant, str(topic))

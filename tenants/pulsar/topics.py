@@ -156,6 +156,10 @@ def _terminate(request: HttpRequest, **parts: str) -> dict[str, Any]:
     return {"ledgerId": found.ledger_id, "entryId": found.entry_id, "partitionIndex": found.partition}
 
 
+def _truncate(request: HttpRequest, **parts: str) -> None:
+    actions.truncate_topic(actor(request), existing(parts))
+
+
 def _last_message_id(request: HttpRequest, **parts: str) -> dict[str, Any]:
     found = broker.rpc().call("topics.last_message_id", TopicRef(topic=str(existing(parts))))
     return {"ledgerId": found.ledger_id, "entryId": found.entry_id, "partitionIndex": found.partition}
@@ -195,6 +199,7 @@ internal_stats_view = route(GET=_internal_stats)
 partitioned_stats_view = route(GET=_partitioned_stats)
 unload_view = route(PUT=_unload)
 terminate_view = route(POST=_terminate)
+truncate_view = route(DELETE=_truncate)
 last_message_id_view = route(GET=_last_message_id)
 permissions_view = route(GET=_get_permissions)
 permission_view = route(POST=_grant, DELETE=_revoke)

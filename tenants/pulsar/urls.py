@@ -80,6 +80,7 @@ urlpatterns = [
     path(f"{_TOPIC}/partitioned-stats", topics.partitioned_stats_view, name="partitioned-stats"),
     path(f"{_TOPIC}/unload", topics.unload_view, name="topic-unload"),
     path(f"{_TOPIC}/terminate", topics.terminate_view, name="topic-terminate"),
+    path(f"{_TOPIC}/truncate", topics.truncate_view, name="topic-truncate"),
     path(f"{_TOPIC}/lastMessageId", topics.last_message_id_view, name="last-message-id"),
     path(f"{_TOPIC}/subscriptions", subscriptions.list_view, name="subscriptions"),
     path(_SUB, subscriptions.subscription_view, name="subscription"),

@@ -9,11 +9,12 @@ import urllib.request
 from datetime import UTC, datetime
 from typing import Any
 
+import pulsar
 import pytest
 
 from messaging import client as magnetar
 from messaging.errors import AuthenticationFailed
-from tests.compat.stock import Stock, receive
+from tests.compat.stock import RECEIVE_MS, Stock, nothing_more, receive
 from tests.standalone import Answer, Standalone
 from tests.waiting import eventually_sync
 
@@ -92,6 +93,23 @@ def test_pulsars_admin_api_as_pulsar_admin_calls_it(rest: Rest) -> None:
     rest("DELETE", "/admin/v2/namespaces/south/pole", expect=204)
     rest("DELETE", "/admin/v2/tenants/south", expect=204)
     assert "south" not in rest("GET", "/admin/v2/tenants")
+
+
+def test_truncating_under_connected_stock_clients(rest: Rest, standalone: Standalone, stock: Stock, topic: str) -> None:
+    client = stock.client(standalone.admin_token)
+    consumer = client.subscribe(topic, "s", pulsar.ConsumerType.Shared)
+    producer = client.create_producer(topic)
+    for number in range(5):
+        producer.send(b"%d" % number)
+    held = consumer.receive(RECEIVE_MS)  # on its way to being acknowledged
+    rest("DELETE", f"/admin/v2/persistent/{topic.partition('://')[2]}/truncate", expect=204)
+    consumer.acknowledge(held)
+    other = client.subscribe(topic, "later", initial_position=pulsar.InitialPosition.Earliest)
+    producer.send(b"after")
+    assert [message.data() for message in receive(other, 1)] == [b"after"]
+    # What the client had prefetched before comes first; nothing more is owed to it than that and what came after.
+    found = [message.data() for message in receive(consumer, 5)]
+    assert found[-1] == b"after" and nothing_more(consumer)
 
 
 def test_errors_say_what_to_do_in_the_shape_of_their_api(standalone: Standalone, rest: Rest) -> None:

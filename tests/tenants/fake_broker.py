@@ -145,6 +145,10 @@ class FakeBroker(TypedCalls):
         self._require(request.topic)
         return s.MessageIdAnswer(ledger_id=3, entry_id=9)
 
+    def topics_truncate(self, request: s.TopicRef) -> None:
+        if request.topic not in self.partitioned:
+            self._require(request.topic)
+
     def topics_last_message_id(self, request: s.TopicRef) -> s.MessageIdAnswer:
         self._require(request.topic)
         return s.MessageIdAnswer(ledger_id=3, entry_id=8)

@@ -9,7 +9,7 @@ import pytest
 
 from messaging.adminrpc.schema import SubscriptionCreate
 from tenants import actions
-from tenants.models import Namespace
+from tenants.models import AuditRecord, Namespace
 from tests.tenants.conftest import Caller, World
 
 Call = Callable[..., Any]
@@ -288,6 +288,11 @@ def test_plain_topics(call: Call, world: World) -> None:
     assert call("GET", f"{T}/t/lastMessageId").json() == {"ledgerId": 3, "entryId": 8, "partitionIndex": -1}
     assert status(call("PUT", f"{T}/t/unload")) == 204
     assert call("POST", f"{T}/t/terminate").json() == {"ledgerId": 3, "entryId": 9, "partitionIndex": -1}
+    assert status(call("DELETE", f"{T}/t/truncate")) == 204
+    assert [request.topic for request in world.broker.called("topics.truncate")] == ["persistent://acme/orders/t"]
+    assert AuditRecord.unscoped.filter(action="topic.truncate", resource="persistent://acme/orders/t").exists()
+    assert status(call("DELETE", f"{T}/absent/truncate")) == 404
+    assert status(call("POST", f"{T}/t/truncate")) == 405
     world.broker.attached.add("persistent://acme/orders/t")
     assert status(call("DELETE", f"{T}/t?force=false")) == 412
     assert status(call("DELETE", f"{T}/t?force=true")) == 204
@@ -295,6 +300,19 @@ def test_plain_topics(call: Call, world: World) -> None:
     assert status(call("GET", f"{T}/t/stats")) == 404
     assert status(call("GET", f"{T}/t/partitions")) == 404
     assert status(call("GET", f"{T}/t/partitioned-stats")) == 404
+
+
+def test_truncating_is_for_administrators_of_the_tenant(call: Call, world: World) -> None:
+    """Of a partitioned topic too: its partitions are not truncated in the name of the broker (Pulsar's CVE-2026-105934)."""
+    assert status(call("PUT", f"{T}/p/partitions", 2)) == 204
+    assert status(call("PUT", f"{T}/t")) == 204
+    actions.grant_permission(world.actor("olga"), "acme/orders", "app@acme", ["produce", "consume"])
+    app = Caller(world.token("app@acme"))
+    for name in ("t", "p", "p-partition-0"):
+        assert status(app("DELETE", f"{T}/{name}/truncate")) == 403
+    assert not world.broker.called("topics.truncate")
+    assert status(call("DELETE", f"{T}/p/truncate")) == 204
+    assert [request.topic for request in world.broker.called("topics.truncate")] == ["persistent://acme/orders/p"]
 
 
 def test_partitioned_topics(call: Call, world: World) -> None:

@@ -1,0 +1,118 @@
+"""Admin RPC: what removes messages: upkeep by policy (expiry, retention), and truncating on somebody's word."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from messaging.adminrpc import schema
+from messaging.broker.runtime.admin.subscriptions import SubscriptionRpc
+from messaging.broker.runtime.topics import dedup_state
+from messaging.broker.runtime.topics.topic import LATEST, Topic
+from messaging.errors import MagnetarError, NotReady, StorageFailed
+from messaging.protocol.names import TopicName, parse_topic
+from messaging.storage.retention import NOTHING, Retention, droppable
+from messaging.storage.seam import StoreError
+
+log = structlog.get_logger("broker.upkeep")
+
+TRUNCATED_TOGETHER = 100  # partitions of one topic
+
+
+class UpkeepRpc(SubscriptionRpc):
+    async def upkeep_topics(self, request: schema.UpkeepTopics) -> schema.UpkeepPage:
+        limit = max(1, min(request.limit, 5_000))
+        names = await self.storage.meta.list_all_topics(after=request.after, limit=limit)
+        return schema.UpkeepPage(topics=names, next_after=names[-1] if len(names) == limit else "")
+
+    async def upkeep_run(self, request: schema.UpkeepRun) -> schema.UpkeepResult:
+        result = schema.UpkeepResult(expired_entries=0, trimmed_ledgers=0, freed_bytes=0, failed={})
+        for text in request.topics:
+            try:
+                await self._keep_up(parse_topic(text), result)
+            except (MagnetarError, StoreError) as error:
+                result.failed[text] = str(error)
+        if result.expired_entries or result.trimmed_ledgers:
+            log.info(
+                "upkeep.done",
+                task_id=request.task_id,
+                expired_entries=result.expired_entries,
+                trimmed_ledgers=result.trimmed_ledgers,
+            )
+        return result
+
+    async def _keep_up(self, name: TopicName, result: schema.UpkeepResult) -> None:
+        """Expiry and retention of one topic. One that is not loaded is loaded only if there may be something to do."""
+        ttl_s = self.message_ttl_s(name)
+        loaded = self.topics.loaded.get(str(name))
+        if loaded is None and not ttl_s and not await self._trims_unloaded(name):
+            return
+        topic = loaded or await self.topics.get(name, create=False)
+        if ttl_s:
+            cutoff_ms = self.now_ms() - ttl_s * 1000
+            for subscription in list(topic.subscriptions.values()):
+                if subscription.durable:
+                    result.expired_entries += await self.expire(topic, subscription, cutoff_ms)
+        ledgers, freed = await self._trim(topic)
+        result.trimmed_ledgers += ledgers
+        result.freed_bytes += freed
+        if loaded is None and not len(topic.producers) and not any(one.consumers for one in topic.subscriptions.values()):
+            await self.topics.unload(name)
+
+    async def _trims_unloaded(self, name: TopicName) -> bool:
+        """Whether retention lets go of something of a topic that is not loaded, as far as what is stored of it tells."""
+        record = await self.storage.meta.get_topic(str(name))
+        if record is None or not record.ledgers:
+            return False
+        last = record.ledgers[-1]
+        if last.last_entry is None:  # of a broker that died: loading it settles where it ended
+            return self.now_ms() - last.created_ms >= self.storage.limits.age_max_ms
+        marks = [
+            LATEST if self.cursors.recovered_deltas(one.subscription_id) else one.mark_delete
+            for one in await self.storage.meta.subscriptions(record.name)
+        ]
+        return any(one.last_entry != -1 for one in droppable(record.ledgers, min(marks, default=LATEST), self._retention(name)))
+
+    def _retention(self, name: TopicName) -> Retention:
+        view, namespace = self.access.view, str(name.namespace)
+        keep_min = int(view.policy("retention_time_min", namespace).value)
+        keep_mb = int(view.policy("retention_size_mb", namespace).value)
+        older_than_ms = 0 if keep_min < 0 else self.now_ms() - keep_min * 60_000
+        return Retention(older_than_ms, keep_mb << 20 if keep_mb >= 0 else -1)
+
+    async def _trim(self, topic: Topic) -> tuple[int, int]:
+        retention = self._retention(topic.name)
+        before = min((one.cursor.mark_delete for one in topic.subscriptions.values()), default=topic.chain.last)
+        dedup = topic.inlet.dedup
+        if dedup is not None:  # what follows the snapshot is needed to know duplicates after a restart
+            if dedup.snapshot_position < before and topic.ledger.trims(before, retention):
+                await dedup_state.save(topic)
+            before = min(before, dedup.snapshot_position)
+        return await topic.ledger.trim(before, retention)
+
+    async def topics_truncate(self, request: schema.TopicRef) -> schema.Empty:
+        """Of a partitioned topic: every partition. Clients stay connected. Calling again finishes what was cut off."""
+        name = await self.admin_name(request.topic)
+        held = await self.topics.partitions(name)
+        topics = [name.of_partition(index) for index in range(held.partitions)] if held else [name]
+        for start in range(0, len(topics), TRUNCATED_TOGETHER):
+            await asyncio.gather(
+                *(self._truncate(one, create=held is not None) for one in topics[start : start + TRUNCATED_TOGETHER])
+            )
+        return schema.Empty()
+
+    async def _truncate(self, name: TopicName, *, create: bool) -> None:
+        """Cursors first, then the ledgers: a crash between leaves messages that nobody will get, which retention drops."""
+        topic = await self.topics.get(name, create=create)
+        try:
+            await topic.ledger.roll()
+            last = topic.chain.last
+            if topic.inlet.dedup is not None:  # what it knows of the messages cannot be read from them any more
+                await dedup_state.save(topic)
+            for subscription in list(topic.subscriptions.values()):
+                await self._store(topic, subscription, subscription.acknowledge_up_to(last, self.now_ms()))
+            ledgers, freed = await topic.ledger.trim(last, NOTHING)
+        except StoreError as error:
+            raise (NotReady if error.retryable else StorageFailed)(f"topic {name} could not be truncated: {error}") from error
+        log.info("topic.truncated", topic=str(name), ledgers=ledgers, freed_bytes=freed)
