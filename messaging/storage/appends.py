@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from messaging.storage.chain import Chain
 from messaging.storage.meta_seam import LedgerRecord, MetaConflict, MetaStore, TopicRecord
+from messaging.storage.offload import LedgerOffloader
 from messaging.storage.retention import Limits
 from messaging.storage.seam import (
     Buffer,
@@ -38,6 +39,13 @@ class Storage:
     fence: Fence
     clock_ms: Callable[[], int]
     limits: Limits = field(default_factory=Limits)
+    offloader: LedgerOffloader | None = None
+
+    async def drop(self, ledger: LedgerRecord) -> None:
+        """Deletes a ledger wherever it is kept; its topic's record does not name it any more. Raises `StoreError`."""
+        if ledger.offloaded and self.offloader is not None:
+            await self.offloader.delete(ledger.ledger_id)
+        await self.ledgers.delete(self.fence, ledger.ledger_id)
 
 
 class Appends:

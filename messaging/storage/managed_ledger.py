@@ -9,7 +9,7 @@ from dataclasses import replace
 from messaging.storage.appends import Appends, Storage
 from messaging.storage.meta_seam import LedgerRecord, TopicRecord
 from messaging.storage.retention import Retention, droppable, ending_is_due
-from messaging.storage.seam import Block, NoSuchEntry, NoSuchLedger, Position
+from messaging.storage.seam import Block, LedgerReader, NoSuchEntry, NoSuchLedger, Position, Unavailable
 
 __all__ = ["ManagedLedger", "Storage"]
 
@@ -31,7 +31,7 @@ class ManagedLedger(Appends):
             record = await storage.meta.cas_topic(record.with_ledgers(kept))
             for ledger in ledgers:
                 if ledger not in kept:
-                    await storage.ledgers.delete(storage.fence, ledger.ledger_id)
+                    await storage.drop(ledger)
         return cls(storage, record, properties)
 
     # --- reading
@@ -45,7 +45,7 @@ class ManagedLedger(Appends):
         if position.entry_id > last:
             return []
         try:
-            reader = await self.storage.ledgers.open(position.ledger_id)
+            reader = await self._open(position.ledger_id)
             try:
                 return await reader.read(position.entry_id, entries_max=entries_max, bytes_max=bytes_max)
             finally:
@@ -56,6 +56,38 @@ class ManagedLedger(Appends):
             if self.chain.last_of(position.ledger_id) < 0:  # dropped while it was read: reading goes on after it
                 return []
             raise
+
+    async def _open(self, ledger_id: int) -> LedgerReader:
+        """The record is looked at only where the store has not got it: nearly every ledger is local."""
+        try:
+            return await self.storage.ledgers.open(ledger_id)
+        except NoSuchLedger:
+            if not any(one.ledger_id == ledger_id and not one.local for one in self.record.ledgers):
+                raise
+        if self.storage.offloader is None:
+            raise Unavailable(f"ledger {ledger_id} was offloaded, and where to is not configured", ledger_id)
+        return await self.storage.offloader.open(ledger_id)
+
+    async def offload(self, ledger_id: int, *, keep_local: bool) -> None:
+        """Copies a sealed ledger of this topic to the offloader; then drops the local copy, unless `keep_local`. Idempotent; cut
+        off anywhere, the ledger is where its record says. Raises `NoSuchLedger`, `StoreError`."""
+        storage, offloader = self.storage, self.storage.offloader
+        assert offloader is not None, "where to is configured first"
+        held = next((one for one in self.record.ledgers if one.ledger_id == ledger_id and one.last_entry is not None), None)
+        if held is None:
+            raise NoSuchLedger(f"topic {self.record.name} has no sealed ledger {ledger_id}", ledger_id)
+        if not held.offloaded:
+            reader = await storage.ledgers.open(ledger_id)
+            try:
+                await offloader.offload(await storage.ledgers.info(ledger_id), reader)
+            finally:
+                await reader.aclose()
+        moved = replace(held, offloaded=True, local=held.local and keep_local)
+        await self.update(lambda record: record.with_ledgers(tuple(moved if one == held else one for one in record.ledgers)))
+        if moved not in self.record.ledgers:  # dropped while it was copied
+            await offloader.delete(ledger_id)
+        elif not moved.local:
+            await storage.ledgers.delete(storage.fence, ledger_id)
 
     # --- forgetting
 
@@ -90,11 +122,11 @@ class ManagedLedger(Appends):
             if self.chain.ids[:1] == [ledger.ledger_id]:  # else another call was faster
                 self.chain.drop_first()
                 self.sealed_bytes -= ledger.length_bytes
-            await self.storage.ledgers.delete(self.storage.fence, ledger.ledger_id)
+            await self.storage.drop(ledger)
 
     async def delete(self) -> None:
         """Closes and removes the topic with all its ledgers."""
         await self.close()
         await self.storage.meta.delete_topic(self.record.name)
         for ledger in self.record.ledgers:
-            await self.storage.ledgers.delete(self.storage.fence, ledger.ledger_id)
+            await self.storage.drop(ledger)

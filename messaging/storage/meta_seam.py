@@ -19,13 +19,16 @@ class MetaConflict(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LedgerRecord:
-    """One ledger of a topic. `last_entry` is None while it is open (or was when the broker died: seal tells)."""
+    """One ledger of a topic. `last_entry` is None while it is open (or was when the broker died: seal tells). `offloaded`: a copy
+    is kept outside the store (see `offload.py`); not `local`: only there."""
 
     ledger_id: int
     last_entry: int | None = None
     length_bytes: int = 0
     created_ms: int = 0
     sealed_ms: int = 0
+    offloaded: bool = False
+    local: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from messaging.storage.faults import FaultyLedgerStore
 from messaging.storage.managed_ledger import ManagedLedger, Storage
 from messaging.storage.memory import MemoryLedgerStore, MemoryMetaStore
 from messaging.storage.meta_seam import TopicRecord
+from messaging.storage.offload import LedgerOffloader
 from messaging.storage.retention import Limits
 from messaging.storage.seam import Position, StoreError
 
@@ -25,6 +26,7 @@ class World:
     bytes_max: int = 1 << 30
     age_max_ms: int = 1 << 40
     consumed_age_max_ms: int = 1 << 40
+    offloader: LedgerOffloader | None = None
 
     async def start(self) -> World:
         self.store = FaultyLedgerStore(self.memory)
@@ -35,6 +37,7 @@ class World:
             fence,
             lambda: self.now_ms,
             Limits(self.entries_max, self.bytes_max, self.age_max_ms, self.consumed_age_max_ms),
+            self.offloader,
         )
         await self.open()
         return self

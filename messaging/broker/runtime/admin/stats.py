@@ -36,7 +36,7 @@ def topic_stats(topic: Topic, broker: str, time_text: TimeText) -> dict[str, Any
         "averageMsgSize": topic.inlet.bytes_in / count if count else 0.0,
         "storageSize": topic.ledger.stored_bytes,
         "backlogSize": _backlog_bytes(topic, max_backlog(topic)),
-        "offloadedStorageSize": 0,
+        "offloadedStorageSize": sum(one.length_bytes for one in topic.ledger.record.ledgers if one.offloaded),
         "earliestMsgPublishTimeInBacklogs": 0,
         "deduplicationStatus": "Disabled" if topic.inlet.dedup is None else "Enabled",
         "nonContiguousDeletedMessagesRanges": sum(_holes(one) for one in topic.subscriptions.values()),
@@ -136,7 +136,7 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
                 "size": ledger.length_bytes
                 if ledger.last_entry is not None
                 else topic.ledger.stored_bytes - topic.ledger.sealed_bytes,
-                "offloaded": False,
+                "offloaded": ledger.offloaded,
                 "underReplicated": False,
             }
             for ledger in record.ledgers

@@ -236,7 +236,7 @@ class Topics:
         await dedup_state.end(topic)
         await self.meta.delete_topic(topic.text)
         for ledger in record.ledgers if record else ():
-            await self.services.storage.ledgers.delete(self.services.storage.fence, ledger.ledger_id)
+            await self.services.storage.drop(ledger)
 
     async def delete(self, name: TopicName, *, force: bool) -> None:
         """Raises `TopicNotFound`, `PreconditionFailed` while producers or subscriptions are attached (unless `force`)."""
