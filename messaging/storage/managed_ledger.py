@@ -4,17 +4,20 @@ above every `LedgerStore`. How appends work stands in `appends.py`, which ledger
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import structs
 
-from messaging.storage.appends import Appends, Storage
+from messaging.storage.appends import Appends
 from messaging.storage.meta_seam import LedgerRecord, TopicRecord
 from messaging.storage.retention import Retention, droppable, ending_is_due
 from messaging.storage.seam import Block, LedgerReader, NoSuchEntry, NoSuchLedger, Position, Unavailable
+from messaging.storage.shared import Storage
 
 __all__ = ["ManagedLedger", "Storage"]
 
 
 class ManagedLedger(Appends):
+    __slots__ = ()
+
     @classmethod
     async def open(cls, storage: Storage, record: TopicRecord, properties: dict[str, str]) -> ManagedLedger:
         """Settles what a former owner left open: every ledger is sealed, so that each has its final last entry."""
@@ -23,7 +26,7 @@ class ManagedLedger(Appends):
             if ledger.last_entry is None:
                 info = await storage.ledgers.seal(storage.fence, ledger.ledger_id)
                 sealed_ms = max(storage.clock_ms(), ledger.created_ms)
-                ledger = replace(ledger, last_entry=info.last_entry, length_bytes=info.length_bytes, sealed_ms=sealed_ms)
+                ledger = structs.replace(ledger, last_entry=info.last_entry, length_bytes=info.length_bytes, sealed_ms=sealed_ms)
             ledgers.append(ledger)
         # Empty ones go, but never all of them: where positions go on is then the last one's to say.
         kept = tuple(ledger for ledger in ledgers if ledger.last_entry != -1) or tuple(ledgers[-1:])
@@ -82,7 +85,7 @@ class ManagedLedger(Appends):
                 await offloader.offload(await storage.ledgers.info(ledger_id), reader)
             finally:
                 await reader.aclose()
-        moved = replace(held, offloaded=True, local=held.local and keep_local)
+        moved = structs.replace(held, offloaded=True, local=held.local and keep_local)
         await self.update(lambda record: record.with_ledgers(tuple(moved if one == held else one for one in record.ledgers)))
         if moved not in self.record.ledgers:  # dropped while it was copied
             await offloader.delete(ledger_id)
@@ -99,7 +102,7 @@ class ManagedLedger(Appends):
         writer = self._writer
         if writer is None or not writer.next_entry or self.failed:
             return False
-        consumed = not self._in_flight and Position(writer.ledger_id, writer.next_entry - 1) <= before
+        consumed = not self.in_flight and Position(writer.ledger_id, writer.next_entry - 1) <= before
         return ending_is_due(self.storage.clock_ms() - self._opened_ms, consumed, self.storage.limits, retention)
 
     async def trim(self, before: Position, retention: Retention) -> tuple[int, int]:
@@ -119,9 +122,8 @@ class ManagedLedger(Appends):
         """First out of the topic's list, then out of the store: a crash between leaves an orphan, never a hole."""
         await self.update(lambda record: record.with_ledgers(tuple(one for one in record.ledgers if one not in dropped)))
         for ledger in dropped:
-            if self.chain.ids[:1] == [ledger.ledger_id]:  # else another call was faster
+            if self.chain.first_id == ledger.ledger_id:  # else another call was faster
                 self.chain.drop_first()
-                self.sealed_bytes -= ledger.length_bytes
             await self.storage.drop(ledger)
 
     async def delete(self) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+import msgspec
+
 from messaging.storage.seam import EARLIEST, Position
 
 
@@ -17,8 +19,10 @@ class MetaConflict(Exception):
     """The record changed since it was read (its version differs), exists already, or is gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerRecord:
+NO_PROPERTIES: dict[str, str] = {}  # one for all: there may be 100,000 topics, and nearly none has any
+
+
+class LedgerRecord(msgspec.Struct, frozen=True, gc=False):
     """One ledger of a topic. `last_entry` is None while it is open (or was when the broker died: seal tells). `offloaded`: a copy
     is kept outside the store (see `offload.py`); not `local`: only there."""
 
@@ -40,7 +44,7 @@ class TopicRecord:
     created_ms: int = 0
     ledgers: tuple[LedgerRecord, ...] = ()
     terminated_at: Position | None = None
-    properties: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=lambda: NO_PROPERTIES)
 
     def with_ledgers(self, ledgers: tuple[LedgerRecord, ...]) -> TopicRecord:
         return replace(self, ledgers=ledgers)

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from messaging.storage.memory_meta import namespace_of
-from messaging.storage.meta_seam import MetaConflict, PartitionedRecord, SubscriptionRecord, TopicRecord
+from messaging.storage.meta_seam import NO_PROPERTIES, MetaConflict, PartitionedRecord, SubscriptionRecord, TopicRecord
 from messaging.storage.seam import Position, Unavailable
 
 T = TypeVar("T")
@@ -93,7 +93,9 @@ class SqliteMetaStore:
     async def get_topic(self, name: str) -> TopicRecord | None:
         def run(db: sqlite3.Connection) -> TopicRecord | None:
             row = db.execute("select version, record from topic where name = ?", (name,)).fetchone()
-            return None if row is None else replace(_topic_decoder.decode(row[1]), version=row[0])
+            record = _topic_decoder.decode(row[1]) if row else None
+            # Of equal strings and dictionaries one is kept: the record lives as long as its topic is loaded.
+            return record and replace(record, version=row[0], name=name, properties=record.properties or NO_PROPERTIES)
 
         return await self._call(run)
 

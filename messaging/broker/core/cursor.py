@@ -146,8 +146,8 @@ class Cursor:
     def _advance(self, chain: Chain) -> None:
         """Moves mark-delete over what became contiguous, into the next ledgers too, and forgets what lies behind it."""
         ledger_id, entry_id = self.mark_delete
-        if ledger_id < 0 and chain.ids:
-            ledger_id, entry_id = chain.ids[0], -1
+        if ledger_id < 0 and chain.first_id >= 0:
+            ledger_id, entry_id = chain.first_id, -1
         while True:
             bitmap = self.holes.get(ledger_id)
             if bitmap is not None:
@@ -266,4 +266,4 @@ def _contiguous(entries: list[int]) -> bool:
 
 def _gone(ledger_id: int, chain: Chain) -> bool:
     """Retention dropped this ledger: everything in it was acknowledged, whatever an older snapshot says."""
-    return bool(chain.ids) and ledger_id < chain.ids[0]
+    return ledger_id < chain.first_id

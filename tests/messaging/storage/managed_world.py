@@ -10,10 +10,22 @@ from messaging.storage.managed_ledger import ManagedLedger, Storage
 from messaging.storage.memory import MemoryLedgerStore, MemoryMetaStore
 from messaging.storage.meta_seam import TopicRecord
 from messaging.storage.offload import LedgerOffloader
+from messaging.storage.pending import Pending
 from messaging.storage.retention import Limits
 from messaging.storage.seam import Position, StoreError
 
 NAME = "persistent://a/b/t"
+
+
+class Told(Pending):
+    __slots__ = ("name", "outcomes")
+
+    def __init__(self, name: str, outcomes: list[tuple[str, StoreError | None]]) -> None:
+        self.name = name
+        self.outcomes = outcomes
+
+    def confirmed(self, error: StoreError | None) -> None:
+        self.outcomes.append((self.name, error))
 
 
 @dataclass
@@ -60,7 +72,7 @@ class World:
             stops.append(total)
         name = entries[0].decode()
         self.ledger.stamp()
-        return self.ledger.append(b"header", b"".join(entries), stops, lambda error: self.outcomes.append((name, error)))
+        return self.ledger.append(b"header", b"".join(entries), stops, Told(name, self.outcomes))
 
     async def read_all(self) -> list[tuple[Position, bytes]]:
         """Every entry that a reader from the beginning comes by."""

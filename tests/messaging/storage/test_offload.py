@@ -22,7 +22,7 @@ async def held(tmp_path: Path) -> World:
     for ledger in (b"a", b"b", b"c"):
         for block in range(3):
             world.append(*(b"%s%d%d" % (ledger, block, entry) for entry in range(block + 1)))
-        await eventually(lambda: world.ledger._in_flight == 0)
+        await eventually(lambda: world.ledger.in_flight == 0)
         if ledger != b"c":
             await world.ledger.roll()
     return world

@@ -24,7 +24,7 @@ async def stored(held: World, *entries: bytes) -> Position:
     position = held.append(*entries)
     await eventually(lambda: len(held.outcomes) == before + 1)
     assert held.outcomes[-1][1] is None
-    await eventually(lambda: held.ledger._rolling is None)
+    await eventually(lambda: held.ledger.rolling is None)
     return position
 
 
@@ -149,12 +149,12 @@ async def test_appends_go_on_while_upkeep_rolls() -> None:
     held.now_ms += 4_000
     held.store.hold()
     held.append(b"b")  # on its way in the old ledger; begins a roll
-    rolling = held.ledger._rolling
+    rolling = held.ledger.rolling
     assert rolling is not None
     await eventually(lambda: len(ids(held)) == 2 and held.ledger._writer is not None and held.ledger._writer.ledger_id == 2)
     held.append(b"c")
     chain = held.ledger.chain
-    assert chain.ids == [first.ledger_id], "nobody may go on in the new ledger yet"
+    assert chain.ids == (first.ledger_id,), "nobody may go on in the new ledger yet"
     held.store.release()
     await rolling
     await eventually(lambda: len(held.outcomes) == 3)

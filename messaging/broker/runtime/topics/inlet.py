@@ -18,7 +18,8 @@ from messaging.broker.core.producers import Producer, ProducerTable
 from messaging.protocol import hot
 from messaging.protocol.hot import Measured, Sent
 from messaging.storage.managed_ledger import ManagedLedger
-from messaging.storage.seam import Position, StoreError
+from messaging.storage.pending import Pending
+from messaging.storage.seam import StoreError
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.topics.topic import Topic
@@ -72,7 +73,7 @@ class Inlet:
         _, messages, _, stops = measured
         appended = Appended(self, producer, buf, sent, asked, measured, now_ms)
         header = header_of(sent, name, now_ms, messages)
-        appended.first = self.ledger.append(header, for_log(buf, sent, stops), array("I", stops), appended.confirmed)
+        self.ledger.append(header, for_log(buf, sent, stops), array("I", stops), appended)
         self.appended_blocks += 1
         return stops[-1]
 
@@ -104,12 +105,10 @@ class Inlet:
             producer.sink.receipts(producer, [one], self.dedup.position_of(producer.name_bytes, one[1]))
 
 
-class Appended:
-    """One block between its append and its answer. `first` is set as soon as the log has given the position."""
+class Appended(Pending):
+    """One block between its append and its answer."""
 
-    __slots__ = ("asked", "buf", "first", "inlet", "measured", "now_ms", "producer", "sent")
-
-    first: Position
+    __slots__ = ("asked", "buf", "inlet", "measured", "now_ms", "producer", "sent")
 
     def __init__(
         self, inlet: Inlet, producer: Producer, buf: bytes, sent: list[Sent], asked: list[Sent], measured: Measured, now_ms: int

@@ -1,0 +1,34 @@
+"""What every managed ledger of a broker shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from messaging.storage.meta_seam import LedgerRecord, MetaStore
+from messaging.storage.offload import LedgerOffloader
+from messaging.storage.retention import Limits
+from messaging.storage.seam import Fence, LedgerStore
+
+
+@dataclass(slots=True)
+class Storage:
+    """The stores, the fence, the clock (milliseconds) and the limits."""
+
+    ledgers: LedgerStore
+    meta: MetaStore
+    fence: Fence
+    clock_ms: Callable[[], int]
+    limits: Limits = field(default_factory=Limits)
+    offloader: LedgerOffloader | None = None
+    _shared: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
+
+    def shared(self, properties: dict[str, str]) -> dict[str, str]:
+        """Equal properties as one object: those of ledgers name the tenant, and a tenant has many topics."""
+        return self._shared.setdefault(tuple(sorted(properties.items())), properties)
+
+    async def drop(self, ledger: LedgerRecord) -> None:
+        """Deletes a ledger wherever it is kept; its topic's record does not name it any more. Raises `StoreError`."""
+        if ledger.offloaded and self.offloader is not None:
+            await self.offloader.delete(ledger.ledger_id)
+        await self.ledgers.delete(self.fence, ledger.ledger_id)
