@@ -1,0 +1,212 @@
+"""A cold reader from the beginning of a long topic, while producers run at 40 % of what they can.
+
+`run()` fills a topic, measures how fast that goes, then publishes at a steady rate alone, beside a reader of another topic, alone
+again, and beside a reader of the very topic that is published to. The reader is a process of its own, so that it does not delay the
+taking of the publisher's times; what it reads is neither in the broker's memory nor, after `_let_go`, in the kernel's.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import struct
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.frames import command
+from tests.benchmarks import load, wire
+from tests.benchmarks.real_broker import RealBroker
+
+SHARE_OF_MAXIMUM = 0.4
+PERMITS = 10_000  # messages asked for at a time, renewed by halves
+_ROUND_BYTES = 64 << 20  # of frames made before the clock starts, sent again and again
+_READ_BYTES = 1 << 20
+_LENGTH = struct.Struct(">I")
+
+
+class Variant(NamedTuple):
+    name: str
+    size: int
+    batch: int
+    window: int
+
+
+VARIANTS = (Variant("1 KiB", 1024, 1, 1000), Variant("1 KiB x 100 a batch", 1024, 100, 50))
+
+
+def run(directory: Path | str | None = None, gib: float = 2.0, seconds: float = 8.0) -> dict[str, Any]:
+    """For each variant: rates in messages/s, publish latencies in ms alone and beside a reader, broker CPU in cores."""
+    return {variant.name: _variant(directory, variant, gib, seconds) for variant in VARIANTS}
+
+
+def _variant(directory: Path | str | None, variant: Variant, gib: float, seconds: float) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(dir=directory, prefix="magnetar-bench-") as made:
+        broker = RealBroker(Path(made), retention_time_min=-1)
+        try:
+            return _measured(broker, Path(made), variant, gib, seconds)
+        finally:
+            broker.close()
+
+
+def _measured(broker: RealBroker, folder: Path, variant: Variant, gib: float, seconds: float) -> dict[str, Any]:
+    long, other = (f"persistent://public/default/{name}" for name in ("long", "other"))
+    per_round = max(1, _ROUND_BYTES // (variant.size * variant.batch))
+    rounds = max(1, round(gib * 2**30 / _ROUND_BYTES))
+    peer, name = load.publisher(broker.address, long)
+    stream = wire.Stream(name, per_round, variant.size, variant.batch)
+    rates = sorted(load.Run(peer, stream, variant.window).run().messages_per_s for _ in range(rounds))
+    maximum = rates[len(rates) // 2]
+    rate = SHARE_OF_MAXIMUM * maximum / variant.batch
+    answer: dict[str, Any] = {"publish_maximum_per_s": round(maximum), "stored_messages": rounds * per_round * variant.batch}
+    peer.close()
+    cases = (
+        ("alone", other, False),
+        ("reader_of_another_topic", other, True),
+        ("alone_again", other, False),
+        ("reader_of_it", long, True),
+    )
+    for case, topic, reads in cases:
+        _let_go(folder)
+        answer[case] = _case(broker, folder, variant, topic, long if reads else "", answer["stored_messages"], rate, seconds)
+    alone_ms = (answer["alone"]["receipt_p99_ms"] + answer["alone_again"]["receipt_p99_ms"]) / 2
+    for case in ("reader_of_another_topic", "reader_of_it"):
+        answer[case]["catch_up_ratio_to_publish_rate"] = round(answer[case]["catch_up_per_s"] / answer[case]["publish_per_s"], 2)
+        answer[case]["receipt_p99_ratio_to_alone"] = round(answer[case]["receipt_p99_ms"] / alone_ms, 2)
+    return answer
+
+
+def _case(
+    broker: RealBroker, folder: Path, variant: Variant, topic: str, read: str, stored: int, rate: float, seconds: float
+) -> dict[str, Any]:
+    """Publishes to `topic` for about `seconds`; `read`: the topic that a reader begins meanwhile, empty for none."""
+    peer, name = load.publisher(broker.address, topic)
+    stream = wire.Stream(name, max(100, int(rate * min(seconds, 1.0))), variant.size, variant.batch)
+    ours, theirs = multiprocessing.Pipe()
+    reader = multiprocessing.get_context("spawn").Process(
+        target=_read, args=(theirs, broker.address, folder, read, variant.batch, stored)
+    )
+    if read:
+        reader.start()
+        ours.recv()  # its first message is there
+    before = broker.cost()
+    if read:
+        ours.send("count")
+    started = time.perf_counter()
+    receipt_ms: list[float] = []
+    messages, generator_cpu_s = 0, 0.0
+    while time.perf_counter() - started < seconds:
+        result = load.Run(peer, stream, variant.window * 4, rate).run(warm_up=0.1)
+        receipt_ms += result.receipt_ms
+        messages += result.messages
+        generator_cpu_s += result.generator_cpu_s
+    elapsed_s = time.perf_counter() - started
+    delivered, reader_cpu_s = 0, 0.0
+    if read:
+        ours.send("end")
+        delivered, reader_cpu_s = ours.recv()
+        reader.join()
+    after = broker.cost()
+    peer.close()
+    receipt_ms.sort()
+    answer = {
+        "publish_per_s": round(messages / elapsed_s),
+        "receipt_p50_ms": round(receipt_ms[len(receipt_ms) // 2], 3),
+        "receipt_p99_ms": round(receipt_ms[int(0.99 * (len(receipt_ms) - 1))], 3),
+        "broker_cores": round((after.cpu_s - before.cpu_s) / elapsed_s, 2),
+        "generator_cores": round((generator_cpu_s + reader_cpu_s) / elapsed_s, 2),
+        "resident_mib": round(after.resident_bytes / 2**20, 1),
+    }
+    if read:
+        answer["catch_up_per_s"] = round(delivered / elapsed_s)
+    return answer
+
+
+def _read(
+    told: multiprocessing.connection.Connection, address: tuple[str, int], folder: Path, topic: str, batch: int, stored: int
+) -> None:
+    """The reader's process: says when its first message is there, counts from "count" to "end", begins anew at the topic's end."""
+    reader = _Reader(address, topic, batch)
+    reader.take()
+    told.send("begun")
+    counted = 0
+    counting, cpu_s = False, 0.0
+    while True:
+        if told.poll():
+            if told.recv() == "end":
+                told.send((counted, time.process_time() - cpu_s))
+                reader.peer.close()
+                return
+            counting, cpu_s = True, time.process_time()
+        taken = reader.take()
+        counted += taken if counting else 0
+        if reader.messages >= stored:
+            reader.peer.close()
+            _let_go(folder)
+            reader = _Reader(address, topic, batch)
+
+
+class _Reader:
+    """An Exclusive reader from the beginning, of entries of `batch` messages."""
+
+    def __init__(self, address: tuple[str, int], topic: str, batch: int) -> None:
+        self.peer = load.Peer(address, topic)
+        self.peer.ask(wire.lookup(topic), 24)
+        request = pb.Subscribe(
+            topic=topic,
+            subscription="reader",
+            sub_type=pb.Subscribe.Exclusive,
+            consumer_id=1,
+            request_id=3,
+            durable=False,
+            initial_position=pb.Subscribe.Earliest,
+        )
+        self.peer.ask(command(pb.Command.SUBSCRIBE, subscribe=request), wire.SUCCESS)
+        self.peer.socket.sendall(wire.flow(PERMITS))
+        self.messages = 0
+        self._batch = batch
+        self._granted = 0
+        self._buffer = memoryview(bytearray(_READ_BYTES))
+        self._kept = 0  # bytes at the front of the buffer: a length of which only a part has come
+        self._skip = 0  # bytes to come of a frame that was counted
+
+    def take(self) -> int:
+        """Reads once; returns the messages that began to come. Looks at the lengths of frames only: what the reader takes of the
+        machine, the broker and the publisher lack."""
+        size = self._kept + self.peer.socket.recv_into(self._buffer[self._kept :])
+        if size == self._kept:
+            raise load.Stalled("the broker closed the reader's connection")
+        entries, position = 0, self._skip
+        while position + 4 <= size:
+            position += 4 + _LENGTH.unpack_from(self._buffer, position)[0]
+            entries += 1
+        self._kept, self._skip = max(0, size - position), max(0, position - size)
+        self._buffer[: self._kept] = bytes(self._buffer[position : position + self._kept])
+        messages = entries * self._batch
+        self.messages += messages
+        if self.messages - self._granted >= PERMITS // 2:
+            self.peer.socket.sendall(wire.flow(self.messages - self._granted))
+            self._granted = self.messages
+        return messages
+
+
+def _let_go(folder: Path) -> None:
+    """Makes the stored entries cold: the kernel forgets the pages of every segment."""
+    for path in (folder / "broker" / "log").iterdir():
+        if not path.is_file():
+            continue
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+
+if __name__ == "__main__":
+    arguments = sys.argv[1:]
+    sys.stdout.write(json.dumps(run(arguments[0] if arguments else None, *map(float, arguments[1:])), indent=2) + "\n")
