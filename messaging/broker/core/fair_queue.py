@@ -1,0 +1,47 @@
+"""What waits for its turn, fair between tenants: one of each in turn, however many somebody else has waiting. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+
+class FairQueue(Generic[Item]):
+    """Each item waits once, however often it is put in; a tenant's items keep their order."""
+
+    __slots__ = ("_tenants",)
+
+    def __init__(self) -> None:
+        self._tenants: dict[str, dict[Item, None]] = {}  # both in the order of their turns
+
+    def __bool__(self) -> bool:
+        return bool(self._tenants)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._tenants.values()))
+
+    def push(self, tenant: str, item: Item) -> None:
+        self._tenants.setdefault(tenant, {}).setdefault(item)
+
+    def discard(self, tenant: str, item: Item) -> None:
+        waiting = self._tenants.get(tenant)
+        if waiting is not None:
+            waiting.pop(item, None)
+            if not waiting:
+                del self._tenants[tenant]
+
+    def pop(self, fits: Callable[[str, Item], bool] = lambda tenant, item: True) -> Item | None:
+        """The first item of the first tenant where it `fits`; that tenant's next turn comes after all others'. None: nothing fits.
+
+        An item that does not fit keeps those of its tenant behind it waiting, so that what is small never starves what is large."""
+        for tenant, waiting in self._tenants.items():
+            item = next(iter(waiting))
+            if fits(tenant, item):
+                del self._tenants[tenant]
+                del waiting[item]
+                if waiting:
+                    self._tenants[tenant] = waiting
+                return item
+        return None

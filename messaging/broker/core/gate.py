@@ -1,0 +1,125 @@
+"""Whose socket is read: producers are paused where they hold too much, who holds most first, and go on in turn. Pure.
+
+A *source* is whatever brings messages in: a connection or a WebSocket. It holds the entries it sent until they are durable, and
+a large frame from its first bytes on. A source that holds something goes on when enough of that is settled; one that holds nothing
+waits only where its tenant, or all together, hold too much, and its turn comes with what others give back. So nobody waits for
+memory that only the waiting one could free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from messaging.broker.core.accountant import Account
+from messaging.broker.core.fair_queue import FairQueue
+
+SOURCE_BYTES_MAX = 8 << 20  # held by one source; beyond it reading pauses however much memory there is
+
+
+class Source:
+    """`paused`: nothing is read from it; `resume` is called when reading goes on. `begun_bytes`: of a large frame that is coming,
+    `wanted_bytes`: of one that it waits to begin."""
+
+    __slots__ = ("begun_bytes", "held_bytes", "left", "paused", "resume", "tenant", "wanted_bytes")
+
+    def __init__(self, tenant: str, resume: Callable[[], None]) -> None:
+        self.tenant = tenant
+        self.resume = resume
+        self.held_bytes = 0
+        self.begun_bytes = 0
+        self.wanted_bytes = 0
+        self.paused = False
+        self.left = False
+
+
+class Gate:
+    """Its callers pause; it says when. Everything that gives something back resumes whoever may go on because of that."""
+
+    def __init__(self, account: Account) -> None:
+        self.account = account
+        self.paused = 0  # sources
+        self._waiting: FairQueue[Source] = FairQueue()  # those that nothing of their own will wake
+
+    def take(self, source: Source, size: int) -> bool:
+        """`source` brought `size` bytes. True: its reading is to pause, from now on until `resume`."""
+        source.held_bytes += size
+        self.account.take(source.tenant, size)
+        return not source.left and self._over(source, 1) and self._pause(source)
+
+    def give(self, source: Source, size: int) -> None:
+        """`size` bytes of `source` are durable, or were refused."""
+        source.held_bytes -= size
+        self.account.give(source.tenant, size)
+        if self.paused:
+            self._go_on(source)
+
+    def begin(self, source: Source, size: int) -> bool:
+        """A frame of `size` bytes begins and counts from now on. True: reading is to pause until it fits."""
+        if self.account.allows(source.tenant, size):
+            self._begun(source, size)
+            return False
+        source.wanted_bytes = size
+        self._waiting.push(source.tenant, source)
+        return self._pause(source)
+
+    def came(self, source: Source) -> None:
+        """The large frame is there, and counts as what it turns out to be."""
+        size, source.begun_bytes = source.begun_bytes, 0
+        if size:
+            self.give(source, size)
+
+    def leave(self, source: Source) -> None:
+        """`source` is gone. What it brought whole comes back through `give`. Idempotent."""
+        source.left = True
+        source.wanted_bytes = 0
+        if source.paused:
+            source.paused = False
+            self.paused -= 1
+            self._waiting.discard(source.tenant, source)
+        self.came(source)
+
+    def _pause(self, source: Source) -> bool:
+        if source.paused:
+            return False
+        source.paused = True
+        self.paused += 1
+        return True
+
+    def _over(self, source: Source, times: int) -> bool:
+        """Whether ``times * held`` is too much for the source, or its tenant holds too much."""
+        account = self.account
+        left = account.limit_bytes - account.used_bytes
+        held = times * source.held_bytes
+        return held > SOURCE_BYTES_MAX or held > left or account.tenants.get(source.tenant, 0) > left
+
+    def _begun(self, source: Source, size: int) -> None:
+        source.begun_bytes = size
+        source.held_bytes += size
+        self.account.take(source.tenant, size)
+
+    def _go_on(self, source: Source) -> None:
+        if source.paused and not source.wanted_bytes:
+            if not self._over(source, 2):
+                self._resume(source)
+            elif not source.held_bytes:
+                self._waiting.push(source.tenant, source)
+        # One at a time while memory is short, since what each will send is not known; all once half of it is free.
+        while self._waiting:
+            following = self._waiting.pop(self._fits)
+            if following is None:
+                return
+            self._resume(following)
+            if self.account.used_bytes * 2 > self.account.limit_bytes:
+                return
+
+    def _fits(self, tenant: str, source: Source) -> bool:
+        return self.account.allows(tenant, max(1, source.wanted_bytes))
+
+    def _resume(self, source: Source) -> None:
+        source.paused = False
+        self.paused -= 1
+        self._waiting.discard(source.tenant, source)
+        wanted, source.wanted_bytes = source.wanted_bytes, 0
+        if wanted:
+            self._begun(source, wanted)
+        source.resume()
