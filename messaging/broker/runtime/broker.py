@@ -12,11 +12,14 @@ from typing import Any
 
 import structlog
 
+from messaging.broker.core.accountant import Accountant
+from messaging.broker.core.gate import Gate
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.metering import Metering
 from messaging.broker.runtime.peers import Peers
 from messaging.broker.runtime.topics import dedup_state
+from messaging.broker.runtime.topics.catch_up import CatchUp
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.tail import TailCache
@@ -33,6 +36,7 @@ from messaging.storage.seam import EARLIEST, StoreError
 log = structlog.get_logger("broker")
 
 RATE_SAMPLE_S = 1.0
+MEMORY_SWEEP_S = 1.0
 FEED_PULL_S = 30.0  # a push that was missed is caught up by then at the latest
 
 
@@ -61,12 +65,15 @@ class Broker:
         self.publish_errors: Counter[str] = Counter()
         self.acknowledgements = 0
         self.why_not_ready = "the broker is starting"
-        self.tail_cache = TailCache(settings.memory_budget_bytes // 2)
+        self.accountant = Accountant(settings.memory_budget_bytes)
+        self.gate = Gate(self.accountant.ingress)
+        self.catch_up = CatchUp(self.accountant.catch_up)
         self.topics = Topics(
             TopicServices(
                 storage=storage,
                 cursors=cursors,
-                tail_cache=self.tail_cache,
+                tail_cache=TailCache(self.accountant),
+                catch_up=self.catch_up,
                 clock_ms=self.now_ms,
                 unacked_max=settings.consumer_unacked_max,
                 message_ttl_s=self.message_ttl_s,
@@ -241,6 +248,7 @@ class Broker:
 
     def start_upkeep(self) -> None:
         self.spawn(self._every(RATE_SAMPLE_S, self.metering.sample_rates), "sample rates")
+        self.spawn(self._every(MEMORY_SWEEP_S, self._sweep_memory), "give back memory")
         self.spawn(self._every(self.settings.keep_alive_ms / 1000, self.peers.keep_alive), "keep alive")
         self.spawn(self._pull_feed(), "pull feed")
         self.spawn(self.metering.collect(), "collect usage")
@@ -249,6 +257,10 @@ class Broker:
         while True:
             await asyncio.sleep(seconds)
             act()
+
+    def _sweep_memory(self) -> None:
+        self.catch_up.sweep()
+        self.peers.count_unread()
 
     async def _pull_feed(self) -> None:
         while True:

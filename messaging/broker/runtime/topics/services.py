@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from messaging.broker.core.rates import Rate
+from messaging.broker.runtime.topics.catch_up import CatchUp
 from messaging.broker.runtime.topics.tail import TailCache
 from messaging.errors import MagnetarError
 from messaging.protocol.names import TopicName
@@ -22,6 +23,7 @@ class TopicServices:
     storage: Storage
     cursors: CursorLog
     tail_cache: TailCache
+    catch_up: CatchUp
     clock_ms: Callable[[], int]
     unacked_max: int
     message_ttl_s: Callable[[TopicName], int]

@@ -8,23 +8,28 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 
+from messaging.broker.core.accountant import Accountant
 from messaging.broker.core.entries import EntryBlock
 from messaging.storage.seam import Position
 
 
 class Tail:
-    """The cached blocks of one topic, oldest first, without a gap up to the last confirmed entry (or empty)."""
+    """The cached blocks of one topic, oldest first, without a gap up to the last confirmed entry (or empty).
 
-    __slots__ = ("_blocks", "_cache", "_gone")
+    Idle topics are many: what is empty takes two words and no list."""
 
-    def __init__(self, cache: TailCache) -> None:
-        self._cache = cache
-        self._blocks: list[EntryBlock] = []
-        self._gone = 0  # blocks at the front of the list that were evicted
+    __slots__ = ("_blocks", "_gone")
 
-    def add(self, block: EntryBlock) -> None:
-        self._blocks.append(block)
-        self._cache.added(self, block.cached_bytes)
+    def __init__(self) -> None:
+        self._blocks: list[EntryBlock] | tuple[EntryBlock, ...] = ()  # a list while there is anything
+        self._gone = 0  # blocks at its front that were evicted
+
+    def add(self, block: EntryBlock, cache: TailCache) -> None:
+        if isinstance(self._blocks, list):
+            self._blocks.append(block)
+        else:
+            self._blocks = [block]
+        cache.added(self, block.cached_bytes)
 
     def find(self, position: Position) -> EntryBlock | None:
         """The block that holds `position`, if it is still here."""
@@ -44,22 +49,18 @@ class Tail:
     def evict_oldest(self) -> int:
         """Returns the bytes given back; 0 if nothing was here."""
         blocks = self._blocks
-        if self._gone == len(blocks):
+        if not isinstance(blocks, list):
             return 0
         size = blocks[self._gone].cached_bytes
         blocks[self._gone] = blocks[-1]  # lets go of the block; the slot is cut off below
         self._gone += 1
         if self._gone == len(blocks):
-            blocks.clear()
+            self._blocks = ()
             self._gone = 0
         elif self._gone > 64 and self._gone * 2 > len(blocks):
             del blocks[: self._gone]
             self._gone = 0
         return size
-
-    def clear(self) -> None:
-        while self._gone < len(self._blocks):
-            self._cache.used_bytes -= self.evict_oldest()
 
 
 def _first(block: EntryBlock) -> Position:
@@ -67,15 +68,27 @@ def _first(block: EntryBlock) -> Position:
 
 
 class TailCache:
-    """The budget. `used_bytes` counts what all tails keep; it passes `limit_bytes` by at most one block."""
+    """All tails together, under the accountant: what it needs for others goes first, the oldest block of all first."""
 
-    def __init__(self, limit_bytes: int) -> None:
-        self.limit_bytes = limit_bytes
-        self.used_bytes = 0
+    def __init__(self, accountant: Accountant) -> None:
+        self._account = accountant.tail
         self._order: deque[Tail] = deque()
+        accountant.shrink = self._shrink
 
     def added(self, tail: Tail, size: int) -> None:
+        account = self._account
         self._order.append(tail)
-        self.used_bytes += size
-        while self.used_bytes > self.limit_bytes and self._order:
-            self.used_bytes -= self._order.popleft().evict_oldest()
+        account.take("", size)
+        if account.used_bytes > account.limit_bytes:
+            self._shrink(account.used_bytes - account.limit_bytes)
+
+    def clear(self, tail: Tail) -> None:
+        while size := tail.evict_oldest():
+            self._account.give("", size)
+
+    def _shrink(self, size: int) -> None:
+        while size > 0 and self._order:
+            given = self._order.popleft().evict_oldest()
+            if given:
+                self._account.give("", given)
+                size -= given

@@ -50,7 +50,7 @@ class Topic:
         self.services = services
         self.ledger = ledger
         self.inlet = Inlet(self, ledger)
-        self.outlet = Outlet(name, services, ledger, self.store)
+        self.outlet = Outlet(self)
         self.subscriptions: dict[str, Subscription] = {}
         self.closed: MagnetarError | None = None
         self.rates: TopicRates | None = None  # while something happens
@@ -77,7 +77,7 @@ class Topic:
         if self.subscriptions:
             readers = [subscription for subscription in self.subscriptions.values() if subscription.consumers]
             if readers:  # without them nothing is kept in memory: whoever comes later reads from storage
-                self.outlet.tail.add(appended.block())
+                self.outlet.keep(appended, readers)
                 for subscription in readers:
                     self.outlet.dispatch(subscription)
         dedup = self.inlet.dedup

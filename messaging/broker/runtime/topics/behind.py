@@ -1,0 +1,265 @@
+"""What was read from one topic's log for the subscriptions that are behind its cached tail. Exists only while there is something.
+
+A *read* is about a MiB of consecutive blocks. Subscriptions at about the same place share it, whether it is there or still under
+way. While a subscription is sent one read the next is under way, so that a single consumer waits for the disk at first only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+import structlog
+
+from messaging.broker.core.entries import SCANNED_BYTES, EntryBlock, from_log
+from messaging.storage.seam import Block, Corrupt, Position
+
+if TYPE_CHECKING:
+    from messaging.broker.core.subscription import Subscription
+    from messaging.broker.runtime.topics.outlet import Outlet
+
+log = structlog.get_logger("broker.outlet")
+
+FIRST_READ_BYTES = 256 << 10  # where a subscription begins, or entries are sent again: perhaps only a few are wanted
+READ_BYTES = 1 << 20  # where it goes on from one read to the next
+READ_ENTRIES = 4096
+READ_RETRY_S = 1.0
+
+
+class Read:
+    """One read: asked for, under way, or there. `users` need it; without any it is let go."""
+
+    __slots__ = ("blocks", "first", "guess_entries", "size_bytes", "task", "there", "to_end", "users")
+
+    def __init__(self, first: Position, size_bytes: int, guess_entries: int) -> None:
+        self.first = first
+        self.size_bytes = size_bytes  # what it counts for: what is expected, then what came
+        self.guess_entries = guess_entries  # that it will surely bring
+        self.blocks: list[Block | EntryBlock] = []  # scanned when they are handed out
+        self.users: set[Subscription] = set()
+        self.task: asyncio.Task[list[Block]] | None = None
+        self.there = False
+        self.to_end = False  # it came to the last confirmed entry
+
+    def covers(self, position: Position) -> bool:
+        """Whether `position` is in it; while it is under way, whether it probably will be."""
+        if position.ledger_id != self.first.ledger_id:
+            return False
+        if not self.there:
+            return 0 <= position.entry_id - self.first.entry_id <= self.guess_entries
+        return bool(self.blocks) and self.blocks[0].first_entry <= position.entry_id <= self.blocks[-1].last_entry
+
+    def block_of(self, position: Position) -> EntryBlock:
+        """Raises `ValueError` where the log holds there what is no block of ours."""
+        index = bisect_right(self.blocks, position.entry_id, key=_first_entry) - 1
+        block = self.blocks[index]
+        if not isinstance(block, EntryBlock):
+            block = self.blocks[index] = from_log(block)
+        return block
+
+
+def _first_entry(block: Block | EntryBlock) -> int:
+    return block.first_entry
+
+
+class _Reader:
+    """What one subscription needs: the read it is in, the one after it, and one with entries that it is sent again. `idle`: it
+    could take nothing at the last sweep."""
+
+    __slots__ = ("again", "ahead", "current", "idle")
+
+    def __init__(self) -> None:
+        self.current: Read | None = None
+        self.ahead: Read | None = None
+        self.again: Read | None = None
+        self.idle = False
+
+    @property
+    def reads(self) -> tuple[Read | None, Read | None, Read | None]:
+        return self.current, self.ahead, self.again
+
+
+class Behind:
+    def __init__(self, outlet: Outlet) -> None:
+        self.outlet = outlet
+        self.tenant = outlet.topic.name.tenant
+        self.catch_up = outlet.topic.services.catch_up
+        self.reads: list[Read] = []
+        self.readers: dict[Subscription, _Reader] = {}
+        self._bytes_an_entry = READ_BYTES  # of late
+        self.catch_up.behind[self] = None
+
+    def near_end(self) -> bool:
+        """Whether somebody here may reach the cached tail soon."""
+        return any(read is not None and read.to_end for reader in self.readers.values() for read in reader.reads)
+
+    # --- finding
+
+    def find(self, subscription: Subscription, position: Position) -> EntryBlock | None:
+        """The block that holds `position`; None while it is being read: `subscription` is served when it is there."""
+        reader = self.readers.get(subscription)
+        if reader is None:
+            reader = self.readers[subscription] = _Reader()
+        reader.idle = False
+        again = bool(subscription.replay)
+        read = reader.again if again else reader.current
+        if read is None or not read.covers(position):
+            read = self._again(subscription, reader, position) if again else self._go_on(subscription, reader, position)
+        if not read.there:
+            return None
+        try:
+            block = read.block_of(position)
+        except ValueError as error:
+            self._skip(subscription, Corrupt(str(error), position.ledger_id, position.entry_id))
+            self.catch_up.serve(self.outlet, subscription)
+            return None
+        if reader.ahead is None and not again:
+            self._read_ahead(subscription, reader, read.blocks[-1])
+        return block
+
+    def _go_on(self, subscription: Subscription, reader: _Reader, position: Position) -> Read:
+        """To the read ahead, to another's, or to a new one."""
+        before, ahead = reader.current, reader.ahead
+        reader.ahead = None
+        if ahead is not None and ahead.covers(position):
+            read = ahead
+        else:
+            read = self._join(subscription, position, FIRST_READ_BYTES if before is None else READ_BYTES)
+        reader.current = read
+        self._leave(subscription, reader, before)
+        self._leave(subscription, reader, ahead)
+        return read
+
+    def _again(self, subscription: Subscription, reader: _Reader, position: Position) -> Read:
+        before, reader.again = reader.again, self._join(subscription, position, FIRST_READ_BYTES)
+        self._leave(subscription, reader, before)
+        return reader.again
+
+    def _read_ahead(self, subscription: Subscription, reader: _Reader, last: Block | EntryBlock) -> None:
+        chain = self.outlet.topic.chain
+        following = chain.next_after(Position(last.ledger_id, last.last_entry))
+        if chain.holds(following) and self.outlet.tail.find(following) is None:
+            reader.ahead = self._join(subscription, following, READ_BYTES)
+
+    def _join(self, subscription: Subscription, position: Position, size: int) -> Read:
+        for read in self.reads:
+            if read.covers(position):
+                self.catch_up.reads_joined += subscription not in read.users
+                read.users.add(subscription)
+                return read
+        read = Read(position, size, size // (2 * self._bytes_an_entry))
+        read.users.add(subscription)
+        self.reads.append(read)
+        self.catch_up.ask(self, read)
+        return read
+
+    # --- reading
+
+    def begin(self, read: Read) -> None:
+        """Its turn has come."""
+        work = self.outlet.topic.ledger.read(read.first, entries_max=READ_ENTRIES, bytes_max=read.size_bytes)
+        read.task = asyncio.get_running_loop().create_task(work, name=f"catch up {self.outlet.topic.text}")
+        read.task.add_done_callback(lambda task: self._ended(read, task))
+
+    def _ended(self, read: Read, task: asyncio.Task[list[Block]]) -> None:
+        read.task = None
+        read.there = True
+        error = None if task.cancelled() else task.exception()
+        blocks = [] if error is not None or task.cancelled() else task.result()
+        if not read.users:
+            self.catch_up.resized(self.tenant, read.size_bytes, 0)
+        elif blocks:
+            self._arrived(read, blocks)
+        else:
+            self._failed(read, error)
+        self.catch_up.ended()
+
+    def _arrived(self, read: Read, blocks: list[Block]) -> None:
+        read.blocks += blocks
+        chain, last = self.outlet.topic.chain, blocks[-1]
+        read.to_end = not chain.holds(chain.next_after(Position(last.ledger_id, last.last_entry)))
+        data_bytes = sum(len(block.data) for block in blocks)
+        entries = sum(len(block.stops) for block in blocks)
+        self._bytes_an_entry = max(1, data_bytes // entries)
+        expected, read.size_bytes = read.size_bytes, data_bytes + SCANNED_BYTES * entries
+        self.catch_up.resized(self.tenant, expected, read.size_bytes)
+        for subscription in read.users:
+            if self.readers[subscription].ahead is not read:
+                self.catch_up.serve(self.outlet, subscription)
+
+    def _failed(self, read: Read, error: BaseException | None) -> None:
+        """Nothing came. Who waited for it goes on behind what cannot be read, or tries again later."""
+        if not isinstance(error, Corrupt):
+            log.error("read.failed", topic=self.outlet.topic.text, position=str(read.first), error=str(error or "nothing came"))
+        for subscription in list(read.users):
+            reader = self.readers[subscription]
+            waits = reader.ahead is not read
+            reader.current, reader.ahead, reader.again = (None if one is read else one for one in reader.reads)
+            self._leave(subscription, reader, read)
+            if not waits:
+                continue
+            if isinstance(error, Corrupt):
+                self._skip(subscription, error)
+                self.catch_up.serve(self.outlet, subscription)
+            else:
+                asyncio.get_running_loop().call_later(READ_RETRY_S, self.outlet.dispatch, subscription)
+
+    def _skip(self, subscription: Subscription, error: Corrupt) -> None:
+        bad = Position(error.ledger_id, error.entry_id)
+        log.error("entry.corrupt", topic=self.outlet.topic.text, ledger_id=bad.ledger_id, entry_id=bad.entry_id, error=str(error))
+        at = subscription.next_position()
+        if at is not None and at <= bad:
+            subscription.skip_to(Position(bad.ledger_id, bad.entry_id + 1))
+
+    # --- giving back
+
+    def forget(self, subscription: Subscription) -> None:
+        """It needs nothing of this any more."""
+        reader = self.readers.pop(subscription, None)
+        if reader is not None:
+            reads = reader.reads
+            reader.current = reader.ahead = reader.again = None
+            for read in reads:
+                self._leave(subscription, reader, read)
+        if not self.readers:
+            self.catch_up.behind.pop(self, None)
+            self.outlet.behind = None
+
+    def give_back(self) -> bool:
+        """Memory is short: lets go of what was read for those who take nothing now. Whether there were any."""
+        resting = [subscription for subscription in self.readers if not subscription.wants()]
+        for subscription in resting:
+            self.forget(subscription)
+        return bool(resting)
+
+    def sweep(self) -> None:
+        """Who takes nothing keeps the read it is in, and the next time nothing."""
+        for subscription, reader in list(self.readers.items()):
+            if subscription.wants() and subscription.next_position() is not None:
+                continue
+            if reader.idle:
+                self.forget(subscription)
+                continue
+            reader.idle = True
+            ahead, reader.ahead = reader.ahead, None
+            self._leave(subscription, reader, ahead)
+
+    def close(self) -> None:
+        for subscription in list(self.readers):
+            self.forget(subscription)
+
+    def _leave(self, subscription: Subscription, reader: _Reader, read: Read | None) -> None:
+        """`reader` no longer has `read` in the place where it had it."""
+        if read is None or read in reader.reads or subscription not in read.users:
+            return
+        read.users.remove(subscription)
+        if read.users:
+            return
+        self.reads.remove(read)
+        if read.there:
+            self.catch_up.resized(self.tenant, read.size_bytes, 0)
+        elif read.task is not None:
+            read.task.cancel()  # it gives back when it has ended
+        else:
+            self.catch_up.withdraw(self, read)

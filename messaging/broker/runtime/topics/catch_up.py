@@ -1,0 +1,122 @@
+"""Reading from storage for consumers that are behind, for all topics of a broker: how much at a time, whose turn it is.
+
+Two queues, both fair between tenants. Reads wait until the accountant allows one more, and few are under way at a time. What was
+read is handed out a little each turn of the loop, so that producers and readers of the tail, who are served as things happen, never
+wait for more than one such piece, however many are behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from messaging.broker.core.accountant import Account
+from messaging.broker.core.fair_queue import FairQueue
+
+if TYPE_CHECKING:
+    from messaging.broker.core.subscription import Subscription
+    from messaging.broker.runtime.topics.behind import Behind, Read
+    from messaging.broker.runtime.topics.outlet import Outlet
+
+READS_MAX = 2  # under way at a time: the store has as many threads for reading
+TURN_BYTES = 256 << 10  # handed out before the loop goes on to others; a whole block at least
+
+
+class CatchUp:
+    def __init__(self, account: Account) -> None:
+        self.account = account
+        self.reads = 0
+        self.reads_joined = 0  # times a subscription found what another's read had brought, or was bringing
+        self.behind: dict[
+            Behind, None
+        ] = {}  # topics with something read, or being read; who was asked last to give back comes last
+        self._asked: FairQueue[tuple[Behind, Read]] = FairQueue()
+        self._under_way = 0
+        self._served: FairQueue[tuple[Outlet, Subscription]] = FairQueue()
+        self._turn_due = False
+
+    @property
+    def reads_waiting(self) -> int:
+        return len(self._asked)
+
+    # --- handing out
+
+    def serve(self, outlet: Outlet, subscription: Subscription) -> None:
+        """Its turn to be handed something from storage comes, one turn of the loop later at the earliest."""
+        self._served.push(outlet.topic.name.tenant, (outlet, subscription))
+        if not self._turn_due:
+            self._turn_due = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_due = False
+        following = self._served.pop()
+        if following is None:
+            return
+        outlet, subscription = following
+        try:
+            if outlet.dispatch_behind(subscription, TURN_BYTES):
+                self._served.push(outlet.topic.name.tenant, following)
+        finally:
+            if self._served and not self._turn_due:
+                self._turn_due = True
+                asyncio.get_running_loop().call_soon(self._turn)
+
+    # --- reading
+
+    def ask(self, behind: Behind, read: Read) -> None:
+        """`read` begins as soon as there is memory for it and its tenant's turn comes."""
+        self._asked.push(behind.tenant, (behind, read))
+        self._begin()
+
+    def withdraw(self, behind: Behind, read: Read) -> None:
+        """Nobody wants it any more. Harmless if it has begun."""
+        self._asked.discard(behind.tenant, (behind, read))
+
+    def ask_again(self) -> None:
+        """Memory was given back elsewhere."""
+        self._begin()
+
+    def _begin(self) -> None:
+        while self._asked and self._under_way < READS_MAX:
+            following = self._asked.pop(self._fits)
+            if following is None:
+                if not self._reclaim():
+                    return
+                continue
+            behind, read = following
+            self._under_way += 1
+            self.reads += 1
+            self.account.take(behind.tenant, read.size_bytes)
+            behind.begin(read)
+
+    def _fits(self, tenant: str, item: tuple[Behind, Read]) -> bool:
+        return self.account.allows(tenant, item[1].size_bytes)
+
+    def ended(self) -> None:
+        """A read that was under way is over."""
+        self._under_way -= 1
+        self._begin()
+
+    def resized(self, tenant: str, before: int, after: int) -> None:
+        """A read holds `after` bytes from now on: more or less than was expected, or 0 once nobody needs it."""
+        if before:
+            self.account.give(tenant, before)
+        if after:
+            self.account.take(tenant, after)
+        if after < before and self._asked:
+            self._begin()
+
+    def _reclaim(self) -> bool:
+        """Takes back what was read for consumers that take nothing now. Whether that gave anything."""
+        for behind in list(self.behind):
+            del self.behind[behind]
+            self.behind[behind] = None
+            if behind.give_back():
+                return True
+        return False
+
+    def sweep(self) -> None:
+        """Once a second: readers whose consumers take nothing keep less and less."""
+        for behind in list(self.behind):
+            behind.sweep()
