@@ -52,6 +52,18 @@ _TABLE = (
     Metric("magnetar_resident_bytes", "gauge", "bytes", (), "Resident memory of the process."),
     Metric("magnetar_memory_budget_bytes", "gauge", "bytes", (), "What buffers, caches and queues may use together."),
     Metric("magnetar_memory_budget_used_bytes", "gauge", "bytes", (), "What of that they use."),
+    Metric(
+        "magnetar_memory_account_bytes",
+        "gauge",
+        "bytes",
+        ("account",),
+        "What one use of memory holds: ingress (not durable), egress (not read by peers), catch_up (read for them), tail.",
+    ),
+    Metric("magnetar_memory_account_limit_bytes", "gauge", "bytes", ("account",), "The most that it may hold."),
+    Metric("magnetar_sources_paused", "gauge", "connections", (), "Connections and WebSockets that wait before they are read."),
+    Metric("magnetar_catch_up_reads_total", "counter", "reads", (), "Reads of the log for consumers that are behind."),
+    Metric("magnetar_catch_up_reads_shared_total", "counter", "reads", (), "Times one of them found what was read for another."),
+    Metric("magnetar_catch_up_reads_waiting", "gauge", "reads", (), "Reads that wait for memory or for their turn."),
     # Connections of the binary protocol
     Metric("magnetar_connections", "gauge", "connections", (), "Open connections of the binary protocol."),
     Metric("magnetar_connections_opened_total", "counter", "connections", (), "Connections accepted since the start."),

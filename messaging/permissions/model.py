@@ -64,6 +64,11 @@ class Principal:
     def anonymous(self) -> bool:
         return self.role == ANONYMOUS
 
+    @property
+    def tenant(self) -> str:
+        """Whose key it came with; for roles of no tenant, the role."""
+        return self.role.rpartition("@")[2]
+
 
 def key_role(name: str, tenant: str) -> str:
     return f"{name}@{tenant}"

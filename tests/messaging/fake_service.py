@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from messaging.adminrpc.schema import METHODS, Answer, Empty
+from messaging.broker.core.accountant import Accountant
+from messaging.broker.core.gate import Gate
 from messaging.broker.runtime.local.messages import (
     ConsumerSink,
     DeliveredMessage,
@@ -181,6 +183,8 @@ class FakeConsumer:
 
 class FakeService:
     def __init__(self) -> None:
+        self.accountant = Accountant(256 << 20)
+        self.gate = Gate(self.accountant.ingress)
         self.grants = FakeGrants()
         self.tokens: dict[str, Principal] = {}
         self.topics: dict[str, FakeTopic] = {}

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from messaging.adminrpc.schema import METHODS, Answer
+from messaging.broker.core.accountant import Accountant
+from messaging.broker.core.gate import Gate
 from messaging.broker.runtime.local.messages import LocalService
 from messaging.http_guard import HostView
 from messaging.metrics import Sample
@@ -20,6 +22,9 @@ RpcMethod = Callable[[Any], Awaitable[Answer]]
 class EdgeService(LocalService, Protocol):
     """The broker's facade as seen from here. It also has one method per name in `messaging.adminrpc.schema.METHODS`, with dots as
     underscores, that takes the request and returns the answer."""
+
+    accountant: Accountant
+    gate: Gate
 
     @property
     def grants(self) -> Grants: ...

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from typing import Protocol
 
+from messaging.broker.runtime.wire.outgoing import Outgoing
 from messaging.errors import MagnetarError, NotAuthorized, NotReady
 from messaging.permissions.model import Principal
 from messaging.settings import Settings
@@ -35,6 +36,7 @@ class Peers:
         self.settings = settings
         self.connections: set[Peer] = set()
         self.sessions: set[LocalSession] = set()
+        self.unread: set[Outgoing] = set()  # of connections whose peers have not read all that was sent to them
         self.opened = 0
         self.refused: Counter[str] = Counter()
 
@@ -57,6 +59,11 @@ class Peers:
     def keep_alive(self) -> None:
         for peer in list(self.connections):
             peer.keep_alive()
+
+    def count_unread(self) -> None:
+        """Once a second, for those who read on and were sent nothing since."""
+        for outgoing in list(self.unread):
+            outgoing.count()
 
     def end_keys(self, key_ids: set[str]) -> None:
         """These keys were revoked or deleted: what lives by them ends."""

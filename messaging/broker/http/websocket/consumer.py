@@ -18,6 +18,7 @@ from messaging.broker.http.websocket.frames import (
     read_position,
 )
 from messaging.broker.http.websocket.link import Link
+from messaging.broker.http.websocket.memory import Memory
 from messaging.broker.http.websocket.window import PushWindow, TimedPositions
 from messaging.broker.runtime.local.messages import ConsumerHandle, DeliveredMessage, MessagePosition
 from messaging.errors import MagnetarError
@@ -31,8 +32,9 @@ TIMED_POSITIONS_MAX = 50_000  # a connection's positions that wait for a time
 class _Receiving:
     """What consumers and readers share: messages queue up here until the peer takes them."""
 
-    def __init__(self, link: Link, window: PushWindow, counters: EdgeCounters) -> None:
+    def __init__(self, link: Link, window: PushWindow, counters: EdgeCounters, memory: Memory) -> None:
         self._link = link
+        self._memory = memory
         self._window = window
         self._counters = counters
         self._handle: ConsumerHandle | None = None
@@ -49,7 +51,9 @@ class _Receiving:
 
     def deliver(self, messages: Sequence[DeliveredMessage]) -> None:
         self._queue.extend(messages)
-        self._window.arrived(_size_bytes(message) for message in messages)
+        sizes = [_size_bytes(message) for message in messages]
+        self._window.arrived(sizes)
+        self._memory.take(sum(sizes))
         self._link.wake()
 
     def end_of_topic(self) -> None:
@@ -72,19 +76,23 @@ class _Receiving:
         if self._handle is not None:
             self._handle.close()
             self._handle = None
+        self._memory.give(sum(map(_size_bytes, self._queue)))
+        self._queue.clear()
 
     def _take(self) -> DeliveredMessage | None:
         if not self._queue or not self._window.may_send:
             return None
         message = self._queue.popleft()
-        self._window.sent(_size_bytes(message))
+        size = _size_bytes(message)
+        self._window.sent(size)
+        self._memory.give(size)
         self._counters.messages_out += 1
         self._ask()
         return message
 
     def _ask(self) -> None:
         if self._handle is not None:
-            permits = self._window.to_ask()
+            permits = self._window.to_ask(self._memory.part)
             if permits:
                 self._handle.flow(permits)
 
@@ -118,9 +126,16 @@ class ConsumerSession(_Receiving):
     """`nack_delay_s` is how long a negatively acknowledged message stays away; `ack_timeout_s` 0 for none."""
 
     def __init__(
-        self, link: Link, window: PushWindow, counters: EdgeCounters, *, nack_delay_s: float, ack_timeout_s: float = 0
+        self,
+        link: Link,
+        window: PushWindow,
+        counters: EdgeCounters,
+        memory: Memory,
+        *,
+        nack_delay_s: float,
+        ack_timeout_s: float = 0,
     ) -> None:
-        super().__init__(link, window, counters)
+        super().__init__(link, window, counters, memory)
         self._nacked = TimedPositions(nack_delay_s)
         self._unacknowledged = TimedPositions(ack_timeout_s) if ack_timeout_s > 0 else None
 

@@ -16,11 +16,12 @@ from messaging.broker.http.websocket.frames import (
     send_error_frame,
 )
 from messaging.broker.http.websocket.link import Link
+from messaging.broker.http.websocket.memory import SessionIntake
 from messaging.broker.http.websocket.parameters import ProducerParameters
 from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage, ProducerHandle
 from messaging.errors import MagnetarError
 
-PENDING_BYTES_MAX = 8 << 20  # of payloads without an answer, a connection; the broker's memory budget has the sum
+PENDING_BYTES_MAX = 8 << 20  # of payloads without an answer, a connection
 PENDING_MESSAGES_MAX = 10_000
 
 
@@ -43,7 +44,9 @@ class ProducerSession:
         counters: EdgeCounters,
         message_bytes_max: int,
         clock_ms: Callable[[], int],
+        intake: SessionIntake,
     ) -> None:
+        self._intake = intake
         self._link = link
         self._counters = counters
         self._message_bytes_max = message_bytes_max
@@ -68,7 +71,7 @@ class ProducerSession:
         pass
 
     def accepting(self) -> bool:
-        return len(self._slots) < self._pending_max and self._pending_bytes < PENDING_BYTES_MAX
+        return len(self._slots) < self._pending_max and self._pending_bytes < PENDING_BYTES_MAX and not self._intake.paused
 
     async def on_text(self, text: str) -> None:
         try:
@@ -90,6 +93,7 @@ class ProducerSession:
         slot = _Slot(context, len(message.payload))
         self._slots.append(slot)
         self._pending_bytes += slot.size_bytes
+        self._intake.take(slot.size_bytes)
         self._gathered.append((message, slot))
         if len(self._gathered) == 1:
             self._link.soon(self._publish)
@@ -99,6 +103,7 @@ class ProducerSession:
             return None
         slot = self._slots.popleft()
         self._pending_bytes -= slot.size_bytes
+        self._intake.give(slot.size_bytes)
         self._link.wake()  # the reader may go on
         return slot.answer
 
@@ -108,6 +113,7 @@ class ProducerSession:
         if self._handle is not None:
             self._handle.close()
             self._handle = None
+        self._intake.leave()
 
     def _publish(self) -> None:
         gathered, self._gathered = self._gathered, []

@@ -17,6 +17,7 @@ from messaging.broker.http.asgi import Receive, Scope, Send, bearer_token, heade
 from messaging.broker.http.context import EdgeContext
 from messaging.broker.http.websocket.consumer import ConsumerSession, ReaderSession
 from messaging.broker.http.websocket.link import INTERNAL, POLICY, Link, Session
+from messaging.broker.http.websocket.memory import Memory, SessionIntake
 from messaging.broker.http.websocket.parameters import (
     ConsumerParameters,
     ProducerParameters,
@@ -55,6 +56,11 @@ class Opening(NamedTuple):
     principal: Principal
     link: Link
 
+    @property
+    def memory(self) -> Memory:
+        """For what waits until this peer takes it."""
+        return Memory(self.context.service.accountant.egress, self.principal.tenant)
+
 
 class Endpoint(NamedTuple):
     """`open` returns the session with its producer or consumer opened, or raises. `open_failure_status` overrides the status of
@@ -68,7 +74,10 @@ class Endpoint(NamedTuple):
 async def open_producer(opening: Opening) -> Session:
     context = opening.context
     parameters = read_parameters(ProducerParameters, opening.query)
-    session = ProducerSession(opening.link, parameters, context.counters, context.settings.message_bytes_max, context.clock_ms)
+    intake = SessionIntake(context.service.gate, opening.principal.tenant, opening.link.wake)
+    session = ProducerSession(
+        opening.link, parameters, context.counters, context.settings.message_bytes_max, context.clock_ms, intake
+    )
     topic = str(opening.target.topic)
     session.attach(await context.service.open_producer(opening.principal, topic, parameters.producer_name, session))
     return session
@@ -82,6 +91,7 @@ async def open_consumer(opening: Opening) -> Session:
         opening.link,
         PushWindow(parameters.window, pull=parameters.pull_mode),
         opening.context.counters,
+        opening.memory,
         nack_delay_s=parameters.negative_ack_redelivery_delay / 1000,
         ack_timeout_s=parameters.ack_timeout_millis / 1000,
     )
@@ -102,7 +112,7 @@ async def open_consumer(opening: Opening) -> Session:
 
 async def open_reader(opening: Opening) -> Session:
     parameters = read_parameters(ReaderParameters, opening.query)
-    session = ReaderSession(opening.link, PushWindow(parameters.window), opening.context.counters)
+    session = ReaderSession(opening.link, PushWindow(parameters.window), opening.context.counters, opening.memory)
     start: MessagePosition | None = None
     initial: InitialPosition = "earliest" if parameters.message_id == "earliest" else "latest"
     if parameters.message_id not in ("earliest", "latest"):

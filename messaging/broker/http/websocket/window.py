@@ -35,11 +35,13 @@ class PushWindow:
     def may_send(self) -> bool:
         return self.allowance > 0
 
-    def to_ask(self) -> int:
-        """Permits to give the broker now; they count as given."""
-        if self.queued_bytes >= QUEUED_BYTES_MAX:
+    def to_ask(self, room_bytes: int = QUEUED_BYTES_MAX) -> int:
+        """Permits to give the broker now; they count as given. `room_bytes`: memory there is for more; one message may always come
+        where none is queued."""
+        room_bytes = min(QUEUED_BYTES_MAX - self.queued_bytes, room_bytes)
+        if room_bytes <= 0 and self.queued:
             return 0
-        fitting = max(1, (QUEUED_BYTES_MAX - self.queued_bytes) // self._size_bytes)
+        fitting = max(1, room_bytes // self._size_bytes)
         wanted = min(self.allowance - self.queued, fitting)
         permits = wanted - self.outstanding
         if wanted <= 0 or permits <= 0:

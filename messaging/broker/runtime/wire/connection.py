@@ -19,6 +19,7 @@ from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire import refused
+from messaging.broker.runtime.wire.intake import Intake
 from messaging.broker.runtime.wire.outgoing import Outgoing
 from messaging.broker.runtime.wire.sinks import BinaryProducerSink
 from messaging.errors import NotReady
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("broker.connection")
 
-PARKED_BYTES_MAX = 8 << 20  # appended by one connection and not yet durable; beyond it reading pauses
 CLOSED_IDS_KEPT = 1000
 LINGER_S = 5.0  # a refused peer has this long to read what was said to it
 
@@ -56,7 +56,8 @@ class Connection(asyncio.Protocol):
         self.producers: dict[int, tuple[Topic, Producer]] = {}
         self.consumers: dict[int, tuple[Topic, Subscription, Consumer]] = {}
         self.ended_producers: dict[int, None] = {}  # closed by the broker: frames still on their way are passed over
-        self.out: Outgoing = cast(Outgoing, None)  # from `connection_made` on
+        self.out: Outgoing = cast(Outgoing, None)  # from `connection_made` on, as is `intake`
+        self.intake: Intake = cast(Intake, None)
         self.heard = True  # something came since the last keep-alive tick
         self.ping_sent = False
         self.order: dict[Any, asyncio.Task[None]] = {}  # the last command for one producer or consumer: commands.py
@@ -65,8 +66,6 @@ class Connection(asyncio.Protocol):
         self._pieces: list[bytes] = []
         self._have = 0
         self._need = 0
-        self._parked = 0
-        self._paused = False
         self._expiry: asyncio.TimerHandle | None = None
         self._abort: asyncio.TimerHandle | None = None
 
@@ -78,11 +77,13 @@ class Connection(asyncio.Protocol):
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         own = transport.get_extra_info("sockname")
         self.loopback = bool(peer and own and _is_loopback(peer[0]) and _is_loopback(own[0]))
-        self.out = Outgoing(self.transport, self._does_not_read)
+        self.intake = Intake(self.transport, self.service.gate)
+        self.out = Outgoing(self.transport, self._does_not_read, self.service.accountant.egress, self.service.peers.unread)
         self.service.peers.arrived(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.closed = self.out.closed = True
+        self.closed = True
+        self.out.end()
         if self._abort:
             self._abort.cancel()
         self._leave()
@@ -93,6 +94,7 @@ class Connection(asyncio.Protocol):
         """Gives back what this connection holds. Idempotent."""
         if self._expiry:
             self._expiry.cancel()
+        self.intake.leave()
         producers, self.producers = self.producers, {}
         for topic, producer in producers.values():
             producer.closed = True
@@ -139,7 +141,7 @@ class Connection(asyncio.Protocol):
 
     def keep_alive(self) -> None:
         """Called every keep-alive interval: a peer that was silent is asked, one that does not answer is gone."""
-        if self.heard:
+        if self.heard or self.intake.paused:  # we do not listen: it may have answered
             self.heard = False
             self.ping_sent = False
         elif self.ping_sent:
@@ -156,14 +158,15 @@ class Connection(asyncio.Protocol):
     def _does_not_read(self, unread_bytes: int) -> None:
         log.warning("connection.does_not_read", peer=self.peer, unread_bytes=unread_bytes)
         self.service.peers.refused["peer does not read"] += 1
-        self.closed = self.out.closed = True
+        self.closed = True
+        self.out.end()
         self.transport.abort()
 
     def pause_writing(self) -> None:
-        self.out.writable = False
+        self.out.pause()
 
     def resume_writing(self) -> None:
-        self.out.writable = True
+        self.out.resume()
         for topic, subscription, _ in list(self.consumers.values()):
             topic.outlet.dispatch(subscription)
 
@@ -180,6 +183,7 @@ class Connection(asyncio.Protocol):
                 return
             data = b"".join(self._pieces)
             self._pieces.clear()
+            self.intake.frame_came()
         try:
             rest = self._take(data)
         except FrameError as error:
@@ -189,6 +193,8 @@ class Connection(asyncio.Protocol):
             log.exception("connection.failed", peer=self.peer, client=self.client_version)
             self.refuse("broker fault")
             return
+        finally:
+            self.intake.read_done()
         if rest < len(data) and not self.closed:
             self._keep(data[rest:] if rest else data)
 
@@ -244,6 +250,7 @@ class Connection(asyncio.Protocol):
                 self.refuse("bad frame", str(error))
                 return
             self._need = 4 + total
+            self.intake.frame_begins(self._need)
 
     # --- the fast path
 
@@ -267,10 +274,7 @@ class Connection(asyncio.Protocol):
         except StoreError:
             self.service.topic_failed(topic, NotReady(f"topic {topic.text} is being opened again"))
             return
-        self._parked += size  # until `settled`
-        if self._parked > PARKED_BYTES_MAX and not self._paused:
-            self._paused = True
-            self.transport.pause_reading()
+        self.intake.appended(size)
 
     def _acknowledge(self, acked: list[tuple[int, int, int]]) -> None:
         """Plain individual acknowledgements: one call for each run of one consumer and ledger."""
@@ -293,13 +297,6 @@ class Connection(asyncio.Protocol):
         self.service.acknowledgements += len(entries)
         topic.outlet.dispatch(subscription)  # any consumer may have been held at its bound
         return delta
-
-    def settled(self, size: int) -> None:
-        """`size` bytes that this connection appended are durable, or will never be."""
-        self._parked -= size
-        if self._paused and self._parked <= PARKED_BYTES_MAX // 2 and not self.closed:
-            self._paused = False
-            self.transport.resume_reading()
 
     def end_producer(self, producer_id: int) -> None:
         """The broker closed it: what its client sent meanwhile is passed over."""

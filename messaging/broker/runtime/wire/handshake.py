@@ -27,6 +27,8 @@ async def connect(service: Broker, connection: Connection, body: pb.Connect) -> 
     connection.supports_auth_refresh = body.feature_flags.supports_auth_refresh
     connection.protocol_version = min(body.protocol_version, frames.PROTOCOL_VERSION)
     connection.principal = principal
+    connection.intake.belongs_to(principal.tenant)
+    connection.out.belongs_to(principal.tenant)
     connection.expire_at(principal.expires_ms)
     connected = pb.Connected(
         server_version=f"Magnetar {VERSION}",

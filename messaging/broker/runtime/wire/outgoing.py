@@ -5,17 +5,39 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from messaging.broker.core.accountant import Account
+
 UNREAD_BYTES_PAUSE = 1 << 20  # in our send buffer: nothing more is dispatched to this peer
+UNREAD_BYTES_PAUSE_MIN = 64 << 10  # the same when memory for such buffers is short
 UNREAD_BYTES_MAX = 64 << 20  # a peer that reads nothing at all is cut off here
 GATHERED_BYTES_MAX = 256 << 10  # beyond it what a turn of the loop brings for one peer is not collected any further
 
 
 class Outgoing:
-    """Nothing is sent any more once it is `closed`. `does_not_read` is called when the peer has let too much pile up."""
+    """Nothing is sent any more once it is `closed`. `does_not_read` is called when the peer has let too much pile up.
 
-    __slots__ = ("_does_not_read", "_gathered", "_gathered_bytes", "_loop", "_transport", "closed", "writable")
+    What the peer has not read counts as memory of `tenant`, and the less of that is left the less may pile up here. It is looked at
+    before each write, so that what was just written does not count; whoever is in `unread` had something left at the last look."""
 
-    def __init__(self, transport: asyncio.Transport, does_not_read: Callable[[int], None]) -> None:
+    __slots__ = (
+        "_account",
+        "_does_not_read",
+        "_gathered",
+        "_gathered_bytes",
+        "_loop",
+        "_pause_bytes",
+        "_transport",
+        "_unread",
+        "_unread_bytes",
+        "closed",
+        "tenant",
+        "writable",
+    )
+
+    def __init__(
+        self, transport: asyncio.Transport, does_not_read: Callable[[int], None], account: Account, unread: set[Outgoing]
+    ) -> None:
+        self.tenant = ""
         self.writable = True  # what is sent leaves; False: it piles up, and nothing should be added that can wait
         self.closed = False
         self._transport = transport
@@ -23,6 +45,10 @@ class Outgoing:
         self._loop = asyncio.get_running_loop()
         self._gathered: list[bytes] = []
         self._gathered_bytes = 0
+        self._account = account
+        self._unread = unread
+        self._unread_bytes = 0
+        self._pause_bytes = UNREAD_BYTES_PAUSE
         transport.set_write_buffer_limits(high=UNREAD_BYTES_PAUSE)
 
     def send(self, data: bytes) -> None:
@@ -51,6 +77,7 @@ class Outgoing:
     def _write(self, data: bytes) -> None:
         if self.closed:
             return
+        self.count()
         self._transport.write(data)
         if not self.writable and self._transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
             self._does_not_read(self._transport.get_write_buffer_size())
@@ -59,3 +86,45 @@ class Outgoing:
         """What was gathered still goes out, as far as the transport sends it."""
         self.flush()
         self.closed = True
+
+    def belongs_to(self, tenant: str) -> None:
+        """Whose memory this is from now on. The first word counts."""
+        if not self.tenant:
+            self._count(0)
+            self.tenant = tenant
+
+    def end(self) -> None:
+        """The connection is gone, and what it had not sent with it."""
+        self.closed = True
+        self._count(0)
+
+    # --- what the peer has not read
+
+    def pause(self) -> None:
+        """The transport says that too much piles up."""
+        self.writable = False
+        self.count()
+
+    def resume(self) -> None:
+        self.writable = True
+        self.count()
+
+    def count(self) -> None:
+        self._count(self._transport.get_write_buffer_size())
+
+    def _count(self, size: int) -> None:
+        more, self._unread_bytes = size - self._unread_bytes, size
+        if not more:
+            return
+        if more > 0:
+            self._account.take(self.tenant, more)
+        else:
+            self._account.give(self.tenant, -more)
+        if size:
+            self._unread.add(self)
+        else:
+            self._unread.discard(self)
+        pause = min(UNREAD_BYTES_PAUSE, max(UNREAD_BYTES_PAUSE_MIN, self._account.part(self.tenant)))
+        if not self.closed and (pause * 2 <= self._pause_bytes or self._pause_bytes * 2 <= pause):
+            self._pause_bytes = pause
+            self._transport.set_write_buffer_limits(high=pause)

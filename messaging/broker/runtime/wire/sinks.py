@@ -33,7 +33,7 @@ class BinaryProducerSink:
         self.connection.out.gather(hot.receipts(sent, 0, len(sent), first.ledger_id & _UINT64, first.entry_id & _UINT64))
 
     def settled(self, size: int) -> None:
-        self.connection.settled(size)
+        self.connection.intake.settled(size)
 
     def closed(self, producer: Producer) -> None:
         self.connection.end_producer(producer.producer_id)

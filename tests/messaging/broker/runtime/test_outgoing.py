@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
+from messaging.broker.core.accountant import Accountant
 from messaging.broker.runtime.wire.outgoing import GATHERED_BYTES_MAX, UNREAD_BYTES_MAX, Outgoing
 
 
@@ -24,7 +25,8 @@ class Transport:
 
 def outgoing(transport: Transport) -> tuple[Outgoing, list[int]]:
     unread: list[int] = []
-    return Outgoing(cast(asyncio.Transport, transport), unread.append), unread
+    accountant = Accountant(64 << 20)
+    return Outgoing(cast(asyncio.Transport, transport), unread.append, accountant.egress, set()), unread
 
 
 async def test_one_turn_of_the_loop_is_one_write() -> None:

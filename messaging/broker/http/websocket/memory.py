@@ -1,0 +1,58 @@
+"""What one WebSocket holds of the broker's memory budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from messaging.broker.core.accountant import Account
+from messaging.broker.core.gate import Gate, Source
+
+
+class Memory:
+    """A tenant's share of an account, as one consumer uses it: what is queued until its peer takes it."""
+
+    __slots__ = ("_account", "_tenant")
+
+    def __init__(self, account: Account, tenant: str) -> None:
+        self._account = account
+        self._tenant = tenant
+
+    @property
+    def part(self) -> int:
+        """Bytes that may be queued beyond what is."""
+        return self._account.part(self._tenant)
+
+    def take(self, size: int) -> None:
+        if size:
+            self._account.take(self._tenant, size)
+
+    def give(self, size: int) -> None:
+        if size:
+            self._account.give(self._tenant, size)
+
+
+class SessionIntake:
+    """What one producer's frames hold until they are answered. `go_on` is called when reading goes on after a pause."""
+
+    __slots__ = ("_gate", "_source")
+
+    def __init__(self, gate: Gate, tenant: str, go_on: Callable[[], None]) -> None:
+        self._gate = gate
+        self._source = Source(tenant, go_on)
+
+    @property
+    def paused(self) -> bool:
+        return self._source.paused
+
+    def take(self, size: int) -> None:
+        if size:
+            self._gate.take(self._source, size)
+
+    def give(self, size: int) -> None:
+        if size and not self._source.left:
+            self._gate.give(self._source, size)
+
+    def leave(self) -> None:
+        """The connection is over; nobody takes the answers that are due. Idempotent."""
+        self.give(self._source.held_bytes)
+        self._gate.leave(self._source)

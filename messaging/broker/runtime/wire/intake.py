@@ -1,0 +1,68 @@
+"""What one connection sends and the broker has to hold: counted once a read, and the reason why reading may pause."""
+
+from __future__ import annotations
+
+import asyncio
+
+from messaging.broker.core.gate import Gate, Source
+
+COUNTED_FRAME_BYTES = 16 << 10  # a frame that is still coming counts from this size on
+
+
+class Intake:
+    __slots__ = ("_appended", "_gate", "_loop", "_settled", "_transport", "source")
+
+    def __init__(self, transport: asyncio.Transport, gate: Gate) -> None:
+        self.source = Source("", self._read_on)
+        self._transport = transport
+        self._gate = gate
+        self._loop = asyncio.get_running_loop()
+        self._appended = 0  # since the last `read_done`
+        self._settled = 0  # in this turn of the loop
+
+    def belongs_to(self, tenant: str) -> None:
+        """Whose memory this is from now on. The first word counts."""
+        self.source.tenant = self.source.tenant or tenant
+
+    @property
+    def paused(self) -> bool:
+        return self.source.paused
+
+    def appended(self, size: int) -> None:
+        self._appended += size
+
+    def read_done(self) -> None:
+        """What this read brought is appended and counts; call before any of it can be settled."""
+        size, self._appended = self._appended, 0
+        if size and self._gate.take(self.source, size):
+            self._pause()
+
+    def settled(self, size: int) -> None:
+        """`size` bytes that this connection appended are durable, or will never be."""
+        if not self._settled:
+            self._loop.call_soon(self._give)
+        self._settled += size
+
+    def frame_begins(self, size: int) -> None:
+        """The first bytes of a frame of `size` bytes are there. Before it is known whose they are, frames are small."""
+        if size >= COUNTED_FRAME_BYTES and self.source.tenant and self._gate.begin(self.source, size):
+            self._pause()
+
+    def frame_came(self) -> None:
+        self._gate.came(self.source)
+
+    def leave(self) -> None:
+        """The connection is over. What it appended still counts until it is settled. Idempotent."""
+        self._gate.leave(self.source)
+
+    def _give(self) -> None:
+        size, self._settled = self._settled, 0
+        self._gate.give(self.source, size)
+
+    def _pause(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def _read_on(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
