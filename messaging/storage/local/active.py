@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from messaging.storage.local import digest, records
-from messaging.storage.local.digest import Digest, Events, Table
+from messaging.storage.local.digest import Digest, Events
 from messaging.storage.local.disk import DiskFile
 from messaging.storage.local.segment import PAGE_BYTES, Segment
-from messaging.storage.local.state import LedgerState, Runs
+from messaging.storage.local.state import ROW, LedgerState, Runs
 
-FOOTER_BYTES_MIN = 512
+FOOTER_BYTES_MIN = 512 + digest.HEAD.size
 
 
 class ActiveSegment:
@@ -70,14 +70,12 @@ class ActiveSegment:
 
     def footer_bytes(self) -> int:
         """An upper bound of what the footer will take, so that it fits into what was allocated."""
-        return FOOTER_BYTES_MIN + records.FIXED_BYTES + 16 * self.rows + 48 * len(self.touched) + self._event_bytes
+        return FOOTER_BYTES_MIN + records.FIXED_BYTES + 16 * self.rows + 56 * len(self.touched) + self._event_bytes
 
     def checkpoint(self) -> Digest:
         """The digest of what came since the last one. Follow it with `checkpointed`."""
-        stretches = [(runs, runs.dirty_from) for runs in self._dirty]
-        return digest.build(
-            self.segment.number, self.checkpoint_start, self.offset, self.checkpoint_previous, stretches, self._recent
-        )
+        place = (self.segment.number, self.checkpoint_start, self.offset, self.checkpoint_previous)
+        return digest.checkpoint(place, self._dirty, self._recent)
 
     def checkpointed(self, commit_offset: int) -> None:
         self.checkpoint_start = self.checkpoint_previous = commit_offset
@@ -85,33 +83,43 @@ class ActiveSegment:
         self._dirty = []
         self.mark += 1
 
-    def restore(self, table: Table, states: dict[int, LedgerState]) -> None:
+    def restore(self, table: Digest, states: dict[int, LedgerState]) -> None:
         """Takes in what a checkpoint of this segment says, oldest checkpoint first, instead of reading that stretch."""
         number = self.segment.number
-        for at, ledger_id in enumerate(table.ledgers):
+        live_bytes, begin = 0, 0
+        all_rows = table.rows
+        for ledger_id, row_stop, last_entry, length_bytes, record_bytes in zip(
+            table.ledgers, table.row_stops, table.last_entries, table.length_bytes, table.record_bytes, strict=True
+        ):
+            rows = all_rows[begin : ROW * row_stop]
+            begin = ROW * row_stop
             state = states.get(ledger_id)
             if state is None:
                 continue
-            if state.runs is None or state.runs.segment != number:
-                self.touched.append(state.runs_in(number))
-            runs = state.runs_in(number)
-            rows = table.rows_at(at)
-            if runs.rows and rows and runs.rows[-2] == rows[0]:
-                del runs.rows[-2:]  # it grew since
-            self.rows += (len(rows)) // 2
-            runs.rows.extend(rows)
-            self.segment.live_bytes += table.record_bytes[at] - runs.record_bytes
-            runs.record_bytes = table.record_bytes[at]
-            runs.last_entry = state.last_entry = table.last_entries[at]
-            runs.length_bytes = state.length_bytes = table.length_bytes[at]
-        events = table.digest.events
+            runs = state.runs
+            if runs is None or runs.segment != number:
+                runs = state.runs_in(number)
+                self.touched.append(runs)
+                runs.rows = rows
+            else:
+                if runs.rows[-2] == rows[0]:
+                    del runs.rows[-2:]  # it grew since
+                    self.rows -= 1
+                runs.rows.extend(rows)
+            self.rows += len(rows) // ROW
+            live_bytes += record_bytes - runs.record_bytes
+            runs.record_bytes = record_bytes
+            runs.last_entry = state.last_entry = last_entry
+            runs.length_bytes = state.length_bytes = length_bytes
+        self.segment.live_bytes += live_bytes
+        events = table.events
         self.events.created.update(events.created)
         self.events.sealed.update(events.sealed)
         self.events.deleted.extend(events.deleted)
         self._event_bytes += events.size_bytes()
 
     def footer(self) -> Digest:
-        stretches = [(runs, 0) for runs in self.touched]
-        made = digest.build(self.segment.number, PAGE_BYTES, self.offset, self.checkpoint_previous, stretches, self.events)
-        made.overhead_bytes = self.segment.data_bytes - sum(runs.record_bytes for runs in self.touched)
+        place = (self.segment.number, PAGE_BYTES, self.offset, self.checkpoint_previous)
+        made = digest.footer(place, self.touched, self.events)
+        made.overhead_bytes = self.segment.data_bytes - sum(made.record_bytes)
         return made

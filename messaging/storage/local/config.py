@@ -29,6 +29,7 @@ class LocalConfig:
     entry_bytes_max: int = (5 << 20) + METADATA_BYTES_MAX
     checkpoint_bytes: int = 16 << 20  # at most so much log is replayed after a crash
     run_bytes_max: int = 64 << 10  # log covered by one row of the index
+    snapshot_pairs: int = 100_000  # (ledger, segment) pairs that opening the log may read, or as many as there are ledgers
     files_open_max: int = 64  # descriptors kept for reading
     rewrite_live_share: float = 0.5  # a sealed segment with less of it alive is rewritten
 

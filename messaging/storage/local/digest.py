@@ -1,19 +1,36 @@
 """Digests: what a stretch of a segment holds, small enough to read instead of the stretch itself.
 
-A checkpoint's digest covers a stretch (the ledgers touched in it, their new rows), a footer's digest the whole segment. Ledgers are
-sorted; arrays are little-endian 64-bit numbers, one item a ledger unless said otherwise.
+A checkpoint's digest covers a stretch (the ledgers touched in it, their new rows), a footer's digest the whole segment. All numbers
+are little-endian and have 64 bits:
+
+    segment | start | stop | previous | overhead bytes | ledgers n | links l (n in a footer, else 0) | rows r | event bytes
+    ledger ids n | last entries n | record bytes n | row stops n | lengths n | links l
+    rows 2 * r
+    events              msgpack
+
+In a footer ledgers are sorted, so that one can be found with a few small reads (see `footers.py`).
 """
 
 from __future__ import annotations
 
+import struct
 import sys
 from array import array
-from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import attrgetter
 
 import msgspec
 
 from messaging.storage.local.state import ROW, Runs
+
+HEAD = struct.Struct("<9Q")
+COLUMNS = ("ledgers", "last_entries", "record_bytes", "row_stops", "length_bytes", "links")  # in this order
+
+
+class BadDigest(ValueError):
+    """Bytes that make no digest."""
 
 
 class Events(msgspec.Struct, array_like=True):
@@ -28,101 +45,113 @@ class Events(msgspec.Struct, array_like=True):
         return 160 * len(self.created) + 32 * len(self.sealed) + 10 * len(self.deleted)
 
 
-class Digest(msgspec.Struct, array_like=True):
+def _column() -> array[int]:
+    return array("Q")
+
+
+@dataclass(slots=True)
+class Digest:
     segment: int
     start: int  # offset of the first commit covered
     stop: int  # offset behind the last commit covered
     previous: int  # offset of the commit that holds the checkpoint before this one; 0: none in this segment
-    ledgers: bytes
-    row_stops: bytes  # behind each ledger's rows, counted in rows
-    rows: bytes  # first entry, offset << 32 | bytes; two numbers a row
-    last_entries: bytes
-    length_bytes: bytes
-    record_bytes: bytes  # in this segment so far
-    events: Events
     overhead_bytes: int = 0  # in a footer: what is not blocks; rewriting does not win it back
-
-
-class Table:
-    """A digest with its arrays unpacked."""
-
-    __slots__ = ("digest", "last_entries", "ledgers", "length_bytes", "record_bytes", "row_stops", "rows")
-
-    def __init__(self, digest: Digest) -> None:
-        self.digest = digest
-        self.ledgers = _unpack(digest.ledgers)
-        self.row_stops = _unpack(digest.row_stops)
-        self.rows = _unpack(digest.rows)
-        self.last_entries = _unpack(digest.last_entries)
-        self.length_bytes = _unpack(digest.length_bytes)
-        self.record_bytes = _unpack(digest.record_bytes)
-
-    def rows_of(self, ledger_id: int) -> array[int]:
-        at = bisect_left(self.ledgers, ledger_id)
-        if at == len(self.ledgers) or self.ledgers[at] != ledger_id:
-            return array("Q")
-        return self.rows_at(at)
+    ledgers: array[int] = field(default_factory=_column)
+    last_entries: array[int] = field(default_factory=_column)
+    record_bytes: array[int] = field(default_factory=_column)  # in this segment so far
+    row_stops: array[int] = field(default_factory=_column)  # behind each ledger's rows, counted in rows
+    length_bytes: array[int] = field(default_factory=_column)
+    links: array[int] = field(default_factory=_column)  # the segment before this one that holds blocks of the ledger, 0: none
+    rows: array[int] = field(default_factory=_column)  # first entry, offset << 32 | bytes; two numbers a row
+    events: Events = field(default_factory=Events)
 
     def rows_at(self, at: int) -> array[int]:
         start = self.row_stops[at - 1] if at else 0
         return self.rows[ROW * start : ROW * self.row_stops[at]]
 
-    def size_bytes(self) -> int:
-        return 8 * (5 * len(self.ledgers) + len(self.rows)) + 200
-
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Digest)
+_events = msgspec.msgpack.Decoder(Events)
+_by_ledger = attrgetter("ledger_id")
 
 
-def build(segment: int, start: int, stop: int, previous: int, stretches: Iterable[tuple[Runs, int]], events: Events) -> Digest:
-    """`stretches`: runs and the index in their rows to begin at."""
-    columns: list[array[int]] = [array("Q") for _ in range(6)]
-    ledgers, row_stops, rows, last_entries, length_bytes, record_bytes = columns
-    for runs, begin in sorted(stretches, key=_ledger_of):
-        ledgers.append(runs.ledger_id)
-        rows.extend(runs.rows[begin:] if begin else runs.rows)
-        row_stops.append(len(rows) // ROW)
-        last_entries.append(runs.last_entry)
-        length_bytes.append(runs.length_bytes)
-        record_bytes.append(runs.record_bytes)
-    return Digest(
-        segment,
-        start,
-        stop,
-        previous,
-        ledgers=_pack(ledgers),
-        row_stops=_pack(row_stops),
-        rows=_pack(rows),
-        last_entries=_pack(last_entries),
-        length_bytes=_pack(length_bytes),
-        record_bytes=_pack(record_bytes),
-        events=events,
-    )
+def checkpoint(place: tuple[int, int, int, int], dirty: Sequence[Runs], events: Events) -> Digest:
+    """What is new in each of `dirty` since its `dirty_from`. `place`: segment, start, stop, previous. Ledgers come as they come:
+    this is done between two commits."""
+    made = Digest(*place, events=events)
+    made.rows = array("Q", [number for runs in dirty for number in runs.rows[runs.dirty_from :]])
+    _fill(made, dirty, [(len(runs.rows) - runs.dirty_from) // ROW for runs in dirty])
+    return made
+
+
+def footer(place: tuple[int, int, int, int], touched: Sequence[Runs], events: Events) -> Digest:
+    """All of `touched`, sorted. `place`: segment, start, stop, previous."""
+    made = Digest(*place, events=events)
+    touched = sorted(touched, key=_by_ledger)
+    for runs in touched:
+        made.rows.extend(runs.rows)
+    _fill(made, touched, [len(runs.rows) // ROW for runs in touched])
+    made.links = array("Q", [runs.link for runs in touched])
+    return made
+
+
+def _fill(made: Digest, stretches: Sequence[Runs], row_counts: list[int]) -> None:
+    made.ledgers = array("Q", [runs.ledger_id for runs in stretches])
+    made.last_entries = array("Q", [runs.last_entry for runs in stretches])
+    made.record_bytes = array("Q", [runs.record_bytes for runs in stretches])
+    made.length_bytes = array("Q", [runs.length_bytes for runs in stretches])
+    made.row_stops = array("Q", accumulate(row_counts))
 
 
 def encode(digest: Digest) -> bytes:
-    return _encoder.encode(digest)
+    events = _encoder.encode(digest.events)
+    head = HEAD.pack(
+        digest.segment,
+        digest.start,
+        digest.stop,
+        digest.previous,
+        digest.overhead_bytes,
+        len(digest.ledgers),
+        len(digest.links),
+        len(digest.rows) // ROW,
+        len(events),
+    )
+    columns = [pack(getattr(digest, name)) for name in COLUMNS]
+    return b"".join([head, *columns, pack(digest.rows), events])
 
 
 def decode(data: bytes | memoryview) -> Digest:
-    """Raises `msgspec.DecodeError`."""
-    return _decoder.decode(data)
+    """Raises `BadDigest`."""
+    if len(data) < HEAD.size:
+        raise BadDigest("a digest ends before its head does")
+    segment, start, stop, previous, overhead, ledgers, links, rows, event_bytes = HEAD.unpack_from(data)
+    if len(data) != size_bytes(ledgers, links, rows, event_bytes):
+        raise BadDigest("a digest is not as long as its head says")
+    made = Digest(segment, start, stop, previous, overhead)
+    view = memoryview(data)[HEAD.size :]
+    for name, count in zip((*COLUMNS, "rows"), (*[ledgers] * 5, links, ROW * rows), strict=True):
+        setattr(made, name, unpack(view[: 8 * count]))
+        view = view[8 * count :]
+    try:
+        made.events = _events.decode(view)
+    except msgspec.DecodeError as error:
+        raise BadDigest(f"the events of a digest cannot be read: {error}") from None
+    return made
 
 
-def _ledger_of(stretch: tuple[Runs, int]) -> int:
-    return stretch[0].ledger_id
+def size_bytes(ledgers: int, links: int, rows: int, event_bytes: int) -> int:
+    return HEAD.size + 8 * (5 * ledgers + links + ROW * rows) + event_bytes
 
 
-def _pack(column: array[int]) -> bytes:
+def pack(column: array[int]) -> bytes:
     if sys.byteorder == "big":
         column = column[:]
         column.byteswap()
     return column.tobytes()
 
 
-def _unpack(data: bytes) -> array[int]:
-    column = array("Q")
+def unpack(data: bytes | memoryview, typecode: str = "Q") -> array[int]:
+    column = array(typecode)
     column.frombytes(data)
     if sys.byteorder == "big":
         column.byteswap()

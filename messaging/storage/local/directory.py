@@ -1,9 +1,10 @@
 """The directory of a log: who owns it, which format it has, how often it was opened.
 
 lock        flock, exclusive, while a store has the directory open
-format      JSON: {"format": 1, "store_id": "<16 hex digits>"}, written once
+format      JSON: {"format": 2, "store_id": "<16 hex digits>"}, written once
 epoch       JSON: {"epoch": n}, raised and synced at each start: the fence
-segment-*   the log; spare-*: allocated files in wait; checkpoint: a hint for recovery; set-aside/: bytes cut off a torn tail
+segment-*   the log; spare-*: allocated files in wait; set-aside/: bytes cut off a torn tail
+checkpoint  hints for recovery (see `hints.py`); index: what footers say, in one file (see `snapshot.py`); both may be deleted
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from messaging.storage.local.disk import DirectoryLock, Disk, read_file, replace_file
 from messaging.storage.seam import StoreError, Unavailable
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 class DirectoryInUse(StoreError):

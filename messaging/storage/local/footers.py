@@ -1,67 +1,97 @@
-"""Footers of sealed segments, read when asked for and kept while there is room for them."""
+"""Footers of sealed segments are the index of the log, where they stand: on the disk.
+
+`read_footer` reads one whole and checks it: for recovery, for rewriting, for whatever must be right. `Footer` looks things up in
+one with a few small reads and checks nothing: whoever follows it meets blocks that have checksums of their own, and reads the
+footer whole when those do not bear it out. Not mapped into memory: a bad sector shall be an error, not the end of the process.
+"""
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from pathlib import Path
-
-import msgspec
+from array import array
+from bisect import bisect_left
 
 from messaging.storage.local import digest, records
-from messaging.storage.local.digest import Table
+from messaging.storage.local.digest import COLUMNS, HEAD, BadDigest, Digest
 from messaging.storage.local.disk import DiskFile
 from messaging.storage.local.segment import Segment
-from messaging.storage.local.segment_files import OpenFiles
+from messaging.storage.local.state import ROW
 
-CACHE_BYTES_MAX = 32 << 20
+WINDOW = 512  # numbers read at once, at the end of a search
 
 
 class BadFooter(Exception):
     """The footer of a sealed segment does not match its checksum."""
 
 
-def read_footer(file: DiskFile, segment: Segment) -> Table:
+def read_footer(file: DiskFile, segment: Segment) -> Digest:
     """Raises `BadFooter` and `OSError`."""
     data = file.read(segment.footer_bytes, segment.footer_offset)
     record = records.parse(data, 0)
     if record is None or record.type != records.FOOTER or not records.intact(memoryview(data), record, segment.seed):
         raise BadFooter(f"the footer of {segment.path} does not match its checksum")
     try:
-        return Table(digest.decode(memoryview(data)[record.data_start : record.stop]))
-    except msgspec.DecodeError as error:
+        return digest.decode(memoryview(data)[record.data_start : record.stop])
+    except BadDigest as error:
         raise BadFooter(f"the footer of {segment.path} cannot be read: {error}") from error
 
 
-class Footers:
-    """For any thread."""
+class Footer:
+    """The footer of `segment`, read where it is needed through `file`. Raises `BadFooter` and `OSError` throughout."""
 
-    def __init__(self, files: OpenFiles, bytes_max: int = CACHE_BYTES_MAX) -> None:
-        self._files = files
-        self._bytes_max = bytes_max
-        self._bytes = 0
-        self._lock = threading.Lock()
-        self._tables: OrderedDict[Path, Table] = OrderedDict()
+    __slots__ = ("_base", "_file", "_segment", "_whole", "ledgers", "overhead_bytes")
 
-    def forget(self, path: Path) -> None:
-        with self._lock:
-            table = self._tables.pop(path, None)
-            if table is not None:
-                self._bytes -= table.size_bytes()
+    def __init__(self, file: DiskFile, segment: Segment) -> None:
+        self._file = file
+        self._segment = segment
+        start = segment.footer_offset + records.FIXED_BYTES
+        head = file.read(HEAD.size, start)
+        if len(head) < HEAD.size:
+            raise BadFooter(f"the footer of {segment.path} is cut off")
+        _, _, _, _, self.overhead_bytes, self.ledgers, links, rows, event_bytes = HEAD.unpack(head)
+        size = digest.size_bytes(self.ledgers, links, rows, event_bytes)
+        if links != self.ledgers or size + records.FIXED_BYTES != segment.footer_bytes:
+            raise BadFooter(f"the footer of {segment.path} is not as long as its head says")
+        self._base = start + HEAD.size
+        self._whole: dict[str, array[int]] = {}
 
-    def get(self, segment: Segment) -> Table:
-        """Blocks on the disk if it is not kept. Raises `BadFooter` and `OSError`."""
-        with self._lock:
-            table = self._tables.get(segment.path)
-            if table is not None:
-                self._tables.move_to_end(segment.path)
-                return table
-        with self._files.use(segment.path) as file:
-            table = read_footer(file, segment)
-        with self._lock:
-            if segment.path not in self._tables:
-                self._tables[segment.path] = table
-                self._bytes += table.size_bytes()
-            while self._bytes > self._bytes_max and len(self._tables) > 1:
-                self._bytes -= self._tables.popitem(last=False)[1].size_bytes()
-        return table
+    def load(self) -> None:
+        """Reads all that `find` and `number` need at once, for many of them."""
+        for name in ("ledgers", "record_bytes", "links"):
+            self._whole[name] = self.numbers(name, 0, self.ledgers)
+
+    def find(self, ledger_id: int) -> int:
+        """The index of a ledger in the columns, -1 if it has no blocks here."""
+        low, high = 0, self.ledgers
+        ids = self._whole.get("ledgers")
+        if ids is None:
+            while high - low > WINDOW:
+                middle = (low + high) // 2
+                if self.number("ledgers", middle) <= ledger_id:
+                    low = middle
+                else:
+                    high = middle
+            ids = self.numbers("ledgers", low, high)
+        at = bisect_left(ids, ledger_id)
+        return low + at if at < len(ids) and ids[at] == ledger_id else -1
+
+    def number(self, column: str, at: int) -> int:
+        whole = self._whole.get(column)
+        return whole[at] if whole is not None else self.numbers(column, at, at + 1)[0]
+
+    def numbers(self, column: str, start: int, stop: int) -> array[int]:
+        return self._numbers(COLUMNS.index(column) * self.ledgers + start, stop - start)
+
+    def rows_at(self, at: int) -> array[int]:
+        """First entry, offset << 32 | bytes; two numbers a row."""
+        stops = self.numbers("row_stops", max(0, at - 1), at + 1)
+        start = stops[0] if at else 0
+        return self._numbers(len(COLUMNS) * self.ledgers + ROW * start, ROW * (stops[-1] - start))
+
+    def _numbers(self, index: int, count: int) -> array[int]:
+        place = self._base + 8 * index
+        if count < 0 or place + 8 * count > self._segment.footer_offset + self._segment.footer_bytes:
+            raise BadFooter(f"the footer of {self._segment.path} points past its end")
+        data = self._file.read(8 * count, place)
+        if len(data) < 8 * count:
+            raise BadFooter(f"the footer of {self._segment.path} is cut off")
+        return digest.unpack(data)

@@ -7,18 +7,18 @@ then shows as an unfinished tail.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from messaging.storage.local import records
+from messaging.storage.local import records, snapshot
 from messaging.storage.local.config import LocalConfig
 from messaging.storage.local.directory import FORMAT_VERSION, claim, lock, read_epoch, read_store_id
 from messaging.storage.local.disk import Disk, DiskFile, OsDisk, replace_file
-from messaging.storage.local.footers import BadFooter, read_footer
 from messaging.storage.local.log import Log
 from messaging.storage.local.recovery import Recovery
-from messaging.storage.local.scan import Damage, Scan
+from messaging.storage.local.scan import Scan
+from messaging.storage.local.sealing import write_footer
 from messaging.storage.local.segment import (
     PAGE_BYTES,
     BadSegment,
@@ -28,27 +28,10 @@ from messaging.storage.local.segment import (
     read_segment,
     store_id_of,
 )
+from messaging.storage.local.snapshot import BadSnapshot
+from messaging.storage.local.verify import segments_in, store_id_in
+from messaging.storage.local.verify import verify as verify
 from messaging.storage.seam import Unavailable
-
-
-@dataclass
-class VerifyReport:
-    """What `verify` read. `problems` are sentences for people; `tail_bytes` may be a write under way, not a problem by itself."""
-
-    directory: Path
-    segments: int = 0
-    commits: int = 0
-    blocks: int = 0
-    entries: int = 0
-    data_bytes: int = 0
-    ledgers: int = 0
-    tail_bytes: int = 0
-    damage: list[Damage] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-
-    @property
-    def ok(self) -> bool:
-        return not self.problems
 
 
 @dataclass
@@ -62,13 +45,24 @@ class RepairReport:
 def inspect(directory: Path | str, *, disk: Disk | None = None) -> Iterable[str]:
     """Lines for people: the format, each segment, each ledger. Raises `Unavailable` if this is no log."""
     directory, disk = Path(directory), disk or OsDisk()
-    store_id = _store_id(disk, directory)
+    store_id = store_id_in(disk, directory)
     yield f"log in {directory}: format {FORMAT_VERSION}, store {store_id:016x}, opened {read_epoch(disk, directory)} times"
+    yield _describe_snapshot(disk, directory, store_id)
     ledgers: dict[int, list[str]] = {}
-    for segment, file in _segments(disk, directory, store_id, []):
+    for segment, file in segments_in(disk, directory, store_id, []):
         yield _describe(segment, file, ledgers)
     for ledger_id, facts in sorted(ledgers.items()):
         yield f"ledger {ledger_id}: {', '.join(facts)}"
+
+
+def _describe_snapshot(disk: Disk, directory: Path, store_id: int) -> str:
+    try:
+        content = snapshot.read(disk, directory, store_id)
+    except BadSnapshot as error:
+        return f"index: {error}"
+    if content is None:
+        return "index: no snapshot"
+    return f"index: a snapshot of {content.ledgers} ledgers, up to segment {content.covered}"
 
 
 def _describe(segment: Segment, file: DiskFile, ledgers: dict[int, list[str]]) -> str:
@@ -93,50 +87,6 @@ def _describe(segment: Segment, file: DiskFile, ledgers: dict[int, list[str]]) -
 _FACTS = {records.CREATED: "created", records.SEALED: "sealed", records.DELETED: "deleted"}
 
 
-def verify(directory: Path | str, *, disk: Disk | None = None) -> VerifyReport:
-    """Reads every byte of the log and compares every checksum. Raises `Unavailable` if this is no log."""
-    directory, disk = Path(directory), disk or OsDisk()
-    report = VerifyReport(directory)
-    store_id = _store_id(disk, directory)
-    alive: set[int] = set()
-    newest = max((place[0] for name in disk.names(directory) if (place := parse_name(name))), default=0)
-    for segment, file in _segments(disk, directory, store_id, report.problems):
-        report.segments += 1
-        _verify_segment(segment, file, report, alive, newest=segment.number == newest)
-    report.ledgers = len(alive)
-    return report
-
-
-def _verify_segment(segment: Segment, file: DiskFile, report: VerifyReport, alive: set[int], *, newest: bool) -> None:
-    scan = Scan(file, segment, limit=segment.data_stop if segment.sealed else 0)
-    for commit in scan.commits():
-        report.commits += 1
-        for record in commit.records:
-            if record.type == records.BLOCK:
-                report.blocks += 1
-                report.entries += record.entries
-                report.data_bytes += record.stop - record.data_start
-            elif record.type == records.CREATED:
-                alive.add(record.ledger_id)
-            elif record.type == records.DELETED:
-                alive.discard(record.ledger_id)
-    for damage in scan.damage:
-        if damage.synced or segment.sealed:
-            report.damage.append(damage._replace(synced=True))
-            report.problems.append(str(report.damage[-1]))
-        else:
-            report.tail_bytes += damage.stop - damage.start
-    if segment.sealed:
-        if scan.stop != segment.data_stop and not scan.damage:
-            report.problems.append(f"segment {segment.number} ends at byte {scan.stop}, its seal says {segment.data_stop}")
-        try:
-            read_footer(file, segment)
-        except BadFooter as error:
-            report.problems.append(str(error))
-    elif not newest and report.tail_bytes:
-        report.problems.append(f"segment {segment.number} is not the newest and has an unfinished tail")
-
-
 def repair(directory: Path | str, *, disk: Disk | None = None) -> RepairReport:
     """Restores what is known from elsewhere (`format`, `epoch`, header pages, footers) and sets a torn tail aside.
 
@@ -159,6 +109,7 @@ def repair(directory: Path | str, *, disk: Disk | None = None) -> RepairReport:
 
 
 def _recover(disk: Disk, directory: Path, report: RepairReport) -> None:
+    disk.remove(directory / snapshot.NAME)  # of what was mended it may know nothing
     log = Log(directory, disk, LocalConfig(), *claim(disk, directory))
     recovery = Recovery(log)
     try:
@@ -166,6 +117,8 @@ def _recover(disk: Disk, directory: Path, report: RepairReport) -> None:
     finally:
         log.stop()
         log.close()
+    for active in recovery.unsealed:
+        write_footer(active)
     for damage in recovery.damage:
         if not damage.synced:
             report.actions.append(f"set aside the torn tail: {damage}")
@@ -199,7 +152,7 @@ def _restore_epoch(disk: Disk, directory: Path, report: RepairReport) -> None:
     except Unavailable:
         pass
     epoch = 0
-    for segment, file in _segments(disk, directory, _store_id(disk, directory), []):
+    for segment, file in segments_in(disk, directory, store_id_in(disk, directory), []):
         scan = Scan(file, segment)
         for _ in scan.commits():
             epoch = max(epoch, scan.epoch)
@@ -237,30 +190,3 @@ def _head(disk: Disk, path: Path) -> bytes:
         return file.read(PAGE_BYTES, 0)
     finally:
         file.close()
-
-
-def _store_id(disk: Disk, directory: Path) -> int:
-    store_id = read_store_id(disk, directory)
-    if store_id is None:
-        raise Unavailable(f"{directory} holds no log: there is no file named format")
-    return store_id
-
-
-def _segments(disk: Disk, directory: Path, store_id: int, problems: list[str]) -> Iterator[tuple[Segment, DiskFile]]:
-    """The newest generation of each segment, in order; each file is open while it is its turn."""
-    newest: dict[int, tuple[int, str]] = {}
-    for name in disk.names(directory):
-        place = parse_name(name)
-        if place is not None:
-            newest[place[0]] = max(newest.get(place[0], (-1, "")), (place[1], name))
-    for _, (_, name) in sorted(newest.items()):
-        file = disk.open(directory / name)
-        try:
-            try:
-                segment = read_segment(file, directory / name, store_id)
-            except BadSegment as error:
-                problems.append(str(error))
-                continue
-            yield segment, file
-        finally:
-            file.close()

@@ -7,30 +7,29 @@ what it found back to the log thread as short jobs, since that thread owns segme
 from __future__ import annotations
 
 import logging
-import struct
+from collections import deque
 from collections.abc import Callable, Container
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
-from crc32c import crc32c
-
-from messaging.storage.local import digest, records
 from messaging.storage.local.active import ActiveSegment
 from messaging.storage.local.config import LocalConfig
 from messaging.storage.local.disk import Disk, DiskFile
-from messaging.storage.local.segment import PAGE_BYTES, SEAL_OFFSET, Segment, seal_bytes
+from messaging.storage.local.hints import Hints
+from messaging.storage.local.sealing import write_footer
+from messaging.storage.local.segment import PAGE_BYTES, Segment
 from messaging.storage.local.segment_files import SPARE_PREFIX, NoSpace, OpenFiles, Spare, make_segment, make_spare
+from messaging.storage.local.snapshots import Snapshots
 from messaging.storage.local.state import LedgerState, Runs
 
 logger = logging.getLogger(__name__)
 
-HINT_NAME = "checkpoint"
-HINT = struct.Struct("<QQQ")
 INTERNED_MAX = 10_000
 SETTLE_LEDGERS = 1000  # index entries moved between two commits
 
 Job = Callable[[], None]
+Answer = TypeVar("Answer")
 
 
 class Log:
@@ -43,19 +42,23 @@ class Log:
         self.files = OpenFiles(disk, config.files_open_max)
         self.segments: dict[int, Segment] = {}
         self.states: dict[int, LedgerState] = {}
-        # Deleted ledgers whose CREATED record is still in a segment (the first): the DELETED one (in the second) must stay.
-        self.graves: dict[int, tuple[int, int]] = {}
+        self.graves: dict[int, tuple[int, int]] = {}  # for these two see `Catalog`
+        self.unsettled: dict[int, tuple[int, int]] = {}
         self.sequence = epoch << 40  # of the last commit; rises with the epoch, so that older bytes never continue newer ones
         self.last_number = 0  # of the newest segment, whether readable or not
         self.full = False  # no spare can be made
-        self.upkeep = ThreadPoolExecutor(1, thread_name_prefix="ledger-upkeep")
+        self.hints = Hints(directory, disk)
+        self.snapshots = Snapshots(self)
+        # Footers and spares do not wait behind the copying of a whole segment.
+        self._sealing = ThreadPoolExecutor(1, thread_name_prefix="ledger-sealing")
+        self._upkeep = ThreadPoolExecutor(1, thread_name_prefix="ledger-upkeep")
         self.post: Callable[[Job], None] = lambda job: job()  # into the log thread; set once it runs
         self.on_report: Callable[[str, str], None] = lambda kind, text: None
         self._properties: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         self._spares: list[Spare] = []
         self._spare_number = 0
         self._making_spare = False
-        self._hint_file: DiskFile | None = None
+        self._settling: deque[tuple[Segment, list[Runs]]] = deque()
         self._stopping = False
         self.reclaim_later: Job = lambda: None  # set once the log runs
 
@@ -145,7 +148,7 @@ class Log:
                 self._spares.append(spare)
                 self.prepare_spare()
 
-        self.aside(make)
+        self._submit(self._sealing, make)
 
     def _new_spare(self, size_bytes: int, keep_free_bytes: int) -> Spare:
         self._spare_number += 1
@@ -155,8 +158,12 @@ class Log:
     # Aside from commits
 
     def aside(self, job: Job) -> None:
+        """Runs `job` in the upkeep thread, one after another."""
+        self._submit(self._upkeep, job)
+
+    def _submit(self, executor: Executor, job: Job) -> None:
         if not self._stopping:
-            self.upkeep.submit(self._guarded, job)
+            executor.submit(self._guarded, job)
 
     def _guarded(self, job: Job) -> None:
         try:
@@ -165,7 +172,15 @@ class Log:
             text = f"upkeep of the log failed and will be done at the next start: {error!r}"
             logger.error("ledger log: %s", text, extra={"action": "ledger_log_upkeep"})
 
+    def ask(self, question: Callable[[], Answer]) -> Answer:
+        """For the upkeep thread: what the log thread answers, between two commits."""
+        answer: Future[Answer] = Future()
+        self.post(lambda: answer.set_result(question()))
+        return answer.result()
+
     def seal_later(self, active: ActiveSegment) -> None:
+        active.segment.settled = False
+
         def seal() -> None:
             try:
                 write_footer(active)
@@ -173,28 +188,42 @@ class Log:
                 failure = error
                 self.post(lambda: _raise(failure))  # a sync failed: the store trusts this disk no more
                 return
-            self.post(lambda: self._settle(active.segment, active.touched, 0))
+            self.post(lambda: self._sealed(active))
 
-        self.aside(seal)
+        self._submit(self._sealing, seal)
 
-    def _settle(self, segment: Segment, touched: list[Runs], start: int) -> None:
+    def _sealed(self, active: ActiveSegment) -> None:
+        self.snapshots.listed(active.segment.number, len(active.touched))
+        self._settling.append((active.segment, active.touched))
+        if len(self._settling) == 1:
+            self._settle(0)
+
+    def _settle(self, start: int) -> None:
+        """One segment after another: what is left in memory of a ledger is always the newest of it."""
+        segment, touched = self._settling[0]
         for runs in touched[start : start + SETTLE_LEDGERS]:
             state = self.states.get(runs.ledger_id)
             if state is not None:
                 state.settle(runs)
         if start + SETTLE_LEDGERS < len(touched):
-            self.post(lambda: self._settle(segment, touched, start + SETTLE_LEDGERS))
-        else:
-            segment.settled = True
-            self.reclaim_later()
+            self.post(lambda: self._settle(start + SETTLE_LEDGERS))
+            return
+        segment.settled = True
+        self._settling.popleft()
+        self.snapshots.write_if_due()
+        self.reclaim_later()
+        if self._settling:
+            self.post(lambda: self._settle(0))
 
     def bury(self, state: LedgerState, deleted_segment: int) -> None:
         """The DELETED record of `state`, in that segment, is durable."""
+        if state.last_segment:
+            self.unsettled[state.ledger_id] = (state.last_segment, state.created_segment)
         self.graves[state.ledger_id] = (state.created_segment, deleted_segment)
-        for number, size in state.segment_bytes().items():
-            segment = self.segments.get(number)
+        for runs in state.runs_in_memory():
+            segment = self.segments.get(runs.segment)
             if segment is not None:
-                segment.live_bytes -= size
+                segment.live_bytes -= runs.record_bytes
         self._count_events(state.created_segment, -1)
         self._count_events(state.sealed_segment, -1)
         self._count_events(deleted_segment, 1)
@@ -214,46 +243,16 @@ class Log:
     def alive(self, ledger_id: int) -> bool:
         return ledger_id in self.states and ledger_id not in self.graves
 
-    def hint(self, segment: Segment, offset: int) -> None:
-        """Notes where the last checkpoint stands. Only a hint: never synced, believed only if a checkpoint is found there."""
-        if self._hint_file is None:
-            self._hint_file = self.disk.open(self.directory / HINT_NAME, create=True)
-        place = HINT.pack(segment.number, segment.generation, offset)
-        self._hint_file.write([place + records.CRC.pack(crc32c(place, segment.seed))], 0)
-
     def stop(self) -> None:
         """Waits for upkeep under way. Blocks."""
         self._stopping = True
-        self.upkeep.shutdown(wait=True)
+        self._sealing.shutdown(wait=True)
+        self._upkeep.shutdown(wait=True)
 
     def close(self) -> None:
-        if self._hint_file is not None:
-            self._hint_file.close()
+        self.hints.close()
         self.files.close()
 
 
 def _raise(error: OSError) -> None:
     raise error
-
-
-def write_footer(active: ActiveSegment) -> None:
-    """Seals a segment that gets no more commits: footer, sync, seal, sync. Closes its file. Blocks."""
-    segment, file = active.segment, active.file
-    try:
-        content = active.footer()
-        footer = records.encode(segment.seed, records.FOOTER, -1, -1, b"", digest.encode(content))
-        file.write([footer], segment.data_stop)
-        file.sync()
-        segment.footer_offset = segment.data_stop
-        written = len(footer)
-        file.write([seal_bytes(with_footer(segment, written))], SEAL_OFFSET)
-        file.sync()
-        segment.footer_bytes = written
-        segment.overhead_bytes = content.overhead_bytes
-    finally:
-        file.close()
-
-
-def with_footer(segment: Segment, footer_bytes: int) -> Segment:
-    """A copy that says it is sealed: the segment itself says so once that is durable."""
-    return replace(segment, footer_bytes=footer_bytes)

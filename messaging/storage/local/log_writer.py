@@ -136,7 +136,6 @@ class LogWriter:
         old = self._active
         segment, file = self._log.next_segment(need + need // 4 + (16 << 10))
         old.segment.data_stop = old.offset
-        old.segment.settled = False
         self._active = ActiveSegment(segment, file, self._config.run_bytes_max)
         # `_synced` stays: the first commit of the new segment says how far the old one must be whole.
         self._log.seal_later(old)
@@ -164,7 +163,7 @@ class LogWriter:
             self.syncs += 1
             self._synced = (active.segment.number, active.offset)
         if checkpoint:
-            self._log.hint(active.segment, start)
+            self._log.hints.note(active.segment, start)
         if self._buried:
             buried, self._buried = self._buried, []
             for state in buried:

@@ -13,7 +13,8 @@ from concurrent.futures import Executor
 from typing import NamedTuple
 
 from messaging.storage.local import records
-from messaging.storage.local.footers import BadFooter, Footers
+from messaging.storage.local.footers import BadFooter
+from messaging.storage.local.locate import Locator, Place
 from messaging.storage.local.log import Log
 from messaging.storage.local.segment import Segment
 from messaging.storage.local.state import ROW, LedgerState
@@ -27,42 +28,32 @@ _LEDGER_ID_OFFSET = 8  # in a record: checksum, type, flags, reserved
 Flush = Callable[[], Awaitable[None]]
 
 
-class Stretch(NamedTuple):
-    """Where to look for the entries from `first` on. `rows` is None where the segment's footer has them."""
-
-    first: int
-    segment: int
-    rows: array[int] | None
-
-
 class Wanted(NamedTuple):
     ledger_id: int
     first: int
     last: int  # never past it
     entries_max: int
     bytes_max: int
+    segments: tuple[int, int]  # the first and the last whose footer may list blocks of it
 
 
-def snapshot(state: LedgerState) -> list[Stretch]:
-    """The index of a ledger as it is now, in entry order. The order of the three reads matters: see `state.py`."""
-    found: dict[int, Stretch] = {}
-    for runs in (*((state.runs,) if state.runs is not None else ()), *state.sealing):
+def in_memory(state: LedgerState, last: int) -> list[Place]:
+    """What the index in memory knows, in entry order, no copies; up to entry `last`."""
+    found: list[Place] = []
+    for runs in state.runs_in_memory():
         if runs.rows:
-            found[runs.segment] = Stretch(runs.rows[0], runs.segment, runs.rows)
-    parts = state.parts or ()
-    for index in range(0, len(parts), ROW):
-        segment = parts[index + 1] >> 32
-        if segment not in found:
-            found[segment] = Stretch(parts[index], segment, None)
-    return sorted(found.values())
+            found.append(Place(runs.segment, 0, last, runs.link, runs.rows))
+            last = runs.rows[0] - 1
+    found.reverse()
+    return found
 
 
 class LocalLedgerReader:
-    def __init__(self, state: LedgerState, log: Log, footers: Footers, pool: Executor, flush: Flush) -> None:
+    def __init__(self, state: LedgerState, log: Log, locator: Locator, pool: Executor, flush: Flush) -> None:
         self.ledger_id = state.ledger_id
         self._state = state
         self._log = log
-        self._footers = footers
+        self._locator = locator
         self._pool = pool
         self._flush = flush
 
@@ -72,11 +63,13 @@ class LocalLedgerReader:
         if first > state.last_entry:
             await self._flush()  # confirmed before it was written: wait for the write
             self._check(first)
-        wanted = Wanted(state.ledger_id, first, state.last_entry, max(1, entries_max), bytes_max)
-        stretches = snapshot(state)
+        last = state.last_entry
+        places = in_memory(state, last)  # before `last_segment`: see `state.py`
+        segments = (state.created_segment, state.last_segment)
+        wanted = Wanted(state.ledger_id, first, last, max(1, entries_max), bytes_max, segments)
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._pool, self._fetch, wanted, stretches)
+            return await loop.run_in_executor(self._pool, self._fetch, wanted, places)
         except Corrupt:
             if state.deleted:
                 raise NoSuchLedger(f"ledger {self.ledger_id} was deleted", self.ledger_id) from None
@@ -84,6 +77,8 @@ class LocalLedgerReader:
         except (OSError, BadFooter, KeyError, RuntimeError) as error:
             if state.deleted:
                 raise NoSuchLedger(f"ledger {self.ledger_id} was deleted", self.ledger_id) from None
+            if isinstance(error, BadFooter):
+                self._log.snapshots.distrust(error)
             raise Unavailable(f"ledger {self.ledger_id} cannot be read: {error}", self.ledger_id) from error
 
     async def aclose(self) -> None:
@@ -97,21 +92,21 @@ class LocalLedgerReader:
         if not 0 <= first <= confirmed:
             raise NoSuchEntry(f"ledger {self.ledger_id} ends at entry {confirmed}; {first} was asked for", self.ledger_id)
 
-    def _fetch(self, wanted: Wanted, stretches: list[Stretch]) -> list[Block]:
+    def _fetch(self, wanted: Wanted, places: list[Place]) -> list[Block]:
         """In a thread of the pool."""
         found = _Found(wanted)
-        at = max(0, bisect_right(stretches, wanted.first, key=_first_of) - 1)
-        for index in range(at, len(stretches)):
-            stretch = stretches[index]
+        place: Place | None = None
+        while True:
             try:
-                self._fetch_stretch(stretch, found)
+                place = self._fetch_next(places, found)
             except FileNotFoundError:
-                self._fetch_stretch(stretch, found)  # its segment was rewritten meanwhile: the new one is known by now
+                place = self._fetch_next(places, found)  # its segment was rewritten meanwhile: the new one is known by now
             if found.full or found.next_entry > wanted.last:
                 return found.blocks
-            if index + 1 < len(stretches) and found.next_entry < stretches[index + 1].first:
+            if place is None or found.next_entry <= place.last:
                 break  # a hole: nothing further on can fill it
         if not found.blocks:
+            self._locator.check(*wanted.segments)
             later = found.resume_at
             hint = f"; the next readable one is {later}" if later >= 0 else ""
             raise Corrupt(
@@ -119,12 +114,18 @@ class LocalLedgerReader:
             )
         return found.blocks
 
-    def _fetch_stretch(self, stretch: Stretch, found: _Found) -> None:
-        segment = self._log.segments[stretch.segment]
-        rows = stretch.rows
-        if rows is None or segment.generation > 0:  # rows in memory are those of the first generation
-            rows = self._footers.get(segment).rows_of(found.wanted.ledger_id)
-        self._fetch_segment(segment, rows, found)
+    def _fetch_next(self, places: list[Place], found: _Found) -> Place | None:
+        """Fetches from the segment that holds the next entry; None if there is none."""
+        first, last = found.wanted.segments
+        entry = found.next_entry
+        at = bisect_right(places, entry, key=_first_of) - 1
+        place: Place | None = places[at] if at >= 0 else None
+        if place is None or self._log.segments[place.segment].generation > 0:  # the index in memory is of the first generation
+            last = last if place is None else max(last, place.segment)
+            place = self._locator.locate(found.wanted.ledger_id, entry, first, last)
+        if place is not None:
+            self._fetch_segment(self._log.segments[place.segment], place.rows, found)
+        return place
 
     def _fetch_segment(self, segment: Segment, rows: array[int], found: _Found) -> None:
         index = max(0, _row_of(rows, found.next_entry))
@@ -171,8 +172,8 @@ class _Found:
                 self.next_entry = record.first_entry + record.entries
 
 
-def _first_of(stretch: Stretch) -> int:
-    return stretch.first
+def _first_of(place: Place) -> int:
+    return place.rows[0]
 
 
 def _row_of(rows: array[int], entry: int) -> int:

@@ -1,85 +1,123 @@
-"""Getting space back: dead segments go, segments with little left alive are rewritten without the rest.
+"""Getting space back: dead segments go, segments with little left alive are rewritten without the rest (see `rewrite.py`).
 
-A rewritten segment keeps its number and gets the next generation: its live blocks, ordered by ledger, and the records about
-ledgers that must not be forgotten (CREATED and SEALED of living ones; DELETED while a CREATED record of that ledger is left
-somewhere). It is written under another name, synced, renamed; only then does the older generation go. Indexes in memory stay
-right, since they name segments by number and positions come from the footer.
-
-Candidates are chosen and results taken over in the log thread, which owns segments; copying happens in the upkeep thread.
+Candidates are chosen by counts and results taken over in the log thread, which owns segments; the work is done in the upkeep
+thread. The counts only nominate: what a segment holds its footer says, which is read and checked before the segment is touched.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Container
+from collections import Counter
+from functools import partial
 
-import msgspec
-
-from messaging.storage.local import digest, records
-from messaging.storage.local.digest import Events, Table
-from messaging.storage.local.disk import DiskFile
-from messaging.storage.local.footers import BadFooter, Footers
-from messaging.storage.local.log import Log, with_footer
-from messaging.storage.local.reader import GAP_BYTES_MAX, own_records
-from messaging.storage.local.records import CREATED, DELETED, SEALED, CommitHeader, seed_of
-from messaging.storage.local.segment import PAGE_BYTES, SEAL_OFFSET, Segment, head_page, name_of, seal_bytes
+from messaging.storage.local.burials import bytes_by_segment
+from messaging.storage.local.catalog import let_others_run
+from messaging.storage.local.digest import Digest
+from messaging.storage.local.footers import BadFooter, read_footer
+from messaging.storage.local.log import Log
+from messaging.storage.local.rewrite import Damaged, Rewrite
+from messaging.storage.local.segment import Segment
 from messaging.storage.local.segment_files import SPARE_PREFIX, Spare
-from messaging.storage.local.state import ROW, Runs
 
 logger = logging.getLogger(__name__)
 
-COMMIT_BYTES_MAX = 1 << 20  # of a rewritten segment
-
-
-class Damaged(Exception):
-    """A live record does not match its checksum: its segment is kept as it is."""
-
 
 class Reclaim:
-    def __init__(self, log: Log, footers: Footers) -> None:
+    def __init__(self, log: Log) -> None:
         self.rewritten = 0
         self.removed = 0
         self._log = log
-        self._footers = footers
         self._busy = False
         self._kept: set[int] = set()  # damaged segments
         self._waiting: set[int] = set()  # those whose rewriting failed, for want of space most likely
 
     def later(self) -> None:
-        """For the log thread: starts on the most worthwhile segment, unless one is under way."""
+        """For the log thread: settles what was deleted, then starts on the most worthwhile segment, unless one is under way."""
         if self._busy:
+            return
+        if self._log.unsettled:
+            self._busy = True
+            self._log.aside(self._settle)
             return
         segment = self._choose()
         if segment is not None:
             self._busy = True
             self._log.aside(lambda: self._do(segment))
 
+    def exhume(self, rewritten: list[int]) -> None:
+        """In the upkeep thread, after a start: CREATED records may be gone from segments rewritten since the snapshot."""
+        log = self._log
+        for number in {created for created, _ in dict(log.graves).values()}.intersection(rewritten):
+            created = self._footer(log.segments[number]).events.created
+            log.post(partial(log.exhume, number, created))
+
+    def _settle(self) -> None:
+        """In the upkeep thread."""
+        log = self._log
+        dead = dict(log.unsettled)
+        try:
+            sizes = bytes_by_segment(log.segments, log.files, dead, let_others_run)
+        except OSError as error:
+            # Counted as living, it is not reclaimed before the next start.
+            logger.error("ledger log: %s", error, extra={"action": "ledger_log_reclaim"})
+            sizes = Counter()
+
+        def settled() -> None:
+            for number, size in sizes.items():
+                if number in log.segments:
+                    log.segments[number].live_bytes -= size
+            for ledger_id in dead:
+                del log.unsettled[ledger_id]
+            self._done()
+
+        log.post(settled)
+
     def _choose(self) -> Segment | None:
         chosen, best = None, self._log.config.rewrite_live_share
         for segment in self._log.segments.values():
             if not segment.sealed or not segment.settled or segment.number in self._kept | self._waiting:
                 continue
-            if segment.live_bytes == 0 and segment.live_events == 0:
+            if segment.live_bytes <= 0 and segment.live_events == 0:
                 return segment
-            share = (segment.live_bytes + segment.overhead_bytes) / max(1, segment.data_bytes)
+            share = _share(segment, segment.live_bytes)
             if share < best:
                 chosen, best = segment, share
         return chosen
 
     def _do(self, segment: Segment) -> None:
         """In the upkeep thread."""
+        log = self._log
         try:
-            if segment.live_bytes == 0 and segment.live_events == 0:
+            table = self._footer(segment)
+            live_bytes = sum(
+                size for ledger_id, size in zip(table.ledgers, table.record_bytes, strict=True) if log.alive(ledger_id)
+            )
+            if live_bytes == 0 and segment.live_events == 0:
+                log.snapshots.make_way(segment)
                 self._remove(segment)
+            elif _share(segment, live_bytes) < log.config.rewrite_live_share:
+                log.snapshots.make_way(segment)
+                self._rewrite(segment, table)
             else:
-                self._rewrite(segment)
-        except (BadFooter, Damaged) as error:
+                log.post(lambda: self._recounted(segment, live_bytes))
+        except BadFooter as error:
+            log.snapshots.distrust(error)
+            log.post(lambda: self._give_up(self._kept, segment.number))
+        except Damaged as error:
             logger.error("ledger log: %s", error, extra={"action": "ledger_log_reclaim"})
-            self._log.post(lambda: self._give_up(self._kept, segment.number))
+            log.post(lambda: self._give_up(self._kept, segment.number))
         except OSError as error:
             text = f"segment {segment.number} could not be rewritten, when space returns it will be: {error}"
             logger.error("ledger log: %s", text, extra={"action": "ledger_log_reclaim"})
-            self._log.post(lambda: self._give_up(self._waiting, segment.number))
+            log.post(lambda: self._give_up(self._waiting, segment.number))
+
+    def _footer(self, segment: Segment) -> Digest:
+        with self._log.files.use(segment.path) as file:
+            return read_footer(file, segment)
+
+    def _recounted(self, segment: Segment, live_bytes: int) -> None:
+        segment.live_bytes = live_bytes
+        self._done()
 
     def _give_up(self, among: set[int], segment_number: int) -> None:
         among.add(segment_number)
@@ -115,7 +153,6 @@ class Reclaim:
         """Removes the file, or keeps it as a spare where one is wanted."""
         log = self._log
         log.files.forget(segment.path)
-        self._footers.forget(segment.path)
         wanted = max(1, log.config.reserved_bytes)
         if segment.size_bytes == log.config.segment_bytes and log.spare_bytes() < wanted:
             path = log.directory / f"{SPARE_PREFIX}{log.epoch:06d}-from-{segment.number:010d}-{segment.generation:04d}.log"
@@ -124,16 +161,14 @@ class Reclaim:
         log.disk.remove(segment.path)
         return None
 
-    def _rewrite(self, segment: Segment) -> None:
+    def _rewrite(self, segment: Segment, table: Digest) -> None:
         log = self._log
-        table = self._footers.get(segment)
         with log.files.use(segment.path) as file:
-            copy = _Rewrite(log, segment, table, file)
-            fresh, live = copy.run()
+            copy = Rewrite(log, segment, table, file)
+            fresh = copy.run()
 
         def taken_over() -> None:
             log.segments[segment.number] = fresh
-            fresh.live_bytes = sum(size for ledger_id, size in live.items() if log.alive(ledger_id))
             # What lived when the copy began, less what was buried since, as counted on the older generation.
             fresh.live_events = segment.live_events
             log.aside(remove)
@@ -154,124 +189,5 @@ class Reclaim:
         log.post(taken_over)
 
 
-class _Rewrite:
-    """Copies what lives in `segment` to its next generation."""
-
-    def __init__(self, log: Log, segment: Segment, table: Table, file: DiskFile) -> None:
-        self._log = log
-        self._old = segment
-        self._table = table
-        self._file = file
-        generation = segment.generation + 1
-        path = segment.path.with_name(name_of(segment.number, generation))
-        seed = seed_of(log.store_id, segment.number, generation)
-        self._new = Segment(segment.number, generation, path, seed, 0)
-        self._parts: list[bytes] = []
-        self._bytes = 0
-        self._offset = PAGE_BYTES
-        self._sequence = log.epoch << 40
-        self._runs: list[Runs] = []
-        self.created: Container[int] = ()  # ledgers whose CREATED record was copied
-
-    def run(self) -> tuple[Segment, dict[int, int]]:
-        """(the new segment, durable under its name; record bytes by ledger)."""
-        log, new = self._log, self._new
-        temporary = new.path.with_name(new.path.name + ".rewrite")
-        self._out = log.disk.open(temporary, create=True, truncate=True)
-        try:
-            self._out.write([head_page(log.store_id, new.number, new.generation, recycled=False)], 0)
-            events = self._events()
-            self.created = events.created.keys()
-            for at, ledger_id in enumerate(self._table.ledgers):
-                if log.alive(ledger_id) and self._table.rows_at(at):
-                    self._ledger(at, ledger_id)
-            self._commit()
-            self._finish(events)
-        except BaseException:
-            log.disk.remove(temporary)
-            raise
-        finally:
-            self._out.close()
-        log.disk.rename(temporary, new.path)
-        log.disk.sync_directory(log.directory)
-        return new, {runs.ledger_id: runs.record_bytes for runs in self._runs}
-
-    def _events(self) -> Events:
-        log, old = self._log, self._table.digest.events
-        # A ledger created and deleted here leaves neither record; one created elsewhere keeps its DELETED.
-        graves = dict(log.graves)
-        kept = Events(
-            {ledger_id: properties for ledger_id, properties in old.created.items() if log.alive(ledger_id)},
-            {ledger_id: end for ledger_id, end in old.sealed.items() if log.alive(ledger_id)},
-            [ledger_id for ledger_id in old.deleted if graves.get(ledger_id, (self._old.number,))[0] != self._old.number],
-        )
-        seed = self._new.seed
-        for ledger_id, properties in kept.created.items():
-            self._add(records.encode(seed, CREATED, ledger_id, -1, msgspec.msgpack.encode(properties)))
-        for ledger_id, (last_entry, length) in kept.sealed.items():
-            self._add(records.encode(seed, SEALED, ledger_id, last_entry, records.LENGTH.pack(length)))
-        for ledger_id in kept.deleted:
-            self._add(records.encode(seed, DELETED, ledger_id, -1, b""))
-        self._commit()
-        return kept
-
-    def _ledger(self, at: int, ledger_id: int) -> None:
-        runs = Runs(ledger_id, self._new.number, -1, 0)
-        rows = self._table.rows_at(at)
-        index = 0
-        while index < len(rows):
-            begin = rows[index + 1] >> 32
-            stop = begin
-            first = index
-            while index < len(rows) and (rows[index + 1] >> 32) - stop <= GAP_BYTES_MAX and stop - begin < COMMIT_BYTES_MAX:
-                stop = (rows[index + 1] >> 32) + (rows[index + 1] & 0xFFFFFFFF)
-                index += ROW
-            view = memoryview(self._file.read(stop - begin, begin))
-            for row in range(first, index, ROW):
-                start = (rows[row + 1] >> 32) - begin
-                self._run(view, start, start + (rows[row + 1] & 0xFFFFFFFF), runs)
-        if runs.record_bytes != self._table.record_bytes[at]:
-            raise Damaged(f"ledger {ledger_id} is damaged in {self._old.path}: the segment is kept as it is")
-        runs.last_entry, runs.length_bytes = self._table.last_entries[at], self._table.length_bytes[at]
-        self._runs.append(runs)
-
-    def _run(self, view: memoryview, start: int, end: int, runs: Runs) -> None:
-        for record in own_records(view, start, end, runs.ledger_id, self._old.seed):
-            body = bytes(view[record.start + records.CRC.size : record.stop])
-            copy = records.CRC.pack(records.checksum(body, self._new.seed)) + body
-            if self._bytes + len(copy) > COMMIT_BYTES_MAX:
-                self._commit()
-            offset = self._offset + records.COMMIT_BYTES + self._bytes
-            last = record.first_entry + record.entries - 1
-            size = record.stop - record.data_start
-            runs.add(last, record.first_entry, offset, len(copy), size, self._log.config.run_bytes_max)
-            self._add(copy)
-
-    def _add(self, record: bytes) -> None:
-        self._parts.append(record)
-        self._bytes += len(record)
-
-    def _commit(self) -> None:
-        if not self._parts:
-            return
-        self._sequence += 1
-        new = self._new
-        header = CommitHeader(
-            self._sequence, self._log.epoch, new.number, self._offset, new.number, self._offset, self._bytes, len(self._parts)
-        )
-        self._out.write([b"".join([records.encode_commit(new.seed, header), *self._parts])], self._offset)
-        self._offset += records.COMMIT_BYTES + self._bytes
-        self._parts, self._bytes = [], 0
-
-    def _finish(self, events: Events) -> None:
-        new = self._new
-        new.data_stop = new.footer_offset = self._offset
-        new.overhead_bytes = new.data_bytes - sum(runs.record_bytes for runs in self._runs)
-        content = digest.build(new.number, PAGE_BYTES, self._offset, 0, [(runs, 0) for runs in self._runs], events)
-        content.overhead_bytes = new.overhead_bytes
-        footer = records.encode(new.seed, records.FOOTER, -1, -1, b"", digest.encode(content))
-        self._out.write([footer], self._offset)
-        self._out.write([seal_bytes(with_footer(new, len(footer)))], SEAL_OFFSET)
-        self._out.sync()  # all of it stands before the file gets its name
-        new.footer_bytes = len(footer)
-        new.size_bytes = self._offset + len(footer)
+def _share(segment: Segment, live_bytes: int) -> float:
+    return (live_bytes + segment.overhead_bytes) / max(1, segment.data_bytes)

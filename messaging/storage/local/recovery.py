@@ -1,65 +1,68 @@
-"""Opening a log: footers of sealed segments, then what follows the last checkpoint of those that are not.
-
-Nothing recovered is served before it was synced again: a tail may have been readable from the page cache and never durable.
-"""
+"""Opening a log: the snapshot of its index, footers of sealed segments that it does not cover, then those that are not sealed."""
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
-import msgspec
-from crc32c import crc32c
-
-from messaging.storage.local import digest, records
+from messaging.storage.local import snapshot
 from messaging.storage.local.active import ActiveSegment
-from messaging.storage.local.digest import Events, Table
-from messaging.storage.local.disk import DiskFile, replace_file
-from messaging.storage.local.footers import BadFooter, read_footer
-from messaging.storage.local.log import HINT, HINT_NAME, Log, write_footer
-from messaging.storage.local.records import BLOCK, CHECKPOINT, CREATED, DELETED, SEALED
-from messaging.storage.local.scan import Commit, Damage, Scan
+from messaging.storage.local.catalog import Catalog
+from messaging.storage.local.digest import Digest
+from messaging.storage.local.footers import BadFooter, Footer, read_footer
+from messaging.storage.local.log import Log
+from messaging.storage.local.replay import Replay, synced_by
+from messaging.storage.local.scan import Damage
+from messaging.storage.local.sealing import write_footer
 from messaging.storage.local.segment import PAGE_BYTES, BadSegment, Segment, parse_name, read_segment
 from messaging.storage.local.segment_files import SPARE_PREFIX, Spare
-from messaging.storage.local.state import ROW, LedgerState
-
-SET_ASIDE = "set-aside"
-_properties = msgspec.msgpack.Decoder(dict[str, str])
+from messaging.storage.local.snapshot import BadSnapshot, Content
+from messaging.storage.local.state import LedgerState
 
 
 class Recovery:
-    """One opening of `log`, whose directory is locked. `run` blocks; raises `OSError` and `NoSpace`."""
+    """One opening of `log`, whose directory is locked. `run` blocks; raises `OSError` and `NoSpace`.
+
+    `unsealed` are segments that get no more commits and have no footer yet: it is for the caller to have them sealed.
+    `rewritten` are those that were rewritten since the snapshot."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
         self.damage: list[Damage] = []
+        self.unsealed: list[ActiveSegment] = []
+        self.rewritten: list[int] = []
         self.commits_replayed = 0
 
     def run(self) -> ActiveSegment:
+        # Objects by the hundred thousand, none of them in a cycle: looking for garbage among them takes half as long as making them.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return self._run()
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _run(self) -> ActiveSegment:
         log = self.log
-        unsealed: list[tuple[Segment, DiskFile]] = []
-        for segment, file in self._open_segments():
-            if unsealed or not self._apply_footer(segment, file):
-                unsealed.append((segment, file))
-            else:
-                file.close()
-        replayed = self._replay(unsealed)
-        for active in replayed:
-            active.file.sync()
-        newest = replayed.pop() if replayed and replayed[-1].segment.number == log.last_number else None
-        if newest is None or newest.segment.sealed:
-            replayed += [newest] if newest else []
-            newest = ActiveSegment(*log.next_segment(log.config.segment_bytes - 2 * PAGE_BYTES), log.config.run_bytes_max)
-        for active in replayed:
-            write_footer(active)
-            for runs in active.touched:
-                state = log.states.get(runs.ledger_id)
-                if state is not None:
-                    state.settle(runs)
+        segments = self._open_segments()
+        sealed = max((at + 1 for at, segment in enumerate(segments) if segment.sealed), default=0)
+        catalog = Catalog(log.states, log.intern)
+        covered = self._restore(catalog, segments[:sealed])
+        for at, segment in enumerate(segments[:sealed]):
+            if segment.number > covered:
+                self._apply(catalog, segment, segments[at + 1 : at + 2])
+        log.graves, log.unsettled = catalog.graves, catalog.unsettled
+        catalog.count_events(log.segments)
+        newest = self._replay(segments[sealed:])
+        for number in {created for created, _ in log.graves.values()}.difference(log.segments):
+            log.exhume(number)  # removed since the snapshot
         return newest
 
     # Files
 
-    def _open_segments(self) -> list[tuple[Segment, DiskFile]]:
+    def _open_segments(self) -> list[Segment]:
+        """Sorted. Removes what is no part of the log."""
         log = self.log
         newest: dict[int, int] = {}
         for name in log.disk.names(log.directory):
@@ -72,7 +75,6 @@ class Recovery:
                 self._adopt(path)
             elif name.endswith((".new", ".rewrite")):
                 log.disk.remove(path)
-        opened: list[tuple[Segment, DiskFile]] = []
         for name in log.disk.names(log.directory):
             place = parse_name(name)
             if place is None:
@@ -80,27 +82,25 @@ class Recovery:
             if newest[place[0]] != place[1]:
                 log.disk.remove(log.directory / name)  # rewritten
                 continue
-            self._open_segment(log.directory / name, opened)
+            self._open_segment(log.directory / name)
         # An older generation must not come back once records that speak of it are gone.
         log.disk.sync_directory(log.directory)
-        return sorted(opened, key=lambda pair: pair[0].number)
+        return [segment for _, segment in sorted(log.segments.items())]
 
-    def _open_segment(self, path: Path, opened: list[tuple[Segment, DiskFile]]) -> None:
+    def _open_segment(self, path: Path) -> None:
         log = self.log
         file = log.disk.open(path)
         try:
             segment = read_segment(file, path, log.store_id)
         except BadSegment as error:
-            file.close()
             log.report("corrupt", f"{error}; its entries cannot be read, the rest of the log is served")
             number = (parse_name(path.name) or (0, 0))[0]
             self.damage.append(Damage(number, 0, PAGE_BYTES, True))
+            log.snapshots.trusted = False  # none may be made without it
             return
-        except BaseException:
+        finally:
             file.close()
-            raise
         log.segments[segment.number] = segment
-        opened.append((segment, file))
 
     def _adopt(self, path: Path) -> None:
         file = self.log.disk.open(path)
@@ -112,178 +112,109 @@ class Recovery:
         else:
             self.log.disk.remove(path)
 
+    # The snapshot
+
+    def _restore(self, catalog: Catalog, sealed: list[Segment]) -> int:
+        """The newest segment whose footer need not be read; 0 where no snapshot can be used. One that cannot be is removed: it must
+        not be believed later, when records that it needs are gone."""
+        log = self.log
+        try:
+            content = snapshot.read(log.disk, log.directory, log.store_id)
+            if content is None:
+                return 0
+            counts = self._counts(content, sealed)
+        except BadSnapshot as error:
+            log.report("corrupt", f"{error}; footers are read instead, which takes longer")
+            log.snapshots.remove()
+            return 0
+        snapshot.restore(content, catalog, log.segments)
+        for segment in sealed:
+            if segment.number <= content.covered:
+                self._take_counts(segment, counts.get(segment.number))
+        log.disk.sync_directory(log.directory)
+        log.snapshots.covered = content.covered
+        return content.covered
+
+    def _counts(self, content: Content, sealed: list[Segment]) -> dict[int, snapshot.SegmentCounts]:
+        """By segment. Raises `BadSnapshot` if the segments are not those that `content` speaks of."""
+        log = self.log
+        counts = {count.number: count for count in content.segments}
+        present = {segment.number for segment in sealed if segment.sealed}
+        for number, segment in log.segments.items():
+            if number <= content.covered:
+                if number not in present:
+                    raise BadSnapshot(f"the snapshot of the index does not fit: {segment.path} is not sealed")
+                if number in counts and segment.generation < counts[number].generation:
+                    raise BadSnapshot(f"the snapshot of the index does not fit: it knows a newer generation of {segment.path}")
+        if not log.snapshots.trusted:
+            raise BadSnapshot("the snapshot of the index is not used: a segment cannot be read")
+        return counts
+
+    def _take_counts(self, segment: Segment, counts: snapshot.SegmentCounts | None) -> None:
+        log = self.log
+        if counts is None:  # nothing in it was alive, and its file was to go
+            log.disk.remove(segment.path)
+            del log.segments[segment.number]
+            return
+        segment.live_bytes, segment.overhead_bytes = counts.live_bytes, counts.overhead_bytes
+        if segment.generation != counts.generation:
+            # What it holds was alive when it was copied, so when the snapshot was made: what died since is yet to be settled.
+            self.rewritten.append(segment.number)
+            try:
+                with log.files.use(segment.path) as file:
+                    segment.overhead_bytes = Footer(file, segment).overhead_bytes
+                segment.live_bytes = segment.data_bytes - segment.overhead_bytes
+            except BadFooter as error:
+                log.snapshots.distrust(error)
+
     # Sealed segments
 
-    def _apply_footer(self, segment: Segment, file: DiskFile) -> bool:
+    def _apply(self, catalog: Catalog, segment: Segment, following: list[Segment]) -> None:
+        log = self.log
+        table = self._footer(segment) or self._mend(catalog, segment, following)
+        segment.live_bytes = catalog.apply(segment.number, table)
+        segment.overhead_bytes = table.overhead_bytes
+        log.snapshots.listed(segment.number, len(table.ledgers))
+
+    def _footer(self, segment: Segment) -> Digest | None:
         if not segment.sealed:
-            return False
+            return None
         try:
-            table = read_footer(file, segment)
+            with self.log.files.use(segment.path) as file:
+                return read_footer(file, segment)
         except BadFooter as error:
             self.log.report("corrupt", f"{error}; the segment is read instead")
             stop = segment.footer_offset + segment.footer_bytes
             self.damage.append(Damage(segment.number, segment.footer_offset, stop, True))
-            return False
-        self._created(table.digest.events, segment)
-        states, row, live_bytes = self.log.states, 0, 0
-        for at, ledger_id in enumerate(table.ledgers):
-            state = states.get(ledger_id)
-            if state is not None and row < table.row_stops[at]:
-                state.add_part(table.rows[ROW * row], segment.number, table.record_bytes[at])
-                live_bytes += table.record_bytes[at]
-                state.last_entry = table.last_entries[at]
-                state.length_bytes = table.length_bytes[at]
-            row = table.row_stops[at]
-        segment.live_bytes += live_bytes
-        self._ended(table.digest.events, segment)
-        segment.overhead_bytes = table.digest.overhead_bytes
-        return True
+            return None
 
-    def _created(self, events: Events, segment: Segment) -> None:
-        segment.live_events += len(events.created)
-        for ledger_id, properties in events.created.items():
-            self._create(ledger_id, properties, segment)
-
-    def _create(self, ledger_id: int, properties: dict[str, str], segment: Segment) -> LedgerState:
-        state = LedgerState(ledger_id, self.log.intern(properties))
-        state.durable = True
-        state.created_segment = segment.number
-        self.log.states[ledger_id] = state
-        return state
-
-    def _ended(self, events: Events, segment: Segment) -> None:
-        for ledger_id, (last_entry, length_bytes) in events.sealed.items():
-            state = self.log.states.get(ledger_id)
-            if state is not None:
-                segment.live_events += 1
-                state.sealed_segment = segment.number
-                self._seal(state, last_entry, length_bytes)
-        for ledger_id in events.deleted:
-            self._delete(ledger_id, segment)
-
-    def _seal(self, state: LedgerState, last_entry: int, length_bytes: int) -> None:
-        state.sealed = True
-        state.last_entry, state.length_bytes = last_entry, length_bytes
-
-    def _delete(self, ledger_id: int, segment: Segment) -> None:
-        state = self.log.states.pop(ledger_id, None)
-        if state is not None:
-            state.deleted = True
-            self.log.bury(state, segment.number)
+    def _mend(self, catalog: Catalog, segment: Segment, following: list[Segment]) -> Digest:
+        """Writes the footer of `segment` again, from its commits."""
+        states = {key: _copy(state) for key, state in catalog.states.items()}
+        synced = synced_by(self.log, following[0]) if following else (0, 0)
+        replay = Replay(self.log, states, self.damage)
+        active = replay.run(segment, synced[1] if synced[0] == segment.number else 0)
+        self.commits_replayed += replay.commits
+        table = active.footer()
+        write_footer(active)
+        return table
 
     # Segments that are not sealed
 
-    def _replay(self, unsealed: list[tuple[Segment, DiskFile]]) -> list[ActiveSegment]:
-        synced = _synced_by_later(unsealed)
-        replayed = []
-        for index, (segment, file) in enumerate(unsealed):
-            active = ActiveSegment(segment, file, self.log.config.run_bytes_max)
-            limit = segment.data_stop if segment.sealed else 0
-            scan = Scan(file, segment, self._from_checkpoint(active), limit, synced.get(segment.number, 0))
-            for commit in scan.commits():
-                self._apply(commit, active)
-                self.commits_replayed += 1
-            active.offset = segment.data_stop = max(scan.stop, synced.get(segment.number, 0))
-            self._judge(scan, active, last=index == len(unsealed) - 1)
-            replayed.append(active)
-        return replayed
-
-    def _from_checkpoint(self, active: ActiveSegment) -> int:
-        """Applies the checkpoints that the hint leads to; returns the offset to replay from."""
-        log, segment = self.log, active.segment
-        if segment.sealed or HINT_NAME not in log.disk.names(log.directory):
-            return PAGE_BYTES
-        chain: list[Table] = []
-        offset = self._hinted(segment)
-        first = offset
-        while offset:
-            table = _checkpoint_at(active.file, segment, offset)
-            if table is None or table.digest.stop != offset:
-                return PAGE_BYTES  # a hint that leads nowhere
-            chain.append(table)
-            offset = table.digest.previous
-        for table in reversed(chain):
-            self._created(table.digest.events, segment)
-            active.restore(table, log.states)
-            self._ended(table.digest.events, segment)
-        return first or PAGE_BYTES
-
-    def _hinted(self, segment: Segment) -> int:
+    def _replay(self, segments: list[Segment]) -> ActiveSegment:
+        """The segment to go on with."""
         log = self.log
-        file = log.disk.open(log.directory / HINT_NAME)
-        try:
-            data = file.read(HINT.size + records.CRC.size, 0)
-        finally:
-            file.close()
-        if len(data) < HINT.size + records.CRC.size:
-            return 0
-        number, generation, offset = HINT.unpack_from(data)
-        (crc,) = records.CRC.unpack_from(data, HINT.size)
-        if (number, generation) != (segment.number, segment.generation) or crc != crc32c(data[: HINT.size], segment.seed):
-            return 0
-        return int(offset)
-
-    def _apply(self, commit: Commit, active: ActiveSegment) -> None:
-        log = self.log
-        view = commit.view
-        for record in commit.records:
-            if record.type == BLOCK:
-                state = log.states.get(record.ledger_id)
-                if state is None:
-                    continue  # deleted, or its beginning is lost
-                offset = commit.offset + record.start
-                data_bytes = record.stop - record.data_start
-                active.block(state, record.first_entry, record.entries, offset, record.stop - record.start, data_bytes)
-                state.last_entry, state.length_bytes = state.written()
-            elif record.type == CREATED:
-                properties = _properties.decode(view[record.header_start : record.stops_start])
-                active.created(self._create(record.ledger_id, properties, active.segment), 16 + record.stop - record.start)
-            elif record.type == SEALED:
-                (length,) = records.LENGTH.unpack_from(view, record.header_start)
-                state = log.states.get(record.ledger_id)
-                if state is not None:
-                    active.sealed(state, record.first_entry, length)
-                    self._seal(state, record.first_entry, length)
-            elif record.type == DELETED:
-                active.deleted(record.ledger_id)
-                self._delete(record.ledger_id, active.segment)
-            elif record.type == CHECKPOINT:
-                active.checkpointed(commit.offset)
-
-    def _judge(self, scan: Scan, active: ActiveSegment, *, last: bool) -> None:
-        """Reports damage; sets aside a torn tail so that what is written over it is never confused with it."""
-        log, segment = self.log, active.segment
-        for damage in scan.damage:
-            self.damage.append(damage)
-            if damage.synced:
-                log.report("corrupt", f"{damage}; the entries in it cannot be read, the rest of the log is served")
-                continue
-            torn = active.file.read(damage.stop - damage.start, damage.start)
-            place = log.directory / SET_ASIDE / f"{segment.path.stem}-{damage.start}.bin"
-            log.disk.make_directory(place.parent)
-            replace_file(log.disk, place, torn)
-            log.report("torn", f"{damage}; never confirmed, or rotten since: kept in {place}, the log ends before it")
-            active.file.write([bytes(len(torn))], damage.start)
+        synced = dict(synced_by(log, segment) for segment in segments[1:])
+        replay = Replay(log, log.states, self.damage, log.bury)
+        self.unsealed = [replay.run(segment, synced.get(segment.number, 0)) for segment in segments]
+        self.commits_replayed += replay.commits
+        if self.unsealed and self.unsealed[-1].segment.number == log.last_number:
+            return self.unsealed.pop()
+        return ActiveSegment(*log.next_segment(log.config.segment_bytes - 2 * PAGE_BYTES), log.config.run_bytes_max)
 
 
-def _synced_by_later(unsealed: list[tuple[Segment, DiskFile]]) -> dict[int, int]:
-    """How far each segment was synced, as the first commit of a later one says."""
-    found: dict[int, int] = {}
-    for segment, file in unsealed[1:]:
-        for commit in Scan(file, segment).commits():
-            number, offset = commit.header.synced_segment, commit.header.synced_offset
-            found[number] = max(offset, found.get(number, 0))
-            break
-    return found
-
-
-def _checkpoint_at(file: DiskFile, segment: Segment, offset: int) -> Table | None:
-    for commit in Scan(file, segment, offset).commits():
-        for record in commit.records:
-            if commit.offset == offset and record.type == CHECKPOINT:
-                try:
-                    return Table(digest.decode(commit.view[record.data_start : record.stop]))
-                except msgspec.DecodeError:
-                    return None
-        return None
-    return None
+def _copy(state: LedgerState) -> LedgerState:
+    """As a segment's reading changes it; what it is compared with stays."""
+    copy = LedgerState(state.ledger_id, state.properties, state.created_segment, state.last_entry, state.length_bytes)
+    copy.last_segment = state.last_segment
+    return copy

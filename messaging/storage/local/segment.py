@@ -22,7 +22,7 @@ from messaging.storage.local.records import seed_of
 
 PAGE_BYTES = 4096
 SEAL_OFFSET = 2048
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 _HEAD = struct.Struct("<8sIIQQQ")
 _SEAL = struct.Struct("<8sQQQ")

@@ -1,7 +1,9 @@
-"""What is kept in memory of each ledger: a few numbers, and an index that is sparse in the newest segments and tiny for the rest.
+"""What is kept in memory of each ledger: a few numbers, and its index in segments whose footer is not yet on the disk.
 
-Threads: the log thread owns the index (`runs`, `sealing`, `parts`); the loop owns all else. Others may read the index at any time
-if they read `runs`, then `sealing`, then `parts` (a segment moves along in that order and may be seen twice, never not at all).
+Where blocks stand in all other segments their footers say (see `locate.py`).
+
+Threads: the log thread owns the index (`runs`, `last_segment` and the segments of records); the loop owns all else. Others may read
+the index at any time if they read `runs` before `last_segment`: a segment may then be seen twice, never not at all.
 """
 
 from __future__ import annotations
@@ -22,11 +24,26 @@ class Runs:
     perhaps with a few records of others between them. `last_entry` and `length_bytes` count from the ledger's beginning.
     """
 
-    __slots__ = ("dirty_from", "dirty_mark", "last_entry", "ledger_id", "length_bytes", "record_bytes", "rows", "segment")
+    __slots__ = (
+        "dirty_from",
+        "dirty_mark",
+        "last_entry",
+        "ledger_id",
+        "length_bytes",
+        "link",
+        "older",
+        "record_bytes",
+        "rows",
+        "segment",
+    )
 
-    def __init__(self, ledger_id: int, segment: int, last_entry: int, length_bytes: int) -> None:
+    def __init__(
+        self, ledger_id: int, segment: int, last_entry: int, length_bytes: int, link: int = 0, older: Runs | None = None
+    ) -> None:
         self.ledger_id = ledger_id
         self.segment = segment
+        self.link = link  # the segment before this one that holds blocks of the ledger, 0: none
+        self.older = older  # the runs there, until that footer is durable
         self.rows = array("Q")
         self.last_entry = last_entry
         self.length_bytes = length_bytes
@@ -55,52 +72,65 @@ class Runs:
 GAP_BYTES_MAX = 4096  # of other ledgers' records inside a run: reading over them is cheaper than a row of its own
 
 
+OPEN, SEALED, DELETED = range(3)  # phases of a ledger
+
+
 class LedgerState:
+    """About 110 bytes and a few numbers: there may be hundreds of thousands. Nothing of it grows with what is stored."""
+
     __slots__ = (
         "created_segment",
-        "deleted",
-        "durable",
         "last_entry",
+        "last_segment",
         "ledger_id",
         "length_bytes",
-        "owner",
-        "parts",
+        "phase",
         "properties",
-        "reserved",
         "runs",
-        "sealed",
         "sealed_segment",
-        "sealing",
         "writer",
     )
 
-    def __init__(self, ledger_id: int, properties: dict[str, str]) -> None:
+    def __init__(
+        self, ledger_id: int, properties: dict[str, str], created_segment: int = 0, last_entry: int = -1, length_bytes: int = 0
+    ) -> None:
         self.ledger_id = ledger_id
-        self.properties = properties
-        self.owner = properties.get("tenant", "")
-        self.reserved = "reserved" in properties
-        self.last_entry = -1  # confirmed, in the log and readable
-        self.length_bytes = 0
-        self.durable = False  # its CREATED record is
-        self.sealed = False
-        self.deleted = False
-        self.created_segment = 0  # where its CREATED record stands
+        self.properties = properties  # shared with others: never change them
+        self.last_entry = last_entry  # confirmed, in the log and readable
+        self.length_bytes = length_bytes
+        self.phase = OPEN
+        self.created_segment = created_segment  # where its CREATED record stands
         self.sealed_segment = 0  # where its SEALED record stands, 0: nowhere
+        self.last_segment = 0  # the newest one whose footer is durable and lists blocks of it, 0: none
         self.writer: LocalLedgerWriter | None = None
-        self.runs: Runs | None = None  # in the newest segment that holds blocks of it
-        self.sealing: tuple[Runs, ...] = ()  # in earlier segments whose footers are not yet written
-        self.parts: array[int] | None = None  # in sealed segments: first entry, segment << 32 | record bytes
+        self.runs: Runs | None = None  # in the newest segment that holds blocks of it and whose footer is not yet durable
+
+    @property
+    def owner(self) -> str:
+        return self.properties.get("tenant", "")
+
+    @property
+    def reserved(self) -> bool:
+        return "reserved" in self.properties
+
+    @property
+    def sealed(self) -> bool:
+        return self.phase == SEALED
+
+    @property
+    def deleted(self) -> bool:
+        return self.phase == DELETED
 
     def runs_in(self, segment: int) -> Runs:
         """For the log thread: the runs of the segment being written."""
         runs = self.runs
-        if runs is not None:
-            if runs.segment == segment:
-                return runs
-            self.sealing += (runs,)
-            self.runs = fresh = Runs(self.ledger_id, segment, runs.last_entry, runs.length_bytes)
-            return fresh
-        self.runs = fresh = Runs(self.ledger_id, segment, self.last_entry, self.length_bytes)
+        if runs is None:
+            fresh = Runs(self.ledger_id, segment, self.last_entry, self.length_bytes, self.last_segment, None)
+        elif runs.segment == segment:
+            return runs
+        else:
+            fresh = Runs(self.ledger_id, segment, runs.last_entry, runs.length_bytes, runs.segment, runs)
+        self.runs = fresh
         return fresh
 
     def written(self) -> tuple[int, int]:
@@ -109,23 +139,22 @@ class LedgerState:
         return (self.last_entry, self.length_bytes) if runs is None else (runs.last_entry, runs.length_bytes)
 
     def settle(self, runs: Runs) -> None:
-        """For the log thread: the footer of `runs.segment` is durable; keep only where to look."""
-        self.add_part(runs.rows[0], runs.segment, runs.record_bytes)
-        if self.runs is runs:
+        """For the log thread: the footer of `runs.segment`, the oldest in memory, is durable; remember only that."""
+        self.last_segment = runs.segment  # before they are forgotten: readers look at them first
+        newer = self.runs
+        if newer is runs:
             self.runs = None
-        else:
-            self.sealing = tuple(other for other in self.sealing if other is not runs)
+            return
+        while newer is not None and newer.older is not runs:
+            newer = newer.older
+        if newer is not None:
+            newer.older = None
 
-    def add_part(self, first_entry: int, segment: int, record_bytes: int) -> None:
-        if self.parts is None:
-            self.parts = array("Q")
-        self.parts.append(first_entry)
-        self.parts.append(segment << 32 | min(record_bytes, 0xFFFFFFFF))
-
-    def segment_bytes(self) -> dict[int, int]:
-        """Bytes of its blocks' records by segment."""
-        found = {runs.segment: runs.record_bytes for runs in (*self.sealing, *([self.runs] if self.runs else ()))}
-        parts = self.parts or ()
-        for index in range(1, len(parts), ROW):
-            found[parts[index] >> 32] = parts[index] & 0xFFFFFFFF
+    def runs_in_memory(self) -> list[Runs]:
+        """Newest first. For any thread that looks at `last_segment` only afterwards."""
+        found = []
+        runs = self.runs
+        while runs is not None:
+            found.append(runs)
+            runs = runs.older
         return found

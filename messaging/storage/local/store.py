@@ -23,7 +23,7 @@ from messaging.storage.local.commit_queue import CommitQueue, Committed
 from messaging.storage.local.config import LocalConfig
 from messaging.storage.local.directory import claim, lock
 from messaging.storage.local.disk import DirectoryLock, Disk, OsDisk
-from messaging.storage.local.footers import Footers
+from messaging.storage.local.locate import Locator
 from messaging.storage.local.log import Log
 from messaging.storage.local.log_writer import LogWriter
 from messaging.storage.local.reader import LocalLedgerReader
@@ -32,6 +32,8 @@ from messaging.storage.local.records import CREATED, DELETED, SEALED
 from messaging.storage.local.recovery import Recovery
 from messaging.storage.local.scan import Damage
 from messaging.storage.local.segment_files import NoSpace
+from messaging.storage.local.state import DELETED as GONE
+from messaging.storage.local.state import SEALED as ENDED
 from messaging.storage.local.state import LedgerState
 from messaging.storage.local.writer import LocalLedgerWriter, control
 from messaging.storage.seam import (
@@ -70,12 +72,13 @@ class LocalLedgerStore:
         self._lock: DirectoryLock | None = None
         self._fence = Fence(SCOPE, 0)
         self._running = False
+        self._unborn: set[int] = set()  # ledgers whose CREATED record is not yet durable
         self._space_timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop
         self._log: Log
         self._writer: LogWriter
         self._queue: CommitQueue
-        self._footers: Footers
+        self._locator: Locator
         self._pool: ThreadPoolExecutor
 
     async def start(self) -> Fence:
@@ -104,17 +107,22 @@ class LocalLedgerStore:
             log.close()
             raise
         self.damage = recovery.damage
-        self._footers = Footers(log.files)
+        self._locator = Locator(log.segments, log.files)
         self.failed = None
         self._fence = Fence(SCOPE, epoch)
         self._writer = LogWriter(log, self.config, active, self._deliver)
         log.post = self._writer.post
-        log.reclaim_later = Reclaim(log, self._footers).later
+        reclaim = Reclaim(log)
+        log.reclaim_later = reclaim.later
         log.on_report = self._reported
         self._queue = CommitQueue(self._loop, self._writer.commit, self.config.commit_bytes_max, self.config.durability)
         self._pool = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="ledger-read")
         self._writer.start()
         self._writer.post(log.prepare_spare)
+        for older in recovery.unsealed:
+            log.seal_later(older)
+        log.aside(lambda: reclaim.exhume(recovery.rewritten))
+        self._writer.post(log.snapshots.write_if_due)
         self._writer.post(log.reclaim_later)
 
     async def stop(self) -> None:
@@ -143,6 +151,7 @@ class LocalLedgerStore:
             raise LedgerExists(f"ledger {ledger_id} exists", ledger_id)
         state = LedgerState(ledger_id, self._log.intern(properties))
         self._log.states[ledger_id] = state
+        self._unborn.add(ledger_id)
         try:
             await self._record(state, CREATED, msgspec.msgpack.encode(state.properties))
         except StoreError as error:
@@ -151,9 +160,9 @@ class LocalLedgerStore:
                 raise
             raise Unavailable(f"ledger {ledger_id} could not be made: {error}", ledger_id) from error
         except asyncio.CancelledError:
-            state.durable = True  # it may come to be: whoever collects orphans must see it
-            raise
-        state.durable = True
+            raise  # it may come to be: whoever collects orphans must see it
+        finally:
+            self._unborn.discard(ledger_id)
         state.writer = LocalLedgerWriter(state, self._queue, self.entry_bytes_max, self._seal)
         return state.writer
 
@@ -174,20 +183,20 @@ class LocalLedgerStore:
                 await self._record(state, SEALED, bytes(8))
             except StoreError as error:
                 raise Unavailable(f"ledger {state.ledger_id} could not be sealed: {error}", state.ledger_id) from error
-            state.sealed = True
+            state.phase = ENDED
             if state.writer is not None:
                 state.writer.end(Fenced(f"ledger {state.ledger_id} is sealed", state.ledger_id))
         return self._info(state)
 
     async def open(self, ledger_id: int) -> LocalLedgerReader:
-        return LocalLedgerReader(self._get(ledger_id), self._log, self._footers, self._pool, self._flush)
+        return LocalLedgerReader(self._get(ledger_id), self._log, self._locator, self._pool, self._flush)
 
     async def delete(self, fence: Fence, ledger_id: int) -> None:
         self._check(fence)
         state = self._log.states.get(ledger_id)
         if state is None or state.deleted:
             return
-        state.deleted = True
+        state.phase = GONE
         if state.writer is not None:
             state.writer.end(LedgerClosed(f"ledger {ledger_id} was deleted", ledger_id))
         try:
@@ -222,7 +231,7 @@ class LocalLedgerStore:
 
     def _get(self, ledger_id: int) -> LedgerState:
         state = self._log.states.get(ledger_id)
-        if state is None or state.deleted or not state.durable:
+        if state is None or state.deleted or ledger_id in self._unborn:
             raise NoSuchLedger(f"there is no ledger {ledger_id}", ledger_id)
         return state
 

@@ -72,6 +72,7 @@ class LocalHarness:
             reserved_bytes=64 << 10,
             entry_bytes_max=1 << 20,
             checkpoint_bytes=32 << 10,
+            snapshot_pairs=0,
         )
 
     async def open(self) -> None:

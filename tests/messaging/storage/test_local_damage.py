@@ -228,6 +228,6 @@ async def test_an_unreadable_format_or_epoch_is_refused_by_name(name: str) -> No
 async def test_a_newer_format_is_refused() -> None:
     disk = FakeDisk()
     await fill(disk, 1)
-    disk.file(DIRECTORY / "format")[:] = b'{"format": 2, "store_id": "1"}'
-    with pytest.raises(Unavailable, match="format 2"):
+    disk.file(DIRECTORY / "format")[:] = b'{"format": 3, "store_id": "1"}'
+    with pytest.raises(Unavailable, match="format 3"):
         await reopened(disk)

@@ -32,7 +32,7 @@ async def test_a_whole_log() -> None:
     assert report.ok and report.tail_bytes == 0
     assert (report.entries, report.ledgers) == (400 + 134, 2)
     lines = list(inspect(DIRECTORY, disk=disk))
-    assert lines[0].startswith("log in /log: format 1") and "opened 1 times" in lines[0]
+    assert lines[0].startswith("log in /log: format 2") and "opened 1 times" in lines[0]
     assert any("sealed" in line for line in lines) and any("open," in line for line in lines)
     assert lines[-2].startswith("ledger 1: created in segment 1, entries 0 to ")
     before = disk.operations

@@ -23,6 +23,7 @@ CONFIG = LocalConfig(
     entry_bytes_max=16 << 10,
     checkpoint_bytes=8 << 10,
     run_bytes_max=4 << 10,
+    snapshot_pairs=0,
 )
 STEPS = 400
 

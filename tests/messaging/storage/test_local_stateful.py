@@ -23,6 +23,7 @@ CONFIG = LocalConfig(
     entry_bytes_max=20 << 10,
     checkpoint_bytes=6 << 10,
     run_bytes_max=2 << 10,
+    snapshot_pairs=0,
 )
 
 

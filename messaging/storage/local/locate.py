@@ -1,0 +1,147 @@
+"""Where an entry stands that is in a sealed segment: a search over footers, in a thread, with a memory of the last finds.
+
+A ledger is in some of the segments between the one that created it and the last one that holds blocks of it. The search halves that
+range where the middle one holds blocks of the ledger; where it does not, it takes one step back along the chain that footers make
+(each names the segment before it that holds blocks of the same ledger).
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from messaging.storage.local.footers import Footer, read_footer
+from messaging.storage.local.segment import Segment
+from messaging.storage.local.segment_files import OpenFiles
+
+STEPS_MAX = 4  # segments tried right behind the last find before searching
+HINTS_MAX = 4096
+HINT_NUMBERS_MAX = 1 << 20  # of rows, over all hints: 8 MiB
+
+
+class Place(NamedTuple):
+    """The blocks of a ledger in one segment: `last` is the last entry of them, `link` the segment before that holds some."""
+
+    segment: int
+    generation: int
+    last: int
+    link: int
+    rows: array[int]
+
+
+class _Found(NamedTuple):
+    segment: Segment
+    at: int
+    last: int
+    link: int
+
+
+class Locator:
+    """For any thread; blocks. Raises `OSError` and `BadFooter`."""
+
+    def __init__(self, segments: Mapping[int, Segment], files: OpenFiles) -> None:
+        self._segments = segments
+        self._files = files
+        self._lock = threading.Lock()
+        self._hints: OrderedDict[int, Place] = OrderedDict()
+        self._hint_numbers = 0
+        self._checked: set[tuple[int, int]] = set()  # number and generation
+
+    def locate(self, ledger_id: int, entry: int, first_segment: int, last_segment: int) -> Place | None:
+        """The place with the first entry at or after `entry`, None if there is none between the two segments."""
+        hint = self._hint(ledger_id)
+        if hint is not None:
+            if hint.rows[0] <= entry <= hint.last:
+                return hint
+            if entry > hint.last:
+                first_segment = hint.segment + 1
+                for number in range(first_segment, min(first_segment + STEPS_MAX, last_segment + 1)):
+                    found = self._look(ledger_id, number)
+                    if found is not None:
+                        if found.last >= entry:
+                            return self._keep(ledger_id, found)
+                        break
+            else:
+                last_segment = hint.segment
+        found = self._search(ledger_id, entry, first_segment, last_segment)
+        return self._keep(ledger_id, found) if found is not None else None
+
+    def check(self, first_segment: int, last_segment: int) -> None:
+        """Something did not add up: raises `BadFooter` if a footer in that range is damaged. Each one is read once."""
+        for number in range(first_segment, last_segment + 1):
+            segment = self._segments.get(number)
+            if segment is None or not segment.sealed or (number, segment.generation) in self._checked:
+                continue
+            with self._files.use(segment.path) as file:
+                read_footer(file, segment)
+            self._checked.add((number, segment.generation))
+
+    def _search(self, ledger_id: int, entry: int, low: int, high: int) -> _Found | None:
+        found = self._at_or_below(ledger_id, high, low)
+        if found is None or found.last < entry:
+            return None
+        while low < found.segment.number:
+            middle = (low + found.segment.number) // 2
+            other = self._look(ledger_id, middle)
+            if other is None:
+                other = self._at_or_below(ledger_id, found.link, low)
+                if other is None or other.last < entry:
+                    return found
+                found = other
+            elif other.last >= entry:
+                found = other
+            else:
+                low = middle + 1
+        return found
+
+    def _at_or_below(self, ledger_id: int, number: int, low: int) -> _Found | None:
+        while number >= low and number > 0:
+            found = self._look(ledger_id, number)
+            if found is not None:
+                return found
+            number -= 1  # a segment is lost or damaged: its neighbours tell
+        return None
+
+    def _look(self, ledger_id: int, number: int) -> _Found | None:
+        segment = self._segments.get(number)
+        if segment is None or not segment.sealed:
+            return None
+        with self._files.use(segment.path) as file:
+            footer = Footer(file, segment)
+            at = footer.find(ledger_id)
+            if at < 0:
+                return None
+            return _Found(segment, at, footer.number("last_entries", at), footer.number("links", at))
+
+    def _keep(self, ledger_id: int, found: _Found) -> Place:
+        segment = found.segment
+        with self._files.use(segment.path) as file:
+            rows = Footer(file, segment).rows_at(found.at)
+        place = Place(segment.number, segment.generation, found.last, found.link, rows)
+        with self._lock:
+            self._drop(ledger_id)
+            self._hints[ledger_id] = place
+            self._hint_numbers += len(rows)
+            while self._hint_numbers > HINT_NUMBERS_MAX or len(self._hints) > HINTS_MAX:
+                self._drop(next(iter(self._hints)))
+        return place
+
+    def _hint(self, ledger_id: int) -> Place | None:
+        with self._lock:
+            hint = self._hints.get(ledger_id)
+            if hint is None:
+                return None
+            segment = self._segments.get(hint.segment)
+            if segment is None or segment.generation != hint.generation:
+                self._drop(ledger_id)
+                return None
+            self._hints.move_to_end(ledger_id)
+            return hint
+
+    def _drop(self, ledger_id: int) -> None:
+        hint = self._hints.pop(ledger_id, None)
+        if hint is not None:
+            self._hint_numbers -= len(hint.rows)

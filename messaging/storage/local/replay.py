@@ -1,0 +1,172 @@
+"""Reading a segment commit by commit instead of its footer: one that is not sealed, or whose footer is damaged.
+
+Nothing replayed is served before it was synced again: a tail may have been readable from the page cache and never durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from messaging.storage.local import digest, records
+from messaging.storage.local.active import ActiveSegment
+from messaging.storage.local.digest import BadDigest, Digest, Events
+from messaging.storage.local.disk import DiskFile, replace_file
+from messaging.storage.local.log import Log
+from messaging.storage.local.records import BLOCK, CHECKPOINT, CREATED, DELETED, SEALED
+from messaging.storage.local.scan import Commit, Damage, Scan
+from messaging.storage.local.segment import PAGE_BYTES, Segment
+from messaging.storage.local.state import DELETED as GONE
+from messaging.storage.local.state import SEALED as ENDED
+from messaging.storage.local.state import LedgerState
+
+SET_ASIDE = "set-aside"
+_properties = msgspec.msgpack.Decoder(dict[str, str])
+
+
+class Replay:
+    """`states` are the ledgers as of all segments before; `bury` is called with one that is deleted, and where."""
+
+    def __init__(
+        self,
+        log: Log,
+        states: dict[int, LedgerState],
+        damage: list[Damage],
+        bury: Callable[[LedgerState, int], None] = lambda state, segment: None,
+    ) -> None:
+        self.commits = 0
+        self._log = log
+        self._states = states
+        self._damage = damage
+        self._bury = bury
+
+    def run(self, segment: Segment, synced_until: int) -> ActiveSegment:
+        """`synced_until`: how far the segment was synced, as a later one says. The file of what comes back is open and synced."""
+        file = self._log.disk.open(segment.path)
+        active = ActiveSegment(segment, file, self._log.config.run_bytes_max)
+        try:
+            limit = segment.data_stop if segment.sealed else 0
+            scan = Scan(file, segment, self._from_checkpoint(active), limit, synced_until)
+            for commit in scan.commits():
+                self._apply(commit, active)
+                self.commits += 1
+            active.offset = segment.data_stop = max(scan.stop, synced_until)
+            self._judge(scan, active)
+            file.sync()
+        except BaseException:
+            file.close()
+            raise
+        return active
+
+    def _from_checkpoint(self, active: ActiveSegment) -> int:
+        """Applies the checkpoints that the hint leads to; returns the offset to replay from."""
+        segment = active.segment
+        chain: list[Digest] = []
+        offset = first = 0 if segment.sealed else self._log.hints.find(segment)
+        while offset:
+            table = _checkpoint_at(active.file, segment, offset)
+            if table is None or table.stop != offset:
+                return PAGE_BYTES  # a hint that leads nowhere
+            chain.append(table)
+            offset = table.previous
+        for table in reversed(chain):
+            self._begin(table.events, active)
+            active.restore(table, self._states)
+            self._end(table.events, active)
+        return first or PAGE_BYTES
+
+    def _begin(self, events: Events, active: ActiveSegment) -> None:
+        active.segment.live_events += len(events.created)
+        for ledger_id, properties in events.created.items():
+            self._create(ledger_id, properties, active)
+
+    def _create(self, ledger_id: int, properties: dict[str, str], active: ActiveSegment) -> LedgerState:
+        state = LedgerState(ledger_id, self._log.intern(properties), active.segment.number)
+        self._states[ledger_id] = state
+        return state
+
+    def _end(self, events: Events, active: ActiveSegment) -> None:
+        for ledger_id, (last_entry, length_bytes) in events.sealed.items():
+            state = self._states.get(ledger_id)
+            if state is not None:
+                active.segment.live_events += 1
+                state.sealed_segment = active.segment.number
+                _seal(state, last_entry, length_bytes)
+        for ledger_id in events.deleted:
+            self._delete(ledger_id, active)
+
+    def _delete(self, ledger_id: int, active: ActiveSegment) -> None:
+        state = self._states.pop(ledger_id, None)
+        if state is not None:
+            state.phase = GONE
+            self._bury(state, active.segment.number)
+
+    def _apply(self, commit: Commit, active: ActiveSegment) -> None:
+        view = commit.view
+        for record in commit.records:
+            if record.type == BLOCK:
+                state = self._states.get(record.ledger_id)
+                if state is None:
+                    continue  # deleted, or its beginning is lost
+                offset = commit.offset + record.start
+                data_bytes = record.stop - record.data_start
+                active.block(state, record.first_entry, record.entries, offset, record.stop - record.start, data_bytes)
+                state.last_entry, state.length_bytes = state.written()
+            elif record.type == CREATED:
+                properties = _properties.decode(view[record.header_start : record.stops_start])
+                active.created(self._create(record.ledger_id, properties, active), 16 + record.stop - record.start)
+            elif record.type == SEALED:
+                (length,) = records.LENGTH.unpack_from(view, record.header_start)
+                state = self._states.get(record.ledger_id)
+                if state is not None:
+                    active.sealed(state, record.first_entry, length)
+                    _seal(state, record.first_entry, length)
+            elif record.type == DELETED:
+                active.deleted(record.ledger_id)
+                self._delete(record.ledger_id, active)
+            elif record.type == CHECKPOINT:
+                active.checkpointed(commit.offset)
+
+    def _judge(self, scan: Scan, active: ActiveSegment) -> None:
+        """Reports damage; sets aside a torn tail so that what is written over it is never confused with it."""
+        log, segment = self._log, active.segment
+        for damage in scan.damage:
+            self._damage.append(damage)
+            if damage.synced:
+                log.report("corrupt", f"{damage}; the entries in it cannot be read, the rest of the log is served")
+                continue
+            torn = active.file.read(damage.stop - damage.start, damage.start)
+            place = log.directory / SET_ASIDE / f"{segment.path.stem}-{damage.start}.bin"
+            log.disk.make_directory(place.parent)
+            replace_file(log.disk, place, torn)
+            log.report("torn", f"{damage}; never confirmed, or rotten since: kept in {place}, the log ends before it")
+            active.file.write([bytes(len(torn))], damage.start)
+
+
+def synced_by(log: Log, following: Segment) -> tuple[int, int]:
+    """(segment, offset) up to which the log was synced, as the first commit of `following` says."""
+    file = log.disk.open(following.path)
+    try:
+        for commit in Scan(file, following).commits():
+            return commit.header.synced_segment, commit.header.synced_offset
+        return 0, 0
+    finally:
+        file.close()
+
+
+def _seal(state: LedgerState, last_entry: int, length_bytes: int) -> None:
+    state.phase = ENDED
+    state.last_entry, state.length_bytes = last_entry, length_bytes
+
+
+def _checkpoint_at(file: DiskFile, segment: Segment, offset: int) -> Digest | None:
+    for commit in Scan(file, segment, offset).commits():
+        for record in commit.records:
+            if commit.offset == offset and record.type == CHECKPOINT:
+                try:
+                    return digest.decode(commit.view[record.data_start : record.stop])
+                except BadDigest:
+                    return None
+        return None
+    return None
