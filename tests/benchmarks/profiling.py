@@ -61,7 +61,7 @@ def _perf(broker: RealBroker, data: Path, seconds: float) -> str:
     return "\n".join(
         [
             "by thread and library",
-            *_report(program, data, "tid,dso", 2),
+            *_report(program, data, "pid,dso", 2),
             "",
             "by function",
             *_report(program, data, "dso,symbol", 0.5),

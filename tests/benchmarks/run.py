@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from messaging.protocol import build_hot
 from tests.benchmarks import first_light, load, peer_process, processes, report, the_log
 from tests.benchmarks.generator import Generator
 
@@ -89,6 +90,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _lacking(names: list[str], options: argparse.Namespace) -> str:
     """Why these benchmarks cannot run here; empty if they can."""
+    if build_hot.stale():
+        return "the compiled hot loops are older than their source: compile them anew with make setup"
     parts = [the_log.PARTS[name] for name in names if name in the_log.PARTS]
     if any(part.needs_generator for part in parts) and (lacking := peer_process.no_generator(options.rawload)):
         return lacking

@@ -202,10 +202,11 @@ def test_first_light(tmp_path: Path) -> None:
     assert len(section.tables[0].rows) == len(first_light.CASES)
 
 
+@pytest.mark.slow
 def test_a_comparison_of_brokers_with_a_row_that_fails(tmp_path: Path) -> None:
     """Real brokers and a generator that only prints: the peer's place is taken by one of ours."""
     text = "import sys\nif '65536' in sys.argv: sys.exit('no such size')\nprint('" + ANSWER + "')\n"
-    rows = (ROWS[0], ROWS[3], ROWS[4])
+    rows = (ROWS[0], ROWS[3])
     comparison = peer.Comparison(Generator(script(tmp_path / "generator", text)), peer.Plan(0.1, 2, 0.1, rows), quietly)
     with ExitStack() as stack:
         for name in (COMPILED, PLAIN, PEER):
@@ -217,7 +218,7 @@ def test_a_comparison_of_brokers_with_a_row_that_fails(tmp_path: Path) -> None:
     section = comparison.report(tmp_path)
     assert {figure.value for figure in section.figures} == {1.0}
     assert [figure.reached for figure in section.figures[:2]] == [False, False]  # five and two times the peer were asked for
-    assert [cells[2] for cells in section.tables[2].rows] == ["1.00 (1.00, 1.00)", "not measured", "1.00 (1.00, 1.00)"]
+    assert [cells[2] for cells in section.tables[2].rows] == ["1.00 (1.00, 1.00)", "not measured"]
     assert any("no such size" in failure for failure in section.failures)
     assert not any(ROWS[0].name in failure for failure in section.failures)
 
