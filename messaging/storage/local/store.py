@@ -70,6 +70,7 @@ class LocalLedgerStore:
         self.damage: list[Damage] = []
         self._disk: Disk = disk or OsDisk()
         self._lock: DirectoryLock | None = None
+        self._seal_state = self._seal  # one bound method for all writers
         self._fence = Fence(SCOPE, 0)
         self._running = False
         self._unborn: set[int] = set()  # ledgers whose CREATED record is not yet durable
@@ -163,7 +164,7 @@ class LocalLedgerStore:
             raise  # it may come to be: whoever collects orphans must see it
         finally:
             self._unborn.discard(ledger_id)
-        state.writer = LocalLedgerWriter(state, self._queue, self.entry_bytes_max, self._seal)
+        state.writer = LocalLedgerWriter(state, self._queue, self.entry_bytes_max, self._seal_state)
         return state.writer
 
     async def seal(self, fence: Fence, ledger_id: int) -> LedgerInfo:

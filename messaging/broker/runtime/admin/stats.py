@@ -23,7 +23,7 @@ def position_text(position: Position) -> str:
 
 def topic_stats(topic: Topic, broker: str, time_text: TimeText) -> dict[str, Any]:
     rates = topic.rates or QUIET
-    count = topic.inlet.messages_in
+    count, _, messages_out, bytes_out = topic.totals
     return {
         "msgRateIn": rates.messages_in.a_second,
         "msgThroughputIn": rates.bytes_in.a_second,
@@ -31,8 +31,8 @@ def topic_stats(topic: Topic, broker: str, time_text: TimeText) -> dict[str, Any
         "msgThroughputOut": rates.bytes_out.a_second,
         "bytesInCounter": topic.inlet.bytes_in,
         "msgInCounter": topic.inlet.messages_in,
-        "bytesOutCounter": topic.outlet.bytes_out,
-        "msgOutCounter": topic.outlet.messages_out,
+        "bytesOutCounter": bytes_out,
+        "msgOutCounter": messages_out,
         "averageMsgSize": topic.inlet.bytes_in / count if count else 0.0,
         "storageSize": topic.ledger.stored_bytes,
         "backlogSize": _backlog_bytes(topic, max_backlog(topic)),
@@ -200,7 +200,7 @@ def live(topic: Topic) -> TopicLive:
         throughput_in=rates.bytes_in.a_second,
         throughput_out=rates.bytes_out.a_second,
         messages_in=topic.inlet.messages_in,
-        messages_out=topic.outlet.messages_out,
+        messages_out=topic.totals[2],
         storage_bytes=topic.ledger.stored_bytes,
         backlog_entries=max_backlog(topic),
         producers=len(topic.producers),

@@ -78,7 +78,7 @@ class Topics:
         try:
             record = await self.meta.get_topic(text)
             if record is None:
-                record = await self._first_record(name, create)
+                record = await self._first_record(name, text, create)
             ledger = await ManagedLedger.open(self.services.storage, record, {"tenant": name.tenant})
             topic = Topic(name, self.services, ledger)
             for stored in await self.meta.subscriptions(text):
@@ -92,13 +92,12 @@ class Topics:
         except StoreError as error:
             log.error("topic.load_failed", topic=text, error=str(error))
             raise (NotReady if error.retryable else StorageFailed)(f"topic {text} cannot be opened: {error}") from error
-        self.loaded[text] = topic
+        self.loaded[topic.text] = topic
         for subscription in topic.subscriptions.values():
             self._unsaved.pop(subscription.subscription_id, None)
         return topic
 
-    async def _first_record(self, name: TopicName, create: bool) -> TopicRecord:
-        text = str(name)
+    async def _first_record(self, name: TopicName, text: str, create: bool) -> TopicRecord:
         if await self.meta.get_partitioned(text) is not None:
             raise NotAllowed(f"{text} is a partitioned topic: use its partitions, {text}-partition-0 and so on")
         if name.partition >= 0:

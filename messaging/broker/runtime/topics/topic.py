@@ -28,15 +28,18 @@ LATEST = Position(2**63 - 1, 2**63 - 1)
 SEEK_RETURN_S = 60.0  # a reader that was closed by its own seek has this long to come back
 
 
+NO_SUBSCRIPTIONS: dict[str, Subscription] = {}  # shared by the topics that have none; never written to
+
+
 class Topic:
     __slots__ = (
         "_moving",
+        "_outlet",
         "closed",
         "id_tail",
         "inlet",
         "ledger",
         "name",
-        "outlet",
         "rates",
         "services",
         "subscriptions",
@@ -50,8 +53,8 @@ class Topic:
         self.services = services
         self.ledger = ledger
         self.inlet = Inlet(self, ledger)
-        self.outlet = Outlet(self)
-        self.subscriptions: dict[str, Subscription] = {}
+        self._outlet: Outlet | None = None  # made for the first reader
+        self.subscriptions: dict[str, Subscription] = NO_SUBSCRIPTIONS
         self.closed: MagnetarError | None = None
         self.rates: TopicRates | None = None  # while something happens
         self._moving: dict[Subscription, asyncio.Future[None]] | None = None  # while a seek is under way
@@ -59,6 +62,13 @@ class Topic:
     @property
     def producers(self) -> ProducerTable:
         return self.inlet.producers
+
+    @property
+    def outlet(self) -> Outlet:
+        if self._outlet is None:
+            self._outlet = Outlet(self)
+            self._outlet.closed = self.closed is not None
+        return self._outlet
 
     @property
     def chain(self) -> Chain:
@@ -92,7 +102,9 @@ class Topic:
     @property
     def totals(self) -> tuple[int, int, int, int]:
         """Messages and bytes in, messages and bytes out, since the topic was loaded."""
-        return self.inlet.messages_in, self.inlet.bytes_in, self.outlet.messages_out, self.outlet.bytes_out
+        outlet = self._outlet
+        messages_out, bytes_out = (outlet.messages_out, outlet.bytes_out) if outlet is not None else (0, 0)
+        return self.inlet.messages_in, self.inlet.bytes_in, messages_out, bytes_out
 
     # --- subscriptions
 
@@ -116,6 +128,8 @@ class Topic:
             unacked_max=self.services.unacked_max,
             properties=properties,
         )
+        if self.subscriptions is NO_SUBSCRIPTIONS:
+            self.subscriptions = {}
         self.subscriptions[name] = subscription
         return subscription
 
@@ -244,7 +258,8 @@ class Topic:
         self._close_producers()
         for subscription in list(self.subscriptions.values()):
             self.close_consumers(subscription)
-        self.outlet.close()
+        if self._outlet is not None:
+            self._outlet.close()
         await self.ledger.close()
         await dedup_state.save(self)
         await self.services.storage.meta.save_cursors(
