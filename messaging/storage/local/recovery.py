@@ -34,7 +34,7 @@ class Recovery:
         self.commits_replayed = 0
 
     def run(self) -> ActiveSegment:
-        # Objects by the hundred thousand, none of them in a cycle: looking through them costs half as much as making them.
+        # Objects by the hundred thousand, none in a cycle: looking for garbage among them takes half as long as making them.
         collecting = gc.isenabled()
         gc.disable()
         try:

@@ -37,7 +37,7 @@ class Workload:
 
     def freeze(self) -> None:
         """Remembers the promises made up to now: a power loss here may not break them."""
-        self.frozen = {key: Promise(**vars(promise)) for key, promise in self.promises.items()}
+        self.frozen = {key: Promise(**vars(promise)) for key, promise in list(self.promises.items())}
 
     async def run(self, store: LedgerStore, fence: Fence, steps: int) -> None:
         """Ends early, without an error, when the store fails."""
