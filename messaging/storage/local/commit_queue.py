@@ -42,8 +42,14 @@ class Committed(NamedTuple):
 
 class CommitQueue:
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, commit: Callable[[list[Item]], None], bytes_max: int, durability: Durability
+        self,
+        loop: asyncio.AbstractEventLoop,
+        commit: Callable[[list[Item]], None],
+        bytes_max: int,
+        entry_bytes_max: int,
+        durability: Durability,
     ) -> None:
+        self.entry_bytes_max = entry_bytes_max
         self.pending: list[Item] = []
         self.pending_bytes = 0
         self.busy = False

@@ -79,8 +79,7 @@ def checkpoint(place: tuple[int, int, int, int], dirty: Sequence[Runs], events: 
     """What is new in each of `dirty` since its `dirty_from`. `place`: segment, start, stop, previous. Ledgers come as they come:
     this is done between two commits."""
     made = Digest(*place, events=events)
-    made.rows = array("Q", [number for runs in dirty for number in runs.rows[runs.dirty_from :]])
-    _fill(made, dirty, [(len(runs.rows) - runs.dirty_from) // ROW for runs in dirty])
+    _fill(made, dirty, [runs.rows[runs.dirty_from :] if runs.dirty_from else runs.rows for runs in dirty])
     return made
 
 
@@ -88,19 +87,19 @@ def footer(place: tuple[int, int, int, int], touched: Sequence[Runs], events: Ev
     """All of `touched`, sorted. `place`: segment, start, stop, previous."""
     made = Digest(*place, events=events)
     touched = sorted(touched, key=_by_ledger)
-    for runs in touched:
-        made.rows.extend(runs.rows)
-    _fill(made, touched, [len(runs.rows) // ROW for runs in touched])
+    _fill(made, touched, [runs.rows for runs in touched])
     made.links = array("Q", [runs.link for runs in touched])
     return made
 
 
-def _fill(made: Digest, stretches: Sequence[Runs], row_counts: list[int]) -> None:
+def _fill(made: Digest, stretches: Sequence[Runs], rows: list[array[int]]) -> None:
+    for own in rows:
+        made.rows.extend(own)
+    made.row_stops = array("Q", [stop // ROW for stop in accumulate(map(len, rows))])
     made.ledgers = array("Q", [runs.ledger_id for runs in stretches])
     made.last_entries = array("Q", [runs.last_entry for runs in stretches])
     made.record_bytes = array("Q", [runs.record_bytes for runs in stretches])
     made.length_bytes = array("Q", [runs.length_bytes for runs in stretches])
-    made.row_stops = array("Q", accumulate(row_counts))
 
 
 def encode(digest: Digest) -> bytes:

@@ -116,7 +116,9 @@ class LocalLedgerStore:
         reclaim = Reclaim(log)
         log.reclaim_later = reclaim.later
         log.on_report = self._reported
-        self._queue = CommitQueue(self._loop, self._writer.commit, self.config.commit_bytes_max, self.config.durability)
+        self._queue = CommitQueue(
+            self._loop, self._writer.commit, self.config.commit_bytes_max, self.entry_bytes_max, self.config.durability
+        )
         self._pool = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="ledger-read")
         self._writer.start()
         self._writer.post(log.prepare_spare)
@@ -164,7 +166,7 @@ class LocalLedgerStore:
             raise  # it may come to be: whoever collects orphans must see it
         finally:
             self._unborn.discard(ledger_id)
-        state.writer = LocalLedgerWriter(state, self._queue, self.entry_bytes_max, self._seal_state)
+        state.writer = LocalLedgerWriter(state, self._queue, self._seal_state)
         return state.writer
 
     async def seal(self, fence: Fence, ledger_id: int) -> LedgerInfo:

@@ -17,7 +17,6 @@ HEADER_BYTES_MAX = 1 << 20
 
 class LocalLedgerWriter:
     __slots__ = (
-        "_entry_bytes_max",
         "_queue",
         "_seal",
         "_state",
@@ -30,9 +29,7 @@ class LocalLedgerWriter:
         "refusal",
     )
 
-    def __init__(
-        self, state: LedgerState, queue: CommitQueue, entry_bytes_max: int, seal: Callable[[LedgerState], Awaitable[LedgerInfo]]
-    ) -> None:
+    def __init__(self, state: LedgerState, queue: CommitQueue, seal: Callable[[LedgerState], Awaitable[LedgerInfo]]) -> None:
         self.ledger_id = state.ledger_id
         self.last_confirmed = -1
         self.next_entry = 0
@@ -42,7 +39,6 @@ class LocalLedgerWriter:
         self.broken = False  # an append failed
         self._state = state
         self._queue = queue
-        self._entry_bytes_max = entry_bytes_max
         self._seal = seal
 
     def append(self, header: bytes, data: Buffer, stops: array[int], done: Done) -> int:
@@ -50,8 +46,9 @@ class LocalLedgerWriter:
             raise self.refusal
         size = len(data)
         count = len(stops)
-        if not count or stops[-1] != size or size > self._entry_bytes_max:
-            check_block(data, stops, self._entry_bytes_max, self.ledger_id)
+        queue = self._queue
+        if not count or stops[-1] != size or size > queue.entry_bytes_max:
+            check_block(data, stops, queue.entry_bytes_max, self.ledger_id)
         if len(header) > HEADER_BYTES_MAX:
             raise ValueError(f"a block header of {len(header)} bytes; at most {HEADER_BYTES_MAX} are stored")
         first = self.next_entry
@@ -60,7 +57,6 @@ class LocalLedgerWriter:
         self.pending_bytes += size
         record_bytes = FIXED_BYTES + len(header) + 4 * count + size
         # `queue.push` in place, and an Item without the cost of making one.
-        queue = self._queue
         queue.pending.append((self._state, done, header, data, stops, first, record_bytes))  # type: ignore[arg-type]
         queue.pending_bytes += record_bytes
         if not queue.busy:
