@@ -1,83 +1,110 @@
 """Restart after `kill -9`: how long until the log is open, what the open store holds, and when the first publish is accepted.
 
-    python -m tests.benchmarks.restart --topics 100000 --gib 20 --dir /a/disk
-
 A process fills a data directory through `LocalLedgerStore` and `SqliteMetaStore` (topics' blocks interleaved, as a broker would
 write them) and is killed in the middle of it. What it left is opened twice: by a bare store, then by the real broker.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from array import array
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from messaging.storage.block_header import BlockHeader
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.meta_seam import LedgerRecord, TopicRecord
 from messaging.storage.meta_sqlite import SqliteMetaStore
 from messaging.storage.seam import LedgerWriter, StoreError
-from tests.benchmarks import load, wire
+from tests.benchmarks import load, processes, wire
+from tests.benchmarks.load import Stalled
 from tests.benchmarks.real_broker import RealBroker
+from tests.benchmarks.report import Figure, Progress, Section, Table, number
 
+TARGET_S = 3.0
+GIB = 20
+FILLED = "filled"
 COMMIT_BYTES = 4 << 20
 TOPICS_AT_ONCE = 2000
 PROPERTIES = {"tenant": "public"}
 TOPIC = "persistent://public/default/restart-%d"
 
 
-def run(directory: Path | str | None = None, topics: int = 2000, gib: float = 0.5, block_bytes: int = 1000) -> dict[str, Any]:
-    """Seconds and bytes; see the names."""
-    with tempfile.TemporaryDirectory(dir=directory, prefix="magnetar-restart-") as made:
-        folder = Path(made) / "data"
-        folder.mkdir()
+def run(directory: Path | None, count: int, gib: float, progress: Progress, block_bytes: int = 1000) -> Section:
+    section = Section(
+        "Restart after kill -9",
+        f"{count:,} topics whose blocks of {block_bytes:,} B lie interleaved in {gib:g} GiB. The process that wrote them was "
+        "killed while it went on. The log alone is opened in a process of its own, which ends at once; then the real broker is "
+        "started, and a producer publishes to one of the topics.",
+        [Table(("what", "seconds", "resident MiB"), [])],
+    )
+    with tempfile.TemporaryDirectory(dir=directory, prefix="magnetar-bench-") as made:
+        folder = Path(made)
         RealBroker(folder).close()  # secrets, and public/default in its feed
-        started = time.perf_counter()
-        arguments = ["fill", str(folder), str(topics), str(int(gib * (1 << 30))), str(block_bytes)]
-        with subprocess.Popen([sys.executable, "-m", __spec__.name, *arguments], stdout=subprocess.PIPE, text=True) as filling:
-            assert filling.stdout is not None
-            said = filling.stdout.readline().strip()
-            filling.kill()
-        if said != "filled":
-            sys.exit("the filling process ended early")
-        result: dict[str, Any] = {"topics": topics, "gib": gib, "block_bytes": block_bytes, "fill_s": time.perf_counter() - started}
-        opened = subprocess.run(
-            [sys.executable, "-m", __spec__.name, "open", str(folder)], stdout=subprocess.PIPE, text=True, check=True
-        )
-        result |= json.loads(opened.stdout)
-        result |= _first_publish(folder, topics // 2)
-    return result
+        progress(f"restart: {gib:g} GiB of {count:,} topics")
+        took_s = _fill(folder, count, int(gib * (1 << 30)), block_bytes)
+        section.tables[0].rows.append(("filling", number(took_s), ""))
+        progress("restart: the log alone")
+        alone = _open_alone(folder)
+        section.tables[0].rows.append(("the log alone", number(alone["open_s"]), number(alone["resident_bytes"] / (1 << 20))))
+        progress("restart: the broker")
+        _first_receipt(folder, count // 2, section)
+    return section
 
 
-def _first_publish(folder: Path, number: int) -> dict[str, float]:
-    topic = TOPIC % number
+def _command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "tests.benchmarks.restart", *map(str, arguments)]
+
+
+def _fill(folder: Path, count: int, size: int, block_bytes: int) -> float:
+    started = time.perf_counter()
+    with (folder / "filling.output").open("wb") as output:
+        filling = processes.start(_command("fill", folder, count, size, block_bytes), output)
+        try:
+            while not (folder / FILLED).exists():
+                if filling.poll() is not None:
+                    raise Stalled(f"filling ended early: {(folder / 'filling.output').read_text()[-1000:]}")
+                time.sleep(0.05)
+        finally:
+            processes.end(filling)  # this is the kill
+    return time.perf_counter() - started
+
+
+def _open_alone(folder: Path) -> dict[str, float]:
+    with (folder / "opening.output").open("wb") as output:
+        processes.start(_command("open", folder), output).wait()
+    answer: dict[str, float] = json.loads((folder / "opening.output").read_text())
+    return answer
+
+
+def _first_receipt(folder: Path, one: int, section: Section) -> None:
     started = time.perf_counter()
     broker = RealBroker(folder)
     try:
-        peer, producer = load.publisher(broker.address, topic)
+        peer, producer = load.publisher(broker.address, TOPIC % one)
         peer.ask(bytes(wire.Stream(producer, 1, 128, 1).data), wire.SEND_RECEIPT)
-        elapsed = time.perf_counter() - started
+        elapsed_s = time.perf_counter() - started
         peer.close()
-        cost = broker.cost()
+        resident = number(broker.cost().resident_bytes / (1 << 20))
     finally:
         broker.close()
-    return {"broker_ready_s": broker.start_s, "first_receipt_s": elapsed, "broker_resident_bytes": cost.resident_bytes}
+    rows = section.tables[0].rows
+    rows.append(("the broker, until it takes traffic", number(broker.start_s), ""))
+    rows.append(("... first receipt", number(elapsed_s), resident))
+    section.figures.append(Figure("first publish accepted after a kill -9", elapsed_s, TARGET_S, "s", at_least=False))
 
 
 # In the process that is killed
 
 
-async def fill(folder: Path, topics: int, size: int, block_bytes: int) -> None:
-    """Says "filled" when `size` bytes are stored, and goes on until it is killed."""
+async def fill(folder: Path, count: int, size: int, block_bytes: int) -> None:
+    """Makes the file `FILLED` when `size` bytes are stored, and goes on until it is killed."""
     store = LocalLedgerStore(folder / "broker" / "log", LocalConfig())
     fence = await store.start()
     meta = SqliteMetaStore(folder / "broker" / "meta.sqlite3")
@@ -89,12 +116,12 @@ async def fill(folder: Path, topics: int, size: int, block_bytes: int) -> None:
         return await store.create(fence, ledger_id, PROPERTIES)
 
     writers: list[LedgerWriter] = []
-    for begin in range(0, topics, TOPICS_AT_ONCE):
-        writers += await asyncio.gather(*map(create, range(begin, min(topics, begin + TOPICS_AT_ONCE))))
-    await _append(writers, size, block_bytes)
+    for begin in range(0, count, TOPICS_AT_ONCE):
+        writers += await asyncio.gather(*map(create, range(begin, min(count, begin + TOPICS_AT_ONCE))))
+    await _append(writers, size, block_bytes, (folder / FILLED).touch)
 
 
-async def _append(writers: list[LedgerWriter], size: int, block_bytes: int) -> None:
+async def _append(writers: list[LedgerWriter], size: int, block_bytes: int, filled: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     header = BlockHeader(1, 1, 0, 0, b"filler").encode()
     data, stops = os.urandom(block_bytes), array("I", [block_bytes])
@@ -113,8 +140,7 @@ async def _append(writers: list[LedgerWriter], size: int, block_bytes: int) -> N
         written += count * block_bytes
         if written >= size and not told:
             told = True
-            sys.stdout.write("filled\n")
-            sys.stdout.flush()
+            filled()
 
 
 def _raise(error: StoreError | None) -> None:
@@ -132,7 +158,7 @@ async def reopen(folder: Path) -> None:
     started = time.perf_counter()
     await store.start()
     elapsed = time.perf_counter() - started
-    sys.stdout.write(json.dumps({"open_s": elapsed, "open_resident_bytes": _resident_bytes() - before}))
+    sys.stdout.write(json.dumps({"open_s": elapsed, "resident_bytes": _resident_bytes() - before}))
     sys.stdout.flush()
     os._exit(0)
 
@@ -141,20 +167,8 @@ def _resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def main() -> None:
-    if sys.argv[1:2] == ["fill"]:
-        asyncio.run(fill(Path(sys.argv[2]), *map(int, sys.argv[3:6])))
-    elif sys.argv[1:2] == ["open"]:
-        asyncio.run(reopen(Path(sys.argv[2])))
-    else:
-        parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.restart")
-        parser.add_argument("--dir", type=Path)
-        parser.add_argument("--topics", type=int, default=2000)
-        parser.add_argument("--gib", type=float, default=0.5)
-        parser.add_argument("--block-bytes", type=int, default=1000)
-        options = parser.parse_args()
-        sys.stdout.write(json.dumps(run(options.dir, options.topics, options.gib, options.block_bytes), indent=2) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    if sys.argv[1] == "fill":
+        asyncio.run(fill(Path(sys.argv[2]), *map(int, sys.argv[3:])))
+    else:
+        asyncio.run(reopen(Path(sys.argv[2])))

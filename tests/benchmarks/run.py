@@ -22,6 +22,7 @@ Measure Magnetar on this machine, beside the machine's own floors.
   append        durable appends to the log alone
   acks          individual acknowledgements
   topics        many topics on one broker                   (needs --rawload)
+  restart       a broker after kill -9, with many topics and 20 GiB stored
   peer          the same load on Magnetar and on a Pulsar   (needs --rawload and --peer)
 """
 
@@ -116,7 +117,7 @@ def command(options: argparse.Namespace) -> str:
     if options.scale != 1:
         words.append(f"--scale {options.scale:g}")
     parts = the_log.PARTS if options.what == THE_LOG else [options.what]
-    if "topics" in parts:
+    if {"topics", "restart"}.intersection(parts):
         words.append(f"--topics {options.topics}")
     if options.rawload and options.what != FIRST_LIGHT:
         words.append("--rawload RAWLOAD")

@@ -14,7 +14,7 @@ import pytest
 from messaging.protocol import hot
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import decode
-from tests.benchmarks import acks, first_light, log_append, peer, processes, profiling, run, topics
+from tests.benchmarks import acks, first_light, log_append, peer, processes, profiling, restart, run, topics
 from tests.benchmarks.generator import Generator
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.peer_process import PeerBroker
@@ -247,3 +247,15 @@ def test_beside_the_peer(tmp_path: Path, generator: Generator, pulsar: Path) -> 
     assert section.failures == []
     assert [row[1] for row in section.tables[1].rows] == [COMPILED, PLAIN, PEER]
     assert hot.COMPILED or section.figures
+
+
+def test_restart(tmp_path: Path) -> None:
+    section = restart.run(tmp_path, 50, 0.01, quietly)
+    assert [row[0] for row in section.tables[0].rows] == [
+        "filling",
+        "the log alone",
+        "the broker, until it takes traffic",
+        "... first receipt",
+    ]
+    assert len(section.figures) == 1 and not section.failures
+    assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.benchmarks import acks, floors, log_append, peer, topics
+from tests.benchmarks import acks, floors, log_append, peer, restart, topics
 from tests.benchmarks.generator import Generator
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.report import Progress, Section, floors_section
@@ -50,6 +50,10 @@ def _topics(order: Order) -> Section:
     return topics.run(order.directory, order.generator, order.topics, 10.0 * order.scale, order.progress)
 
 
+def _restart(order: Order) -> Section:
+    return restart.run(order.directory, int(order.topics * min(1.0, order.scale)), restart.GIB * order.scale, order.progress)
+
+
 class Part(NamedTuple):
     run: Callable[[Order], Section]
     needs_generator: bool = False
@@ -61,6 +65,7 @@ PARTS = {
     "peer": Part(_peer, needs_generator=True, needs_peer=True),
     "acks": Part(_acks),
     "topics": Part(_topics, needs_generator=True),
+    "restart": Part(_restart),
 }
 
 
