@@ -5,6 +5,10 @@ A delta is kept in the log until the snapshot of its cursor is in MetaStore: whe
 one is begun, the cursors changed since are saved in one commit, and the old ledger goes. Recovery reads the one or two ledgers
 that MetaStore names and hands each cursor its deltas when its topic is loaded.
 
+When the store refuses a delta, whoever waits for it is told, and so is `on_failure`; nothing is taken for now. The cursors in
+memory have every delta, so a checkpoint on a new ledger mends it all: it is tried until it succeeds, and `on_mended` is told. Only
+a store that failed for good, or has another owner, is left alone.
+
 Entry: ``subscription id u64 | delta``.
 """
 
@@ -12,17 +16,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from array import array
+import logging
 from collections.abc import Callable
 
-from messaging.storage.block_header import BlockHeader
-from messaging.storage.managed_ledger import Storage
-from messaging.storage.seam import LedgerWriter, NoSuchLedger, Position, StoreError
+from messaging.storage.cursor_recovery import block_of, entry_of, read_deltas
+from messaging.storage.seam import Fenced, LedgerWriter, Position, StoreError
+from messaging.storage.shared import Storage
+
+logger = logging.getLogger(__name__)
 
 KEY = "cursor-ledgers"
 CHECKPOINT_BYTES = 16 << 20
 LEDGERS_MAX = 8  # each crash leaves one; beyond this a start folds them into a new one
 PROPERTIES = {"reserved": "cursor"}
+RETRY_S = 0.5  # after a failure; doubled from try to try
+RETRY_S_MAX = 30.0
 
 Done = Callable[[StoreError | None], None]
 # Given ids of changed cursors, the (id, mark-delete, snapshot) of those that are loaded; the others were saved when unloaded.
@@ -30,21 +38,26 @@ Snapshots = Callable[[set[int]], list[tuple[int, Position, bytes]]]
 
 
 class CursorLog:
-    def __init__(self, storage: Storage, *, checkpoint_bytes: int = CHECKPOINT_BYTES) -> None:
+    def __init__(self, storage: Storage, *, checkpoint_bytes: int = CHECKPOINT_BYTES, retry_s: float = RETRY_S) -> None:
         self.storage = storage
         self.checkpoint_bytes = checkpoint_bytes
+        self.retry_s = retry_s
         self.recovered: dict[int, list[bytes]] = {}  # deltas of cursors whose topics are not loaded since the start
         self._carried_bytes = 0  # of recovered deltas, copied from ledger to ledger until their topics are loaded
-        self._changed: set[int] = set()  # cursors with deltas in the current ledger
+        self._changed: set[int] = set()  # cursors with deltas in the current ledger, or refused
         self._writer: LedgerWriter | None = None
         self._ledgers: list[int] = []
         self._turn: list[bytes] = []
         self._turn_done: list[Done] = []
         self._scheduled = False
+        self._refused: StoreError | None = None  # why nothing is taken just now
+        self._failing = False  # `on_failure` was told, and `on_mended` not yet
         self._checkpointing: asyncio.Task[None] | None = None
+        self._stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self.snapshots: Snapshots = lambda _: []
         self.on_failure: Callable[[StoreError], None] = lambda _: None
+        self.on_mended: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
         """Reads what the last run left and begins a ledger of this run. Raises `StoreError`."""
@@ -52,35 +65,26 @@ class CursorLog:
         stored = await self.storage.meta.get_value(KEY)
         self._ledgers = json.loads(stored) if stored else []
         for ledger_id in self._ledgers:
-            await self._recover(ledger_id)
+            for subscription_id, delta in await read_deltas(self.storage, ledger_id):
+                if subscription_id:
+                    self.recovered.setdefault(subscription_id, []).append(delta)
         await self._begin_ledger()
         if len(self._ledgers) > LEDGERS_MAX:
             await self.checkpoint()
 
-    async def _recover(self, ledger_id: int) -> None:
-        try:
-            info = await self.storage.ledgers.seal(self.storage.fence, ledger_id)
-        except NoSuchLedger:  # named before it was created, or deleted before it was unnamed
-            return
-        reader = await self.storage.ledgers.open(ledger_id)
-        entry = 0
-        while entry <= info.last_entry:
-            for block in await reader.read(entry, entries_max=100_000, bytes_max=4 << 20):
-                view, start = bytes(block.data), 0
-                for stop in block.stops:
-                    subscription_id = int.from_bytes(view[start : start + 8], "big")
-                    if subscription_id:  # 0: a marker of the checkpoint
-                        self.recovered.setdefault(subscription_id, []).append(view[start + 8 : stop])
-                    start = stop
-                entry = block.last_entry + 1
-        await reader.aclose()
-
     async def _begin_ledger(self) -> None:
+        """Made, then named, then used: a former owner is fenced before it can write our list of ledgers over."""
+        ledgers, fence = self.storage.ledgers, self.storage.fence
         ledger_id = await self.storage.meta.next_ledger_id()
-        await self.storage.meta.put_value(KEY, json.dumps([*self._ledgers, ledger_id]).encode())
-        writer = await self.storage.ledgers.create(self.storage.fence, ledger_id, PROPERTIES)
+        writer = await ledgers.create(fence, ledger_id, PROPERTIES)
+        try:
+            await self.storage.meta.put_value(KEY, json.dumps([*self._ledgers, ledger_id]).encode())
+        except StoreError:
+            await ledgers.delete(fence, ledger_id)
+            raise
         self._ledgers.append(ledger_id)
         self._writer = writer
+        self._refused = None
 
     def recovered_deltas(self, subscription_id: int) -> list[bytes]:
         """The deltas that the cursor of a topic now being loaded has to repeat, oldest first. Call `adopted` when it has."""
@@ -93,7 +97,7 @@ class CursorLog:
 
     def append(self, subscription_id: int, delta: bytes, done: Done | None = None) -> None:
         """Stores a delta; `done` runs on the loop when it is durable. Never blocks; deltas of one loop turn share one block."""
-        self._turn.append(subscription_id.to_bytes(8, "big") + delta)
+        self._turn.append(entry_of(subscription_id, delta))
         if done is not None:
             self._turn_done.append(done)
         self._changed.add(subscription_id)
@@ -108,42 +112,81 @@ class CursorLog:
         waiting, self._turn_done = self._turn_done, []
         if not entries:
             return
-        stops, total = array("I"), 0
-        for entry in entries:
-            total += len(entry)
-            stops.append(total)
-        header = BlockHeader(self.storage.clock_ms(), len(entries), 0, 0, b"").encode()
+        assert self._writer is not None
+        writer = self._writer
 
         def durable(error: StoreError | None) -> None:
             for done in waiting:
                 done(error)
             if error is not None:
-                self.on_failure(error)
+                self._refuse(writer, error)
 
-        assert self._writer is not None
         try:
-            self._writer.append(header, b"".join(entries), stops, durable)
+            if self._refused is not None:
+                raise self._refused
+            writer.append(*block_of(entries, self.storage.clock_ms()), durable)
         except StoreError as error:
             durable(error)
             return
-        if self._writer.length_bytes > self.checkpoint_bytes + self._carried_bytes and self._checkpointing is None:
-            assert self._loop is not None
-            self._checkpointing = self._loop.create_task(self._checkpoint_logged(), name="cursor checkpoint")
+        if writer.length_bytes > self.checkpoint_bytes + self._carried_bytes:
+            self._begin_checkpoint()
 
-    async def _checkpoint_logged(self) -> None:
-        try:
-            await self.checkpoint()
-        except StoreError as error:
+    # --- trouble
+
+    def _refuse(self, writer: LedgerWriter, error: StoreError) -> None:
+        """A ledger takes no more. Where it was left already, the checkpoint that left it has what it refused."""
+        if writer is not self._writer:
+            return
+        self._refused = self._refused or error
+        self._failed(error)
+        if not self._hopeless(error):
+            self._begin_checkpoint()
+
+    def _failed(self, error: StoreError) -> None:
+        if not self._failing:
+            self._failing = True
             self.on_failure(error)
+
+    def _hopeless(self, error: StoreError) -> bool:
+        return self.storage.ledgers.failed is not None or isinstance(error, Fenced)
+
+    def _begin_checkpoint(self) -> None:
+        if self._checkpointing is None and not self._stopping:
+            assert self._loop is not None
+            self._checkpointing = self._loop.create_task(self._checkpoint_until_done(), name="cursor checkpoint")
+
+    async def _checkpoint_until_done(self) -> None:
+        pause_s = self.retry_s
+        try:
+            while True:
+                try:
+                    await self.checkpoint()
+                    error = self._refused
+                except StoreError as failure:
+                    error = failure
+                if error is None:
+                    break
+                self._failed(error)
+                if self._hopeless(error):
+                    return
+                logger.warning("acknowledgements cannot be stored; tried again in %g s: %s", pause_s, error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, RETRY_S_MAX)
         finally:
             self._checkpointing = None
+        if self._failing:
+            self._failing = False
+            self.on_mended()
+
+    # --- checkpoints
 
     async def checkpoint(self) -> None:
-        """Saves every changed cursor to MetaStore and drops the ledgers that only repeat them.
+        """Saves every changed cursor to MetaStore and drops the ledgers that only repeat them. Raises `StoreError`.
 
         Deltas of cursors whose topics are not loaded are carried over into the new ledger as they are."""
         old_writer, old = self._writer, list(self._ledgers)
         assert old_writer is not None
+        await self._forget_deleted()
         await self._begin_ledger()
         carried = [(key, delta) for key, deltas in self.recovered.items() for delta in deltas]
         self._carried_bytes = sum(len(delta) + 8 for _, delta in carried)
@@ -154,7 +197,7 @@ class CursorLog:
             self._changed.difference_update(self.recovered)
             flushed: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
             self.append(0, b"", flushed.set_result)
-            await old_writer.close()
+            await self._close(old_writer)
             error = await flushed
             if error is not None:
                 raise error
@@ -168,12 +211,32 @@ class CursorLog:
         for ledger_id in old:
             await self.storage.ledgers.delete(self.storage.fence, ledger_id)
 
+    async def _close(self, writer: LedgerWriter) -> None:
+        """Waits for what is on its way. A ledger that failed cannot be closed; nothing of it is needed any more."""
+        try:
+            await writer.close()
+        except Fenced:
+            raise
+        except StoreError as error:
+            logger.warning("cursor ledger %d was not closed: %s", writer.ledger_id, error)
+
+    async def _forget_deleted(self) -> None:
+        """Of a subscription that was deleted nobody will ever adopt the deltas: they would be carried for ever."""
+        if self.recovered:
+            existing = await self.storage.meta.existing_subscriptions(list(self.recovered))
+            for subscription_id in self.recovered.keys() - existing:
+                self.recovered.pop(subscription_id, None)
+
     async def stop(self) -> None:
         """Flushes, saves and leaves nothing to repeat, where it can; what it cannot save is repeated by the next start."""
         self._flush()
-        if self._checkpointing:
-            await self._checkpointing
+        self._stopping = True
+        running, self._checkpointing = self._checkpointing, None
+        if running is not None:
+            if self._failing:
+                running.cancel()
+            await asyncio.wait([running])
         try:
             await self.checkpoint()
         except StoreError as error:
-            self.on_failure(error)
+            self._failed(error)

@@ -5,6 +5,7 @@ store.hold()                     appends are written, their `done` is kept back 
 store.fail_appends(error)        appends from now on are not written; `done` gets the error
 store.lose_outcomes(error)       appends from now on are written; `done` gets the error all the same (an unknown outcome)
 store.fence()                    a newer owner appeared: everything raises `Fenced`, pending appends get it too
+store.damage(7, 3)               the block that holds entry 3 of ledger 7 does not match its checksum any more
 store.fail_next("seal", error)   the next call of that name raises; `unknown=True`: after having done its work
 """
 
@@ -19,6 +20,7 @@ from messaging.storage.seam import (
     AppendFailed,
     Block,
     Buffer,
+    Corrupt,
     Done,
     Fence,
     Fenced,
@@ -38,6 +40,7 @@ class FaultyLedgerStore:
         self.entry_bytes_max = store.entry_bytes_max
         self.failed: StoreError | None = None
         self.calls: list[str] = []
+        self.damaged: set[tuple[int, int]] = set()
         self._store = store
         self._held: list[Callable[[], None]] | None = None
         self._fail: StoreError | None = None
@@ -76,6 +79,9 @@ class FaultyLedgerStore:
 
     def fence(self) -> None:
         self._fenced = True
+
+    def damage(self, ledger_id: int, entry_id: int) -> None:
+        self.damaged.add((ledger_id, entry_id))
 
     def fail_next(self, call: str, error: StoreError, *, unknown: bool = False) -> None:
         self._next[call] = (error, unknown)
@@ -205,7 +211,13 @@ class FaultyLedgerReader:
         self._reader = reader
 
     async def read(self, first: int, *, entries_max: int, bytes_max: int) -> list[Block]:
-        return await self._store._do("read", lambda: self._reader.read(first, entries_max=entries_max, bytes_max=bytes_max))
+        blocks = await self._store._do("read", lambda: self._reader.read(first, entries_max=entries_max, bytes_max=bytes_max))
+        for index, block in enumerate(blocks):
+            if any((block.ledger_id, entry) in self._store.damaged for entry in range(block.first_entry, block.last_entry + 1)):
+                if not index:
+                    raise Corrupt("injected: does not match its checksum", block.ledger_id, first)
+                return blocks[:index]
+        return blocks
 
     async def aclose(self) -> None:
         await self._reader.aclose()

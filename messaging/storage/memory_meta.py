@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 
 from messaging.storage.meta_seam import MetaConflict, PartitionedRecord, SubscriptionRecord, TopicRecord
@@ -105,6 +106,10 @@ class MemoryMetaStore:
             key = self._by_id.get(subscription_id)
             if key is not None:
                 self._subscriptions[key] = replace(self._subscriptions[key], mark_delete=mark_delete, state=state)
+
+    async def existing_subscriptions(self, ids: Iterable[int]) -> set[int]:
+        await asyncio.sleep(0)
+        return {one for one in ids if one in self._by_id}
 
     async def get_value(self, key: str) -> bytes | None:
         return self._values.get(key)

@@ -7,6 +7,7 @@ order; several share one commit.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -116,6 +117,9 @@ class MetaStore(Protocol):
 
     async def save_cursors(self, states: list[tuple[int, Position, bytes]]) -> None:
         """Stores (subscription id, mark-delete, state) of many cursors in one commit; unknown ids are passed over."""
+
+    async def existing_subscriptions(self, ids: Iterable[int]) -> set[int]:
+        """Those of `ids` that a subscription has; the others' were deleted."""
 
     async def get_value(self, key: str) -> bytes | None:
         """Small named values of the broker itself (the cursor ledgers in use, for one)."""

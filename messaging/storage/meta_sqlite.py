@@ -1,33 +1,24 @@
-"""`MetaStore` in one SQLite file: the broker's own metadata, durable at each commit, many calls to a commit.
-
-One thread owns the connection. A call queues a function and waits; the thread takes everything queued, runs it inside one
-transaction in call order, each call within its own savepoint (a failed compare-and-set undoes only itself), commits once and
-resolves all of them together. So 1000 topics created at once cost one sync, not 1000.
-"""
+"""`MetaStore` in one SQLite file: the broker's own metadata, durable at each commit; many calls share one (`sqlite_thread.py`)."""
 
 from __future__ import annotations
 
 import asyncio
-import queue
+import json
 import sqlite3
-import threading
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from messaging.storage.memory_meta import namespace_of
 from messaging.storage.meta_seam import NO_PROPERTIES, MetaConflict, PartitionedRecord, SubscriptionRecord, TopicRecord
-from messaging.storage.seam import Position, Unavailable
-
-T = TypeVar("T")
-_Call = tuple[Callable[[sqlite3.Connection], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
+from messaging.storage.seam import Position
+from messaging.storage.sqlite_thread import SqliteThread
 
 FORMAT_VERSION = 1
 LEDGER_IDS_RESERVED = 1000  # ids taken from the file at a time; those not given out before a stop are lost, which is allowed
-CALLS_MAX = 2000  # of one commit
 
 _SCHEMA = """
 create table if not exists topic (name text primary key, namespace text not null, version integer not null, record blob not null)
@@ -52,17 +43,19 @@ class SqliteMetaStore:
 
     def __init__(self, path: Path | str) -> None:
         self._path = Path(path)
-        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._thread = SqliteThread(lambda: _connect(self._path))
+        self._call = self._thread.call
         self._ledger_id_next = 0
         self._ledger_id_stop = 0
         self._ledger_ids: asyncio.Lock | None = None
-        self.commits = 0
+
+    @property
+    def commits(self) -> int:
+        return self._thread.commits
 
     async def start(self) -> None:
         self._ledger_ids = asyncio.Lock()
         self._ledger_id_next = self._ledger_id_stop = 0
-        self._thread = threading.Thread(target=self._run, name="meta-sqlite", daemon=True)
         self._thread.start()
         try:
             await self._call(_open_check)
@@ -72,10 +65,7 @@ class SqliteMetaStore:
 
     async def stop(self) -> None:
         """Waits for what is queued, then closes the file."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            self._calls.put(None)
-            await asyncio.get_running_loop().run_in_executor(None, thread.join)
+        await self._thread.stop()
 
     async def next_ledger_id(self) -> int:
         assert self._ledger_ids is not None, "start() comes first"
@@ -183,6 +173,11 @@ class SqliteMetaStore:
         sql = "update subscription set ledger_id = ?, entry_id = ?, state = ? where id = ?"
         await self._call(lambda db: db.executemany(sql, rows) and None)
 
+    async def existing_subscriptions(self, ids: Iterable[int]) -> set[int]:
+        asked = json.dumps(list(ids))
+        sql = "select id from subscription where id in (select value from json_each(?))"
+        return await self._call(lambda db: {row[0] for row in db.execute(sql, (asked,))})
+
     async def get_value(self, key: str) -> bytes | None:
         def run(db: sqlite3.Connection) -> bytes | None:
             row = db.execute("select value from value where key = ?", (key,)).fetchone()
@@ -192,34 +187,6 @@ class SqliteMetaStore:
 
     async def put_value(self, key: str, value: bytes) -> None:
         await self._call(lambda db: _put_value(db, key, bytes(value)))
-
-    async def _call(self, run: Callable[[sqlite3.Connection], T]) -> T:
-        if self._thread is None:
-            raise RuntimeError("the metadata store is not running")
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        self._calls.put((run, future, loop))
-        return await future
-
-    def _run(self) -> None:
-        """The thread: opens, commits what is queued until told to stop, closes."""
-        try:
-            db = _connect(self._path)
-        except Exception as error:
-            self._refuse(error)
-            return
-        with_stop = False
-        while not with_stop:
-            calls, with_stop = _gather(self._calls)
-            if calls:
-                outcomes = _commit(db, calls)
-                self.commits += 1
-                _resolve(calls, outcomes)
-        db.close()
-
-    def _refuse(self, error: Exception) -> None:
-        while (call := self._calls.get()) is not None:
-            _resolve([call], [error])
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -237,65 +204,6 @@ def _connect(path: Path) -> sqlite3.Connection:
         db.close()
         raise
     return db
-
-
-def _gather(calls: queue.SimpleQueue[_Call | None]) -> tuple[list[_Call], bool]:
-    """Waits for one call and takes what else is queued. The flag says that the stop mark was among it."""
-    gathered: list[_Call] = []
-    call = calls.get()
-    while call is not None:
-        gathered.append(call)
-        if len(gathered) == CALLS_MAX:
-            return gathered, False
-        try:
-            call = calls.get_nowait()
-        except queue.Empty:
-            return gathered, False
-    return gathered, True
-
-
-def _commit(db: sqlite3.Connection, calls: list[_Call]) -> list[Any]:
-    """Runs the calls in one transaction. Returns one outcome each: a value, or the exception it failed with."""
-    outcomes: list[Any] = []
-    try:
-        db.execute("begin immediate")
-        for run, _, _ in calls:
-            db.execute("savepoint one")
-            try:
-                outcomes.append(run(db))
-            except Exception as error:
-                outcomes.append(error)
-                db.execute("rollback to one")
-            db.execute("release one")
-        db.execute("commit")
-    except Exception as error:
-        if db.in_transaction:
-            db.execute("rollback")
-        return [error] * len(calls)
-    return outcomes
-
-
-def _resolve(calls: list[_Call], outcomes: list[Any]) -> None:
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
-    for (_, future, loop), outcome in zip(calls, outcomes, strict=True):
-        by_loop.setdefault(loop, []).append((future, outcome))
-    for loop, pairs in by_loop.items():
-        try:
-            loop.call_soon_threadsafe(_deliver, pairs)
-        except RuntimeError:
-            pass  # the loop was closed: nobody waits any more
-
-
-def _deliver(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
-    for future, outcome in pairs:
-        if future.done():
-            continue  # the caller gave up waiting
-        if isinstance(outcome, sqlite3.Error):
-            future.set_exception(Unavailable(f"the metadata store did not do it: {outcome}"))
-        elif isinstance(outcome, Exception):
-            future.set_exception(outcome)
-        else:
-            future.set_result(outcome)
 
 
 def _open_check(db: sqlite3.Connection) -> None:

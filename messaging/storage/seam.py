@@ -174,6 +174,7 @@ class LedgerReader(Protocol):
 
 class LedgerStore(Protocol):
     entry_bytes_max: int
+    failed: StoreError | None  # why nothing is taken any more, for good; only a new start mends it
 
     async def start(self) -> Fence:
         """Opens or recovers the store. Returns the fence of this owner, whose epoch is higher than any before."""

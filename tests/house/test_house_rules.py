@@ -18,7 +18,6 @@ LARGER = {
     "messaging/broker/core/subscription.py": 400,
     "messaging/broker/runtime/wire/connection.py": 313,
     "messaging/adminrpc/schema.py": 320,
-    "messaging/storage/meta_sqlite.py": 320,
 }
 TEXT = {
     ".py",

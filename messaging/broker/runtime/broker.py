@@ -35,6 +35,7 @@ from messaging.storage.seam import EARLIEST, StoreError
 
 log = structlog.get_logger("broker")
 
+ACKNOWLEDGEMENTS_REFUSED = "acknowledgements cannot be stored"
 RATE_SAMPLE_S = 1.0
 MEMORY_SWEEP_S = 1.0
 FEED_PULL_S = 30.0  # a push that was missed is caught up by then at the latest
@@ -91,6 +92,7 @@ class Broker:
         self._names_given = 0
         self._tasks: set[asyncio.Task[None]] = set()
         cursors.on_failure = self._cursor_log_failed
+        cursors.on_mended = self._cursor_log_mended
         access.on_change = self._feed_changed
 
     # --- time and names
@@ -211,9 +213,15 @@ class Broker:
             self._recovering.discard(topic)
 
     def _cursor_log_failed(self, error: StoreError) -> None:
+        log.critical("cursor_log.failed", error=str(error))
         if self.ready()[0]:
-            log.critical("cursor_log.failed", error=str(error))
-            self.why_not_ready = f"acknowledgements cannot be stored: {error}"
+            self.why_not_ready = f"{ACKNOWLEDGEMENTS_REFUSED}: {error}"
+
+    def _cursor_log_mended(self) -> None:
+        """Everything acknowledged meanwhile is durable, whatever those who waited for it were told."""
+        log.warning("cursor_log.mended")
+        if self.why_not_ready.startswith(ACKNOWLEDGEMENTS_REFUSED):
+            self.why_not_ready = ""
 
     def store_failed(self, error: StoreError) -> None:
         """The log takes nothing any more: said loudly, and to whoever asks whether we are ready."""

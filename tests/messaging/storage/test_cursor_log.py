@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,14 @@ from messaging.storage.cursor_log import KEY, CursorLog
 from messaging.storage.faults import FaultyLedgerStore
 from messaging.storage.managed_ledger import Storage
 from messaging.storage.memory import MemoryLedgerStore, MemoryMetaStore
-from messaging.storage.seam import EARLIEST, AppendFailed, DiskFull, Position, StoreError, Unavailable
+from messaging.storage.seam import (
+    EARLIEST,
+    AppendFailed,
+    DiskFull,
+    Position,
+    StoreError,
+    Unavailable,
+)
 from tests.waiting import eventually
 
 
@@ -28,11 +36,17 @@ class World:
         self.checkpoint_bytes = checkpoint_bytes
         self.loaded: dict[int, list[bytes]] = {}
         self.failures: list[StoreError] = []
+        self.mended: list[int] = []  # how many failures there had been
 
-    async def start(self) -> World:
+    async def start(self, damage: Sequence[tuple[int, int]] = ()) -> World:
+        """`damage`: (ledger, entry) that cannot be read."""
         self.store = FaultyLedgerStore(self.memory)
+        for ledger_id, entry_id in damage:
+            self.store.damage(ledger_id, entry_id)
         fence = await self.store.start()
-        self.log = CursorLog(Storage(self.store, self.meta, fence, lambda: 1), checkpoint_bytes=self.checkpoint_bytes)
+        storage = Storage(self.store, self.meta, fence, lambda: 1)
+        self.log = CursorLog(storage, checkpoint_bytes=self.checkpoint_bytes, retry_s=0.001)
+        self.log.on_mended = lambda: self.mended.append(len(self.failures))
         self.log.snapshots = self.snapshots
         self.log.on_failure = self.failures.append
         await self.log.start()
@@ -69,8 +83,9 @@ class World:
         self.log.append(subscription_id, delta, done.set_result)
         return await done
 
-    async def crash(self) -> World:
-        return await World(MemoryLedgerStore(self.memory), self.meta, checkpoint_bytes=self.checkpoint_bytes).start()
+    async def crash(self, damage: Sequence[tuple[int, int]] = ()) -> World:
+        after = World(MemoryLedgerStore(self.memory), self.meta, checkpoint_bytes=self.checkpoint_bytes)
+        return await after.start(damage)
 
     async def ledgers(self) -> list[int]:
         return [info.ledger_id for info in await self.memory.ledgers()]
@@ -199,6 +214,108 @@ async def test_a_failed_append_is_told_to_everybody_who_waits() -> None:
     assert [type(outcome) for outcome in outcomes] == [DiskFull, DiskFull]
     assert [type(failure) for failure in world.failures] == [DiskFull]
     assert isinstance(await world.store_delta(one, b"c"), StoreError)  # and later ones too, at once
+    world.store.heal()
+    await eventually(lambda: world.mended == [1])
+
+
+@pytest.mark.parametrize("fault", [DiskFull("full"), AppendFailed("who knows"), Unavailable("away")])
+async def test_a_store_that_takes_appends_again_is_used_again(fault: StoreError) -> None:
+    """It took a restart, although nothing was wrong any more."""
+    world = await World().start()
+    one, two = await world.subscriptions(2)
+    assert await world.store_delta(one, b"a") is None
+    world.store.fail_appends(fault)
+    assert await world.store_delta(one, b"b") is fault
+    assert await world.store_delta(two, b"c") is not None
+    await eventually(lambda: len(world.store.calls) > 4)  # tried again, in vain
+    assert world.mended == []
+    still = await world.crash()
+    await still.load()
+    assert still.loaded == {one: [b"a"], two: []}, "what was refused is not there, and what was durable is"
+
+    world = await still.crash()
+    await world.load()
+    world.store.fail_appends(fault)
+    await world.store_delta(one, b"b")
+    world.store.heal()
+    await eventually(lambda: world.mended == [1])
+    assert await world.store_delta(two, b"d") is None
+    after = await world.crash()
+    await after.load()
+    assert after.loaded == {one: [b"a", b"b"], two: [b"d"]}, "what was refused is durable too: the cursor in memory had it"
+    await after.log.stop()
+    assert len(await after.ledgers()) == 1
+
+
+@pytest.mark.parametrize("call", ["create", "delete"])
+async def test_a_call_that_fails_while_mending_is_tried_again(call: str) -> None:
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    world.store.fail_appends()
+    world.store.fail_next(call, Unavailable("not yet"))
+    assert await world.store_delta(one, b"a") is not None
+    await eventually(lambda: call in world.store.calls or len(world.store.calls) > 5)
+    world.store._fail = None
+    await eventually(lambda: world.mended == [1])
+    assert await world.store_delta(one, b"b") is None
+    after = await world.crash()
+    await after.load()
+    assert after.loaded[one] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("why", ["failed", "fenced"])
+async def test_a_store_that_failed_for_good_is_left_alone(why: str) -> None:
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    if why == "failed":
+        world.store.failed = error = AppendFailed("the disk reported an error")
+        world.store.fail_appends(error)
+    else:
+        world.store.fence()
+    calls = len(world.store.calls)
+    for _ in range(3):
+        assert isinstance(await world.store_delta(one, b"a"), StoreError)
+    assert world.log._checkpointing is None
+    assert world.store.calls[calls:] == []
+    assert (len(world.failures), world.mended) == (1, [])
+
+
+async def test_stopping_does_not_wait_for_a_store_that_refuses() -> None:
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    world.store.fail_appends()
+    await world.store_delta(one, b"a")
+    await world.log.stop()
+    assert world.log._checkpointing is None
+
+
+async def test_damage_costs_the_damaged_deltas_and_not_the_start(caplog: pytest.LogCaptureFixture) -> None:
+    """One bad block kept the broker from starting."""
+    world = await World().start()
+    one, two = await world.subscriptions(2)
+    for delta in (b"a", b"b", b"c"):
+        await world.store_delta(one, delta)
+    await world.store_delta(two, b"d")
+    (ledger,) = await world.ledgers()
+    with caplog.at_level("CRITICAL"):
+        after = await world.crash(damage=[(ledger, 1), (ledger, 2)])
+    await after.load()
+    assert after.loaded == {one: [b"a"], two: [b"d"]}
+    assert "2 of 4 deltas are lost" in caplog.text
+    assert await after.store_delta(two, b"e") is None
+
+
+async def test_deltas_of_deleted_subscriptions_are_not_carried_for_ever() -> None:
+    world = await World().start()
+    one, two = await world.subscriptions(2)
+    await world.store_delta(one, b"a")
+    await world.store_delta(two, b"b")
+    after = await world.crash()
+    await after.meta.delete_subscription("persistent://a/b/t", "s0")
+    await after.log.checkpoint()
+    assert after.log.recovered == {two: [b"b"]}
+    again = await after.crash()
+    assert again.log.recovered == {two: [b"b"]}
 
 
 async def test_stopping_with_a_dead_store_does_not_raise() -> None:
@@ -279,7 +396,7 @@ async def test_an_unknown_outcome_may_come_back() -> None:
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("delta"), st.integers(0, 2)),
-        st.tuples(st.sampled_from(["checkpoint", "crash", "stop", "load"]), st.just(0)),
+        st.tuples(st.sampled_from(["checkpoint", "crash", "stop", "load", "outage"]), st.just(0)),
     ),
     max_size=25,
 )
@@ -306,6 +423,14 @@ def test_no_end_loses_what_was_durable(steps: list[tuple[str, int]]) -> None:
                 world = await world.crash()
             elif what == "load":
                 await world.load()
+            elif what == "outage" and world.loaded:
+                world.store.fail_appends(DiskFull("full"))
+                for key in world.loaded:
+                    delta = b"%d-%d" % (number, key)
+                    assert await world.store_delta(key, delta) is not None
+                    durable[key].append(delta)
+                world.store.heal()
+                await eventually(lambda: len(world.mended) == len(world.failures))  # noqa: B023
         world = await world.crash()
         await world.load()
         assert world.loaded == durable

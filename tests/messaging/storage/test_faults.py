@@ -9,7 +9,7 @@ import pytest
 
 from messaging.storage.faults import FaultyLedgerStore, FaultyLedgerWriter
 from messaging.storage.memory import MemoryLedgerStore
-from messaging.storage.seam import AppendFailed, DiskFull, Fence, Fenced, LedgerClosed, StoreError, Unavailable
+from messaging.storage.seam import AppendFailed, Corrupt, DiskFull, Fence, Fenced, LedgerClosed, StoreError, Unavailable
 
 pytestmark = pytest.mark.asyncio
 
@@ -94,3 +94,20 @@ async def test_delayed_calls_wait() -> None:
     assert not sealing.done()
     gate.set()
     assert (await sealing).sealed
+
+
+async def test_damage_is_told_block_by_block() -> None:
+    store = FaultyLedgerStore(MemoryLedgerStore())
+    fence = await store.start()
+    writer = await store.create(fence, 1, {})
+    for _ in range(3):
+        writer.append(b"", b"xy", array("I", [1, 2]), lambda error: None)
+    await store.seal(fence, 1)
+    store.damage(1, 3)
+    reader = await store.open(1)
+    assert [block.first_entry for block in await reader.read(0, entries_max=9, bytes_max=99)] == [0]
+    for entry in (2, 3):
+        with pytest.raises(Corrupt) as told:
+            await reader.read(entry, entries_max=9, bytes_max=99)
+        assert (told.value.ledger_id, told.value.entry_id) == (1, entry)
+    assert [block.first_entry for block in await reader.read(4, entries_max=9, bytes_max=99)] == [4]

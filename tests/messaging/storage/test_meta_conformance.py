@@ -148,6 +148,19 @@ async def test_sqlite_shares_commits(tmp_path: Path) -> None:
     await store.stop()
 
 
+async def test_which_of_many_subscriptions_exist(store: MetaStore) -> None:
+    await store.cas_topic(TopicRecord(TOPIC))
+    made = [
+        await store.create_subscription(TOPIC, name, created_ms=0, mark_delete=EARLIEST, properties={}) for name in ("a", "b", "c")
+    ]
+    await store.delete_subscription(TOPIC, "b")
+    ids = [one.subscription_id for one in made]
+    assert await store.existing_subscriptions([*ids, *range(10_000, 60_000)]) == {ids[0], ids[2]}
+    assert await store.existing_subscriptions([]) == set()
+    await store.delete_topic(TOPIC)
+    assert await store.existing_subscriptions(ids) == set()
+
+
 async def test_sqlite_survives_a_crash_of_its_process(tmp_path: Path) -> None:
     """A copy of the files, taken while the store runs, is what a killed process leaves."""
     store = SqliteMetaStore(tmp_path / "live" / "meta.sqlite3")

@@ -113,3 +113,25 @@ async def test_no_ledger_can_be_created(broker: BrokerService, disk: FaultyLedge
         await broker.open_producer(ADMIN, TOPIC, None, Inbox())
     assert not inbox.ended
     assert (await publish(broker, b"now", Inbox()))[1] is None
+
+
+async def test_readiness_comes_back_with_the_space_for_acknowledgements(broker: BrokerService) -> None:
+    """It took a restart."""
+    inbox = Inbox()
+    consumer = await broker.open_consumer(ADMIN, TOPIC, "s", "Shared", "earliest", True, None, inbox)
+    assert (await publish(broker, b"one", Inbox()))[1] is None
+    consumer.flow(10)
+    await eventually(lambda: len(inbox.messages) == 1)
+    faulty = broker.storage.ledgers = FaultyLedgerStore(broker.storage.ledgers)
+    broker.cursors.retry_s = 0.01
+    await broker.cursors.checkpoint()  # the ledger in use was made by the real one
+    faulty.fail_appends(DiskFull("no space"))
+    with pytest.raises(StorageFailed, match="no space"):
+        await consumer.ack([inbox.messages[0].position])
+    ready, why = broker.ready()
+    assert not ready and "no space" in why
+    faulty.heal()
+    await eventually(lambda: broker.ready()[0])
+    await broker.topics.unload(parse_topic(TOPIC))
+    topic = await broker.topics.get(parse_topic(TOPIC), create=False)
+    assert topic.subscriptions["s"].backlog_entries == 0

@@ -1,0 +1,68 @@
+"""What an earlier run left in a cursor ledger."""
+
+from __future__ import annotations
+
+import logging
+from array import array
+from collections.abc import Iterator
+
+from messaging.storage.block_header import BlockHeader
+from messaging.storage.seam import Block, Corrupt, NoSuchLedger
+from messaging.storage.shared import Storage
+
+logger = logging.getLogger(__name__)
+
+READ_ENTRIES = 100_000
+READ_BYTES = 4 << 20
+_ID_BYTES = 8
+
+
+def entry_of(subscription_id: int, delta: bytes) -> bytes:
+    return subscription_id.to_bytes(_ID_BYTES, "big") + delta
+
+
+def block_of(entries: list[bytes], now_ms: int) -> tuple[bytes, bytes, array[int]]:
+    """(header, data, stops) of one block."""
+    stops, total = array("I"), 0
+    for entry in entries:
+        total += len(entry)
+        stops.append(total)
+    return BlockHeader(now_ms, len(entries), 0, 0, b"").encode(), b"".join(entries), stops
+
+
+async def read_deltas(storage: Storage, ledger_id: int) -> list[tuple[int, bytes]]:
+    """(subscription id, delta), oldest first; 0 marks a checkpoint. Seals the ledger.
+
+    What does not match its checksum is passed over and said loudly: what was acknowledged there is delivered again, which is better
+    than no broker. Raises `StoreError`."""
+    try:
+        info = await storage.ledgers.seal(storage.fence, ledger_id)
+    except NoSuchLedger:  # named before it was created, or deleted before it was unnamed
+        return []
+    reader = await storage.ledgers.open(ledger_id)
+    found: list[tuple[int, bytes]] = []
+    entry, lost = 0, 0
+    while entry <= info.last_entry:
+        try:
+            blocks = await reader.read(entry, entries_max=READ_ENTRIES, bytes_max=READ_BYTES)
+        except Corrupt as error:
+            lost += 1
+            entry += 1
+            logger.critical("cursor ledger %d: acknowledgements are lost and their messages come again: %s", ledger_id, error)
+            continue
+        for block in blocks:
+            found += _deltas(block, entry)
+            entry = block.last_entry + 1
+    if lost:
+        logger.critical("cursor ledger %d: %d of %d deltas are lost to damage", ledger_id, lost, info.entries)
+    await reader.aclose()
+    return found
+
+
+def _deltas(block: Block, first: int) -> Iterator[tuple[int, bytes]]:
+    """Of the entries from number `first` on."""
+    data, start = bytes(block.data), 0
+    for index, stop in enumerate(block.stops, block.first_entry):
+        if index >= first:
+            yield int.from_bytes(data[start : start + _ID_BYTES], "big"), data[start + _ID_BYTES : stop]
+        start = stop
