@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from messaging.clock import DeletionClock
 from messaging.storage.meta_seam import LedgerRecord, MetaStore
 from messaging.storage.offload import LedgerOffloader
 from messaging.storage.retention import Limits
@@ -21,7 +22,12 @@ class Storage:
     clock_ms: Callable[[], int]
     limits: Limits = field(default_factory=Limits)
     offloader: LedgerOffloader | None = None
+    deletion_clock: DeletionClock | None = None
     _shared: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
+
+    def old_ms(self) -> int:
+        """The time by which something is old enough to be deleted, see `messaging/clock.py`."""
+        return self.deletion_clock.old_ms() if self.deletion_clock is not None else self.clock_ms()
 
     def shared(self, properties: dict[str, str]) -> dict[str, str]:
         """Equal properties as one object: those of ledgers name the tenant, and a tenant has many topics."""

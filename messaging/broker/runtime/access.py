@@ -19,6 +19,7 @@ import structlog
 
 from messaging.adminrpc.schema import FeedApply
 from messaging.broker.core.view import ControlView
+from messaging.clock import passed_ms
 from messaging.errors import AuthenticationFailed, NotAuthorized, NotFound
 from messaging.identity import SUPERUSER_KEY_ID, TokenVerifier, service_token
 from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, require
@@ -45,7 +46,7 @@ class Access:
         self.on_change: Callable[[set[tuple[str, str]]], None] = lambda _: None
         self._file = settings.data_path / "broker" / "feed.json"
         self._pulling: asyncio.Task[bool] | None = None
-        self._pulled_ms = 0
+        self._pulled_ms = -PULL_PAUSE_MS
         self._away = False
         self._saving = asyncio.Lock()
 
@@ -78,7 +79,7 @@ class Access:
     async def refresh(self) -> bool:
         """Asks the web process for what is new. Several callers share one request. False: it could not be asked."""
         if self._pulling is None:
-            if self.now_ms() - self._pulled_ms < PULL_PAUSE_MS:
+            if passed_ms() - self._pulled_ms < PULL_PAUSE_MS:
                 return True  # asked a moment ago; what was missing is missing
             self._pulling = asyncio.get_running_loop().create_task(self._pull(), name="pull feed")
             self._pulling.add_done_callback(self._pull_done)
@@ -88,7 +89,7 @@ class Access:
         self._pulling = None
         answered = not task.cancelled() and task.result()
         # Without an answer nothing is known to be missing: at a start the web process may be there a moment later.
-        self._pulled_ms = self.now_ms() if answered else 0
+        self._pulled_ms = passed_ms() if answered else -PULL_PAUSE_MS
 
     async def _pull(self) -> bool:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.tail import TailCache
 from messaging.broker.runtime.topics.topic import LATEST, Topic
+from messaging.clock import passed_ms, wall_ms
 from messaging.errors import MagnetarError, NotAllowed, NotReady, TopicNotFound
 from messaging.permissions.model import Action, Grants, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic
@@ -62,6 +62,7 @@ class Broker:
         self.boot_epoch = boot_epoch
         self.addresses = Addresses("", "", "", "")
         self.started_ms = self.now_ms()
+        self.started_at = passed_ms()
         self.peers = Peers(settings)
         self.publish_errors: Counter[str] = Counter()
         self.acknowledgements = 0
@@ -98,7 +99,7 @@ class Broker:
     # --- time and names
 
     def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return wall_ms()
 
     def time_text(self, at_ms: int) -> str:
         return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

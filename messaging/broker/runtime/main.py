@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import socket
-import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.usage.collector import UsageCollector
 from messaging.broker.usage.recorder import UsageRecorder
+from messaging.clock import DeletionClock, wall_ms
 from messaging.settings import ConfigError, Settings
 from messaging.storage.cursor_log import CursorLog
 from messaging.storage.local import LocalConfig, LocalLedgerStore
@@ -96,9 +96,9 @@ async def start(settings: Settings, stack: AsyncExitStack) -> BrokerService:
         ) from None
     except StoreError as error:
         raise ConfigError(f"the broker cannot open its storage: {error}") from error
-    access = Access(settings, _now_ms)
+    access = Access(settings, wall_ms)
     access.load()
-    storage = Storage(store, meta, fence, _now_ms, _ledger_limits(settings))
+    storage = Storage(store, meta, fence, wall_ms, _ledger_limits(settings), deletion_clock=DeletionClock())
     cursors = CursorLog(storage)
     await cursors.start()
     stack.push_async_callback(cursors.stop)
@@ -126,10 +126,6 @@ async def start(settings: Settings, stack: AsyncExitStack) -> BrokerService:
     service.why_not_ready = ""
     service.start_upkeep()
     return service
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _ledger_limits(settings: Settings) -> Limits:

@@ -13,6 +13,7 @@ from messaging.broker.runtime.topics.services import TopicRates
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.usage.collector import UsageCollector
 from messaging.broker.usage.record import TopicTotals
+from messaging.clock import passed_ms
 
 log = structlog.get_logger("broker.metering")
 
@@ -46,7 +47,7 @@ class Metering:
     def sample_rates(self) -> None:
         """Only topics where something happens are looked at, and of very many a part at a time, each in its turn: the rates of
         100,000 busy topics are then means over minutes, and cost no more than those of a thousand."""
-        now_ms = self._now_ms()
+        now_ms = passed_ms()
         for _ in range(min(len(self._active), SAMPLES_MAX)):
             topic = self._active.popleft()
             rates = topic.rates

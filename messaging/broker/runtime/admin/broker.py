@@ -6,6 +6,7 @@ from messaging.adminrpc import schema
 from messaging.broker.runtime.admin.upkeep import UpkeepRpc
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.process import resident_bytes
+from messaging.clock import passed_ms
 from messaging.errors import NotReady
 from messaging.protocol import hot
 from messaging.version import VERSION
@@ -19,7 +20,7 @@ class BrokerRpc(UpkeepRpc, LocalSessions):
             broker_id=self.settings.broker_id,
             boot_epoch=self.boot_epoch,
             version=VERSION,
-            uptime_ms=self.now_ms() - self.started_ms,
+            uptime_ms=passed_ms() - self.started_at,
             ready=ready,
             why_not_ready=why,
             feed_version=self.access.view.version,

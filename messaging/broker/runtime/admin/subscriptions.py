@@ -79,7 +79,7 @@ class SubscriptionRpc(Broker):
         return schema.Empty()
 
     async def subscriptions_expire(self, request: schema.SubscriptionExpire) -> schema.Empty:
-        cutoff_ms = self.now_ms() - request.older_than_s * 1000
+        cutoff_ms = self.storage.old_ms() - request.older_than_s * 1000
         if request.subscription:
             pairs = await self._each(request.topic, request.subscription)
         else:

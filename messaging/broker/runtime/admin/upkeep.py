@@ -50,7 +50,7 @@ class UpkeepRpc(SubscriptionRpc):
             return
         topic = loaded or await self.topics.get(name, create=False)
         if ttl_s:
-            cutoff_ms = self.now_ms() - ttl_s * 1000
+            cutoff_ms = self.storage.old_ms() - ttl_s * 1000
             for subscription in list(topic.subscriptions.values()):
                 if subscription.durable:
                     result.expired_entries += await self.expire(topic, subscription, cutoff_ms)
@@ -67,7 +67,7 @@ class UpkeepRpc(SubscriptionRpc):
             return False
         last = record.ledgers[-1]
         if last.last_entry is None:  # of a broker that died: loading it settles where it ended
-            return self.now_ms() - last.created_ms >= self.storage.limits.age_max_ms
+            return self.storage.old_ms() - last.created_ms >= self.storage.limits.age_max_ms
         marks = [
             LATEST if self.cursors.recovered_deltas(one.subscription_id) else one.mark_delete
             for one in await self.storage.meta.subscriptions(record.name)
@@ -78,7 +78,7 @@ class UpkeepRpc(SubscriptionRpc):
         view, namespace = self.access.view, str(name.namespace)
         keep_min = int(view.policy("retention_time_min", namespace).value)
         keep_mb = int(view.policy("retention_size_mb", namespace).value)
-        older_than_ms = 0 if keep_min < 0 else self.now_ms() - keep_min * 60_000
+        older_than_ms = 0 if keep_min < 0 else self.storage.old_ms() - keep_min * 60_000
         return Retention(older_than_ms, keep_mb << 20 if keep_mb >= 0 else -1)
 
     async def _trim(self, topic: Topic) -> tuple[int, int]:

@@ -91,7 +91,7 @@ class Outlet:
         services = topic.services
         now_ms = services.clock_ms()
         ttl_s = services.message_ttl_s(topic.name)
-        assigned = subscription.assign(block, position, now_ms - ttl_s * 1000 if ttl_s else 0, now_ms)
+        assigned = subscription.assign(block, position, services.storage.old_ms() - ttl_s * 1000 if ttl_s else 0, now_ms)
         total = 0
         for consumer, given, first, last, redeliveries in assigned.deliveries:
             size = consumer.sink.deliver(consumer, given, first, last, redeliveries)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from messaging.adminrpc.schema import SubscriptionSkip, UpkeepResult, UpkeepRun
+from messaging.adminrpc.schema import SubscriptionReset, SubscriptionSkip, UpkeepResult, UpkeepRun
 from messaging.broker.runtime.topics.topic import EARLIEST, Topic
+from messaging.clock import BELIEVED_AFTER_MS, DeletionClock
 from messaging.protocol.names import parse_topic
 from messaging.storage.cursor_log import CursorLog
 from messaging.storage.memory import MemoryLedgerStore
@@ -18,14 +19,22 @@ from tests.messaging.broker.runtime.raw_client import send_frame
 TOPIC = "persistent://acme/orders/t"
 NAME = parse_topic(TOPIC)
 MINUTE_MS = 60_000
+AN_HOUR = {"message_ttl_s": 3600, "retention_time_min": 60, "retention_size_mb": -1}
 
 
 @dataclass
 class Clock:
+    """Moves on, or jumps."""
+
     now_ms: int = 1_700_000_000_000
+    passed_ms: int = 0
 
     def __call__(self) -> int:
         return self.now_ms
+
+    def pass_(self, time_ms: int) -> None:
+        self.now_ms += time_ms
+        self.passed_ms += time_ms
 
 
 @pytest.fixture
@@ -33,6 +42,7 @@ def clock(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(world.service, "now_ms", clock)
     world.service.storage.clock_ms = world.service.topics.services.clock_ms = clock
+    world.service.storage.deletion_clock = DeletionClock(clock, lambda: clock.passed_ms)
     world.service.storage.limits = Limits(age_max_ms=240 * MINUTE_MS, consumed_age_max_ms=10 * MINUTE_MS)
     return clock
 
@@ -64,23 +74,23 @@ async def data_ledgers(world: BrokerWorld) -> list[int]:
 
 async def test_an_idle_topic_that_is_loaded_gives_its_space_back(world: BrokerWorld, clock: Clock) -> None:
     topic = await with_three_messages(world, consumed=True)
-    clock.now_ms += 10 * MINUTE_MS - 1
+    clock.pass_(10 * MINUTE_MS - 1)
     assert (await upkeep(world)).trimmed_ledgers == 0
-    clock.now_ms += 1
+    clock.pass_(1)
     await upkeep(world)  # ends the ledger
-    clock.now_ms += 1
+    clock.pass_(1)
     await upkeep(world)
     assert await data_ledgers(world) == []
     assert world.service.topics.loaded[TOPIC] is topic
     for _ in range(3):
-        clock.now_ms += 300 * MINUTE_MS
+        clock.pass_(300 * MINUTE_MS)
         assert (await upkeep(world)).trimmed_ledgers == 0
 
 
 async def test_a_topic_that_is_not_loaded_is_loaded_only_to_drop_something(world: BrokerWorld, clock: Clock) -> None:
     await with_three_messages(world, consumed=False)
     await world.service.topics.unload(NAME)
-    clock.now_ms += 600 * MINUTE_MS
+    clock.pass_(600 * MINUTE_MS)
     world.ledgers.calls.clear()
     assert (await upkeep(world)).trimmed_ledgers == 0
     assert world.ledgers.calls == [], "what is not acknowledged stays, and that was known without loading the topic"
@@ -109,12 +119,12 @@ async def test_after_a_crash_what_was_acknowledged_in_the_last_moment_counts(wor
     world.service.cursors = world.service.topics.services.cursors = CursorLog(storage)
     world.service.cursors.snapshots = world.service.topics.snapshots
     await world.service.cursors.start()
-    clock.now_ms += 240 * MINUTE_MS - 1
+    clock.pass_(240 * MINUTE_MS - 1)
     assert (await upkeep(world)).trimmed_ledgers == 0
     assert world.service.topics.loaded == {}
-    clock.now_ms += 1
+    clock.pass_(1)
     await upkeep(world)  # loads it, which settles where its ledger ended
-    clock.now_ms += 1
+    clock.pass_(1)
     await upkeep(world)
     assert await data_ledgers(world) == []
 
@@ -125,6 +135,63 @@ async def test_deduplication_does_not_hold_ledgers_back(world: BrokerWorld, cloc
     topic = await with_three_messages(world, consumed=True)
     assert topic.inlet.dedup is not None
     for _ in range(3):
-        clock.now_ms += 10 * MINUTE_MS
+        clock.pass_(10 * MINUTE_MS)
         await upkeep(world)
     assert await data_ledgers(world) == []
+
+
+@pytest.mark.parametrize("jump_ms", [10 * 365 * 24 * 60 * MINUTE_MS, 61 * MINUTE_MS])
+async def test_a_clock_that_jumps_ahead_and_back_deletes_nothing(world: BrokerWorld, clock: Clock, jump_ms: int) -> None:
+    await world.feed(("namespace", "acme/orders", {"policies": AN_HOUR}))
+    topic = await with_three_messages(world, consumed=False)
+    clock.pass_(MINUTE_MS)
+    clock.now_ms += jump_ms
+    assert (await upkeep(world)).expired_entries == 0
+    clock.pass_(MINUTE_MS)
+    assert (await upkeep(world)).expired_entries == 0
+    clock.now_ms -= jump_ms
+    clock.pass_(59 * MINUTE_MS)
+    await upkeep(world)
+    assert (topic.chain.entries, topic.subscriptions["s"].backlog_entries) == (3, 0), "their hour is over, by the time that passed"
+
+
+async def test_a_jump_that_stands_is_believed(world: BrokerWorld, clock: Clock) -> None:
+    """As with Pulsar, whoever sets the clock ahead by hours makes messages older by hours; but not at once."""
+    await world.feed(("namespace", "acme/orders", {"policies": {"message_ttl_s": 3600}}))
+    await with_three_messages(world, consumed=False)
+    clock.now_ms += 24 * 60 * MINUTE_MS
+    assert (await upkeep(world)).expired_entries == 0
+    clock.pass_(BELIEVED_AFTER_MS)
+    assert (await upkeep(world)).expired_entries == 3
+
+
+async def test_messages_stored_while_the_clock_stood_at_1970_are_not_old(world: BrokerWorld, clock: Clock) -> None:
+    await world.feed(("namespace", "acme/orders", {"policies": AN_HOUR}))
+    topic = await with_three_messages(world, consumed=False)
+    right_ms = clock.now_ms
+    clock.now_ms = 0
+    await world.service.topics.unload(NAME)  # it remembers its time over this
+    again = await with_three_messages(world, consumed=False)
+    assert again is not topic
+    assert (await upkeep(world)).expired_entries == 0
+    clock.now_ms = right_ms
+    clock.pass_(59 * MINUTE_MS)
+    assert (await upkeep(world)).expired_entries == 0
+    for stored_ms in [again.ledger.stamped_ms, *(one.created_ms for one in again.ledger.record.ledgers)]:
+        assert right_ms <= stored_ms <= right_ms + MINUTE_MS
+    clock.pass_(2 * MINUTE_MS)
+    assert (await upkeep(world)).expired_entries == 6
+
+
+async def test_seeking_by_time_ends_whatever_the_clocks_said(world: BrokerWorld, clock: Clock) -> None:
+    """By publish times, which are the producers' clocks: 1,000 and on here, and a message from the future between them."""
+    topic = await with_three_messages(world, consumed=True)
+    client = await world.connected("owner")
+    await client.producer(TOPIC)
+    for sequence_id in (10**9, 3, 4, 0, 5):
+        client.write(send_frame(sequence_id, b"x"))
+        await client.expect("SEND_RECEIPT")
+    for at_ms, most in ((0, 8), (1_001, 8), (1_004, 8), (10**8, 5), (10**12, 0)):
+        await world.service.subscriptions_reset(SubscriptionReset(topic=TOPIC, subscription="s", timestamp_ms=at_ms))
+        backlog = topic.subscriptions["s"].backlog_entries
+        assert (backlog == 8) if at_ms == 0 else (0 <= backlog <= most)
