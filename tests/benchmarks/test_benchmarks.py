@@ -203,6 +203,7 @@ def test_first_light(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("standalone")
 def test_a_comparison_of_brokers_with_a_row_that_fails(tmp_path: Path) -> None:
     """Real brokers and a generator that only prints: the peer's place is taken by one of ours."""
     text = "import sys\nif '65536' in sys.argv: sys.exit('no such size')\nprint('" + ANSWER + "')\n"
@@ -224,6 +225,7 @@ def test_a_comparison_of_brokers_with_a_row_that_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("standalone")
 @pytest.mark.timeout(300)
 def test_many_topics(tmp_path: Path, generator: Generator) -> None:
     section = topics.run(tmp_path, generator, 20, 0.5, quietly)
@@ -234,6 +236,7 @@ def test_many_topics(tmp_path: Path, generator: Generator) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("standalone")
 def test_profiles(tmp_path: Path, generator: Generator) -> None:
     (_, native), (_, python) = profiling.profiles(generator, tmp_path, "publishing", ROWS[0].load, seconds=0.3)
     assert native.strip()
@@ -241,6 +244,7 @@ def test_profiles(tmp_path: Path, generator: Generator) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("standalone")
 @pytest.mark.timeout(300)
 def test_beside_the_peer(tmp_path: Path, generator: Generator, pulsar: Path) -> None:
     section = peer.run(tmp_path, generator, pulsar, peer.Plan(0.5, 1, 1.0, ROWS[:1]), quietly)

@@ -23,7 +23,7 @@ _LOADS = (
     ("1 KiB x 100 a batch, 50 in flight", ("-size", "1024", "-batch", "100", "-window", "50")),
 )
 _BASE = "persistent://public/default/many"
-_OPEN_MS = 20  # of patience for each topic
+_OPEN_MS = 5  # of patience for each topic
 _HOLD_S = 8.0  # how long the generator keeps all producers open for us to look
 
 
