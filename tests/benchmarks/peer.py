@@ -102,7 +102,7 @@ class Comparison:
             if name == PEER:
                 self._load(self._plan.rows[0], name, self._plan.warm_up_s)
             for row in self._plan.rows:
-                self._load(row, name, share_s if name == PEER else min(1.0, share_s))
+                self._load(row, name, share_s if name == PEER else min(0.5, share_s))
 
     def measure(self, row: Row) -> None:
         for number in range(self._plan.rounds):

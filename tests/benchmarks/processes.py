@@ -6,7 +6,6 @@ import atexit
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -66,9 +65,13 @@ def cost(process_id: int) -> Cost:
     return Cost((int(fields[11]) + int(fields[12])) / _TICKS_PER_S, sizes["VmRSS"], sizes["VmHWM"])
 
 
+class Interrupted(SystemExit):
+    """Somebody ended the benchmark: nothing of it goes on."""
+
+
 def end_with_us() -> None:
-    """From here on SIGTERM and SIGHUP end the benchmark as Ctrl-C does: through its `finally` clauses and `end_all`."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    """From here on Ctrl-C, SIGTERM and SIGHUP kill all children, then end the benchmark through its `finally` clauses."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
 
 
@@ -79,7 +82,25 @@ def end_all() -> None:
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    sys.exit(128 + number)
+    # Only kills: whoever was interrupted may be waiting for one of them, and `finally` clauses collect the rest.
+    for child in list(_children):
+        _signal(child, signal.SIGKILL)
+    for process_id in _others():
+        os.kill(process_id, signal.SIGKILL)
+    raise Interrupted(128 + number)
+
+
+def _others() -> list[int]:
+    """Our children that were not started here."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError):  # it ended meanwhile
+            continue
+        if parent == os.getpid():
+            found.append(int(path.parent.name))
+    return found
 
 
 def _signal(child: subprocess.Popen[bytes], number: signal.Signals) -> None:

@@ -22,6 +22,7 @@ Measure Magnetar on this machine, beside the machine's own floors.
   append        durable appends to the log alone
   acks          individual acknowledgements
   topics        many topics on one broker                   (needs --rawload)
+  catch-up      a cold reader beside producers
   restart       a broker after kill -9, with many topics and 20 GiB stored
   peer          the same load on Magnetar and on a Pulsar   (needs --rawload and --peer)
 """
@@ -81,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--scale", type=float, default=1.0, help="of messages and seconds; 0.1 is a quick look (default: 1)")
     parser.add_argument("--rawload", default=os.environ.get("BENCH_RAWLOAD"), help="the load generator (or set BENCH_RAWLOAD)")
     parser.add_argument("--peer", default=os.environ.get("BENCH_PEER"), help="script that starts the peer (or set BENCH_PEER)")
-    parser.add_argument("--topics", type=int, default=100_000, help="of the benchmark with many topics (default: 100,000)")
+    parser.add_argument("--topics", type=int, default=100_000, help="of `topics` and `restart` (default: 100,000)")
     parser.add_argument("--profile", action="store_true", help="where a target is missed, add where the broker's time goes")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--save", action="store_true", help="write the page into docs/benchmarks/ instead of printing it")

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.benchmarks import acks, floors, log_append, peer, restart, topics
+from tests.benchmarks import acks, catch_up, floors, log_append, peer, restart, topics
 from tests.benchmarks.generator import Generator
 from tests.benchmarks.load import Stalled
-from tests.benchmarks.report import Progress, Section, floors_section
+from tests.benchmarks.processes import Interrupted
+from tests.benchmarks.report import Figure, Progress, Section, Table, floors_section, number
 
 
 class Order(NamedTuple):
@@ -37,17 +38,42 @@ def _append(order: Order) -> Section:
 
 def _peer(order: Order) -> Section:
     assert order.generator is not None and order.peer is not None
-    plan = peer.Plan(5.0 * order.scale, 3 if order.scale >= 0.5 else 1, 30.0 * order.scale, profile=order.profile)
+    plan = peer.Plan(4.0 * order.scale, 3 if order.scale >= 0.5 else 1, 25.0 * order.scale, profile=order.profile)
     return peer.run(order.directory, order.generator, order.peer, plan, order.progress)
 
 
 def _acks(order: Order) -> Section:
-    return acks.run(order.directory, int(500_000 * order.scale), order.progress)
+    return acks.run(order.directory, int(300_000 * order.scale), order.progress)
 
 
 def _topics(order: Order) -> Section:
     assert order.generator is not None
-    return topics.run(order.directory, order.generator, order.topics, 10.0 * order.scale, order.progress)
+    return topics.run(order.directory, order.generator, order.topics, 8.0 * order.scale, order.progress)
+
+
+def _catch_up(order: Order) -> Section:
+    order.progress("a cold reader beside producers")
+    measured = catch_up.run(order.directory, 2.0 * order.scale, 5.0 * order.scale)
+    rows: list[tuple[str, ...]] = []
+    figures = []
+    for variant, answer in measured.items():
+        for case, one in answer.items():
+            if not isinstance(one, dict):
+                continue
+            name = case.replace("_", " ")
+            latency = f"{number(one['receipt_p50_ms'])} / {number(one['receipt_p99_ms'])}"
+            reading = number(one["catch_up_per_s"]) if "catch_up_per_s" in one else ""
+            rows.append((variant, name, number(one["publish_per_s"]), latency, reading, number(one["broker_cores"])))
+            if reading:
+                ratio, slower = one["catch_up_ratio_to_publish_rate"], one["receipt_p99_ratio_to_alone"]
+                figures.append(Figure(f"{variant}, {name}: read, to the publish rate", ratio, 1.5))
+                figures.append(Figure(f"{variant}, {name}: publish p99, to that alone", slower, 1.5, at_least=False))
+    columns = ("messages", "producers, with", "published/s", "receipt p50 / p99 ms", "read/s", "broker cores")
+    words = (
+        f"Producers at {catch_up.SHARE_OF_MAXIMUM:.0%} of what they can, alone and beside a reader that begins at a topic's start, "
+        "where no memory holds its entries. `alone` is measured before and after it."
+    )
+    return Section("A cold reader", words, [Table(columns, rows)], figures)
 
 
 def _restart(order: Order) -> Section:
@@ -65,6 +91,7 @@ PARTS = {
     "peer": Part(_peer, needs_generator=True, needs_peer=True),
     "acks": Part(_acks),
     "topics": Part(_topics, needs_generator=True),
+    "catch-up": Part(_catch_up),
     "restart": Part(_restart),
 }
 
@@ -77,7 +104,9 @@ def run(order: Order, names: list[str]) -> Iterator[Section]:
     for name in names:
         try:
             section = PARTS[name].run(order)
-        except Exception as error:  # whatever it was: the other parts are worth having
+        except Interrupted:
+            raise
+        except (Exception, SystemExit) as error:  # whatever it was: the other parts are worth having
             text = str(error) if isinstance(error, Stalled) else f"{type(error).__name__}: {error}"
             section = Section(name, failures=[text])
             order.progress(f"failed: {text}")

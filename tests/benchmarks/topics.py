@@ -24,6 +24,7 @@ _LOADS = (
 )
 _BASE = "persistent://public/default/many"
 _OPEN_MS = 5  # of patience for each topic
+_LOOK_S = 0.5  # between looks at the broker: each goes over all topics
 _HOLD_S = 8.0  # how long the generator keeps all producers open for us to look
 
 
@@ -166,4 +167,4 @@ class _Many:
                 raise Stalled("the broker has ended")
             if time.monotonic() > deadline:
                 raise Stalled(f"the broker has not {what} within {patience_s:.0f} s")
-            time.sleep(0.1)
+            time.sleep(_LOOK_S)
