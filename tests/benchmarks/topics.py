@@ -24,7 +24,7 @@ _LOADS = (
 )
 _BASE = "persistent://public/default/many"
 _OPEN_MS = 5  # of patience for each topic
-_LOOK_S = 0.5  # between looks at the broker: each goes over all topics
+_LOOK_S = 2.0  # between looks at the broker: each has it go over all topics
 _HOLD_S = 8.0  # how long the generator keeps all producers open for us to look
 
 
@@ -64,6 +64,7 @@ class _Many:
         self, folder: Path, generator: Generator, topics: int, seconds: float, section: Section, progress: Progress
     ) -> None:
         self.topics = topics // CONNECTIONS * CONNECTIONS
+        self._look_s = min(_LOOK_S, topics / 10_000)
         self._folder, self._generator, self._seconds = folder, generator, seconds
         self._section, self._progress = section, progress
         self._answer = folder / "tasks.txt"
@@ -92,13 +93,13 @@ class _Many:
             self.broker.address, self.broker.process.pid, _BASE, *self._spread(), "-idle", "-dur", f"{_HOLD_S}s"
         )
         try:
-            self._until("open", lambda: self._status().producers == self.topics, self._patience_s())
+            self._until("open", lambda: self._status().producers == self.topics, self._patience_s(), self._look_s)
             open_s = time.monotonic() - start
             held = self._state()
             idle_kib = self._line("a producer on each", held, before)
         finally:
             running.result(self._patience_s())
-        self._until("closed", lambda: self._status().producers == 0, 30)
+        self._until("closed", lambda: self._status().producers == 0, 30, self._look_s)
         left = self._state()
         left_kib = self._line("the producers gone", left, before)
         self._section.tables[1].rows.append(("opening: look-up and producer", f"{self.topics:,}", "", "", "", number(open_s)))
@@ -154,17 +155,17 @@ class _Many:
         process = self.broker.process.pid
         self._answer.unlink(missing_ok=True)
         os.kill(process, signal.SIGUSR1)
-        self._until("counted its tasks", self._answer.exists, 10)
+        self._until("counted its tasks", self._answer.exists, 10, 0.05)
         descriptors = len(list(Path(f"/proc/{process}/fd").iterdir()))
         return self._status()._replace(
             resident_bytes=self.broker.cost().resident_bytes, descriptors=descriptors, tasks=int(self._answer.read_text())
         )
 
-    def _until(self, what: str, holds: Callable[[], bool], patience_s: float) -> None:
+    def _until(self, what: str, holds: Callable[[], bool], patience_s: float, look_s: float) -> None:
         deadline = time.monotonic() + patience_s
         while not holds():
             if self.broker.process.poll() is not None:
                 raise Stalled("the broker has ended")
             if time.monotonic() > deadline:
                 raise Stalled(f"the broker has not {what} within {patience_s:.0f} s")
-            time.sleep(_LOOK_S)
+            time.sleep(look_s)
