@@ -81,11 +81,13 @@ _TABLE = (
     Metric("magnetar_acknowledgements_total", "counter", "messages", (), "Messages acknowledged."),
     Metric("magnetar_publish_errors_total", "counter", "messages", ("code",), "Messages refused, by the code of the error."),
     # Storage
-    Metric("magnetar_log_syncs_total", "counter", "syncs", (), "Times the log was forced to disk."),
-    Metric("magnetar_log_sync_seconds_total", "counter", "s", (), "Time spent forcing the log to disk."),
-    Metric("magnetar_log_written_bytes_total", "counter", "bytes", (), "Bytes written to the log, overhead included."),
+    Metric("magnetar_log_syncs_total", "counter", "syncs", (), "Times that commits of the log were forced to disk."),
+    Metric(
+        "magnetar_log_sync_seconds_total", "counter", "s", (), "Time spent in that: over the number of times, what a sync takes."
+    ),
+    Metric("magnetar_log_written_bytes_total", "counter", "bytes", (), "Bytes of commits written to the log, overhead included."),
     Metric("magnetar_log_segments", "gauge", "files", (), "Segment files of the log."),
-    Metric("magnetar_log_bytes", "gauge", "bytes", (), "Size of the log on disk."),
+    Metric("magnetar_log_bytes", "gauge", "bytes", (), "Size of them: what lives, and what was not reclaimed yet."),
     # HTTP and WebSocket listeners of the broker
     Metric(
         "magnetar_http_requests_total", "counter", "requests", ("path", "status"), "HTTP requests answered, by route and status."
@@ -105,6 +107,9 @@ _TABLE = (
     Metric("magnetar_topic_messages_out_total", "counter", "messages", _OF_A_TOPIC, "Messages handed to the topic's consumers."),
     Metric("magnetar_topic_bytes_out_total", "counter", "bytes", _OF_A_TOPIC, "Bytes of them."),
     Metric("magnetar_topic_storage_bytes", "gauge", "bytes", _OF_A_TOPIC, "Stored bytes of the topic."),
+    Metric(
+        "magnetar_topics_left_out", "gauge", "topics", (), "Loaded topics that have no series of their own, for being too many."
+    ),
     Metric("magnetar_topic_producers", "gauge", "producers", _OF_A_TOPIC, "Producers attached to the topic."),
     Metric("magnetar_topic_consumers", "gauge", "consumers", _OF_A_TOPIC, "Consumers attached to the topic."),
     Metric(

@@ -30,6 +30,7 @@ from messaging.storage.seam import (
     LedgerStore,
     LedgerWriter,
     StoreError,
+    StoreStatistics,
 )
 
 T = TypeVar("T")
@@ -120,6 +121,9 @@ class FaultyLedgerStore:
 
     async def ledgers(self) -> list[LedgerInfo]:
         return await self._do("ledgers", self._store.ledgers)
+
+    def statistics(self) -> StoreStatistics:
+        return self._store.statistics()
 
     async def _do(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
         self.calls.append(name)

@@ -80,6 +80,16 @@ class LedgerInfo:
         return self.last_entry + 1
 
 
+class StoreStatistics(NamedTuple):
+    """What a store did since it started, and what it holds now."""
+
+    syncs: int  # times that commits were forced to disk
+    sync_s: float  # seconds spent in that
+    written_bytes: int  # by commits, overhead included
+    files: int
+    stored_bytes: int  # of all files, whether their entries still live or not
+
+
 class StoreError(Exception):
     """Root of what a store raises. `retryable` says whether the same call may succeed later."""
 
@@ -199,3 +209,5 @@ class LedgerStore(Protocol):
 
     async def ledgers(self) -> list[LedgerInfo]:
         """Every ledger in the store, for audits and the collection of orphans."""
+
+    def statistics(self) -> StoreStatistics: ...

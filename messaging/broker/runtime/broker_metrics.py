@@ -13,6 +13,9 @@ from messaging.version import VERSION
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.broker import Broker
+    from messaging.broker.runtime.topics.topic import Topic
+
+TOPICS_MAX = 10_000  # series of single topics: a scrape of more would hold the broker up for seconds
 
 
 def broker_samples(service: Broker, *, private: bool) -> Iterator[Sample]:
@@ -36,25 +39,50 @@ def broker_samples(service: Broker, *, private: bool) -> Iterator[Sample]:
     yield Sample("magnetar_connections_opened_total", service.peers.opened)
     for reason, count in service.peers.refused.items():
         yield Sample("magnetar_connections_refused_total", count, (reason,))
-    yield Sample("magnetar_topics_loaded", len(topics))
-    yield Sample("magnetar_producers", sum(len(topic.producers) for topic in topics))
-    yield Sample("magnetar_consumers", sum(len(one.consumers) for topic in topics for one in topic.subscriptions.values()))
-    sums = [sum(totals) for totals in zip(*(topic.totals for topic in topics), strict=True)] or [0] * len(TOTALS)
-    for name, total in zip(TOTALS, sums, strict=True):
-        # Topics that were unloaded since the start count too: a counter never falls.
-        yield Sample(f"magnetar_{name}_total", service.metering.retired[name] + total)
+    yield from _of_the_log(service)
+    yield from _of_all_topics(service, topics)
     yield Sample("magnetar_acknowledgements_total", service.acknowledgements)
     for code, count in service.publish_errors.items():
         yield Sample("magnetar_publish_errors_total", count, (code,))
-    if not private:
-        return
+    if private:
+        for topic in topics[:TOPICS_MAX]:
+            yield from _of_a_topic(topic)
+        yield Sample("magnetar_topics_left_out", max(0, len(topics) - TOPICS_MAX))
+
+
+def _of_the_log(service: Broker) -> Iterator[Sample]:
+    log = service.storage.ledgers.statistics()
+    yield Sample("magnetar_log_syncs_total", log.syncs)
+    yield Sample("magnetar_log_sync_seconds_total", log.sync_s)
+    yield Sample("magnetar_log_written_bytes_total", log.written_bytes)
+    yield Sample("magnetar_log_segments", log.files)
+    yield Sample("magnetar_log_bytes", log.stored_bytes)
+
+
+def _of_all_topics(service: Broker, topics: list[Topic]) -> Iterator[Sample]:
+    """One walk over them: there may be 100,000."""
+    producers = consumers = 0
+    sums = [service.metering.retired[name] for name in TOTALS]  # topics unloaded since the start: a counter never falls
     for topic in topics:
-        labels = (topic.name.tenant, str(topic.name.namespace), topic.text)
-        for name, total in zip(TOTALS, topic.totals, strict=True):
-            yield Sample(f"magnetar_topic_{name}_total", total, labels)
-        yield Sample("magnetar_topic_storage_bytes", topic.ledger.stored_bytes, labels)
-        yield Sample("magnetar_topic_producers", len(topic.producers), labels)
-        yield Sample("magnetar_topic_consumers", sum(len(one.consumers) for one in topic.subscriptions.values()), labels)
+        producers += len(topic.producers)
         for subscription in topic.subscriptions.values():
-            if subscription.durable:
-                yield Sample("magnetar_subscription_backlog_entries", subscription.backlog_entries, (*labels, subscription.name))
+            consumers += len(subscription.consumers)
+        for index, total in enumerate(topic.totals):
+            sums[index] += total
+    yield Sample("magnetar_topics_loaded", len(topics))
+    yield Sample("magnetar_producers", producers)
+    yield Sample("magnetar_consumers", consumers)
+    for name, total in zip(TOTALS, sums, strict=True):
+        yield Sample(f"magnetar_{name}_total", total)
+
+
+def _of_a_topic(topic: Topic) -> Iterator[Sample]:
+    labels = (topic.name.tenant, str(topic.name.namespace), topic.text)
+    for name, total in zip(TOTALS, topic.totals, strict=True):
+        yield Sample(f"magnetar_topic_{name}_total", total, labels)
+    yield Sample("magnetar_topic_storage_bytes", topic.ledger.stored_bytes, labels)
+    yield Sample("magnetar_topic_producers", len(topic.producers), labels)
+    yield Sample("magnetar_topic_consumers", sum(len(one.consumers) for one in topic.subscriptions.values()), labels)
+    for subscription in topic.subscriptions.values():
+        if subscription.durable:
+            yield Sample("magnetar_subscription_backlog_entries", subscription.backlog_entries, (*labels, subscription.name))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from operator import itemgetter
 
@@ -37,6 +38,8 @@ class LogWriter:
     def __init__(self, log: Log, config: LocalConfig, active: ActiveSegment, deliver: Callable[[Committed], None]) -> None:
         self.failed: StoreError | None = None
         self.syncs = 0
+        self.sync_s = 0.0
+        self.written_bytes = 0
         self._log = log
         self._config = config
         self._active = active
@@ -158,8 +161,11 @@ class LogWriter:
         size += COMMIT_BYTES
         active.file.write([b"".join(parts)] if size <= JOIN_BYTES_MAX else parts, start)
         active.offset = start + size
+        self.written_bytes += size
         if self._sync:
+            began = time.perf_counter()
             active.file.sync()
+            self.sync_s += time.perf_counter() - began
             self.syncs += 1
             self._synced = (active.segment.number, active.offset)
         if checkpoint:

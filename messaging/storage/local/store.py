@@ -45,6 +45,7 @@ from messaging.storage.seam import (
     LedgerInfo,
     NoSuchLedger,
     StoreError,
+    StoreStatistics,
     Unavailable,
 )
 
@@ -214,6 +215,12 @@ class LocalLedgerStore:
     async def ledgers(self) -> list[LedgerInfo]:
         states = self._log.states.values()
         return [self._info(state) for state in sorted(states, key=lambda state: state.ledger_id) if not state.deleted]
+
+    def statistics(self) -> StoreStatistics:
+        writer, segments = self._writer, list(self._log.segments.values())
+        return StoreStatistics(
+            writer.syncs, writer.sync_s, writer.written_bytes, len(segments), sum(one.size_bytes for one in segments)
+        )
 
     async def _record(self, state: LedgerState, type_: int, header: bytes) -> None:
         item, future = control(self._loop, state, type_, header)

@@ -316,3 +316,18 @@ async def test_ten_thousand_ledgers(harness: Harness) -> None:
     for ledger_id in (1, 5000, 10_000):
         assert (await harness.store.seal(harness.fence, ledger_id)).last_entry == 0
         assert await read_all(await harness.store.open(ledger_id), 0) == [b"%d" % ledger_id]
+
+
+async def test_what_was_written_is_counted(harness: Harness) -> None:
+    before = harness.store.statistics()
+    writer = await harness.store.create(harness.fence, 1, {})
+    results = Results()
+    results.append(writer, [b"x" * 1000] * 3)
+    await results.wait(1)
+    after = harness.store.statistics()
+    assert after.written_bytes - before.written_bytes >= 3000
+    assert after.syncs >= before.syncs and after.sync_s >= before.sync_s
+    if isinstance(harness.store, LocalLedgerStore):
+        assert after.files >= 1 and after.stored_bytes > 3000
+        assert (after.syncs > before.syncs) == (harness.store.config.durability is Durability.SYNC)
+    await writer.close()

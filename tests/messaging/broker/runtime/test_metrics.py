@@ -1,0 +1,44 @@
+"""What a broker counts: every metric that the table promises of it comes, and many topics do not hold a scrape up."""
+
+from __future__ import annotations
+
+import pytest
+
+from messaging.broker.runtime import broker_metrics
+from messaging.metrics import METRICS
+from tests.messaging.broker.runtime.conftest import BrokerWorld
+from tests.messaging.broker.runtime.raw_client import send_frame
+
+TOPIC = "persistent://acme/orders/t"
+# The HTTP side gives these out itself; these two are there once something was refused.
+OTHERS = ("magnetar_http_", "magnetar_websocket_", "magnetar_connections_refused_total", "magnetar_publish_errors_total")
+
+
+def samples(world: BrokerWorld, *, private: bool) -> dict[str, float]:
+    return {sample.name: sample.value for sample in broker_metrics.broker_samples(world.service, private=private)}
+
+
+async def test_every_metric_of_the_broker_is_given_out(world: BrokerWorld) -> None:
+    client = await world.connected("owner")
+    await client.producer(TOPIC)
+    await client.subscribe(TOPIC, "s")
+    client.write(send_frame(0, b"x" * 100))
+    await client.expect("SEND_RECEIPT")
+    promised = {metric.name for metric in METRICS.values() if metric.process == "broker" and not metric.name.startswith(OTHERS)}
+    found = samples(world, private=True)
+    assert found.keys() == promised
+    assert found["magnetar_messages_in_total"] == found["magnetar_topic_messages_in_total"] == 1
+    assert found["magnetar_log_written_bytes_total"] >= 100
+    assert found["magnetar_topics_left_out"] == 0
+
+
+async def test_of_very_many_topics_some_have_no_series_of_their_own(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = await world.connected("owner")
+    for number in range(3):
+        await client.producer(f"{TOPIC}-{number}", producer_id=number)
+    monkeypatch.setattr(broker_metrics, "TOPICS_MAX", 2)
+    found = list(broker_metrics.broker_samples(world.service, private=True))
+    assert len([one for one in found if one.name == "magnetar_topic_producers"]) == 2
+    assert samples(world, private=True)["magnetar_topics_left_out"] == 1
+    assert samples(world, private=True)["magnetar_producers"] == 3
+    assert not [one.name for one in broker_metrics.broker_samples(world.service, private=False) if one.labels[:1] == ("acme",)]
