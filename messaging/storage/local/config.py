@@ -31,6 +31,7 @@ class LocalConfig:
     run_bytes_max: int = 64 << 10  # log covered by one row of the index
     snapshot_pairs: int = 100_000  # (ledger, segment) pairs that opening the log may read, or as many as there are ledgers
     files_open_max: int = 64  # descriptors kept for reading
+    rewrite_bytes_per_s: int = 16 << 20  # copied at most, unless space is short
     rewrite_live_share: float = 0.5  # a sealed segment with less of it alive is rewritten
 
     def __post_init__(self) -> None:

@@ -26,6 +26,7 @@ from messaging.storage.local.state import LedgerState, Runs
 logger = logging.getLogger(__name__)
 
 INTERNED_MAX = 10_000
+SHORT_SEGMENTS = 16  # with less room than for so many, winning space back is urgent
 SETTLE_LEDGERS = 1000  # index entries moved between two commits
 
 Job = Callable[[], None]
@@ -242,6 +243,13 @@ class Log:
 
     def alive(self, ledger_id: int) -> bool:
         return ledger_id in self.states and ledger_id not in self.graves
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping
+
+    def short_of_space(self) -> bool:
+        return self.full or self.disk.free_bytes(self.directory) < SHORT_SEGMENTS * self.config.segment_bytes
 
     def stop(self) -> None:
         """Waits for upkeep under way. Blocks."""

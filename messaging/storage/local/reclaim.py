@@ -15,7 +15,7 @@ from messaging.storage.local.catalog import let_others_run
 from messaging.storage.local.digest import Digest
 from messaging.storage.local.footers import BadFooter, read_footer
 from messaging.storage.local.log import Log
-from messaging.storage.local.rewrite import Damaged, Rewrite
+from messaging.storage.local.rewrite import Damaged, Interrupted, Rewrite
 from messaging.storage.local.segment import Segment
 from messaging.storage.local.segment_files import SPARE_PREFIX, Spare
 
@@ -100,6 +100,8 @@ class Reclaim:
                 self._rewrite(segment, table)
             else:
                 log.post(lambda: self._recounted(segment, live_bytes))
+        except Interrupted:
+            return
         except BadFooter as error:
             log.snapshots.distrust(error)
             log.post(lambda: self._give_up(self._kept, segment.number))

@@ -16,13 +16,20 @@ from messaging.storage.local import digest, records
 from messaging.storage.local.digest import Digest, Events
 from messaging.storage.local.disk import DiskFile
 from messaging.storage.local.log import Log
+from messaging.storage.local.pace import Pace
 from messaging.storage.local.reader import GAP_BYTES_MAX, own_records
 from messaging.storage.local.records import CREATED, DELETED, SEALED, CommitHeader, seed_of
 from messaging.storage.local.sealing import with_footer
 from messaging.storage.local.segment import PAGE_BYTES, SEAL_OFFSET, Segment, head_page, name_of, seal_bytes
 from messaging.storage.local.state import ROW, Runs
 
-COMMIT_BYTES_MAX = 1 << 20
+COMMIT_BYTES_MAX = 256 << 10
+READ_BYTES_MAX = 1 << 20
+SYNC_BYTES = 4 << 20  # made durable at once: commits wait for the same disk
+
+
+class Interrupted(Exception):
+    """The log is being stopped: the copy is given up."""
 
 
 class Damaged(Exception):
@@ -45,11 +52,15 @@ class Rewrite:
         self._bytes = 0
         self._offset = PAGE_BYTES
         self._sequence = log.epoch << 40
+        self._unsynced = 0
+        self._pace = Pace(log.config.rewrite_bytes_per_s, lambda: log.stopping or log.short_of_space())
         self._runs: list[Runs] = []
         self.created: Container[int] = ()  # ledgers whose CREATED record was copied
 
     def run(self) -> Segment:
-        """The new segment, durable under its name. All that was copied counts as living: what was deleted since will be settled."""
+        """The new segment, durable under its name. All that was copied counts as living: what was deleted since will be settled.
+
+        Blocks, long. Raises `Interrupted`, `Damaged` and `OSError`."""
         log, new = self._log, self._new
         temporary = new.path.with_name(new.path.name + ".rewrite")
         self._out = log.disk.open(temporary, create=True, truncate=True)
@@ -98,7 +109,7 @@ class Rewrite:
             begin = rows[index + 1] >> 32
             stop = begin
             first = index
-            while index < len(rows) and (rows[index + 1] >> 32) - stop <= GAP_BYTES_MAX and stop - begin < COMMIT_BYTES_MAX:
+            while index < len(rows) and (rows[index + 1] >> 32) - stop <= GAP_BYTES_MAX and stop - begin < READ_BYTES_MAX:
                 stop = (rows[index + 1] >> 32) + (rows[index + 1] & 0xFFFFFFFF)
                 index += ROW
             view = memoryview(self._file.read(stop - begin, begin))
@@ -135,8 +146,16 @@ class Rewrite:
             self._sequence, self._log.epoch, new.number, self._offset, new.number, self._offset, self._bytes, len(self._parts)
         )
         self._out.write([b"".join([records.encode_commit(new.seed, header), *self._parts])], self._offset)
-        self._offset += records.COMMIT_BYTES + self._bytes
+        size = records.COMMIT_BYTES + self._bytes
+        self._offset += size
         self._parts, self._bytes = [], 0
+        self._unsynced += size
+        if self._unsynced >= SYNC_BYTES:
+            self._out.sync()
+            self._unsynced = 0
+        self._pace.pause(size)
+        if self._log.stopping:
+            raise Interrupted
 
     def _finish(self, events: Events) -> None:
         new = self._new

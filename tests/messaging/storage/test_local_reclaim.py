@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from messaging.storage.local import LocalConfig, LocalLedgerStore
+from messaging.storage.local.pace import Pace
 from messaging.storage.local.segment import name_of, parse_name
 from messaging.storage.seam import NoSuchLedger
 from tests.messaging.storage.fake_disk import FakeDisk
@@ -225,3 +226,45 @@ async def test_a_ledger_deleted_while_its_segment_is_copied_does_not_come_back()
         assert [info.ledger_id for info in await store.ledgers()] == [6, 7, 8]
         await blocks_read_back(store, 7)
     await store.stop()
+
+
+async def test_a_stop_does_not_wait_for_a_copy_and_the_next_start_makes_it() -> None:
+    disk = FakeDisk()
+    slow = dataclasses.replace(CONFIG, rewrite_bytes_per_s=1)
+    store = await filled(disk, 4, 60, slow)
+    for ledger_id in (1, 2, 3):
+        await store.delete(store._fence, ledger_id)
+    await eventually(lambda: any(name.endswith(".rewrite") for name in disk.names(DIRECTORY)))
+    before = segment_names(disk)
+    await store.stop()
+    assert segment_names(disk) == before and not any(name.endswith(".rewrite") for name in disk.names(DIRECTORY))
+    store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
+    await store.start()
+    await eventually(lambda: all(not name.endswith("-0000.log") for name in segment_names(disk)[:-1]))
+    await blocks_read_back(store, 4)
+    await store.stop()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slept: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+async def test_copying_keeps_to_its_rate_and_to_its_share_of_the_time() -> None:
+    clock = Clock()
+    hurry = False
+    pace = Pace(1000, lambda: hurry, lambda: clock.now, clock.sleep)
+    clock.now += 0.1
+    pace.pause(500)  # half a second's worth, a tenth of a second worked
+    clock.now += 0.1
+    pace.pause(10)  # hardly any bytes, but as much work
+    pace.pause(1 << 30)
+    assert clock.slept == pytest.approx([0.4, 0.3, 1.0])
+    hurry = True
+    pace.pause(1 << 30)
+    assert len(clock.slept) == 3
