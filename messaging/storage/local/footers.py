@@ -85,7 +85,10 @@ class Footer:
         """First entry, offset << 32 | bytes; two numbers a row."""
         stops = self.numbers("row_stops", max(0, at - 1), at + 1)
         start = stops[0] if at else 0
-        return self._numbers(len(COLUMNS) * self.ledgers + ROW * start, ROW * (stops[-1] - start))
+        rows = self._numbers(len(COLUMNS) * self.ledgers + ROW * start, ROW * (stops[-1] - start))
+        if not rows or max((place >> 32) + (place & 0xFFFFFFFF) for place in rows[1::ROW]) > self._segment.footer_offset:
+            raise BadFooter(f"the footer of {self._segment.path} lists blocks where none can be")
+        return rows
 
     def _numbers(self, index: int, count: int) -> array[int]:
         place = self._base + 8 * index

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from messaging.storage.local.footers import Footer, read_footer
+from messaging.storage.local.footers import BadFooter, Footer, read_footer
 from messaging.storage.local.segment import Segment
 from messaging.storage.local.segment_files import OpenFiles
 
@@ -114,7 +114,10 @@ class Locator:
             at = footer.find(ledger_id)
             if at < 0:
                 return None
-            return _Found(segment, at, footer.number("last_entries", at), footer.number("links", at))
+            link = footer.number("links", at)
+            if link >= number:
+                raise BadFooter(f"the footer of {segment.path} names a later segment as an earlier one")
+            return _Found(segment, at, footer.number("last_entries", at), link)
 
     def _keep(self, ledger_id: int, found: _Found) -> Place:
         segment = found.segment
