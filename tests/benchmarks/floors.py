@@ -12,6 +12,7 @@ from pathlib import Path
 
 from controlplane.doctor.checks import sync_probe_ms
 
+BUSY_LOOK_S = 1.0
 SYNC_PROBES = 400
 PING_PONGS = 4000
 # A broker's commits are of any size; the disks of virtual machines swing, so the median of these counts.
@@ -20,13 +21,27 @@ WRITTEN_BYTES = 160 << 20
 
 
 def measure(folder: Path) -> dict[str, float]:
-    """`folder` lies on the disk that the broker will write to."""
+    """`folder` lies on the disk that the broker will write to. Where others are at work no figure means much: the first says."""
     return {
+        "busy_before_percent": _busy_percent(),
         "sync_4kib_p50_ms": statistics.median(sync_probe_ms(folder, SYNC_PROBES)),
         "durable_sequential_mib_per_s": statistics.median(_sequential_mib_per_s(folder, size) for size in WRITE_BYTES),
         "loopback_ping_pong_p50_ms": _ping_pong_p50_ms(),
         "memory_copy_gib_per_s": _copy_gib_per_s(),
     }
+
+
+def _busy_percent() -> float:
+    """How busy the processor is with other things."""
+
+    def idle_ticks() -> int:
+        fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+        return int(fields[4]) + int(fields[5])  # idle, waiting for a disk
+
+    start, before = time.monotonic(), idle_ticks()
+    time.sleep(BUSY_LOOK_S)
+    possible = (time.monotonic() - start) * os.sysconf("SC_CLK_TCK") * (os.cpu_count() or 1)
+    return max(0.0, 100 * (1 - (idle_ticks() - before) / possible))
 
 
 def _sequential_mib_per_s(folder: Path, size: int) -> float:

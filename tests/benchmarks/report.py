@@ -14,6 +14,7 @@ from typing import NamedTuple
 from messaging.protocol import hot
 
 FLOORS = {
+    "busy_before_percent": "processor busy with other things just before, %",
     "sync_4kib_p50_ms": "4 KiB made durable (fdatasync, preallocated), p50, ms",
     "durable_sequential_mib_per_s": "durable sequential writing, MiB/s, median of writes of 1, 4 and 8 MiB",
     "loopback_ping_pong_p50_ms": "loopback ping-pong, p50, ms",
