@@ -14,7 +14,7 @@ import pytest
 from messaging.protocol import hot
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import decode
-from tests.benchmarks import acks, first_light, log_append, peer, processes, profiling, restart, run, topics
+from tests.benchmarks import acks, catch_up, first_light, log_append, peer, processes, profiling, restart, run, the_log, topics
 from tests.benchmarks.generator import Generator
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.peer_process import PeerBroker
@@ -197,9 +197,29 @@ def test_appends(tmp_path: Path) -> None:
     assert [figure.target for figure in section.figures] == [0.5, 0.6]
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("standalone")
+@pytest.mark.timeout(300)
+def test_a_cold_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catch_up, "VARIANTS", catch_up.VARIANTS[:1])
+    order = the_log.Order(tmp_path, None, None, quietly, scale=0.002, topics=20)
+    reader = the_log.PARTS["catch-up"].run(order)
+    assert len(reader.tables[0].rows) == 4 and len(reader.figures) == 4
+
+
+def test_a_part_that_fails_is_named_and_the_next_one_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(order: the_log.Order) -> Section:
+        raise Stalled("no answer")
+
+    monkeypatch.setitem(the_log.PARTS, "first", the_log.Part(fail))
+    monkeypatch.setitem(the_log.PARTS, "second", the_log.Part(lambda order: Section("Second")))
+    _, first, second = the_log.run(the_log.Order(tmp_path, None, None, quietly), ["first", "second"])
+    assert (first.failures, second.title) == (["no answer"], "Second")
+
+
 def test_first_light(tmp_path: Path) -> None:
     floors, section = first_light.run(tmp_path, 0.001, quietly)
-    assert len(floors.tables[0].rows) == 4
+    assert len(floors.tables[0].rows) == 5
     assert len(section.tables[0].rows) == len(first_light.CASES)
 
 
