@@ -5,7 +5,7 @@ cimport cython
     stop=Py_ssize_t, size=Py_ssize_t, high=Py_ssize_t, body=Py_ssize_t, i=Py_ssize_t, producer_id="unsigned long long",
     sequence_id="unsigned long long", count="unsigned long long", highest="unsigned long long", flags="unsigned int",
     key="unsigned int", value="unsigned long long", shift="unsigned int", byte="unsigned long long", expected="unsigned int")
-cpdef Py_ssize_t scan(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out) except -1
+cpdef Py_ssize_t scan(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out, bint verified=*) except -1
 
 @cython.locals(producer_id="unsigned long long", one=tuple, groups=dict, group=list)
 cpdef list parted(list sent)
@@ -17,6 +17,7 @@ cpdef tuple measured(list sent)
 @cython.locals(out=bytearray)
 cpdef bytes varint(unsigned long long value)
 
+cdef Py_ssize_t VIEWED_BYTES
 cdef list VARINTS
 cdef list LENGTHS
 

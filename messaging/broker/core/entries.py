@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from messaging.protocol.hot import Sent, scan
+from array import array
+from bisect import bisect_right
+
+from messaging.protocol.hot import Sent, measured, scan
 from messaging.storage.block_header import MARKER, decode, encode_plain
 from messaging.storage.seam import Block, Position
 
@@ -94,8 +97,19 @@ def from_log(block: Block) -> EntryBlock:
     header = decode(block.header)
     buf = bytes(block.data)
     sent: list[Sent] = []
-    if scan(buf, 0, len(buf), sent) != len(buf) or len(sent) != len(block.stops):
+    if scan(buf, 0, len(buf), sent, True) != len(buf) or len(sent) != len(block.stops):
         raise ValueError(f"block {block.ledger_id}:{block.first_entry} does not hold the {len(block.stops)} entries of its index")
-    return EntryBlock(
-        block.ledger_id, block.first_entry, buf, sent, header.broker_time_ms, header.message_count, bool(header.flags & MARKER)
-    )
+    _, messages, _, _ = measured(sent)  # the header counts those of the whole block, of which this may be a piece
+    return EntryBlock(block.ledger_id, block.first_entry, buf, sent, header.broker_time_ms, messages, bool(header.flags & MARKER))
+
+
+def pieces(block: Block, bytes_max: int) -> list[Block]:
+    """`block` in pieces of whole entries, of at most `bytes_max` bytes or one entry each."""
+    stops, found, first, start = block.stops, [], 0, 0
+    while first < len(stops):
+        last = max(first + 1, bisect_right(stops, start + bytes_max, lo=first))
+        stop = stops[last - 1]
+        cut = array("I", [end - start for end in stops[first:last]])
+        found.append(Block(block.ledger_id, block.first_entry + first, block.header, block.data[start:stop], cut))
+        first, start = last, stop
+    return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from messaging.broker.core.entries import SCANNED_BYTES, EntryBlock, from_log
+from messaging.broker.core.entries import EntryBlock, from_log, pieces
 from messaging.storage.seam import Block, Corrupt, Position
 
 if TYPE_CHECKING:
@@ -25,18 +25,21 @@ FIRST_READ_BYTES = 256 << 10  # where a subscription begins, or entries are sent
 READ_BYTES = 1 << 20  # where it goes on from one read to the next
 READ_ENTRIES = 4096
 READ_RETRY_S = 1.0
+BLOCK_BYTES = 400  # of a block beside its bytes
+TURN_BYTES = 64 << 10  # handed out at a time, or one entry
 
 
 class Read:
     """One read: asked for, under way, or there. `users` need it; without any it is let go."""
 
-    __slots__ = ("blocks", "first", "guess_entries", "size_bytes", "task", "there", "to_end", "users")
+    __slots__ = ("_made", "blocks", "first", "guess_entries", "size_bytes", "task", "there", "to_end", "users")
 
     def __init__(self, first: Position, size_bytes: int, guess_entries: int) -> None:
         self.first = first
         self.size_bytes = size_bytes  # what it counts for: what is expected, then what came
         self.guess_entries = guess_entries  # that it will surely bring
-        self.blocks: list[Block | EntryBlock] = []  # scanned when they are handed out
+        self.blocks: list[Block] = []
+        self._made: EntryBlock | None = None  # of the last piece that was handed out: the others are not scanned before their turn
         self.users: set[Subscription] = set()
         self.task: asyncio.Task[list[Block]] | None = None
         self.there = False
@@ -52,14 +55,22 @@ class Read:
 
     def block_of(self, position: Position) -> EntryBlock:
         """Raises `ValueError` where the log holds there what is no block of ours."""
-        index = bisect_right(self.blocks, position.entry_id, key=_first_entry) - 1
-        block = self.blocks[index]
-        if not isinstance(block, EntryBlock):
-            block = self.blocks[index] = from_log(block)
-        return block
+        made = self._made
+        if made is not None and made.first_entry <= position.entry_id <= made.last_entry:
+            return made
+        index = _index(self.blocks, position)
+        if len(self.blocks[index].data) > TURN_BYTES and self.blocks[index].count > 1:
+            self.blocks[index : index + 1] = pieces(self.blocks[index], TURN_BYTES)
+            index = _index(self.blocks, position)
+        self._made = made = from_log(self.blocks[index])
+        return made
 
 
-def _first_entry(block: Block | EntryBlock) -> int:
+def _index(blocks: list[Block], position: Position) -> int:
+    return bisect_right(blocks, position.entry_id, key=_first_entry) - 1
+
+
+def _first_entry(block: Block) -> int:
     return block.first_entry
 
 
@@ -136,7 +147,7 @@ class Behind:
         self._leave(subscription, reader, before)
         return reader.again
 
-    def _read_ahead(self, subscription: Subscription, reader: _Reader, last: Block | EntryBlock) -> None:
+    def _read_ahead(self, subscription: Subscription, reader: _Reader, last: Block) -> None:
         chain = self.outlet.topic.chain
         following = chain.next_after(Position(last.ledger_id, last.last_entry))
         if chain.holds(following) and self.outlet.tail.find(following) is None:
@@ -182,7 +193,7 @@ class Behind:
         data_bytes = sum(len(block.data) for block in blocks)
         entries = sum(len(block.stops) for block in blocks)
         self._bytes_an_entry = max(1, data_bytes // entries)
-        expected, read.size_bytes = read.size_bytes, data_bytes + SCANNED_BYTES * entries
+        expected, read.size_bytes = read.size_bytes, data_bytes + BLOCK_BYTES * len(blocks)
         self.catch_up.resized(self.tenant, expected, read.size_bytes)
         for subscription in read.users:
             if self.readers[subscription].ahead is not read:

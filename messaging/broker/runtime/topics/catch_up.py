@@ -2,7 +2,8 @@
 
 Two queues, both fair between tenants. Reads wait until the accountant allows one more, and few are under way at a time. What was
 read is handed out a little each turn of the loop, so that producers and readers of the tail, who are served as things happen, never
-wait for more than one such piece, however many are behind.
+wait for more than one such piece, however many are behind. While somebody publishes it rests half of the time: a reader takes what
+it is given as fast as it can, and a loop that is never idle answers nobody quickly.
 """
 
 from __future__ import annotations
@@ -12,24 +13,29 @@ from typing import TYPE_CHECKING
 
 from messaging.broker.core.accountant import Account
 from messaging.broker.core.fair_queue import FairQueue
+from messaging.broker.runtime.topics.behind import TURN_BYTES
 
 if TYPE_CHECKING:
     from messaging.broker.core.subscription import Subscription
     from messaging.broker.runtime.topics.behind import Behind, Read
     from messaging.broker.runtime.topics.outlet import Outlet
 
+WORK_S = 0.0005  # of handing out before a rest, while somebody publishes; uvloop's clock counts milliseconds, so up to one
+REST_S = 0.001  # the shortest that its timer knows
 READS_MAX = 2  # under way at a time: the store has as many threads for reading
-TURN_BYTES = 256 << 10  # handed out before the loop goes on to others; a whole block at least
 
 
 class CatchUp:
-    def __init__(self, account: Account) -> None:
+    """`ingress` tells whether anybody publishes."""
+
+    def __init__(self, account: Account, ingress: Account) -> None:
         self.account = account
+        self._ingress = ingress
+        self._ingress_bytes = 0  # as they were when this stretch of work began
+        self._began_s = 0.0
         self.reads = 0
         self.reads_joined = 0  # times a subscription found what another's read had brought, or was bringing
-        self.behind: dict[
-            Behind, None
-        ] = {}  # topics with something read, or being read; who was asked last to give back comes last
+        self.behind: dict[Behind, None] = {}  # topics with something read; who was asked last to give back comes last
         self._asked: FairQueue[tuple[Behind, Read]] = FairQueue()
         self._under_way = 0
         self._served: FairQueue[tuple[Outlet, Subscription]] = FairQueue()
@@ -44,9 +50,22 @@ class CatchUp:
     def serve(self, outlet: Outlet, subscription: Subscription) -> None:
         """Its turn to be handed something from storage comes, one turn of the loop later at the earliest."""
         self._served.push(outlet.topic.name.tenant, (outlet, subscription))
-        if not self._turn_due:
-            self._turn_due = True
-            asyncio.get_running_loop().call_soon(self._turn)
+        self._turn_later()
+
+    def _turn_later(self) -> None:
+        if not self._served or self._turn_due:
+            return
+        self._turn_due = True
+        loop = asyncio.get_running_loop()
+        if self._ingress.taken_bytes == self._ingress_bytes or loop.time() - self._began_s < WORK_S:
+            loop.call_soon(self._turn)
+        else:
+            loop.call_later(REST_S, self._begin_work)
+
+    def _begin_work(self) -> None:
+        self._began_s = asyncio.get_running_loop().time()
+        self._ingress_bytes = self._ingress.taken_bytes
+        self._turn()
 
     def _turn(self) -> None:
         self._turn_due = False
@@ -58,9 +77,7 @@ class CatchUp:
             if outlet.dispatch_behind(subscription, TURN_BYTES):
                 self._served.push(outlet.topic.name.tenant, following)
         finally:
-            if self._served and not self._turn_due:
-                self._turn_due = True
-                asyncio.get_running_loop().call_soon(self._turn)
+            self._turn_later()
 
     # --- reading
 

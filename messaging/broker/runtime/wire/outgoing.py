@@ -10,6 +10,7 @@ from messaging.broker.core.accountant import Account
 UNREAD_BYTES_PAUSE = 1 << 20  # in our send buffer: nothing more is dispatched to this peer
 UNREAD_BYTES_PAUSE_MIN = 64 << 10  # the same when memory for such buffers is short
 UNREAD_BYTES_MAX = 64 << 20  # a peer that reads nothing at all is cut off here
+COPIED_BYTES_MAX = 500  # a part of this size costs more to copy than to name
 GATHERED_BYTES_MAX = 256 << 10  # beyond it what a turn of the loop brings for one peer is not collected any further
 
 
@@ -67,6 +68,14 @@ class Outgoing:
         elif len(gathered) == 1:
             self._loop.call_soon(self.flush)
 
+    def gather_parts(self, parts: list[bytes | memoryview], size: int) -> None:
+        """Like `gather`, of `size` bytes in parts: large ones are not copied into one buffer, the kernel takes them as they are."""
+        if size < COPIED_BYTES_MAX * len(parts):
+            self.gather(b"".join(parts))
+            return
+        self.flush()
+        self._write(parts)
+
     def flush(self) -> None:
         gathered = self._gathered
         if gathered:
@@ -74,11 +83,14 @@ class Outgoing:
             self._gathered_bytes = 0
             self._write(b"".join(gathered) if len(gathered) > 1 else gathered[0])
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes | list[bytes | memoryview]) -> None:
         if self.closed:
             return
         self.count()
-        self._transport.write(data)
+        if isinstance(data, list):
+            self._transport.writelines(data)
+        else:
+            self._transport.write(data)
         if not self.writable and self._transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
             self._does_not_read(self._transport.get_write_buffer_size())
 

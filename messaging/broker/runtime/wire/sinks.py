@@ -66,12 +66,12 @@ class BinaryConsumerSink:
             )
             self.connection.out.gather(data)
             return len(data)
-        parts: list[bytes] = []
+        parts: list[bytes | memoryview] = []
         entry_id = block.first_entry + first
         size = hot.messages(
             parts, block.buf, block.sent, first, last, block.ledger_id, entry_id, consumer.consumer_id, self.topic.id_tail
         )
-        self.connection.out.gather(b"".join(parts))
+        self.connection.out.gather_parts(parts, size)
         return size
 
     def _message(self, consumer: Consumer, block: EntryBlock, index: int, redelivery_count: int) -> bytes:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messaging.broker.core.entries import EntryBlock, for_log, from_log, header_of
+from messaging.broker.core.entries import EntryBlock, for_log, from_log, header_of, pieces
 from messaging.protocol import hot
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import PING, build_send
@@ -74,3 +74,22 @@ def test_the_highest_sequence_id_of_a_batch_ends_the_block() -> None:
 def test_the_largest_sequence_id_fits() -> None:
     largest = 2**63 - 1
     assert decode(header_of([(1, largest, 0, 0, 1, 1, largest, 0)], b"p", 1, 1)).last_sequence == largest
+
+
+@given(st.lists(st.tuples(st.binary(max_size=60), st.integers(1, 9)), min_size=1, max_size=12), st.integers(1, 400))
+def test_the_pieces_of_a_block_are_the_block(sends: list[tuple[bytes, int]], bytes_max: int) -> None:
+    frames = [send(index, payload, count) for index, (payload, count) in enumerate(sends)]
+    stops = array("I")
+    for frame in frames:
+        stops.append(len(frame) + (stops[-1] if stops else 0))
+    block = Block(4, 100, BlockHeader(7_000, sum(count for _, count in sends), 0, 0, b"name").encode(), b"".join(frames), stops)
+    found = pieces(block, bytes_max)
+    read = [from_log(piece) for piece in found]
+    assert [piece.first_entry for piece in found] == [100, *(piece.last_entry + 1 for piece in found[:-1])]
+    assert all(len(piece.data) <= bytes_max or piece.count == 1 for piece in found)
+    assert [one[5] for piece in read for one in piece.sent] == [count for _, count in sends]
+    assert [piece.message_count for piece in read] == [sum(one[5] for one in piece.sent) for piece in read]
+    whole = from_log(block)
+    assert [piece.payload(entry) for piece in read for entry in range(piece.first_entry, piece.last_entry + 1)] == [
+        whole.payload(entry) for entry in range(100, 100 + len(sends))
+    ]

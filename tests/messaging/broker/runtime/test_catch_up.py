@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any
+import sys
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
 
 import pytest
 
+from messaging.broker.core.accountant import Accountant
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.topics.behind import READ_BYTES, Behind
-from messaging.broker.runtime.topics.catch_up import TURN_BYTES
+from messaging.broker.runtime.topics.behind import READ_BYTES, TURN_BYTES, Behind
+from messaging.broker.runtime.topics.catch_up import CatchUp
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
@@ -301,3 +304,66 @@ async def test_who_reads_the_tail_is_served_while_another_waits_for_storage(worl
     assert (await tail.next()).text[:6] == b"000050"
     gate.set()
     await read_all(slow, 51)
+
+
+# --- turns
+
+
+class Everlasting:
+    """Stands for a topic whose reader always takes more; `publishes`: so many bytes come in meanwhile."""
+
+    order: ClassVar[list[str]] = []
+
+    def __init__(self, accountant: Accountant, tenant: str, publishes: int, stop_after: int) -> None:
+        self.topic = SimpleNamespace(name=SimpleNamespace(tenant=tenant))
+        self.turns = 0
+        self._accountant = accountant
+        self._publishes = publishes
+        self._stop_after = stop_after
+
+    def dispatch_behind(self, subscription: object, bytes_max: int) -> bool:
+        self.turns += 1
+        self.order.append(self.topic.name.tenant)
+        if self._publishes:
+            self._accountant.ingress.take("acme", self._publishes)
+        return self.turns < self._stop_after
+
+
+@pytest.mark.parametrize("publishes", [0, 1])
+async def test_all_who_are_behind_get_their_turns_whether_somebody_publishes_or_not(publishes: int) -> None:
+    accountant = Accountant(1 << 20)
+    catch_up = CatchUp(accountant.catch_up, accountant.ingress)
+    Everlasting.order.clear()
+    greedy = [Everlasting(accountant, "acme", publishes, 30) for _ in range(10)]
+    other = Everlasting(accountant, "globex", publishes, 30)
+    for outlet in (*greedy, other):
+        catch_up.serve(cast(Any, outlet), cast(Any, None))
+    await eventually(lambda: all(outlet.turns == 30 for outlet in (*greedy, other)))
+    assert Everlasting.order[:60].count("globex") == 30  # ten of one tenant have together what one of another has
+
+
+async def test_handing_out_rests_while_somebody_publishes(monkeypatch: pytest.MonkeyPatch) -> None:
+    accountant = Accountant(1 << 20)
+    catch_up = CatchUp(accountant.catch_up, accountant.ingress)
+    loop = asyncio.get_running_loop()
+    rests: list[object] = []
+    later = loop.call_later
+    monkeypatch.setattr(loop, "call_later", lambda delay_s, *rest: (rests.append(rest[0]), later(delay_s, *rest))[1])
+    monkeypatch.setattr("messaging.broker.runtime.topics.catch_up.WORK_S", 0.0)
+    quiet, busy = Everlasting(accountant, "acme", 0, 20), Everlasting(accountant, "acme", 1, 20)
+    catch_up.serve(cast(Any, quiet), cast(Any, None))
+    await eventually(lambda: quiet.turns == 20)
+    assert catch_up._begin_work not in rests
+    catch_up.serve(cast(Any, busy), cast(Any, None))
+    await eventually(lambda: busy.turns == 20)
+    assert rests.count(catch_up._begin_work) >= 19
+
+
+async def test_an_outlet_that_reads_nothing_takes_little(world: BrokerWorld) -> None:
+    topic = await stored(world, 1)
+    outlet, tail = topic.outlet, topic.outlet.tail
+    assert sys.getsizeof(outlet) + sys.getsizeof(tail) <= 250
+    for part in (outlet, tail):
+        assert not hasattr(part, "__dict__")
+        held = [getattr(part, name) for name in type(part).__slots__]
+        assert not [one for one in held if isinstance(one, list | dict | set) or callable(one)]

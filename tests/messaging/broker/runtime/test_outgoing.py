@@ -6,18 +6,29 @@ import asyncio
 from typing import cast
 
 from messaging.broker.core.accountant import Accountant
-from messaging.broker.runtime.wire.outgoing import GATHERED_BYTES_MAX, UNREAD_BYTES_MAX, Outgoing
+from messaging.broker.runtime.wire.outgoing import (
+    GATHERED_BYTES_MAX,
+    UNREAD_BYTES_MAX,
+    UNREAD_BYTES_PAUSE,
+    UNREAD_BYTES_PAUSE_MIN,
+    Outgoing,
+)
 
 
 class Transport:
     def __init__(self) -> None:
         self.written: list[bytes] = []
         self.unread_bytes = 0
+        self.pause_bytes = 0
 
-    def set_write_buffer_limits(self, high: int) -> None: ...
+    def set_write_buffer_limits(self, high: int) -> None:
+        self.pause_bytes = high
 
     def write(self, data: bytes) -> None:
         self.written.append(data)
+
+    def writelines(self, parts: list[bytes | memoryview]) -> None:
+        self.written.append(b"".join(parts))
 
     def get_write_buffer_size(self) -> int:
         return self.unread_bytes
@@ -79,3 +90,53 @@ async def test_a_peer_that_lets_too_much_pile_up_is_named() -> None:
     out.writable = False
     out.send(b"y")
     assert unread == [UNREAD_BYTES_MAX + 1]
+
+
+async def test_large_parts_are_in_order_with_what_was_gathered() -> None:
+    transport = Transport()
+    out, _ = outgoing(transport)
+    out.gather(b"receipt")
+    out.gather_parts([b"head", memoryview(bytes(2000))], 2004)
+    out.gather_parts([b"head", b"small"], 9)
+    assert transport.written == [b"receipt", b"head" + bytes(2000)]
+    await asyncio.sleep(0)
+    assert transport.written[2:] == [b"headsmall"]
+
+
+async def test_what_the_peer_has_not_read_counts_until_it_is_read_or_gone() -> None:
+    transport = Transport()
+    accountant, unread = Accountant(64 << 20), set[Outgoing]()
+    out = Outgoing(cast(asyncio.Transport, transport), lambda size: None, accountant.egress, unread)
+    out.belongs_to("acme")
+    out.send(b"x")
+    assert accountant.egress.used_bytes == 0  # what was just written is on its way
+    transport.unread_bytes = 5000
+    out.send(b"y")
+    assert (accountant.egress.tenants, unread) == ({"acme": 5000}, {out})
+    transport.unread_bytes = 700
+    out.resume()
+    assert accountant.egress.tenants == {"acme": 700}
+    out.belongs_to("globex")  # a new credential changes nothing
+    transport.unread_bytes = 0
+    out.count()
+    assert (accountant.egress.tenants, unread) == ({}, set())
+    transport.unread_bytes = 900
+    out.pause()
+    out.end()
+    assert (accountant.egress.tenants, unread) == ({}, set())
+
+
+async def test_less_may_pile_up_while_memory_is_short() -> None:
+    transport = Transport()
+    accountant = Accountant(8 << 20)
+    out = Outgoing(cast(asyncio.Transport, transport), lambda size: None, accountant.egress, set())
+    out.belongs_to("acme")
+    assert transport.pause_bytes == UNREAD_BYTES_PAUSE
+    accountant.egress.take("acme", 1 << 20)
+    transport.unread_bytes = 10
+    out.count()
+    assert transport.pause_bytes == UNREAD_BYTES_PAUSE_MIN
+    accountant.egress.give("acme", 1 << 20)
+    transport.unread_bytes = 9
+    out.count()
+    assert transport.pause_bytes >= UNREAD_BYTES_PAUSE // 2
