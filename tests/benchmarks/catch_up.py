@@ -7,21 +7,20 @@ taking of the publisher's times; what it reads is neither in the broker's memory
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import multiprocessing.connection
 import os
 import struct
-import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import command
 from tests.benchmarks import load, wire
 from tests.benchmarks.real_broker import RealBroker
+from tests.benchmarks.report import Figure, Progress, Section, Table, number
 
 SHARE_OF_MAXIMUM = 0.4
 PERMITS = 10_000  # messages asked for at a time, renewed by halves
@@ -37,59 +36,96 @@ class Variant(NamedTuple):
     window: int
 
 
+class Case(NamedTuple):
+    """Rates in messages/s; latencies of receipts."""
+
+    publish_per_s: float
+    catch_up_per_s: float
+    p50_ms: float
+    p99_ms: float
+    broker_cores: float
+    generator_cores: float
+    resident_mib: float
+
+
+COLUMNS = (
+    "messages",
+    "beside",
+    "published/s",
+    "read/s",
+    "receipt p50 / p99 ms",
+    "broker cores",
+    "cores of generator and reader",
+    "resident MiB",
+)
 VARIANTS = (Variant("1 KiB", 1024, 1, 1000), Variant("1 KiB x 100 a batch", 1024, 100, 50))
 
 
-def run(directory: Path | str | None = None, gib: float = 2.0, seconds: float = 8.0) -> dict[str, Any]:
-    """For each variant: rates in messages/s, publish latencies in ms alone and beside a reader, broker CPU in cores."""
-    return {variant.name: _variant(directory, variant, gib, seconds) for variant in VARIANTS}
+def run(directory: Path | None, gib: float, seconds: float, progress: Progress) -> Section:
+    """`gib`: stored before the clock starts, for each kind of messages; `seconds`: of each measurement."""
+    section = Section(
+        "Catching up beside producers",
+        f"{gib:g} GiB lie cold on the disk: neither in the broker's memory nor in the kernel's. Producers run at "
+        f"{SHARE_OF_MAXIMUM:.0%} of what was measured while these were stored, {seconds:g} s alone, beside an Exclusive reader of "
+        f"another topic, alone, and beside a reader of their own topic from its beginning. The reader asks for {PERMITS:,} "
+        "messages at a time, as fast as it gets them.",
+        [Table(COLUMNS, [])],
+    )
+    for variant in VARIANTS:
+        with tempfile.TemporaryDirectory(dir=directory, prefix="magnetar-bench-") as made:
+            broker = RealBroker(Path(made), retention_time_min=-1)
+            try:
+                _one_variant(broker, Path(made), variant, gib, seconds, section, progress)
+            finally:
+                broker.close()
+    return section
 
 
-def _variant(directory: Path | str | None, variant: Variant, gib: float, seconds: float) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(dir=directory, prefix="magnetar-bench-") as made:
-        broker = RealBroker(Path(made), retention_time_min=-1)
-        try:
-            return _measured(broker, Path(made), variant, gib, seconds)
-        finally:
-            broker.close()
-
-
-def _measured(broker: RealBroker, folder: Path, variant: Variant, gib: float, seconds: float) -> dict[str, Any]:
+def _one_variant(
+    broker: RealBroker, folder: Path, variant: Variant, gib: float, seconds: float, section: Section, progress: Progress
+) -> None:
+    progress(f"catching up: storing {variant.name}")
     long, other = (f"persistent://public/default/{name}" for name in ("long", "other"))
     per_round = max(1, _ROUND_BYTES // (variant.size * variant.batch))
     rounds = max(1, round(gib * 2**30 / _ROUND_BYTES))
     peer, name = load.publisher(broker.address, long)
     stream = wire.Stream(name, per_round, variant.size, variant.batch)
     rates = sorted(load.Run(peer, stream, variant.window).run().messages_per_s for _ in range(rounds))
-    maximum = rates[len(rates) // 2]
-    rate = SHARE_OF_MAXIMUM * maximum / variant.batch
-    answer: dict[str, Any] = {"publish_maximum_per_s": round(maximum), "stored_messages": rounds * per_round * variant.batch}
     peer.close()
+    stored = rounds * per_round * variant.batch
+    rate = SHARE_OF_MAXIMUM * rates[len(rates) // 2] / variant.batch
     cases = (
-        ("alone", other, False),
-        ("reader_of_another_topic", other, True),
-        ("alone_again", other, False),
-        ("reader_of_it", long, True),
+        ("alone", other, ""),
+        ("another topic's reader", other, long),
+        ("alone again", other, ""),
+        ("its own reader", long, long),
     )
-    for case, topic, reads in cases:
+    found: dict[str, Case] = {}
+    for case, topic, read in cases:
+        progress(f"catching up: {variant.name}, {case}")
         _let_go(folder)
-        answer[case] = _case(broker, folder, variant, topic, long if reads else "", answer["stored_messages"], rate, seconds)
-    alone_ms = (answer["alone"]["receipt_p99_ms"] + answer["alone_again"]["receipt_p99_ms"]) / 2
-    for case in ("reader_of_another_topic", "reader_of_it"):
-        answer[case]["catch_up_ratio_to_publish_rate"] = round(answer[case]["catch_up_per_s"] / answer[case]["publish_per_s"], 2)
-        answer[case]["receipt_p99_ratio_to_alone"] = round(answer[case]["receipt_p99_ms"] / alone_ms, 2)
-    return answer
+        found[case] = one = _case(broker, folder, variant, topic, read, stored, rate, seconds)
+        cells = (number(one.publish_per_s), number(one.catch_up_per_s) if read else "", f"{one.p50_ms:.2f} / {one.p99_ms:.2f}")
+        costs = (number(one.broker_cores), number(one.generator_cores), number(one.resident_mib))
+        section.tables[0].rows.append((variant.name, case, *cells, *costs))
+    alone_ms = (found["alone"].p99_ms + found["alone again"].p99_ms) / 2
+    for case, _, read in cases:
+        if read:
+            one = found[case]
+            what = f"{variant.name}, {case}"
+            section.figures.append(Figure(f"{what}: catch-up rate to publish rate", one.catch_up_per_s / one.publish_per_s, 1.5))
+            section.figures.append(Figure(f"{what}: publish p99 to p99 alone", one.p99_ms / alone_ms, 1.5, at_least=False))
 
 
 def _case(
     broker: RealBroker, folder: Path, variant: Variant, topic: str, read: str, stored: int, rate: float, seconds: float
-) -> dict[str, Any]:
+) -> Case:
     """Publishes to `topic` for about `seconds`; `read`: the topic that a reader begins meanwhile, empty for none."""
     peer, name = load.publisher(broker.address, topic)
     stream = wire.Stream(name, max(100, int(rate * min(seconds, 1.0))), variant.size, variant.batch)
     ours, theirs = multiprocessing.Pipe()
     reader = multiprocessing.get_context("spawn").Process(
-        target=_read, args=(theirs, broker.address, folder, read, variant.batch, stored)
+        target=_read, args=(theirs, broker.address, folder, read, variant.batch, stored), daemon=True
     )
     if read:
         reader.start()
@@ -114,17 +150,15 @@ def _case(
     after = broker.cost()
     peer.close()
     receipt_ms.sort()
-    answer = {
-        "publish_per_s": round(messages / elapsed_s),
-        "receipt_p50_ms": round(receipt_ms[len(receipt_ms) // 2], 3),
-        "receipt_p99_ms": round(receipt_ms[int(0.99 * (len(receipt_ms) - 1))], 3),
-        "broker_cores": round((after.cpu_s - before.cpu_s) / elapsed_s, 2),
-        "generator_cores": round((generator_cpu_s + reader_cpu_s) / elapsed_s, 2),
-        "resident_mib": round(after.resident_bytes / 2**20, 1),
-    }
-    if read:
-        answer["catch_up_per_s"] = round(delivered / elapsed_s)
-    return answer
+    return Case(
+        publish_per_s=messages / elapsed_s,
+        catch_up_per_s=delivered / elapsed_s,
+        p50_ms=receipt_ms[len(receipt_ms) // 2],
+        p99_ms=receipt_ms[int(0.99 * (len(receipt_ms) - 1))],
+        broker_cores=(after.cpu_s - before.cpu_s) / elapsed_s,
+        generator_cores=(generator_cpu_s + reader_cpu_s) / elapsed_s,
+        resident_mib=after.resident_bytes / 2**20,
+    )
 
 
 def _read(
@@ -205,8 +239,3 @@ def _let_go(folder: Path) -> None:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(descriptor)
-
-
-if __name__ == "__main__":
-    arguments = sys.argv[1:]
-    sys.stdout.write(json.dumps(run(arguments[0] if arguments else None, *map(float, arguments[1:])), indent=2) + "\n")

@@ -21,6 +21,7 @@ Measure Magnetar on this machine, beside the machine's own floors.
   the-log       everything below on one page: up to 20 minutes
   append        durable appends to the log alone
   acks          individual acknowledgements
+  catch-up      a reader far behind, beside producers
   topics        many topics on one broker                   (needs --rawload)
   catch-up      a cold reader beside producers
   restart       a broker after kill -9, with many topics and 20 GiB stored

@@ -200,11 +200,11 @@ def test_appends(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.xdist_group("standalone")
 @pytest.mark.timeout(300)
-def test_a_cold_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catch_up, "VARIANTS", catch_up.VARIANTS[:1])
-    order = the_log.Order(tmp_path, None, None, quietly, scale=0.002, topics=20)
-    reader = the_log.PARTS["catch-up"].run(order)
-    assert len(reader.tables[0].rows) == 4 and len(reader.figures) == 4
+def test_catching_up(tmp_path: Path) -> None:
+    section = catch_up.run(tmp_path, 0.01, 0.1, quietly)
+    assert [figure.target for figure in section.figures] == [1.5] * 8
+    assert len(section.tables[0].rows) == 4 * len(catch_up.VARIANTS)
+    assert all(figure.value > 0 for figure in section.figures)
 
 
 def test_a_part_that_fails_is_named_and_the_next_one_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from tests.benchmarks import acks, catch_up, floors, log_append, peer, restart, 
 from tests.benchmarks.generator import Generator
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.processes import Interrupted
-from tests.benchmarks.report import Figure, Progress, Section, Table, floors_section, number
+from tests.benchmarks.report import Progress, Section, floors_section
 
 
 class Order(NamedTuple):
@@ -51,33 +51,12 @@ def _topics(order: Order) -> Section:
     return topics.run(order.directory, order.generator, order.topics, 8.0 * order.scale, order.progress)
 
 
-def _catch_up(order: Order) -> Section:
-    order.progress("a cold reader beside producers")
-    measured = catch_up.run(order.directory, 2.0 * order.scale, 5.0 * order.scale)
-    rows: list[tuple[str, ...]] = []
-    figures = []
-    for variant, answer in measured.items():
-        for case, one in answer.items():
-            if not isinstance(one, dict):
-                continue
-            name = case.replace("_", " ")
-            latency = f"{number(one['receipt_p50_ms'])} / {number(one['receipt_p99_ms'])}"
-            reading = number(one["catch_up_per_s"]) if "catch_up_per_s" in one else ""
-            rows.append((variant, name, number(one["publish_per_s"]), latency, reading, number(one["broker_cores"])))
-            if reading:
-                ratio, slower = one["catch_up_ratio_to_publish_rate"], one["receipt_p99_ratio_to_alone"]
-                figures.append(Figure(f"{variant}, {name}: read, to the publish rate", ratio, 1.5))
-                figures.append(Figure(f"{variant}, {name}: publish p99, to that alone", slower, 1.5, at_least=False))
-    columns = ("messages", "producers, with", "published/s", "receipt p50 / p99 ms", "read/s", "broker cores")
-    words = (
-        f"Producers at {catch_up.SHARE_OF_MAXIMUM:.0%} of what they can, alone and beside a reader that begins at a topic's start, "
-        "where no memory holds its entries. `alone` is measured before and after it."
-    )
-    return Section("A cold reader", words, [Table(columns, rows)], figures)
-
-
 def _restart(order: Order) -> Section:
     return restart.run(order.directory, int(order.topics * min(1.0, order.scale)), restart.GIB * order.scale, order.progress)
+
+
+def _catch_up(order: Order) -> Section:
+    return catch_up.run(order.directory, 2.0 * order.scale, 8.0 * order.scale, order.progress)
 
 
 class Part(NamedTuple):
