@@ -13,6 +13,7 @@ from typing import IO, NamedTuple
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _children: set[subprocess.Popen[bytes]] = set()
+_received: list[int] = []  # signals that ended the benchmark
 
 
 class Cost(NamedTuple):
@@ -26,7 +27,8 @@ class Cost(NamedTuple):
 def start(
     command: Sequence[str | Path], output: IO[bytes] | int, environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """`command` in a process group of its own, both of its streams into `output`."""
+    """`command` in a process group of its own, both of its streams into `output`. Raises `Interrupted` once the benchmark is."""
+    stop_if_interrupted()
     child = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
     _children.add(child)
     return child
@@ -81,7 +83,14 @@ def end_all() -> None:
         end(child)
 
 
+def stop_if_interrupted() -> None:
+    """A `finally` clause may have put another error, such as that of a killed child, in the place of the interruption."""
+    if _received:
+        raise Interrupted(128 + _received[0])
+
+
 def _leave(number: int, frame: FrameType | None) -> None:
+    _received.append(number)
     # Only kills: whoever was interrupted may be waiting for one of them, and `finally` clauses collect the rest.
     for child in list(_children):
         _signal(child, signal.SIGKILL)

@@ -217,6 +217,19 @@ def test_a_part_that_fails_is_named_and_the_next_one_runs(tmp_path: Path, monkey
     assert (first.failures, second.title) == (["no answer"], "Second")
 
 
+def test_an_interruption_hidden_by_another_error_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a child that the interruption killed is waited for in a `finally` clause."""
+
+    def fail(order: the_log.Order) -> Section:
+        processes._received.append(signal.SIGTERM)
+        raise Stalled("the load generator failed")
+
+    monkeypatch.setattr(processes, "_received", [])
+    monkeypatch.setitem(the_log.PARTS, "first", the_log.Part(fail))
+    with pytest.raises(processes.Interrupted):
+        list(the_log.run(the_log.Order(tmp_path, None, None, quietly), ["first", "append"]))
+
+
 def test_first_light(tmp_path: Path) -> None:
     floors, section = first_light.run(tmp_path, 0.001, quietly)
     assert len(floors.tables[0].rows) == 5

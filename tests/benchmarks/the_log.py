@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.benchmarks import acks, catch_up, floors, log_append, peer, restart, topics
+from tests.benchmarks import acks, catch_up, floors, log_append, peer, processes, restart, topics
 from tests.benchmarks.generator import Generator
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.processes import Interrupted
@@ -89,4 +89,5 @@ def run(order: Order, names: list[str]) -> Iterator[Section]:
             text = str(error) if isinstance(error, Stalled) else f"{type(error).__name__}: {error}"
             section = Section(name, failures=[text])
             order.progress(f"failed: {text}")
+        processes.stop_if_interrupted()
         yield section
