@@ -1,9 +1,9 @@
 """What time it is, for those who delete by it.
 
-A wall clock jumps: it is set by hand, by NTP after a start at 1970, or wrong for a moment. Messages must not be lost by that. What
-is *stored* is stamped with the wall clock, but no earlier than what was stored before (`Appends.stamp`): at worst it stays long.
-What is *deleted*, because it is older than some time, is measured by the wall clock or by the time that passed since that was last
-believed, whichever says less: `old_ms`. A jump that stands for `BELIEVED_AFTER_MS` is believed.
+A wall clock jumps: it is set by hand, by NTP after a start at 1970, or wrong for a moment. Messages must not be lost by that.
+What is *stored* is stamped with the wall clock, but no earlier than what was stored before (`Appends.stamp`): at worst it is kept
+too long. What is *deleted*, because it is older than some time, is measured by the wall clock or by the time that passed since
+that was last believed, whichever says less: `old_ms`. A jump that stands for `BELIEVED_AFTER_MS` is believed.
 """
 
 from __future__ import annotations

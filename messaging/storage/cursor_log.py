@@ -53,6 +53,7 @@ class CursorLog:
         self._refused: StoreError | None = None  # why nothing is taken just now
         self._failing = False  # `on_failure` was told, and `on_mended` not yet
         self._checkpointing: asyncio.Task[None] | None = None
+        self._one_at_a_time = asyncio.Lock()
         self._stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self.snapshots: Snapshots = lambda _: []
@@ -184,6 +185,10 @@ class CursorLog:
         """Saves every changed cursor to MetaStore and drops the ledgers that only repeat them. Raises `StoreError`.
 
         Deltas of cursors whose topics are not loaded are carried over into the new ledger as they are."""
+        async with self._one_at_a_time:
+            await self._checkpoint()
+
+    async def _checkpoint(self) -> None:
         old_writer, old = self._writer, list(self._ledgers)
         assert old_writer is not None
         await self._forget_deleted()
@@ -206,7 +211,7 @@ class CursorLog:
         except BaseException:
             self._changed |= changed  # their deltas are in the old ledgers only, which therefore stay
             raise
-        self._ledgers = self._ledgers[len(old) :]
+        self._ledgers = [one for one in self._ledgers if one not in old]
         await self.storage.meta.put_value(KEY, json.dumps(self._ledgers).encode())
         for ledger_id in old:
             await self.storage.ledgers.delete(self.storage.fence, ledger_id)
