@@ -23,7 +23,6 @@ Measure Magnetar on this machine, beside the machine's own floors.
   acks          individual acknowledgements
   catch-up      a reader far behind, beside producers
   topics        many topics on one broker                   (needs --rawload)
-  catch-up      a cold reader beside producers
   restart       a broker after kill -9, with many topics and 20 GiB stored
   peer          the same load on Magnetar and on a Pulsar   (needs --rawload and --peer)
 """
