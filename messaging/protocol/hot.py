@@ -33,8 +33,7 @@ Measured = tuple[int, int, int, list[int]]
 def scan(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool = False) -> int:
     """Appends one `Sent` for each whole SEND frame from `pos` on; returns where it stopped: another command or an incomplete frame.
 
-    Verifies the CRC-32C where there is one (all current clients send it) and reports a mismatch in the flags; not where `verified`
-    says that it was done before, of what comes from the log.
+    Verifies the CRC-32C, where there is one and it was not `verified` before, and reports a mismatch in the flags.
     """
     while end - pos >= 12:
         high = buf[pos]  # on its own: compiled, a byte shifted by 24 would be negative from 128 on
@@ -215,8 +214,7 @@ def messages(
     """
     prefix = b"\x08" + varint(consumer_id) + b"\x12"
     ledger = b"\x08" + varint(ledger_id) + b"\x10"
-    view = memoryview(buf)
-    total = 0
+    view, total = memoryview(buf), 0
     for index in range(first, last):
         one = sent[index]
         start = one[3]
