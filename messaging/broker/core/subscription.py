@@ -82,7 +82,6 @@ class Subscription:
         self.active: Consumer | None = None
         self.read_position = chain.next_after(cursor.mark_delete)
         self.replay = Replay()
-        self.reading = False  # the owner is fetching a block from storage for this subscription
         self.fenced = False
         self._turn = 0
         self.messages_out = 0

@@ -152,7 +152,7 @@ def _cursor(topic: Topic, subscription: Subscription) -> dict[str, Any]:
         "markDeletePosition": position_text(subscription.cursor.mark_delete),
         "readPosition": position_text(subscription.read_position),
         "waitingReadOp": False,
-        "pendingReadOps": int(subscription.reading),
+        "pendingReadOps": topic.outlet.behind.reads_of(subscription) if topic.outlet.behind is not None else 0,
         "messagesConsumedCounter": topic.inlet.messages_in - subscription.backlog_entries,  # Pulsar's: below 0 after a restart
         "cursorLedger": -1,
         "cursorLedgerLastEntry": -1,

@@ -105,6 +105,10 @@ class Behind:
         """Whether somebody here may reach the cached tail soon."""
         return any(read is not None and read.to_end for reader in self.readers.values() for read in reader.reads)
 
+    def reads_of(self, subscription: Subscription) -> int:
+        """Reads that are asked for or under way for it."""
+        return sum(subscription in read.users and not read.there for read in self.reads)
+
     # --- finding
 
     def find(self, subscription: Subscription, position: Position) -> EntryBlock | None:

@@ -12,6 +12,7 @@ import pytest
 
 from messaging.broker.core.accountant import Accountant
 from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.admin.stats import internal_stats
 from messaging.broker.runtime.topics.behind import READ_BYTES, TURN_BYTES, Behind
 from messaging.broker.runtime.topics.catch_up import CatchUp
 from messaging.broker.runtime.topics.topic import Topic
@@ -88,6 +89,8 @@ async def test_subscriptions_at_the_same_place_share_what_is_read(world: BrokerW
     for client in clients:
         client.say(C.FLOW, consumer_id=1, message_permits=1000)
     await eventually(lambda: topic.outlet.behind is not None and len(behind(topic).readers) == 5)
+    cursors = internal_stats(topic)["cursors"]
+    assert [cursors[f"s{number}"]["pendingReadOps"] for number in range(5)] == [1] * 5
     gate.set()
     for client in clients:
         await read_all(client, 60)
