@@ -42,6 +42,7 @@ OF_OWNERS: dict[str, Act] = {
     "set_member": lambda actor: actions.set_member(actor, "acme", "sam", "member"),
     "remove_member": lambda actor: actions.remove_member(actor, "acme", "tom"),
     "create_topic": lambda actor: actions.create_topic(actor, TOPIC),
+    "truncate_topic": lambda actor: actions.truncate_topic(actor, parse_topic("acme/orders/old")),
     "delete_topic": lambda actor: actions.delete_topic(actor, parse_topic("acme/orders/old")),
 }
 OF_SUPERUSERS: dict[str, Act] = {
