@@ -62,7 +62,7 @@ def _publisher(producer: Producer, time_text: TimeText) -> dict[str, Any]:
         "address": getattr(connection, "peer", "local"),
         "clientVersion": getattr(connection, "client_version", ""),
         "connectedSince": time_text(producer.connected_ms),
-        "metadata": producer.metadata,
+        "metadata": dict(producer.metadata),
     }
 
 

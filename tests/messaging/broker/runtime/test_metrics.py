@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from messaging.broker.runtime import broker_metrics
+from messaging.broker.runtime.admin.stats import topic_stats
 from messaging.metrics import METRICS
 from tests.messaging.broker.runtime.conftest import BrokerWorld
 from tests.messaging.broker.runtime.raw_client import send_frame
@@ -42,3 +44,12 @@ async def test_of_very_many_topics_some_have_no_series_of_their_own(world: Broke
     assert samples(world, private=True)["magnetar_topics_left_out"] == 1
     assert samples(world, private=True)["magnetar_producers"] == 3
     assert not [one.name for one in broker_metrics.broker_samples(world.service, private=False) if one.labels[:1] == ("acme",)]
+
+
+async def test_stats_of_a_topic_with_clients_can_be_sent(world: BrokerWorld) -> None:
+    client = await world.connected("owner")
+    await client.producer(TOPIC)
+    await client.subscribe(TOPIC, "s")
+    topic = world.service.topics.loaded[TOPIC]
+    read = msgspec.msgpack.decode(msgspec.msgpack.encode(topic_stats(topic, "broker", str)))
+    assert read["publishers"][0]["metadata"] == {} and len(read["subscriptions"]["s"]["consumers"]) == 1
