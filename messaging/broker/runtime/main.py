@@ -17,7 +17,7 @@ from messaging import logs
 from messaging.broker.http import start_http
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.broker import Addresses
-from messaging.broker.runtime.process import collect_rarely, switch_often
+from messaging.broker.runtime.process import collect_rarely, keep_freed_memory, switch_often
 from messaging.broker.runtime.service import BrokerService
 from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
@@ -61,6 +61,7 @@ async def run(settings: Settings, stop: asyncio.Event | None = None) -> int:
         service = await start(settings, stack)
         collect_rarely()
         switch_often()
+        keep_freed_memory()
         _announce(settings, service)
         stack.callback(_withdraw, settings)
         log.info("broker.ready", broker_url=service.addresses.broker_url, boot_epoch=service.boot_epoch)

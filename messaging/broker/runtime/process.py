@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import resource
 import sys
 from pathlib import Path
 
+FREED_BYTES_KEPT = 64 << 20
+_MMAP_BYTES = 32 << 20  # the most that glibc takes: larger buffers are mapped on their own
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's numbers
 SWITCH_S = 0.00005
 
 
@@ -38,3 +42,17 @@ def switch_often() -> None:
     A thread that wants to run asks the running one to stop after this long (Python's default: 5 ms). A commit asks some four times:
     beside a loop with a backlog to hand out, receipts took 9 ms with 0.5 ms here, and 4 ms with 0.05. Throughput is the same."""
     sys.setswitchinterval(SWITCH_S)
+
+
+def keep_freed_memory() -> None:
+    """Has the C library keep what is freed, up to `FREED_BYTES_KEPT`, for the next large buffer.
+
+    Reads and commits of large messages are buffers of some hundred KiB, made and dropped thousands of times a second. By default
+    their memory goes back to the kernel each time, which clears it for the next one: a sixth of the time of 64 KiB messages. Does
+    nothing where the C library is not glibc."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return
+    mallopt(_M_TRIM_THRESHOLD, FREED_BYTES_KEPT)
+    mallopt(_M_MMAP_THRESHOLD, _MMAP_BYTES)

@@ -1,0 +1,26 @@
+"""How a broker's process is set up, seen from a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SCRIPT = """
+import gc, sys
+from messaging.broker.runtime.process import collect_rarely, keep_freed_memory, resident_bytes, switch_often
+
+collect_rarely()
+switch_often()
+keep_freed_memory()
+buffers = [bytes(300_000) for _ in range(100)]  # what is kept is still to be had
+del buffers
+young, _, old = gc.get_threshold()
+assert gc.isenabled() and young >= 10_000 and old >= 100, gc.get_threshold()
+assert gc.get_freeze_count() > 1_000
+assert sys.getswitchinterval() < 0.001
+assert 1 << 20 < resident_bytes() < 1 << 30
+"""
+
+
+def test_a_broker_collects_rarely_switches_often_and_keeps_what_is_freed() -> None:
+    subprocess.run([sys.executable, "-c", SCRIPT], check=True, timeout=60)
