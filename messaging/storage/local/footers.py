@@ -14,6 +14,7 @@ from messaging.storage.local import digest, records
 from messaging.storage.local.digest import COLUMNS, HEAD, BadDigest, Digest
 from messaging.storage.local.disk import DiskFile
 from messaging.storage.local.segment import Segment
+from messaging.storage.local.segment_files import OpenFiles
 from messaging.storage.local.state import ROW
 
 WINDOW = 512  # numbers read at once, at the end of a search
@@ -33,6 +34,12 @@ def read_footer(file: DiskFile, segment: Segment) -> Digest:
         return digest.decode(memoryview(data)[record.data_start : record.stop])
     except BadDigest as error:
         raise BadFooter(f"the footer of {segment.path} cannot be read: {error}") from error
+
+
+def whole_footer(files: OpenFiles, segment: Segment) -> Digest:
+    """`read_footer` through a descriptor kept open. Raises `BadFooter` and `OSError`."""
+    with files.use(segment.path) as file:
+        return read_footer(file, segment)
 
 
 class Footer:

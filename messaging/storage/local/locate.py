@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from messaging.storage.local.footers import BadFooter, Footer, read_footer
+from messaging.storage.local.footers import BadFooter, Footer, whole_footer
 from messaging.storage.local.segment import Segment
 from messaging.storage.local.segment_files import OpenFiles
 
@@ -75,8 +75,7 @@ class Locator:
             segment = self._segments.get(number)
             if segment is None or not segment.sealed or (number, segment.generation) in self._checked:
                 continue
-            with self._files.use(segment.path) as file:
-                read_footer(file, segment)
+            whole_footer(self._files, segment)
             self._checked.add((number, segment.generation))
 
     def _search(self, ledger_id: int, entry: int, low: int, high: int) -> _Found | None:

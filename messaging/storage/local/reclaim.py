@@ -13,8 +13,8 @@ from functools import partial
 from messaging.storage.local.burials import bytes_by_segment
 from messaging.storage.local.catalog import let_others_run
 from messaging.storage.local.digest import Digest
-from messaging.storage.local.footers import BadFooter, read_footer
-from messaging.storage.local.log import Log
+from messaging.storage.local.footers import BadFooter, whole_footer
+from messaging.storage.local.log import Job, Log
 from messaging.storage.local.rewrite import Damaged, Interrupted, Rewrite
 from messaging.storage.local.segment import Segment
 from messaging.storage.local.segment_files import SPARE_PREFIX, Spare
@@ -48,7 +48,7 @@ class Reclaim:
         """In the upkeep thread, after a start: CREATED records may be gone from segments rewritten since the snapshot."""
         log = self._log
         for number in {created for created, _ in dict(log.graves).values()}.intersection(rewritten):
-            created = self._footer(log.segments[number]).events.created
+            created = whole_footer(log.files, log.segments[number]).events.created
             log.post(partial(log.exhume, number, created))
 
     def _settle(self) -> None:
@@ -88,7 +88,7 @@ class Reclaim:
         """In the upkeep thread."""
         log = self._log
         try:
-            table = self._footer(segment)
+            table = whole_footer(log.files, segment)
             live_bytes = sum(
                 size for ledger_id, size in zip(table.ledgers, table.record_bytes, strict=True) if log.alive(ledger_id)
             )
@@ -113,10 +113,6 @@ class Reclaim:
             logger.error("ledger log: %s", text, extra={"action": "ledger_log_reclaim"})
             log.post(lambda: self._give_up(self._waiting, segment.number))
 
-    def _footer(self, segment: Segment) -> Digest:
-        with self._log.files.use(segment.path) as file:
-            return read_footer(file, segment)
-
     def _recounted(self, segment: Segment, live_bytes: int) -> None:
         segment.live_bytes = live_bytes
         self._done()
@@ -134,22 +130,28 @@ class Reclaim:
 
         def forgotten() -> None:
             log.segments.pop(segment.number, None)
-            log.aside(remove)
+            log.aside(lambda: self._drop(segment, removed))
 
-        def remove() -> None:
-            spare = self._drop_file(segment)
-            log.disk.sync_directory(log.directory)  # before any DELETED record may go that hides what stood there
-            log.post(lambda: removed(spare))
-
-        def removed(spare: Spare | None) -> None:
-            if spare is not None:
-                log.adopt_spare(spare)
+        def removed() -> None:
             self.removed += 1
-            self._waiting.clear()
             log.exhume(segment.number)
-            self._done()
 
         log.post(forgotten)
+
+    def _drop(self, segment: Segment, dropped: Job) -> None:
+        """In the upkeep thread: the file goes, then `dropped` runs in the log thread."""
+        log = self._log
+        spare = self._drop_file(segment)
+        log.disk.sync_directory(log.directory)  # before any DELETED record may go that hides what stood there
+
+        def gone() -> None:
+            if spare is not None:
+                log.adopt_spare(spare)
+            self._waiting.clear()
+            dropped()
+            self._done()
+
+        log.post(gone)
 
     def _drop_file(self, segment: Segment) -> Spare | None:
         """Removes the file, or keeps it as a spare where one is wanted."""
@@ -173,20 +175,11 @@ class Reclaim:
             log.segments[segment.number] = fresh
             # What lived when the copy began, less what was buried since, as counted on the older generation.
             fresh.live_events = segment.live_events
-            log.aside(remove)
+            log.aside(lambda: self._drop(segment, removed))
 
-        def remove() -> None:
-            spare = self._drop_file(segment)
-            log.disk.sync_directory(log.directory)
-            log.post(lambda: removed(spare))
-
-        def removed(spare: Spare | None) -> None:
-            if spare is not None:
-                log.adopt_spare(spare)
+        def removed() -> None:
             self.rewritten += 1
-            self._waiting.clear()
             log.exhume(segment.number, copy.created)  # some of those may have been deleted since
-            self._done()
 
         log.post(taken_over)
 

@@ -9,7 +9,7 @@ from messaging.storage.local import snapshot
 from messaging.storage.local.active import ActiveSegment
 from messaging.storage.local.catalog import Catalog
 from messaging.storage.local.digest import Digest
-from messaging.storage.local.footers import BadFooter, Footer, read_footer
+from messaging.storage.local.footers import BadFooter, Footer, whole_footer
 from messaging.storage.local.log import Log
 from messaging.storage.local.replay import Replay, synced_by
 from messaging.storage.local.scan import Damage
@@ -180,8 +180,7 @@ class Recovery:
         if not segment.sealed:
             return None
         try:
-            with self.log.files.use(segment.path) as file:
-                return read_footer(file, segment)
+            return whole_footer(self.log.files, segment)
         except BadFooter as error:
             self.log.report("corrupt", f"{error}; the segment is read instead")
             stop = segment.footer_offset + segment.footer_bytes

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from messaging.storage.local import snapshot
 from messaging.storage.local.catalog import Catalog, let_others_run
-from messaging.storage.local.digest import Digest
 from messaging.storage.local.disk import replace_file
-from messaging.storage.local.footers import BadFooter, read_footer
+from messaging.storage.local.footers import BadFooter, whole_footer
 from messaging.storage.local.segment import Segment
 from messaging.storage.local.snapshot import BadSnapshot, SegmentCounts
 
@@ -92,7 +91,7 @@ class Snapshots:
                 snapshot.restore(content, catalog, (), let_others_run)
             for segment in live.segments:
                 if segment.number > self.covered:
-                    catalog.apply(segment.number, self._footer(segment))
+                    catalog.apply(segment.number, whole_footer(log.files, segment))
         except (BadFooter, BadSnapshot) as error:
             self.distrust(error)
             return
@@ -114,10 +113,6 @@ class Snapshots:
             for segment in segments
         ]
         return _Live(segments, counts, dict(log.graves), dict(log.unsettled))
-
-    def _footer(self, segment: Segment) -> Digest:
-        with self._log.files.use(segment.path) as file:
-            return read_footer(file, segment)
 
 
 def _number_of(segment: Segment) -> int:
