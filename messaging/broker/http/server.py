@@ -10,7 +10,6 @@ import contextlib
 import functools
 import socket
 import ssl
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -23,6 +22,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from messaging.broker.http.app import public_app, rpc_app
 from messaging.broker.http.asgi import App
 from messaging.broker.http.context import EdgeContext, EdgeCounters, EdgeService, RpcHostView, ServiceIdentityVerifier, rpc_methods
+from messaging.clock import wall_ms
 from messaging.identity import ServiceVerifier
 from messaging.settings import Settings
 
@@ -135,7 +135,7 @@ async def start_http(
         service=service,
         settings=settings,
         verifier=verifier or ServiceVerifier.from_settings(settings),
-        clock_ms=clock_ms or (lambda: time.time_ns() // 1_000_000),
+        clock_ms=clock_ms or wall_ms,
         hosts=settings,
         counters=counters,
         methods=rpc_methods(service),

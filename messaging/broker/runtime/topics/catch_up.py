@@ -90,10 +90,6 @@ class CatchUp:
         """Nobody wants it any more. Harmless if it has begun."""
         self._asked.discard(behind.tenant, (behind, read))
 
-    def ask_again(self) -> None:
-        """Memory was given back elsewhere."""
-        self._begin()
-
     def _begin(self) -> None:
         while self._asked and self._under_way < READS_MAX:
             following = self._asked.pop(self._fits)

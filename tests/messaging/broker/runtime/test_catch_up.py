@@ -158,8 +158,7 @@ async def test_memory_denied_to_one_tenant_is_there_for_another(make_world: Make
     await read_all(stranger, 30)
     assert world.service.catch_up.reads_waiting == 1
     assert await denied.quiet() == []
-    account.give("acme", account.limit_bytes // 2)
-    world.service.catch_up.ask_again()
+    world.service.catch_up.resized("acme", account.limit_bytes // 2, 0)
     await read_all(denied, 30)
 
 
