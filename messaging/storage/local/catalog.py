@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from messaging.storage.local.digest import Digest, Events
 from messaging.storage.local.segment import Segment
-from messaging.storage.local.state import DELETED, SEALED, LedgerState
+from messaging.storage.local.state import BURIED, SEALED, LedgerState
 
 CHUNK = 4096  # ledgers handled between two pauses
 PAUSE_S = 0.0005
@@ -72,7 +72,7 @@ class Catalog:
         for ledger_id in events.deleted:
             state = self.states.pop(ledger_id, None)
             if state is not None:
-                state.phase = DELETED
+                state.phase = BURIED
                 self.graves[ledger_id] = (state.created_segment, number)
                 if state.last_segment:
                     self.unsettled[ledger_id] = (state.last_segment, state.created_segment)

@@ -21,7 +21,7 @@ from messaging.storage.local.sealing import write_footer
 from messaging.storage.local.segment import PAGE_BYTES, Segment
 from messaging.storage.local.segment_files import SPARE_PREFIX, NoSpace, OpenFiles, Spare, make_segment, make_spare
 from messaging.storage.local.snapshots import Snapshots
-from messaging.storage.local.state import LedgerState, Runs
+from messaging.storage.local.state import BURIED, LedgerState, Runs
 
 logger = logging.getLogger(__name__)
 
@@ -218,6 +218,7 @@ class Log:
 
     def bury(self, state: LedgerState, deleted_segment: int) -> None:
         """The DELETED record of `state`, in that segment, is durable."""
+        state.phase = BURIED
         if state.last_segment:
             self.unsettled[state.ledger_id] = (state.last_segment, state.created_segment)
         self.graves[state.ledger_id] = (state.created_segment, deleted_segment)
@@ -242,7 +243,9 @@ class Log:
             segment.live_events += change
 
     def alive(self, ledger_id: int) -> bool:
-        return ledger_id in self.states and ledger_id not in self.graves
+        """Whether its blocks and records must be kept. For any thread."""
+        state = self.states.get(ledger_id)
+        return state is not None and state.phase != BURIED
 
     @property
     def stopping(self) -> bool:

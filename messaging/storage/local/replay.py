@@ -17,9 +17,8 @@ from messaging.storage.local.log import Log
 from messaging.storage.local.records import BLOCK, CHECKPOINT, CREATED, DELETED, SEALED
 from messaging.storage.local.scan import Commit, Damage, Scan
 from messaging.storage.local.segment import PAGE_BYTES, Segment
-from messaging.storage.local.state import DELETED as GONE
+from messaging.storage.local.state import BURIED, LedgerState
 from messaging.storage.local.state import SEALED as ENDED
-from messaging.storage.local.state import LedgerState
 
 SET_ASIDE = "set-aside"
 _properties = msgspec.msgpack.Decoder(dict[str, str])
@@ -99,7 +98,7 @@ class Replay:
     def _delete(self, ledger_id: int, active: ActiveSegment) -> None:
         state = self._states.pop(ledger_id, None)
         if state is not None:
-            state.phase = GONE
+            state.phase = BURIED
             self._bury(state, active.segment.number)
 
     def _apply(self, commit: Commit, active: ActiveSegment) -> None:

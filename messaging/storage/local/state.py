@@ -72,7 +72,9 @@ class Runs:
 GAP_BYTES_MAX = 4096  # of other ledgers' records inside a run: reading over them is cheaper than a row of its own
 
 
-OPEN, SEALED, DELETED = range(3)  # phases of a ledger
+# Phases of a ledger. The loop sets all but the last, which the log thread sets when the record of the deletion is durable: only
+# from then on may its blocks go, however late the loop hears of it.
+OPEN, SEALED, DELETED, BURIED = range(4)
 
 
 class LedgerState:
@@ -119,7 +121,7 @@ class LedgerState:
 
     @property
     def deleted(self) -> bool:
-        return self.phase == DELETED
+        return self.phase >= DELETED
 
     def runs_in(self, segment: int) -> Runs:
         """For the log thread: the runs of the segment being written."""

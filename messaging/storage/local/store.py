@@ -187,7 +187,8 @@ class LocalLedgerStore:
                 await self._record(state, SEALED, bytes(8))
             except StoreError as error:
                 raise Unavailable(f"ledger {state.ledger_id} could not be sealed: {error}", state.ledger_id) from error
-            state.phase = ENDED
+            if not state.deleted:  # meanwhile
+                state.phase = ENDED
             if state.writer is not None:
                 state.writer.end(Fenced(f"ledger {state.ledger_id} is sealed", state.ledger_id))
         return self._info(state)

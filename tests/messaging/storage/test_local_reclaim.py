@@ -18,7 +18,7 @@ from tests.messaging.storage.fake_disk import FakeDisk
 from tests.messaging.storage.test_local_damage import append
 from tests.messaging.storage.test_local_power_loss import CONFIG, DIRECTORY, reopen_and_check
 from tests.messaging.storage.workload import Workload, entry_bytes
-from tests.waiting import eventually
+from tests.waiting import eventually, eventually_sync
 
 pytestmark = pytest.mark.asyncio
 
@@ -80,6 +80,18 @@ async def test_dead_segments_go_and_live_ledgers_move_together() -> None:
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
     await store.start()
     assert await store.ledgers() == []
+    await store.stop()
+
+
+async def test_space_comes_back_however_late_the_loop_hears_of_the_deletion() -> None:
+    disk = FakeDisk()
+    store = await filled(disk, 1, 300)
+    assert len(segment_names(disk)) > 4
+    deleting = asyncio.ensure_future(store.delete(store._fence, 1))
+    await asyncio.sleep(0)  # the delete pushes its record,
+    await asyncio.sleep(0)  # the queue hands it to the log thread; from here on the loop stands still
+    eventually_sync(lambda: len(segment_names(disk)) <= 2)
+    await deleting
     await store.stop()
 
 
