@@ -83,7 +83,11 @@ _TABLE = (
     # Storage
     Metric("magnetar_log_syncs_total", "counter", "syncs", (), "Times that commits of the log were forced to disk."),
     Metric(
-        "magnetar_log_sync_seconds_total", "counter", "s", (), "Time spent in that: over the number of times, what a sync takes."
+        "magnetar_log_sync_seconds_total",
+        "counter",
+        "s",
+        (),
+        "Time that took, with the writing before it: over the number of times, what a commit waits for the disk.",
     ),
     Metric("magnetar_log_written_bytes_total", "counter", "bytes", (), "Bytes of commits written to the log, overhead included."),
     Metric("magnetar_log_segments", "gauge", "files", (), "Segment files of the log."),

@@ -19,7 +19,18 @@ from messaging.storage.local.active import ActiveSegment
 from messaging.storage.local.commit_queue import Committed, Item
 from messaging.storage.local.config import Durability, LocalConfig
 from messaging.storage.local.log import Log
-from messaging.storage.local.records import BLOCK, BODY, CHECKPOINT, COMMIT_BYTES, CRC, CREATED, DELETED, SEALED, CommitHeader
+from messaging.storage.local.records import (
+    BLOCK,
+    BODY,
+    CHECKPOINT,
+    COMMIT_BYTES,
+    CRC,
+    CREATED,
+    DELETED,
+    KEEP_TURN,
+    SEALED,
+    CommitHeader,
+)
 from messaging.storage.local.segment_files import NoSpace
 from messaging.storage.local.state import GAP_BYTES_MAX, LedgerState
 from messaging.storage.seam import Buffer, DiskFull, StoreError, Unavailable
@@ -159,15 +170,17 @@ class LogWriter:
         )
         parts[:0] = [records.encode_commit(active.segment.seed, header), checkpoint]
         size += COMMIT_BYTES
-        active.file.write([b"".join(parts)] if size <= JOIN_BYTES_MAX else parts, start)
+        buffers = [b"".join(parts)] if size <= JOIN_BYTES_MAX else parts
         active.offset = start + size
         self.written_bytes += size
         if self._sync:
             began = time.perf_counter()
-            active.file.sync()
+            active.file.write_synced(buffers, start)
             self.sync_s += time.perf_counter() - began
             self.syncs += 1
             self._synced = (active.segment.number, active.offset)
+        else:
+            active.file.write(buffers, start)
         if checkpoint:
             self._log.hints.note(active.segment, start)
         if self._buried:
@@ -197,7 +210,7 @@ class LogWriter:
             data_bytes = len(data)
             entries = len(stops)
             body = pack(BLOCK, 0, 0, state.ledger_id, first, entries, len(header), data_bytes) + header + stops_bytes(stops)
-            append(pack_crc(crc32c(data, crc32c(body, seed))) + body)
+            append(pack_crc(crc32c(data, crc32c(body, seed), KEEP_TURN)) + body)
             append(data)
             runs = state.runs
             if runs is None or runs.dirty_mark != mark or runs.segment != number:

@@ -20,7 +20,7 @@ from messaging.storage.local.segment import Segment
 from messaging.storage.local.state import ROW, LedgerState
 from messaging.storage.seam import Block, Corrupt, NoSuchEntry, NoSuchLedger, Unavailable
 
-READ_BYTES_MAX = 1 << 20  # one read of the file
+READ_BYTES_MAX = 512 << 10  # one read of the file: a commit may wait for the disk behind it
 GAP_BYTES_MAX = 16 << 10  # foreign bytes read over rather than read around
 
 _LEDGER_ID_OFFSET = 8  # in a record: checksum, type, flags, reserved

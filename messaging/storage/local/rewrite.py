@@ -24,7 +24,7 @@ from messaging.storage.local.segment import PAGE_BYTES, SEAL_OFFSET, Segment, he
 from messaging.storage.local.state import ROW, Runs
 
 COMMIT_BYTES_MAX = 256 << 10
-READ_BYTES_MAX = 1 << 20
+READ_BYTES_MAX = 256 << 10  # as for readers: commits wait for the same disk
 SYNC_BYTES = 4 << 20  # made durable at once: commits wait for the same disk
 
 

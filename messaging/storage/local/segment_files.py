@@ -77,7 +77,7 @@ class OpenFiles:
         with self._lock:
             entry = self._files.get(path)
             if entry is None:
-                entry = self._files[path] = (self._disk.open(path), [0])
+                entry = self._files[path] = (self._disk.open(path, scattered=True), [0])
             self._files.move_to_end(path)
             file, users = entry
             users[0] += 1

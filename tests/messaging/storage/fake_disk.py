@@ -50,6 +50,11 @@ class FakeFile:
             _put(self._inode.current, offset, data)
             self._inode.unsynced.append((offset, data))
 
+    def write_synced(self, buffers: Sequence[Buffer], offset: int) -> None:
+        """Two operations, as the worst disk would have it."""
+        self.write(buffers, offset)
+        self.sync()
+
     def read(self, size: int, offset: int) -> bytes:
         with self._disk.operation("read", self._path):
             return bytes(self._inode.current[offset : offset + size])
@@ -177,7 +182,7 @@ class FakeDisk:
         self.locks.add(path)
         return _Lock(self, path)
 
-    def open(self, path: Path, *, create: bool = False, truncate: bool = False) -> FakeFile:
+    def open(self, path: Path, *, create: bool = False, truncate: bool = False, scattered: bool = False) -> FakeFile:
         with self.operation("open", path):
             inode = self._names.get(path)
             if inode is None:
