@@ -18,7 +18,7 @@ else
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt
 endif
 
-HOT := messaging/protocol/hot.py $(wildcard messaging/protocol/hot.pxd)
+HOT := $(wildcard messaging/protocol/hot/*.py messaging/protocol/hot/*.pxd)
 PACKAGES := messaging tenants admin_ui workers spark_jobs controlplane
 # Arguments for the program behind a target: make run ARGS="--web-port 0", make test ARGS="tests/messaging -k log"
 ARGS ?=
@@ -86,7 +86,7 @@ $(VENV)/.installed-test: $(VENV)/.installed
 	@$(INSTALL) -e ".[spark,test]"
 	@touch $@
 
-# Never fails: without a compiler the same module runs as plain Python, and `magnetar doctor` says so.
+# Never fails: without a compiler the same modules run as plain Python, and `magnetar doctor` says so.
 $(VENV)/.compiled: $(HOT) messaging/protocol/build_hot.py $(VENV)/.installed
 	@if $(BIN)/python -m messaging.protocol.build_hot --possible; then \
 	  { $(BIN)/python -c 'import Cython' 2>/dev/null || $(INSTALL) cython; } && $(BIN)/python -m messaging.protocol.build_hot \

@@ -1,7 +1,7 @@
-"""Compiles `hot.py` beside itself with Cython and the machine's C compiler; run as a script by `make setup`.
+"""Compiles the modules of `hot` beside themselves with Cython and the machine's C compiler; run as a script by `make setup`.
 
-The source stays plain Python and stays the reference: an import prefers the compiled twin, and removing the file undoes it. Two
-plain commands instead of a build system, because one module with no headers needs no more. `--possible` only answers, by the exit
+The sources stay plain Python and stay the reference: an import prefers the compiled twin, and removing the file undoes it. Two
+plain commands each instead of a build system, because modules with no headers need no more. `--possible` only answers, by the exit
 code, whether a compiler and Python's headers are at hand. A twin older than its source is removed, so that it never runs instead.
 """
 
@@ -15,9 +15,9 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().with_name("hot.py")
-TYPES = SOURCE.with_suffix(".pxd")
-TWIN = SOURCE.with_name("hot" + str(sysconfig.get_config_var("EXT_SUFFIX") or ".so"))
+SOURCES = tuple(Path(__file__).resolve().with_name("hot") / name for name in ("incoming.py", "outgoing.py"))
+SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX") or ".so")
+TWINS = tuple(source.with_name(source.stem + SUFFIX) for source in SOURCES)
 
 
 def compiler() -> list[str]:
@@ -33,34 +33,39 @@ def possible() -> bool:
     return bool(compiler()) and Path(sysconfig.get_path("include"), "Python.h").exists()
 
 
-def stale() -> bool:
-    """Whether the twin was made from an older source than the one here."""
-    if not TWIN.exists():
-        return False
-    newest = max(path.stat().st_mtime for path in (SOURCE, TYPES) if path.exists())
-    return TWIN.stat().st_mtime < newest
+def built() -> bool:
+    return all(twin.exists() for twin in TWINS)
 
 
-def build() -> Path:
-    """Raises `CalledProcessError` with the compiler's own words on stderr. The twin appears whole or not at all."""
-    with tempfile.TemporaryDirectory(dir=SOURCE.parent) as folder:
-        c_file, module = Path(folder, "hot.c"), Path(folder, "hot.so")
-        translate = [sys.executable, "-m", "cython", "-3", "-X", "annotation_typing=False", "-X", "wraparound=False"]
-        subprocess.run([*translate, str(SOURCE), "-o", str(c_file)], check=True)
-        include = sysconfig.get_path("include")
-        flags = ["-O3", "-shared", "-fPIC", "-fwrapv", "-fno-strict-aliasing", "-DNDEBUG", "-w"]
-        if sys.platform == "darwin":
-            flags += ["-undefined", "dynamic_lookup"]
-        subprocess.run([*compiler(), *flags, f"-I{include}", str(c_file), "-o", str(module)], check=True)
-        module.replace(TWIN)
-    return TWIN
+def stale() -> list[Path]:
+    """The twins that were made from an older source than the one here."""
+    return [twin for twin, source in zip(TWINS, SOURCES, strict=True) if twin.exists() and twin.stat().st_mtime < _newest(source)]
+
+
+def _newest(source: Path) -> float:
+    return max(path.stat().st_mtime for path in (source, source.with_suffix(".pxd")) if path.exists())
+
+
+def build() -> None:
+    """Raises `CalledProcessError` with the compiler's own words on stderr. Each twin appears whole or not at all."""
+    for twin, source in zip(TWINS, SOURCES, strict=True):
+        with tempfile.TemporaryDirectory(dir=source.parent) as folder:
+            c_file, module = Path(folder, "hot.c"), Path(folder, "hot.so")
+            translate = [sys.executable, "-m", "cython", "-3", "-X", "annotation_typing=False", "-X", "wraparound=False"]
+            subprocess.run([*translate, str(source), "-o", str(c_file)], check=True)
+            include = sysconfig.get_path("include")
+            flags = ["-O3", "-shared", "-fPIC", "-fwrapv", "-fno-strict-aliasing", "-DNDEBUG", "-w"]
+            if sys.platform == "darwin":
+                flags += ["-undefined", "dynamic_lookup"]
+            subprocess.run([*compiler(), *flags, f"-I{include}", str(c_file), "-o", str(module)], check=True)
+            module.replace(twin)
 
 
 def main(arguments: list[str]) -> int:
     if arguments == ["--possible"]:
         return 0 if possible() else 1
-    if stale():
-        TWIN.unlink()
+    for twin in stale():
+        twin.unlink()
     try:
         build()
     except (subprocess.CalledProcessError, OSError) as error:

@@ -26,16 +26,16 @@ PROFILE_LINES = 30
 
 
 def run_plain() -> None:
-    """Puts the plain `hot` where every later import finds it."""
+    """Puts the sources of `hot` where every later import finds them."""
     from messaging import protocol
 
-    path = Path(protocol.__file__).with_name("hot.py")
-    spec = importlib.util.spec_from_file_location("messaging.protocol.hot", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["messaging.protocol.hot"] = module
-    spec.loader.exec_module(module)
-    protocol.hot = module  # type: ignore[attr-defined]
+    for name in ("incoming", "outgoing"):
+        path = Path(protocol.__file__).with_name("hot") / f"{name}.py"
+        spec = importlib.util.spec_from_file_location(f"messaging.protocol.hot.{name}", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
 
 
 def count_tasks(answer: Path) -> None:

@@ -23,19 +23,17 @@ class Account:
     """What one use of memory holds, by tenant. `take` and `give` only count; `part` says what may be taken. Each costs a few
     dictionary operations: call them once a block or a read, never once a message."""
 
-    __slots__ = ("_accountant", "limit_bytes", "name", "taken_bytes", "tenants", "used_bytes")
+    __slots__ = ("_accountant", "limit_bytes", "name", "tenants", "used_bytes")
 
     def __init__(self, accountant: Accountant, name: str, limit_bytes: int) -> None:
         self.name = name
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
-        self.taken_bytes = 0  # ever
         self.tenants: dict[str, int] = {}  # only those who hold something
         self._accountant = accountant
 
     def take(self, tenant: str, size: int) -> None:
         self.used_bytes += size
-        self.taken_bytes += size
         self.tenants[tenant] = self.tenants.get(tenant, 0) + size
         accountant = self._accountant
         accountant.used_bytes += size

@@ -18,7 +18,7 @@ class ConsumerSink(Protocol):
         """False while the peer does not read: nothing is assigned to it then."""
 
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
-        """Sends ``block.sent[first:last]``; returns the bytes sent. `redeliveries`: a count for each, None for all zero."""
+        """Sends entries `first` to ``last - 1`` of `block`; returns the bytes sent. `redeliveries`: a count for each, or None."""
 
     def active_changed(self, consumer: Consumer, active: bool) -> None:
         """Failover: this consumer became the active one, or ceased to be."""
@@ -67,7 +67,7 @@ class Consumer:
         self.last_acked_ms = 0
 
     def hold(self, block: EntryBlock, first: int, last: int, open_messages: list[int] | None) -> None:
-        """``block.sent[first:last]`` were sent to this consumer. `open_messages`: how many of each count; None for one each."""
+        """Entries `first` to ``last - 1`` of `block` were sent to this consumer. `open_messages`: how many of each, or None."""
         bitmap = self.held.get(block.ledger_id)
         if bitmap is None:
             bitmap = self.held[block.ledger_id] = BitMap()

@@ -2,66 +2,106 @@
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 
-from messaging.protocol.hot import Sent, measured, scan
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.hot import Sent, scan
 from messaging.storage.block_header import MARKER, decode, encode_plain
 from messaging.storage.seam import Block, Position
 
-# What one scanned SEND costs in memory beside its bytes: a tuple of eight and its larger integers.
-SCANNED_BYTES = 280
+BLOCK_BYTES = 400  # of a block in memory beside its data
+STOP_BYTES = 4  # of an entry beside its data
 COPIED_BYTES_MAX = 16 << 10  # copying so much costs less than keeping a view of it
+SEND_HEAD = b"\x08\x06"  # type SEND, with which the command of every stored frame begins
 
 
 class EntryBlock:
-    """Consecutive entries of one ledger. `sent[i]` locates entry ``first_entry + i`` in `buf`. Immutable once confirmed.
+    """Consecutive entries of one ledger as they are stored: whole SEND frames back to back. Immutable once confirmed.
 
-    `message_count` sums batch sizes; `uniform` says that every entry is one message, so that counts of both are the same.
+    Entry ``first_entry + i`` is ``data[stops[i-1]:stops[i]]`` (0 for i = 0); `stops` is an array of typecode "I". `message_count`
+    sums batch sizes; `uniform` says that every entry is one message, so that counts of both are the same. The same whether it has
+    just come or was read back from the log: nothing in here is looked at before somebody wants it.
     """
 
-    __slots__ = ("broker_time_ms", "buf", "first_entry", "ledger_id", "marker", "message_count", "sent", "uniform")
+    __slots__ = ("_counts", "broker_time_ms", "data", "first_entry", "ledger_id", "marker", "message_count", "stops", "uniform")
 
     def __init__(
         self,
         ledger_id: int,
         first_entry: int,
-        buf: bytes,
-        sent: list[Sent],
+        data: bytes | memoryview,
+        stops: Sequence[int],
         broker_time_ms: int,
         message_count: int,
         marker: bool = False,
+        counts: list[int] | None = None,
     ) -> None:
         self.ledger_id = ledger_id
         self.first_entry = first_entry
-        self.buf = buf
-        self.sent = sent
+        self.data = data
+        self.stops = stops
         self.broker_time_ms = broker_time_ms
         self.message_count = message_count
-        self.uniform = message_count == len(sent)
+        self.uniform = message_count == len(stops)
         self.marker = marker
+        self._counts = counts
 
     @property
     def last_entry(self) -> int:
-        return self.first_entry + len(self.sent) - 1
+        return self.first_entry + len(self.stops) - 1
 
     @property
     def first(self) -> Position:
         return Position(self.ledger_id, self.first_entry)
 
     @property
-    def cached_bytes(self) -> int:
-        """What keeping this block costs. A small block may hold on to a larger read buffer."""
-        return len(self.buf) + SCANNED_BYTES * len(self.sent)
+    def held_bytes(self) -> int:
+        """What keeping this block costs. A part of a larger read holds on to all of it."""
+        return whole_bytes(self.data) + STOP_BYTES * len(self.stops) + BLOCK_BYTES
+
+    @property
+    def counts(self) -> list[int]:
+        """Messages in each entry."""
+        if self._counts is None:
+            self._counts = [1] * len(self.stops) if self.uniform else list(map(self._messages_of, range(len(self.stops))))
+        return self._counts
+
+    def _messages_of(self, index: int) -> int:
+        start = self.start_of(index)
+        head = bytes(self.data[start + 8 : self._body_of(start)])
+        return pb.Command.FromString(head).send.num_messages  # 1 where the producer does not say
+
+    def start_of(self, index: int) -> int:
+        """Where entry `index` of the block begins in `data`."""
+        return self.stops[index - 1] if index else 0
+
+    def _body_of(self, start: int) -> int:
+        return start + 8 + int.from_bytes(self.data[start + 4 : start + 8], "big")
 
     def payload(self, entry_id: int) -> bytes:
         """What is stored of one entry after its command: checksum, metadata, payload."""
-        one = self.sent[entry_id - self.first_entry]
-        return self.buf[one[3] : one[4]]
+        return bytes(self.view(entry_id))
+
+    def view(self, entry_id: int) -> memoryview:
+        """`payload` without a copy."""
+        index = entry_id - self.first_entry
+        return memoryview(self.data)[self._body_of(self.start_of(index)) : self.stops[index]]
 
     def messages_in(self, first: int, last: int) -> int:
-        """Messages in ``sent[first:last]``."""
-        return last - first if self.uniform else sum(one[5] for one in self.sent[first:last])
+        """Messages in the entries with index `first` to ``last - 1``."""
+        return last - first if self.uniform else sum(self.counts[first:last])
+
+    def last_within(self, entry_id: int, bytes_max: int) -> int:
+        """The last entry that lies, with all from `entry_id` on, in `bytes_max` bytes; `entry_id` where not even that does."""
+        index = entry_id - self.first_entry
+        stop = bisect_right(self.stops, self.start_of(index) + bytes_max, lo=index)
+        return self.first_entry + max(index, stop - 1)
+
+
+def whole_bytes(data: bytes | memoryview) -> int:
+    """Of the buffer that `data` keeps in memory."""
+    return memoryview(data.obj).nbytes if isinstance(data, memoryview) else len(data)
 
 
 def for_log(buf: bytes, sent: list[Sent], stops: list[int]) -> bytes | memoryview:
@@ -77,15 +117,6 @@ def for_log(buf: bytes, sent: list[Sent], stops: list[int]) -> bytes | memoryvie
     return buf[start:stop] if size <= COPIED_BYTES_MAX else memoryview(buf)[start:stop]
 
 
-def repacked(buf: bytes, sent: list[Sent], stops: list[int]) -> tuple[bytes, list[Sent]]:
-    """The same entries in a buffer that holds them and nothing else, back to back."""
-    moved, start = [], 0
-    for one, stop in zip(sent, stops, strict=True):
-        moved.append((one[0], one[1], start, start + one[3] - one[2], stop, one[5], one[6], one[7]))
-        start = stop
-    return bytes(for_log(buf, sent, stops)), moved
-
-
 def header_of(sent: list[Sent], producer: bytes, broker_time_ms: int, message_count: int) -> bytes:
     last = sent[-1]
     highest = last[6] if last[6] > last[1] else last[1]
@@ -93,23 +124,34 @@ def header_of(sent: list[Sent], producer: bytes, broker_time_ms: int, message_co
 
 
 def from_log(block: Block) -> EntryBlock:
-    """A block read back from the log. Raises `ValueError` where it is not what `for_log` wrote."""
+    """A block read back from the log. Raises `ValueError` where it is not what `for_log` wrote.
+
+    Its checksum was verified by whoever read it; here the first and the last frame show whether it is one of ours at all."""
     header = decode(block.header)
-    buf = bytes(block.data)
-    sent: list[Sent] = []
-    if scan(buf, 0, len(buf), sent, True) != len(buf) or len(sent) != len(block.stops):
-        raise ValueError(f"block {block.ledger_id}:{block.first_entry} does not hold the {len(block.stops)} entries of its index")
-    _, messages, _, _ = measured(sent)  # the header counts those of the whole block, of which this may be a piece
-    return EntryBlock(block.ledger_id, block.first_entry, buf, sent, header.broker_time_ms, messages, bool(header.flags & MARKER))
-
-
-def pieces(block: Block, bytes_max: int) -> list[Block]:
-    """`block` in pieces of whole entries, of at most `bytes_max` bytes or one entry each."""
-    stops, found, first, start = block.stops, [], 0, 0
-    while first < len(stops):
-        last = max(first + 1, bisect_right(stops, start + bytes_max, lo=first))
-        stop = stops[last - 1]
-        cut = array("I", [end - start for end in stops[first:last]])
-        found.append(Block(block.ledger_id, block.first_entry + first, block.header, block.data[start:stop], cut))
-        first, start = last, stop
+    found = EntryBlock(
+        block.ledger_id,
+        block.first_entry,
+        block.data,
+        block.stops,
+        header.broker_time_ms,
+        header.message_count,
+        bool(header.flags & MARKER),
+    )
+    if block.stops[-1] != len(block.data) or not all(_framed(found, index) for index in (0, block.count - 1)):
+        raise ValueError(f"block {block.ledger_id}:{block.first_entry} does not hold the {block.count} entries of its index")
     return found
+
+
+def _framed(block: EntryBlock, index: int) -> bool:
+    data, start, stop = block.data, block.start_of(index), block.stops[index]
+    whole, size = int.from_bytes(data[start : start + 4], "big"), int.from_bytes(data[start + 4 : start + 8], "big")
+    return start + 4 + whole == stop and start + 8 + size <= stop and data[start + 8 : start + 10] == SEND_HEAD
+
+
+def scanned(block: Block) -> list[Sent]:
+    """What its producer said of each entry of a block read back from the log. Raises `ValueError` like `from_log`."""
+    data = bytes(block.data)
+    sent: list[Sent] = []
+    if scan(data, 0, len(data), sent, True) != len(data) or len(sent) != block.count:
+        raise ValueError(f"block {block.ledger_id}:{block.first_entry} does not hold the {block.count} entries of its index")
+    return sent

@@ -42,7 +42,7 @@ KIND_NAMES = {Kind.EXCLUSIVE: "Exclusive", Kind.SHARED: "Shared", Kind.FAILOVER:
 class Delivery(NamedTuple):
     consumer: Consumer
     block: EntryBlock
-    first: int  # indexes into block.sent
+    first: int  # indexes of entries in the block: all before `last`
     last: int
     redeliveries: list[int] | None
 
@@ -181,9 +181,9 @@ class Subscription:
         self.replay.skip_to(position)
         self.read_position = max(self.read_position, position)
 
-    def assign(self, block: EntryBlock, at: Position, expired_before_ms: int, now_ms: int) -> Assigned:
-        """Shares out the entries of `block` from `at` on (what `next_position` named), as far as permits go."""
-        first, last = at.entry_id, min(block.last_entry, self.chain.last_of(block.ledger_id))
+    def assign(self, block: EntryBlock, at: Position, last: int, expired_before_ms: int, now_ms: int) -> Assigned:
+        """Shares out the entries of `block` from `at` (what `next_position` named) to entry `last`, as far as permits go."""
+        first, last = at.entry_id, min(last, self.chain.last_of(block.ledger_id))
         replaying = bool(self.replay)
         if replaying:
             runs = self.replay.runs(at.ledger_id, first, last)
@@ -240,7 +240,7 @@ class Subscription:
         return best
 
     def _take(self, consumer: Consumer, block: EntryBlock, first: int, last: int) -> Delivery:
-        """Gives `consumer` as many of ``block.sent[first:last]`` as its permits and its turn allow: whole entries, at least one."""
+        """Gives `consumer` entries from `first` on, before `last`, as far as its permits and its turn allow: at least one."""
         limit = consumer.permits
         if self.kind is Kind.SHARED:
             limit = min(limit, self.unacked_max - consumer.unacked_messages)
@@ -268,7 +268,7 @@ class Subscription:
 
     def open_messages_of(self, block: EntryBlock, index: int) -> int:
         """Messages of an entry that are not acknowledged: only those take permits, the client passes over the others."""
-        size = block.sent[index][5]
+        size = block.counts[index]
         words = self.cursor.batches.get(Position(block.ledger_id, block.first_entry + index)) if self.cursor.batches else None
         if words is None:
             return size

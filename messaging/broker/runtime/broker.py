@@ -69,7 +69,7 @@ class Broker:
         self.why_not_ready = "the broker is starting"
         self.accountant = Accountant(settings.memory_budget_bytes)
         self.gate = Gate(self.accountant.ingress)
-        self.catch_up = CatchUp(self.accountant.catch_up, self.accountant.ingress)
+        self.catch_up = CatchUp(self.accountant.catch_up)
         self.topics = Topics(
             TopicServices(
                 storage=storage,

@@ -51,14 +51,14 @@ def python(settings: Settings) -> Iterator[Finding]:
 def hot_loops(settings: Settings) -> Iterator[Finding]:
     from messaging.protocol import build_hot
 
-    if not build_hot.TWIN.exists():
+    if not build_hot.built():
         possible = build_hot.possible()
         todo = "make setup compiles them" if possible else "apt-get install gcc python3-dev, then make setup, compiles them"
         yield Finding("Hot loops", "warn", "plain Python: about four times the CPU of the compiled ones", todo)
-    elif build_hot.stale():
-        yield Finding("Hot loops", "fail", f"{build_hot.TWIN.name} was compiled from an older source", "make setup")
+    elif stale := build_hot.stale():
+        yield Finding("Hot loops", "fail", f"{stale[0].name} was compiled from an older source", "make setup")
     else:
-        yield Finding("Hot loops", "ok", f"compiled ({build_hot.TWIN.name})")
+        yield Finding("Hot loops", "ok", "compiled")
 
 
 def event_loop(settings: Settings) -> Iterator[Finding]:

@@ -41,7 +41,7 @@ def test_every_finding_that_is_not_well_says_what_to_do(
     monkeypatch.setattr(checks, "SYNC_SLOW_MS", 0.0)
     monkeypatch.setattr(checks, "SYNC_UNREAL_MS", 0.0)
     monkeypatch.setattr(valkey, "binary", lambda: None)
-    monkeypatch.setattr(build_hot, "TWIN", tmp_path / "hot.so")
+    monkeypatch.setattr(build_hot, "TWINS", (tmp_path / "hot.so",))
     found = [finding for check in (*checks.INSTALLATION, *checks.DATA) for finding in check(settings)]
     levels = {finding.what: finding.level for finding in found}
     expected = {"Secrets": "fail", "Disk space": "warn", "Disk sync": "warn", "Queue": "warn", "Hot loops": "warn"}
@@ -55,11 +55,12 @@ def test_an_old_python(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_twin_older_than_its_source(settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    twin = tmp_path / "hot.so"
-    twin.touch()
-    monkeypatch.setattr(build_hot, "TWIN", twin)
+    twins = [tmp_path / source.stem for source in build_hot.SOURCES]
+    for twin in twins:
+        twin.touch()
+    monkeypatch.setattr(build_hot, "TWINS", twins)
     assert only(checks.hot_loops(settings)).level == "ok"
-    os.utime(twin, (1, 1))
+    os.utime(twins[-1], (1, 1))
     finding = only(checks.hot_loops(settings))
     assert finding.level == "fail" and "older source" in finding.says
 

@@ -10,14 +10,18 @@ from messaging.protocol import build_hot, hot
 
 
 def _plain() -> ModuleType:
-    """The source under another name: an import of `messaging.protocol.hot` prefers the twin."""
-    loader = importlib.machinery.SourceFileLoader("hot_as_written", str(build_hot.SOURCE))
-    spec = importlib.util.spec_from_loader("hot_as_written", loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    assert not module.COMPILED
-    return module
+    """The sources under another name: an import of `messaging.protocol.hot` prefers the twins."""
+    together = ModuleType("hot_as_written")
+    for source in build_hot.SOURCES:
+        name = f"{source.stem}_as_written"
+        loader = importlib.machinery.SourceFileLoader(name, str(source))
+        spec = importlib.util.spec_from_loader(name, loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+        assert not module.COMPILED
+        vars(together).update(vars(module))
+    return together
 
 
 VARIANTS: dict[str, ModuleType] = {"plain": _plain()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from itertools import accumulate
 from types import ModuleType
 
 import pytest
@@ -65,20 +67,16 @@ def test_receipts_say_what_protobuf_would(
 @each_variant
 @given(st.lists(st.binary(max_size=30), min_size=1, max_size=5), LEDGER, ENTRY, UINT64, st.integers(-1, 2**31 - 1), st.data())
 @example([b"x"], 2**63 - 1, 2**32, 2**64 - 1, 2**31 - 1, None)
+@example([b""] * 4, 1, 126, 1, -1, None)
+@example([b""] * 4, 1, 2**63 - 2, 1, 5, None)
 def test_messages_carry_the_stored_bytes(
     hot: ModuleType, payloads: list[bytes], ledger: int, entry: int, consumer: int, partition: int, data: st.DataObject | None
 ) -> None:
-    sent, buf = [], b"before"
-    for payload in payloads:
-        start = len(buf)
-        buf += b"command" + payload
-        sent.append((1, 1, start, start + 7, len(buf), 1, 0, 0))
-    buf += b"after"
-    first = data.draw(st.integers(0, len(sent) - 1)) if data else 0
-    parts: list[bytes] = []
-    size = hot.messages(parts, buf, sent, first, len(sent), ledger, entry, consumer, frames.message_id_tail(partition))
-    written = b"".join(parts)
-    assert size == len(written)
+    block = b"".join(whole(b"command", payload) for payload in payloads)
+    stops = array("I", accumulate(len(whole(b"command", payload)) for payload in payloads))
+    first = data.draw(st.integers(0, len(stops) - 1)) if data else 0
+    stored = memoryview(b"before" + block)[6:] if len(payloads) > 2 else block
+    written = bytes(hot.messages(stored, stops, first, len(stops), ledger, entry, consumer, frames.message_id_tail(partition)))
     place = 0
     for index, payload in enumerate(payloads[first:]):
         total = int.from_bytes(written[place : place + 4], "big")

@@ -1,7 +1,8 @@
 """What was read from one topic's log for the subscriptions that are behind its cached tail. Exists only while there is something.
 
 A *read* is about a MiB of consecutive blocks. Subscriptions at about the same place share it, whether it is there or still under
-way. While a subscription is sent one read the next is under way, so that a single consumer waits for the disk at first only.
+way. While a subscription is sent one read the next two are fetched, one after the other, so that neither the disk waits
+for a single consumer nor the consumer for the disk.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from messaging.broker.core.entries import EntryBlock, from_log, pieces
+from messaging.broker.core.entries import BLOCK_BYTES, EntryBlock, from_log
 from messaging.storage.seam import Block, Corrupt, Position
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ FIRST_READ_BYTES = 256 << 10  # where a subscription begins, or entries are sent
 READ_BYTES = 1 << 20  # where it goes on from one read to the next
 READ_ENTRIES = 4096
 READ_RETRY_S = 1.0
-BLOCK_BYTES = 400  # of a block beside its bytes
+AHEAD_READS = 2
 TURN_BYTES = 64 << 10  # handed out at a time, or one entry
 
 
@@ -39,7 +40,7 @@ class Read:
         self.size_bytes = size_bytes  # what it counts for: what is expected, then what came
         self.guess_entries = guess_entries  # that it will surely bring
         self.blocks: list[Block] = []
-        self._made: EntryBlock | None = None  # of the last piece that was handed out: the others are not scanned before their turn
+        self._made: EntryBlock | None = None  # of the block that was asked for last
         self.users: set[Subscription] = set()
         self.task: asyncio.Task[list[Block]] | None = None
         self.there = False
@@ -58,16 +59,9 @@ class Read:
         made = self._made
         if made is not None and made.first_entry <= position.entry_id <= made.last_entry:
             return made
-        index = _index(self.blocks, position)
-        if len(self.blocks[index].data) > TURN_BYTES and self.blocks[index].count > 1:
-            self.blocks[index : index + 1] = pieces(self.blocks[index], TURN_BYTES)
-            index = _index(self.blocks, position)
+        index = bisect_right(self.blocks, position.entry_id, key=_first_entry) - 1
         self._made = made = from_log(self.blocks[index])
         return made
-
-
-def _index(blocks: list[Block], position: Position) -> int:
-    return bisect_right(blocks, position.entry_id, key=_first_entry) - 1
 
 
 def _first_entry(block: Block) -> int:
@@ -75,20 +69,20 @@ def _first_entry(block: Block) -> int:
 
 
 class _Reader:
-    """What one subscription needs: the read it is in, the one after it, and one with entries that it is sent again. `idle`: it
+    """What one subscription needs: the read it is in, those after it, and one with entries that it is sent again. `idle`: it
     could take nothing at the last sweep."""
 
     __slots__ = ("again", "ahead", "current", "idle")
 
     def __init__(self) -> None:
         self.current: Read | None = None
-        self.ahead: Read | None = None
+        self.ahead: list[Read] = []
         self.again: Read | None = None
         self.idle = False
 
     @property
-    def reads(self) -> tuple[Read | None, Read | None, Read | None]:
-        return self.current, self.ahead, self.again
+    def reads(self) -> list[Read]:
+        return [read for read in (self.current, self.again, *self.ahead) if read is not None]
 
 
 class Behind:
@@ -103,7 +97,7 @@ class Behind:
 
     def near_end(self) -> bool:
         """Whether somebody here may reach the cached tail soon."""
-        return any(read is not None and read.to_end for reader in self.readers.values() for read in reader.reads)
+        return any(read.to_end for reader in self.readers.values() for read in reader.reads)
 
     def reads_of(self, subscription: Subscription) -> int:
         """Reads that are asked for or under way for it."""
@@ -129,33 +123,38 @@ class Behind:
             self._skip(subscription, Corrupt(str(error), position.ledger_id, position.entry_id))
             self.catch_up.serve(self.outlet, subscription)
             return None
-        if reader.ahead is None and not again:
-            self._read_ahead(subscription, reader, read.blocks[-1])
+        if not again:
+            self._read_ahead(subscription, reader)
         return block
 
     def _go_on(self, subscription: Subscription, reader: _Reader, position: Position) -> Read:
-        """To the read ahead, to another's, or to a new one."""
+        """To a read ahead, to another's, or to a new one."""
         before, ahead = reader.current, reader.ahead
-        reader.ahead = None
-        if ahead is not None and ahead.covers(position):
-            read = ahead
+        at = next((index for index, read in enumerate(ahead) if read.covers(position)), len(ahead))
+        reader.ahead = ahead[at + 1 :]
+        if at < len(ahead):
+            reader.current = ahead[at]
         else:
-            read = self._join(subscription, position, FIRST_READ_BYTES if before is None else READ_BYTES)
-        reader.current = read
+            reader.current = self._join(subscription, position, FIRST_READ_BYTES if before is None else READ_BYTES)
         self._leave(subscription, reader, before)
-        self._leave(subscription, reader, ahead)
-        return read
+        for read in ahead[:at]:
+            self._leave(subscription, reader, read)
+        return reader.current
 
     def _again(self, subscription: Subscription, reader: _Reader, position: Position) -> Read:
         before, reader.again = reader.again, self._join(subscription, position, FIRST_READ_BYTES)
         self._leave(subscription, reader, before)
         return reader.again
 
-    def _read_ahead(self, subscription: Subscription, reader: _Reader, last: Block) -> None:
-        chain = self.outlet.topic.chain
+    def _read_ahead(self, subscription: Subscription, reader: _Reader) -> None:
+        """Asks for the next read, if it is known where that begins and there are not enough."""
+        newest = reader.ahead[-1] if reader.ahead else reader.current
+        if newest is None or not newest.blocks or len(reader.ahead) >= AHEAD_READS:
+            return
+        chain, last = self.outlet.topic.chain, newest.blocks[-1]
         following = chain.next_after(Position(last.ledger_id, last.last_entry))
         if chain.holds(following) and self.outlet.tail.find(following) is None:
-            reader.ahead = self._join(subscription, following, READ_BYTES)
+            reader.ahead.append(self._join(subscription, following, READ_BYTES))
 
     def _join(self, subscription: Subscription, position: Position, size: int) -> Read:
         for read in self.reads:
@@ -199,9 +198,14 @@ class Behind:
         self._bytes_an_entry = max(1, data_bytes // entries)
         expected, read.size_bytes = read.size_bytes, data_bytes + BLOCK_BYTES * len(blocks)
         self.catch_up.resized(self.tenant, expected, read.size_bytes)
-        for subscription in read.users:
-            if self.readers[subscription].ahead is not read:
+        for subscription in list(read.users):
+            reader = self.readers.get(subscription)
+            if reader is None:
+                continue  # it had to give back its memory to what another asked for here
+            if read not in reader.ahead:
                 self.catch_up.serve(self.outlet, subscription)
+            elif subscription.wants():
+                self._read_ahead(subscription, reader)
 
     def _failed(self, read: Read, error: BaseException | None) -> None:
         """Nothing came. Who waited for it goes on behind what cannot be read, or tries again later."""
@@ -209,8 +213,10 @@ class Behind:
             log.error("read.failed", topic=self.outlet.topic.text, position=str(read.first), error=str(error or "nothing came"))
         for subscription in list(read.users):
             reader = self.readers[subscription]
-            waits = reader.ahead is not read
-            reader.current, reader.ahead, reader.again = (None if one is read else one for one in reader.reads)
+            waits = read not in reader.ahead
+            reader.ahead = [one for one in reader.ahead if one is not read]
+            reader.current = None if reader.current is read else reader.current
+            reader.again = None if reader.again is read else reader.again
             self._leave(subscription, reader, read)
             if not waits:
                 continue
@@ -234,7 +240,8 @@ class Behind:
         reader = self.readers.pop(subscription, None)
         if reader is not None:
             reads = reader.reads
-            reader.current = reader.ahead = reader.again = None
+            reader.current = reader.again = None
+            reader.ahead = []
             for read in reads:
                 self._leave(subscription, reader, read)
         if not self.readers:
@@ -257,8 +264,9 @@ class Behind:
                 self.forget(subscription)
                 continue
             reader.idle = True
-            ahead, reader.ahead = reader.ahead, None
-            self._leave(subscription, reader, ahead)
+            ahead, reader.ahead = reader.ahead, []
+            for read in ahead:
+                self._leave(subscription, reader, read)
 
     def close(self) -> None:
         for subscription in list(self.readers):

@@ -2,8 +2,7 @@
 
 Two queues, both fair between tenants. Reads wait until the accountant allows one more, and few are under way at a time. What was
 read is handed out a little each turn of the loop, so that producers and readers of the tail, who are served as things happen, never
-wait for more than one such piece, however many are behind. While somebody publishes it rests half of the time: a reader takes what
-it is given as fast as it can, and a loop that is never idle answers nobody quickly.
+wait for more than one such piece, however many are behind.
 """
 
 from __future__ import annotations
@@ -20,19 +19,12 @@ if TYPE_CHECKING:
     from messaging.broker.runtime.topics.behind import Behind, Read
     from messaging.broker.runtime.topics.outlet import Outlet
 
-WORK_S = 0.0005  # of handing out before a rest, while somebody publishes; uvloop's clock counts milliseconds, so up to one
-REST_S = 0.001  # the shortest that its timer knows
 READS_MAX = 2  # under way at a time: the store has as many threads for reading
 
 
 class CatchUp:
-    """`ingress` tells whether anybody publishes."""
-
-    def __init__(self, account: Account, ingress: Account) -> None:
+    def __init__(self, account: Account) -> None:
         self.account = account
-        self._ingress = ingress
-        self._ingress_bytes = 0  # as they were when this stretch of work began
-        self._began_s = 0.0
         self.reads = 0
         self.reads_joined = 0  # times a subscription found what another's read had brought, or was bringing
         self.behind: dict[Behind, None] = {}  # topics with something read; who was asked last to give back comes last
@@ -53,19 +45,9 @@ class CatchUp:
         self._turn_later()
 
     def _turn_later(self) -> None:
-        if not self._served or self._turn_due:
-            return
-        self._turn_due = True
-        loop = asyncio.get_running_loop()
-        if self._ingress.taken_bytes == self._ingress_bytes or loop.time() - self._began_s < WORK_S:
-            loop.call_soon(self._turn)
-        else:
-            loop.call_later(REST_S, self._begin_work)
-
-    def _begin_work(self) -> None:
-        self._began_s = asyncio.get_running_loop().time()
-        self._ingress_bytes = self._ingress.taken_bytes
-        self._turn()
+        if self._served and not self._turn_due:
+            self._turn_due = True
+            asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
         self._turn_due = False

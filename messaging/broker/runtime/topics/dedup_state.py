@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from messaging.broker.core.dedup import Deduplication
-from messaging.broker.core.entries import from_log
+from messaging.broker.core.entries import scanned
 from messaging.storage.block_header import decode
 from messaging.storage.seam import Position
 
@@ -37,8 +37,9 @@ async def _replay(topic: Topic, dedup: Deduplication) -> None:
     while topic.chain.holds(position):
         blocks = await topic.ledger.read(position, entries_max=SNAPSHOT_ENTRIES, bytes_max=REPLAY_BYTES)
         for block in blocks:
-            header, entries = decode(block.header), from_log(block)
-            dedup.replay(header.producer, entries.sent, entries.first, header.broker_time_ms)
+            header = decode(block.header)
+            first = Position(block.ledger_id, block.first_entry)
+            dedup.replay(header.producer, scanned(block), first, header.broker_time_ms)
         if not blocks:
             break
         position = topic.chain.next_after(Position(position.ledger_id, blocks[-1].last_entry))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from messaging.broker.core.dedup import Deduplication
-from messaging.broker.core.entries import EntryBlock, for_log, header_of, repacked
+from messaging.broker.core.entries import EntryBlock, for_log, header_of, whole_bytes
 from messaging.broker.core.producers import Producer, ProducerTable
 from messaging.protocol import hot
 from messaging.protocol.hot import Measured, Sent
@@ -71,9 +71,9 @@ class Inlet:
                     return 0
                 measured = hot.measured(sent)
         _, messages, _, stops = measured
-        appended = Appended(self, producer, buf, sent, asked, measured, now_ms)
-        header = header_of(sent, name, now_ms, messages)
-        self.ledger.append(header, for_log(buf, sent, stops), array("I", stops), appended)
+        data, ends = for_log(buf, sent, stops), array("I", stops)
+        appended = Appended(self, producer, data, ends, sent, asked, measured, now_ms)
+        self.ledger.append(header_of(sent, name, now_ms, messages), data, ends, appended)
         self.appended_blocks += 1
         return stops[-1]
 
@@ -108,14 +108,23 @@ class Inlet:
 class Appended(Pending):
     """One block between its append and its answer."""
 
-    __slots__ = ("asked", "buf", "inlet", "measured", "now_ms", "producer", "sent")
+    __slots__ = ("asked", "data", "inlet", "measured", "now_ms", "producer", "sent", "stops")
 
     def __init__(
-        self, inlet: Inlet, producer: Producer, buf: bytes, sent: list[Sent], asked: list[Sent], measured: Measured, now_ms: int
+        self,
+        inlet: Inlet,
+        producer: Producer,
+        data: bytes | memoryview,
+        stops: array[int],
+        sent: list[Sent],
+        asked: list[Sent],
+        measured: Measured,
+        now_ms: int,
     ) -> None:
         self.inlet = inlet
         self.producer = producer
-        self.buf = buf
+        self.data = data  # with `stops` what the log has
+        self.stops = stops
         self.sent = sent
         self.asked = asked  # with the duplicates, which are not in `sent`
         self.measured = measured
@@ -148,8 +157,8 @@ class Appended(Pending):
 
     def block(self) -> EntryBlock:
         """What consumers get. It holds on to no more than a few times its own size."""
-        buf, sent = self.buf, self.sent
-        _, messages, _, stops = self.measured
-        if len(buf) > KEPT_SHARE * stops[-1]:
-            buf, sent = repacked(buf, sent, stops)
-        return EntryBlock(self.first.ledger_id, self.first.entry_id, buf, sent, self.now_ms, messages)
+        data, messages = self.data, self.measured[1]
+        if whole_bytes(data) > KEPT_SHARE * len(data):
+            data = bytes(data)
+        counts = None if messages == len(self.stops) else [one[5] for one in self.sent]
+        return EntryBlock(self.first.ledger_id, self.first.entry_id, data, self.stops, self.now_ms, messages, counts=counts)

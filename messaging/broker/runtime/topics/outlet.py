@@ -52,7 +52,7 @@ class Outlet:
                 return
             if self.behind is not None and not subscription.replay:
                 self.behind.forget(subscription)
-            if not self._hand_out(subscription, block, position)[1]:
+            if not self._hand_out(subscription, block, position, block.last_entry)[1]:
                 return
         asyncio.get_running_loop().call_soon(self.dispatch, subscription)
 
@@ -71,10 +71,11 @@ class Outlet:
             block = self.behind.find(subscription, position)
             if block is None:
                 return False
-            size, more = self._hand_out(subscription, block, position)
+            last = block.last_within(position.entry_id, bytes_max - handed_out)
+            size, more = self._hand_out(subscription, block, position, last)
             if not more:
                 return False
-            handed_out += size or len(block.buf)  # entries passed over are work too
+            handed_out += size or bytes_max  # passing over entries is work too
         return True
 
     def _next(self, subscription: Subscription) -> Position | None:
@@ -85,19 +86,20 @@ class Outlet:
             return None
         return subscription.next_position()
 
-    def _hand_out(self, subscription: Subscription, block: EntryBlock, position: Position) -> tuple[int, bool]:
-        """(bytes handed out, whether to go on)."""
+    def _hand_out(self, subscription: Subscription, block: EntryBlock, position: Position, last: int) -> tuple[int, bool]:
+        """Hands out the entries of `block` from `position` to entry `last`: (bytes handed out, whether to go on)."""
         topic = self.topic
         services = topic.services
         now_ms = services.clock_ms()
         ttl_s = services.message_ttl_s(topic.name)
-        assigned = subscription.assign(block, position, services.storage.old_ms() - ttl_s * 1000 if ttl_s else 0, now_ms)
+        expired_before_ms = services.storage.old_ms() - ttl_s * 1000 if ttl_s else 0
+        assigned = subscription.assign(block, position, last, expired_before_ms, now_ms)
         total = 0
-        for consumer, given, first, last, redeliveries in assigned.deliveries:
-            size = consumer.sink.deliver(consumer, given, first, last, redeliveries)
+        for consumer, given, first, stop, redeliveries in assigned.deliveries:
+            size = consumer.sink.deliver(consumer, given, first, stop, redeliveries)
             consumer.bytes_out += size
             total += size
-            self.messages_out += given.messages_in(first, last)
+            self.messages_out += given.messages_in(first, stop)
         subscription.bytes_out += total
         self.bytes_out += total
         for delta in assigned.deltas:

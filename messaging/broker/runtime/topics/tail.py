@@ -1,6 +1,6 @@
 """The newest entries of every topic, kept in memory under one budget, so that consumers that keep up never touch the disk.
 
-One FIFO over all topics: whoever's block is oldest goes first, whatever the topic. What is kept are the read buffers themselves.
+One FIFO over all topics: whoever's block is oldest goes first, whatever the topic. What is kept is what was appended.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Tail:
             self._blocks.append(block)
         else:
             self._blocks = [block]
-        cache.added(self, block.cached_bytes)
+        cache.added(self, block.held_bytes)
 
     def find(self, position: Position) -> EntryBlock | None:
         """The block that holds `position`, if it is still here."""
@@ -51,7 +51,7 @@ class Tail:
         blocks = self._blocks
         if not isinstance(blocks, list):
             return 0
-        size = blocks[self._gone].cached_bytes
+        size = blocks[self._gone].held_bytes
         blocks[self._gone] = blocks[-1]  # lets go of the block; the slot is cut off below
         self._gone += 1
         if self._gone == len(blocks):

@@ -10,7 +10,6 @@ from messaging.broker.core.accountant import Account
 UNREAD_BYTES_PAUSE = 1 << 20  # in our send buffer: nothing more is dispatched to this peer
 UNREAD_BYTES_PAUSE_MIN = 64 << 10  # the same when memory for such buffers is short
 UNREAD_BYTES_MAX = 64 << 20  # a peer that reads nothing at all is cut off here
-COPIED_BYTES_MAX = 500  # a part of this size costs more to copy than to name
 GATHERED_BYTES_MAX = 256 << 10  # beyond it what a turn of the loop brings for one peer is not collected any further
 
 
@@ -44,7 +43,7 @@ class Outgoing:
         self._transport = transport
         self._does_not_read = does_not_read
         self._loop = asyncio.get_running_loop()
-        self._gathered: list[bytes] = []
+        self._gathered: list[bytes | memoryview] = []
         self._gathered_bytes = 0
         self._account = account
         self._unread = unread
@@ -58,7 +57,7 @@ class Outgoing:
             self.flush()
         self._write(data)
 
-    def gather(self, data: bytes) -> None:
+    def gather(self, data: bytes | memoryview) -> None:
         """Like `send`, at the end of this turn of the loop: what many topics have for one peer leaves as one buffer."""
         gathered = self._gathered
         gathered.append(data)
@@ -68,11 +67,8 @@ class Outgoing:
         elif len(gathered) == 1:
             self._loop.call_soon(self.flush)
 
-    def gather_parts(self, parts: list[bytes | memoryview], size: int) -> None:
-        """Like `gather`, of `size` bytes in parts: large ones are not copied into one buffer, the kernel takes them as they are."""
-        if size < COPIED_BYTES_MAX * len(parts):
-            self.gather(b"".join(parts))
-            return
+    def gather_parts(self, parts: list[bytes | memoryview]) -> None:
+        """Like `gather`, in large parts: they are not copied into one buffer, the kernel takes them as they are."""
         self.flush()
         self._write(parts)
 
@@ -83,7 +79,7 @@ class Outgoing:
             self._gathered_bytes = 0
             self._write(b"".join(gathered) if len(gathered) > 1 else gathered[0])
 
-    def _write(self, data: bytes | list[bytes | memoryview]) -> None:
+    def _write(self, data: bytes | memoryview | list[bytes | memoryview]) -> None:
         if self.closed:
             return
         self.count()

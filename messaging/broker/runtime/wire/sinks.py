@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from messaging.broker.runtime.wire.connection import Connection
 
 _UINT64 = (1 << 64) - 1
+VIEWED_BYTES = 16 << 10  # of a message: from here on naming it costs less than a copy
 
 
 class BinaryProducerSink:
@@ -59,23 +60,27 @@ class BinaryConsumerSink:
         return self.connection.out.writable
 
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
-        if redeliveries is not None or self.subscription.cursor.batches:
-            data = b"".join(
-                self._message(consumer, block, index, redeliveries[index - first] if redeliveries else 0)
-                for index in range(first, last)
-            )
-            self.connection.out.gather(data)
-            return len(data)
-        parts: list[bytes | memoryview] = []
+        out, start, stop = self.connection.out, block.start_of(first), block.stops[last - 1]
+        large = stop - start > VIEWED_BYTES * (last - first)
+        if large or redeliveries is not None or self.subscription.cursor.batches:
+            parts: list[bytes | memoryview] = []
+            for index in range(first, last):
+                parts += self._message(consumer, block, index, redeliveries[index - first] if redeliveries else 0)
+            size = sum(map(len, parts))
+            if large:
+                out.gather_parts(parts)
+            else:
+                out.gather(b"".join(parts))
+            return size
         entry_id = block.first_entry + first
-        size = hot.messages(
-            parts, block.buf, block.sent, first, last, block.ledger_id, entry_id, consumer.consumer_id, self.topic.id_tail
+        data = hot.messages(
+            block.data, block.stops, first, last, block.ledger_id, entry_id, consumer.consumer_id, self.topic.id_tail
         )
-        self.connection.out.gather_parts(parts, size)
-        return size
+        out.gather(data)
+        return len(data)
 
-    def _message(self, consumer: Consumer, block: EntryBlock, index: int, redelivery_count: int) -> bytes:
-        """One MESSAGE frame with a redelivery count or an ack set: rare, so through protobuf."""
+    def _message(self, consumer: Consumer, block: EntryBlock, index: int, redelivery_count: int) -> tuple[bytes, memoryview]:
+        """One MESSAGE frame in two parts: large, or with a redelivery count or an ack set. Through protobuf."""
         entry_id = block.first_entry + index
         message_id = pb.MessageId(ledger_id=block.ledger_id, entry_id=entry_id)
         if self.topic.name.partition >= 0:
@@ -87,8 +92,8 @@ class BinaryConsumerSink:
         if words:
             message.ack_set.extend(word - (1 << 64) if word >> 63 else word for word in words)
         head = pb.Command(type=pb.Command.MESSAGE, message=message).SerializeToString()
-        payload = block.payload(entry_id)
-        return (len(head) + 4 + len(payload)).to_bytes(4, "big") + len(head).to_bytes(4, "big") + head + payload
+        payload = block.view(entry_id)
+        return (len(head) + 4 + len(payload)).to_bytes(4, "big") + len(head).to_bytes(4, "big") + head, payload
 
     def active_changed(self, consumer: Consumer, active: bool) -> None:
         change = pb.ActiveConsumerChange(consumer_id=consumer.consumer_id, is_active=active)

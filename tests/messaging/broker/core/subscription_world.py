@@ -45,8 +45,8 @@ class World:
         """One block; `sizes`: messages in each entry."""
         ledger = self.chain.ids[-1]
         first = self.chain.lasts[-1] + 1
-        sent = [(1, index, index, index, index + 1, size, 0, 0) for index, size in enumerate(sizes)]
-        self.blocks.append(EntryBlock(ledger, first, b"x" * len(sizes), sent, self.now_ms, sum(sizes), marker))
+        stops = range(1, len(sizes) + 1)
+        self.blocks.append(EntryBlock(ledger, first, b"x" * len(sizes), stops, self.now_ms, sum(sizes), marker, sizes))
         self.chain.confirm(ledger, first + len(sizes) - 1)
         self.dispatch()
         return [Position(ledger, first + index) for index in range(len(sizes))]
@@ -88,7 +88,8 @@ class World:
             position = self.subscription.next_position()
             if position is None:
                 return
-            assigned = self.subscription.assign(self.block(position), position, self.expired_before_ms, self.now_ms)
+            found = self.block(position)
+            assigned = self.subscription.assign(found, position, found.last_entry, self.expired_before_ms, self.now_ms)
             for consumer, block, first, last, redeliveries in assigned.deliveries:
                 consumer.sink.deliver(consumer, block, first, last, redeliveries)
             if not assigned.more:

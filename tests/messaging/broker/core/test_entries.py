@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messaging.broker.core.entries import EntryBlock, for_log, from_log, header_of, pieces
+from messaging.broker.core.entries import EntryBlock, for_log, from_log, header_of, scanned
 from messaging.protocol import hot
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import PING, build_send
@@ -35,13 +36,16 @@ def test_there_and_back(sends: list[tuple[bytes, int, bool]]) -> None:
     data = for_log(buf, sent, stops.tolist())
     total = sum(count for _, count, _ in sends)
     stored = Block(4, 100, header_of(sent, b"name", 7_000, total), bytes(data), stops)
-    read, was = from_log(stored), EntryBlock(4, 100, buf, sent, 7_000, total)
-    assert (read.broker_time_ms, read.message_count, read.uniform) == (7_000, total, was.uniform)
+    read = from_log(stored)
+    assert (read.broker_time_ms, read.message_count) == (7_000, total)
     assert (read.first_entry, read.last_entry) == (100, 100 + len(sends) - 1)
-    for entry in range(100, 100 + len(sends)):
-        assert read.payload(entry) == was.payload(entry)
-        assert read.payload(entry).endswith(sends[entry - 100][0])
+    for entry, one in enumerate(sent, 100):
+        assert read.payload(entry) == buf[one[3] : one[4]]
+        assert bytes(read.payload(entry)).endswith(sends[entry - 100][0])
+    assert read.counts == [count for _, count, _ in sends]
+    assert read.uniform == (set(read.counts) == {1})
     assert read.messages_in(0, len(sends)) == total
+    assert [one[1] for one in scanned(stored)] == list(range(len(sends)))
     header = decode(stored.header)
     assert (header.producer, header.first_sequence, header.last_sequence) == (b"name", 0, len(sends) - 1)
 
@@ -53,8 +57,10 @@ def test_a_block_that_is_not_what_its_index_says(change: str) -> None:
     hot.scan(buf, 0, len(buf), sent)
     stops = array("I", hot.measured(sent)[3])
     data = {"cut": buf[:-1], "more": buf + send(2, b"three"), "garbage": b"\x00" * len(buf)}[change]
-    with pytest.raises(ValueError, match="index"):
-        from_log(Block(1, 0, header_of(sent, b"p", 1, 2), data, stops))
+    block = Block(1, 0, header_of(sent, b"p", 1, 2), data, stops)
+    for read in (from_log, scanned):
+        with pytest.raises(ValueError, match="index"):
+            read(block)
 
 
 def test_a_marker_says_so() -> None:
@@ -76,20 +82,20 @@ def test_the_largest_sequence_id_fits() -> None:
     assert decode(header_of([(1, largest, 0, 0, 1, 1, largest, 0)], b"p", 1, 1)).last_sequence == largest
 
 
-@given(st.lists(st.tuples(st.binary(max_size=60), st.integers(1, 9)), min_size=1, max_size=12), st.integers(1, 400))
-def test_the_pieces_of_a_block_are_the_block(sends: list[tuple[bytes, int]], bytes_max: int) -> None:
-    frames = [send(index, payload, count) for index, (payload, count) in enumerate(sends)]
-    stops = array("I")
-    for frame in frames:
-        stops.append(len(frame) + (stops[-1] if stops else 0))
-    block = Block(4, 100, BlockHeader(7_000, sum(count for _, count in sends), 0, 0, b"name").encode(), b"".join(frames), stops)
-    found = pieces(block, bytes_max)
-    read = [from_log(piece) for piece in found]
-    assert [piece.first_entry for piece in found] == [100, *(piece.last_entry + 1 for piece in found[:-1])]
-    assert all(len(piece.data) <= bytes_max or piece.count == 1 for piece in found)
-    assert [one[5] for piece in read for one in piece.sent] == [count for _, count in sends]
-    assert [piece.message_count for piece in read] == [sum(one[5] for one in piece.sent) for piece in read]
-    whole = from_log(block)
-    assert [piece.payload(entry) for piece in read for entry in range(piece.first_entry, piece.last_entry + 1)] == [
-        whole.payload(entry) for entry in range(100, 100 + len(sends))
-    ]
+@given(st.lists(st.binary(max_size=60), min_size=1, max_size=12), st.integers(1, 400), st.data())
+def test_as_many_entries_as_fit(payloads: list[bytes], bytes_max: int, data: st.DataObject) -> None:
+    frames = [send(index, payload) for index, payload in enumerate(payloads)]
+    stops = array("I", accumulate(map(len, frames)))
+    block = EntryBlock(4, 100, b"".join(frames), stops, 7_000, len(frames))
+    first = data.draw(st.integers(0, len(frames) - 1))
+    last = block.last_within(100 + first, bytes_max) - 100
+    assert first <= last < len(frames)
+    assert last == first or sum(map(len, frames[first : last + 1])) <= bytes_max
+    assert last == len(frames) - 1 or sum(map(len, frames[first : last + 2])) > bytes_max
+
+
+def test_what_a_block_costs_in_memory() -> None:
+    """A view of a part keeps all of the buffer."""
+    data = bytes(10_000)
+    stops = array("I", [600])
+    assert EntryBlock(1, 0, data[:600], stops, 0, 1).held_bytes < EntryBlock(1, 0, memoryview(data)[:600], stops, 0, 1).held_bytes

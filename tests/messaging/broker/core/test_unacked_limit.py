@@ -28,8 +28,7 @@ class Sink:
 
 
 def entries_of_batches(count: int) -> EntryBlock:
-    sent = [(1, index, index, index, index + 1, BATCH, 0, 0) for index in range(count)]
-    return EntryBlock(7, 0, b"x" * count, sent, 1, count * BATCH)
+    return EntryBlock(7, 0, b"x" * count, range(1, count + 1), 1, count * BATCH, counts=[BATCH] * count)
 
 
 @pytest.mark.parametrize("kind", [Kind.EXCLUSIVE, Kind.FAILOVER])
@@ -46,7 +45,7 @@ def test_acknowledged_batches_never_block_a_single_reader(kind: Kind) -> None:
         position = subscription.next_position()
         assert position is not None, f"nothing to read after {received} of {count} entries"
         assert subscription.wants()
-        for delivery in subscription.assign(block, position, 0, 0).deliveries:
+        for delivery in subscription.assign(block, position, block.last_entry, 0, 0).deliveries:
             assert subscription.unacked_of(consumer) == 1
             for index in range(delivery.first, delivery.last):
                 subscription.acknowledge(consumer, 7, [block.first_entry + index], 0)
@@ -65,7 +64,7 @@ def test_a_shared_consumer_is_held_at_the_bound_and_goes_on_when_it_acknowledges
     block = entries_of_batches(50)
     position = subscription.next_position()
     assert position is not None
-    first = subscription.assign(block, position, 0, 0)
+    first = subscription.assign(block, position, block.last_entry, 0, 0)
     assert sum(delivery.last - delivery.first for delivery in first.deliveries) == UNACKED_MAX // BATCH
     assert subscription.blocked
     assert not subscription.wants()

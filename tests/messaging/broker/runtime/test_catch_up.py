@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
@@ -13,7 +14,7 @@ import pytest
 from messaging.broker.core.accountant import Accountant
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.admin.stats import internal_stats
-from messaging.broker.runtime.topics.behind import READ_BYTES, TURN_BYTES, Behind
+from messaging.broker.runtime.topics.behind import AHEAD_READS, READ_BYTES, TURN_BYTES, Behind
 from messaging.broker.runtime.topics.catch_up import CatchUp
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import frames
@@ -69,17 +70,38 @@ async def test_a_consumer_reads_a_long_topic_from_its_beginning(world: BrokerWor
     assert reads >= 100 * SIZE // (2 * READ_BYTES)
 
 
-async def test_the_next_read_is_under_way_while_one_is_sent(world: BrokerWorld) -> None:
+async def test_the_next_read_is_fetched_while_one_is_sent(world: BrokerWorld) -> None:
     topic = await stored(world, 40)
     client = await reader(world, 1)
     await read_all(client, 1)
     (held,) = behind(topic).readers.values()
-    await eventually(lambda: held.ahead is not None and held.ahead.there)
-    assert held.current is not None and held.ahead is not None
-    assert held.ahead.first == Position(held.current.first.ledger_id, held.current.blocks[-1].last_entry + 1)
-    assert world.service.catch_up.reads == 2  # and no further
+    await eventually(lambda: bool(held.ahead) and held.ahead[0].there)
+    assert held.current is not None
+    assert held.ahead[0].first == Position(held.current.first.ledger_id, held.current.blocks[-1].last_entry + 1)
+    assert world.service.catch_up.reads == 2  # and no further: the consumer takes nothing
     client.say(C.FLOW, consumer_id=1, message_permits=100)
     await read_all(client, 40, first=1)
+
+
+async def test_several_reads_wait_for_a_consumer_that_takes_more(world: BrokerWorld) -> None:
+    topic = await stored(world, 100)
+    world.service.catch_up._turn_due = True  # nothing is handed out but by hand
+    client = await reader(world, 100)
+    await eventually(lambda: any(one.wants() for one in topic.subscriptions.values()))
+    (subscription,) = topic.subscriptions.values()
+    assert not topic.outlet.dispatch_behind(subscription, 1)  # nothing is there yet
+    (held,) = behind(topic).readers.values()
+    await eventually(lambda: held.current is not None and held.current.there)
+    assert topic.outlet.dispatch_behind(subscription, 1)
+    await eventually(lambda: len(held.ahead) == AHEAD_READS and held.ahead[-1].there)
+    assert held.current is not None
+    reads = [held.current, *held.ahead]
+    for before, after in pairwise(reads):
+        assert after.first == Position(before.first.ledger_id, before.blocks[-1].last_entry + 1)
+    assert world.service.catch_up.reads == len(reads)  # and no further
+    world.service.catch_up._turn_due = False
+    world.service.catch_up.serve(topic.outlet, subscription)
+    await read_all(client, 100)
 
 
 async def test_subscriptions_at_the_same_place_share_what_is_read(world: BrokerWorld) -> None:
@@ -115,9 +137,9 @@ async def test_a_consumer_without_permits_keeps_one_read_and_then_none(world: Br
     client = await reader(world, 2)
     await read_all(client, 2)
     (held,) = behind(topic).readers.values()
-    await eventually(lambda: held.ahead is not None and held.ahead.there)
+    await eventually(lambda: bool(held.ahead) and held.ahead[0].there)
     world.service.catch_up.sweep()
-    assert held.ahead is None and held.current is not None
+    assert not held.ahead and held.current is not None
     assert world.service.accountant.catch_up.used_bytes == held.current.size_bytes
     world.service.catch_up.sweep()
     assert world.service.accountant.catch_up.used_bytes == 0
@@ -312,53 +334,30 @@ async def test_who_reads_the_tail_is_served_while_another_waits_for_storage(worl
 
 
 class Everlasting:
-    """Stands for a topic whose reader always takes more; `publishes`: so many bytes come in meanwhile."""
+    """Stands for a topic whose reader always takes more."""
 
     order: ClassVar[list[str]] = []
 
-    def __init__(self, accountant: Accountant, tenant: str, publishes: int, stop_after: int) -> None:
+    def __init__(self, tenant: str, stop_after: int) -> None:
         self.topic = SimpleNamespace(name=SimpleNamespace(tenant=tenant))
         self.turns = 0
-        self._accountant = accountant
-        self._publishes = publishes
         self._stop_after = stop_after
 
     def dispatch_behind(self, subscription: object, bytes_max: int) -> bool:
         self.turns += 1
         self.order.append(self.topic.name.tenant)
-        if self._publishes:
-            self._accountant.ingress.take("acme", self._publishes)
         return self.turns < self._stop_after
 
 
-@pytest.mark.parametrize("publishes", [0, 1])
-async def test_all_who_are_behind_get_their_turns_whether_somebody_publishes_or_not(publishes: int) -> None:
-    accountant = Accountant(1 << 20)
-    catch_up = CatchUp(accountant.catch_up, accountant.ingress)
+async def test_all_who_are_behind_get_their_turns() -> None:
+    catch_up = CatchUp(Accountant(1 << 20).catch_up)
     Everlasting.order.clear()
-    greedy = [Everlasting(accountant, "acme", publishes, 30) for _ in range(10)]
-    other = Everlasting(accountant, "globex", publishes, 30)
+    greedy = [Everlasting("acme", 30) for _ in range(10)]
+    other = Everlasting("globex", 30)
     for outlet in (*greedy, other):
         catch_up.serve(cast(Any, outlet), cast(Any, None))
     await eventually(lambda: all(outlet.turns == 30 for outlet in (*greedy, other)))
     assert Everlasting.order[:60].count("globex") == 30  # ten of one tenant have together what one of another has
-
-
-async def test_handing_out_rests_while_somebody_publishes(monkeypatch: pytest.MonkeyPatch) -> None:
-    accountant = Accountant(1 << 20)
-    catch_up = CatchUp(accountant.catch_up, accountant.ingress)
-    loop = asyncio.get_running_loop()
-    rests: list[object] = []
-    later = loop.call_later
-    monkeypatch.setattr(loop, "call_later", lambda delay_s, *rest: (rests.append(rest[0]), later(delay_s, *rest))[1])
-    monkeypatch.setattr("messaging.broker.runtime.topics.catch_up.WORK_S", 0.0)
-    quiet, busy = Everlasting(accountant, "acme", 0, 20), Everlasting(accountant, "acme", 1, 20)
-    catch_up.serve(cast(Any, quiet), cast(Any, None))
-    await eventually(lambda: quiet.turns == 20)
-    assert catch_up._begin_work not in rests
-    catch_up.serve(cast(Any, busy), cast(Any, None))
-    await eventually(lambda: busy.turns == 20)
-    assert rests.count(catch_up._begin_work) >= 19
 
 
 async def test_an_outlet_that_reads_nothing_takes_little(world: BrokerWorld) -> None:

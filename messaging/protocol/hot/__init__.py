@@ -1,0 +1,45 @@
+"""The loops that run once a message. Everything else in the broker works once a block or once a command.
+
+The modules are plain Python and stay so; where a C compiler is at hand `make setup` compiles them (types in the `.pxd` files), and
+the same tests hold both against protobuf. Frames, big-endian:
+
+    u32 total | u32 command size | command | [0x0e01 u32 crc32c] u32 metadata size | metadata | payload
+
+`total` does not count its own 4 bytes. A peer controls every byte here: no read leaves the frame, whatever the lengths say.
+"""
+
+from messaging.protocol.hot import incoming, outgoing
+from messaging.protocol.hot.incoming import (
+    BAD_CHECKSUM,
+    CHUNK,
+    MALFORMED,
+    MARKER,
+    TRANSACTION,
+    Measured,
+    Sent,
+    acks,
+    measured,
+    parted,
+    scan,
+)
+from messaging.protocol.hot.outgoing import messages, receipts, varint
+
+COMPILED = incoming.COMPILED and outgoing.COMPILED
+
+__all__ = [
+    "BAD_CHECKSUM",
+    "CHUNK",
+    "COMPILED",
+    "MALFORMED",
+    "MARKER",
+    "TRANSACTION",
+    "Measured",
+    "Sent",
+    "acks",
+    "measured",
+    "messages",
+    "parted",
+    "receipts",
+    "scan",
+    "varint",
+]

@@ -1,0 +1,24 @@
+# C types for `incoming.py` where it is compiled; the source stays plain Python. Bounds stay checked: a peer controls every byte.
+cimport cython
+
+cdef Py_ssize_t COPIED_BYTES_MAX
+
+@cython.locals(
+    stop=Py_ssize_t, size=Py_ssize_t, high=Py_ssize_t, body=Py_ssize_t, i=Py_ssize_t, producer_id="unsigned long long",
+    sequence_id="unsigned long long", count="unsigned long long", highest="unsigned long long", flags="unsigned int",
+    key="unsigned int", value="unsigned long long", shift="unsigned int", byte="unsigned long long", expected="unsigned int",
+    covered=object, view=object)
+cpdef Py_ssize_t scan(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out, bint verified=*) except -1
+
+@cython.locals(producer_id="unsigned long long", one=tuple, groups=dict, group=list)
+cpdef list parted(list sent)
+
+@cython.locals(
+    one=tuple, stops=list, stop=Py_ssize_t, total=Py_ssize_t, payload=Py_ssize_t, messages=Py_ssize_t, flags="unsigned int")
+cpdef tuple measured(list sent)
+
+@cython.locals(
+    stop=Py_ssize_t, size=Py_ssize_t, high=Py_ssize_t, i=Py_ssize_t, inner=Py_ssize_t,
+    consumer_id="unsigned long long", ledger_id="long long", entry_id="long long", plain=bint, key="unsigned int",
+    value="unsigned long long", shift="unsigned int", byte="unsigned long long")
+cpdef Py_ssize_t acks(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out) except -1

@@ -1,0 +1,101 @@
+"""What peers get, once a message: receipts and MESSAGE frames. See the package for what holds here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from messaging.protocol.hot.incoming import Sent
+
+COMPILED = not __file__.endswith(".py")
+
+VARINTS = [bytes((value,)) for value in range(128)]
+LENGTHS = [value.to_bytes(4, "big") for value in range(256)]
+
+
+def varint(value: int) -> bytes:
+    """`value` >= 0 as protobuf's base-128 varint."""
+    if value < 128:
+        return VARINTS[value]
+    if value < 16384:
+        return bytes((value & 127 | 128, value >> 7))
+    if value < 2097152:
+        return bytes((value & 127 | 128, (value >> 7) & 127 | 128, value >> 14))
+    out = bytearray()
+    while value >= 128:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def receipts(sent: list[Sent], first: int, last: int, ledger_id: int, entry_id: int) -> bytes:
+    """SEND_RECEIPT frames for ``sent[first:last]``, entries `entry_id` and on of `ledger_id`. In send order."""
+    parts = []
+    ledger = b"\x08" + varint(ledger_id) + b"\x10"
+    for index in range(first, last):
+        one = sent[index]
+        message_id = ledger + varint(entry_id)
+        body = b"\x08" + varint(one[0]) + b"\x10" + varint(one[1]) + b"\x1a" + VARINTS[len(message_id)] + message_id
+        if one[6]:
+            body += b"\x20" + varint(one[6])
+        size = len(body)
+        parts.append(LENGTHS[size + 8] + LENGTHS[size + 4] + b"\x08\x07\x3a" + VARINTS[size] + body)
+        entry_id += 1
+    return b"".join(parts)
+
+
+def messages(
+    data: bytes | memoryview,
+    stops: Sequence[int],
+    first: int,
+    last: int,
+    ledger_id: int,
+    entry_id: int,
+    consumer_id: int,
+    tail: bytes,
+) -> memoryview:
+    """The MESSAGE frames that bring entries `first` to ``last - 1`` of a block to a consumer; `entry_id` is that of the first.
+
+    `data` and `stops` (an array of typecode "I") as in `EntryBlock`: whole SEND frames, whose commands are left out here. `tail` is
+    protobuf of fields of the message id behind the entry id that all share: see `message_id_tail`.
+    """
+    prefix = b"\x08" + varint(consumer_id) + b"\x12"
+    ledger = b"\x08" + varint(ledger_id) + b"\x10"
+    start = stops[first - 1] if first else 0
+    made = bytearray(stops[last - 1] - start + (last - first) * (len(prefix) + len(ledger) + len(tail) + 23))
+    out = memoryview(made)
+    at = size = place = longer_from = 0
+    for index in range(first, last):
+        stop = stops[index]
+        high = data[start + 4]
+        body = start + 8 + ((high << 24) | (data[start + 5] << 16) | (data[start + 6] << 8) | data[start + 7])
+        if entry_id >= longer_from:  # its varint has another length than the one before
+            number = varint(entry_id)
+            longer_from = 1 << 7 * len(number) if len(number) < 9 else entry_id
+            message_id = ledger + number + tail
+            command = prefix + VARINTS[len(message_id)] + message_id
+            command = b"\x08\x09\x4a" + VARINTS[len(command)] + command
+            head = memoryview(LENGTHS[0] + LENGTHS[len(command)] + command)
+            size = len(head)
+            place = size - len(tail) - len(number)
+        out[at : at + size] = head
+        high = size - 4 + stop - body
+        out[at] = high >> 24 & 255
+        out[at + 1] = high >> 16 & 255
+        out[at + 2] = high >> 8 & 255
+        out[at + 3] = high & 255
+        i = at + place
+        value = entry_id
+        while value >= 128:
+            out[i] = value & 127 | 128
+            value >>= 7
+            i += 1
+        out[i] = value
+        at += size
+        out[at : at + stop - body] = data[body:stop]
+        at += stop - body
+        start = stop
+        entry_id += 1
+    return memoryview(made)[:at]
