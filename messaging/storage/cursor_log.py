@@ -20,6 +20,7 @@ import logging
 from collections.abc import Callable
 
 from messaging.storage.cursor_recovery import block_of, entry_of, read_deltas
+from messaging.storage.meta_seam import MetaStore
 from messaging.storage.seam import Fenced, LedgerWriter, Position, StoreError
 from messaging.storage.shared import Storage
 
@@ -35,6 +36,12 @@ RETRY_S_MAX = 30.0
 Done = Callable[[StoreError | None], None]
 # Given ids of changed cursors, the (id, mark-delete, snapshot) of those that are loaded; the others were saved when unloaded.
 Snapshots = Callable[[set[int]], list[tuple[int, Position, bytes]]]
+
+
+async def ledgers_of_cursors(meta: MetaStore) -> list[int]:
+    """The ids of the ledgers that a cursor log keeps its deltas in. Raises `StoreError`."""
+    stored = await meta.get_value(KEY)
+    return json.loads(stored) if stored else []
 
 
 class CursorLog:
@@ -63,8 +70,7 @@ class CursorLog:
     async def start(self) -> None:
         """Reads what the last run left and begins a ledger of this run. Raises `StoreError`."""
         self._loop = asyncio.get_running_loop()
-        stored = await self.storage.meta.get_value(KEY)
-        self._ledgers = json.loads(stored) if stored else []
+        self._ledgers = await ledgers_of_cursors(self.storage.meta)
         for ledger_id in self._ledgers:
             for subscription_id, delta in await read_deltas(self.storage, ledger_id):
                 if subscription_id:

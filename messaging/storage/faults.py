@@ -122,6 +122,9 @@ class FaultyLedgerStore:
     async def ledgers(self) -> list[LedgerInfo]:
         return await self._do("ledgers", self._store.ledgers)
 
+    async def ledger_ids(self) -> list[int]:
+        return await self._do("ledger_ids", self._store.ledger_ids)
+
     def statistics(self) -> StoreStatistics:
         return self._store.statistics()
 

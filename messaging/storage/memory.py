@@ -205,6 +205,9 @@ class MemoryLedgerStore:
     async def ledgers(self) -> list[LedgerInfo]:
         return [ledger.info(ledger_id) for ledger_id, ledger in sorted(self._ledgers.items())]
 
+    async def ledger_ids(self) -> list[int]:
+        return list(self._ledgers)
+
     def statistics(self) -> StoreStatistics:
         """Memory is no file and is never forced anywhere; the bytes are those of ledgers that exist."""
         return StoreStatistics(0, 0.0, self.written_bytes, 0, sum(one.info(0).length_bytes for one in self._ledgers.values()))

@@ -63,6 +63,12 @@ class MemoryMetaStore:
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         return sorted(name for name in self._topics if name > after)[:limit]
 
+    async def named_ledgers(self, *, after: str = "", limit: int = 1000) -> tuple[list[int], str | None]:
+        await asyncio.sleep(0)
+        names = sorted(name for name in self._topics if name > after)[:limit]
+        ids = [ledger.ledger_id for name in names for ledger in self._topics[name].ledgers]
+        return ids, names[-1] if len(names) == limit else None
+
     async def get_partitioned(self, name: str) -> PartitionedRecord | None:
         return self._partitioned.get(name)
 

@@ -99,6 +99,10 @@ class MetaStore(Protocol):
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         """The same over all namespaces: for upkeep, which covers topics whether loaded or not."""
 
+    async def named_ledgers(self, *, after: str = "", limit: int = 1000) -> tuple[list[int], str | None]:
+        """The ids of the ledgers in the records of up to `limit` topics, by name, beginning after `after`, as they are at one
+        moment; and the `after` of the next page, None after the last one."""
+
     async def get_partitioned(self, name: str) -> PartitionedRecord | None: ...
     async def put_partitioned(self, record: PartitionedRecord, *, create: bool) -> None:
         """Raises `MetaConflict` if `create` and it exists, or if not `create` and it does not."""

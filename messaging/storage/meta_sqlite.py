@@ -32,7 +32,19 @@ create table if not exists subscription (
 create table if not exists value (key text primary key, value blob not null) without rowid;
 """
 
+
+class _NamedLedger(msgspec.Struct, frozen=True, gc=False):
+    ledger_id: int
+
+
+class _Names(msgspec.Struct, frozen=True):
+    """What a topic's record says of its ledgers' names; the rest is passed over."""
+
+    ledgers: tuple[_NamedLedger, ...] = ()
+
+
 _encode = msgspec.msgpack.encode
+_names_decoder = msgspec.msgpack.Decoder(_Names)
 _topic_decoder = msgspec.msgpack.Decoder(TopicRecord)
 _partitioned_decoder = msgspec.msgpack.Decoder(PartitionedRecord)
 _properties_decoder = msgspec.msgpack.Decoder(dict[str, str])
@@ -120,6 +132,15 @@ class SqliteMetaStore:
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         sql = "select name from topic where name > ? order by name limit ?"
         return await self._call(lambda db: [row[0] for row in db.execute(sql, (after, limit))])
+
+    async def named_ledgers(self, *, after: str = "", limit: int = 1000) -> tuple[list[int], str | None]:
+        def run(db: sqlite3.Connection) -> tuple[list[int], str | None]:
+            sql = "select name, record from topic where name > ? order by name limit ?"
+            rows = db.execute(sql, (after, limit)).fetchall()
+            ids = [ledger.ledger_id for _, record in rows for ledger in _names_decoder.decode(record).ledgers]
+            return ids, rows[-1][0] if len(rows) == limit else None
+
+        return await self._call(run)
 
     async def get_partitioned(self, name: str) -> PartitionedRecord | None:
         def run(db: sqlite3.Connection) -> PartitionedRecord | None:

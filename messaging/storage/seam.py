@@ -208,6 +208,10 @@ class LedgerStore(Protocol):
     async def info(self, ledger_id: int) -> LedgerInfo: ...
 
     async def ledgers(self) -> list[LedgerInfo]:
-        """Every ledger in the store, for audits and the collection of orphans."""
+        """Every ledger in the store, for audits."""
+
+    async def ledger_ids(self) -> list[int]:
+        """The id of every ledger in the store, in no order: cheap even for hundreds of thousands. One that is just being made or
+        deleted may be among them or not."""
 
     def statistics(self) -> StoreStatistics: ...

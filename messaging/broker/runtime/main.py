@@ -17,6 +17,7 @@ from messaging import logs
 from messaging.broker.http import start_http
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.broker import Addresses
+from messaging.broker.runtime.orphans import collect_after_start
 from messaging.broker.runtime.process import collect_rarely, keep_freed_memory, switch_often
 from messaging.broker.runtime.service import BrokerService
 from messaging.broker.runtime.wire.commands import Commands
@@ -101,6 +102,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> BrokerService:
     access = Access(settings, wall_ms)
     access.load()
     storage = Storage(store, meta, fence, wall_ms, _ledger_limits(settings), deletion_clock=DeletionClock())
+    first_id = await meta.next_ledger_id()  # taken before any other: what has a lower one is of an earlier run
     cursors = CursorLog(storage)
     await cursors.start()
     stack.push_async_callback(cursors.stop)
@@ -127,6 +129,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> BrokerService:
         stack.callback(listener.close)
     service.why_not_ready = ""
     service.start_upkeep()
+    service.spawn(collect_after_start(storage, first_id), "collect orphans")
     return service
 
 

@@ -217,6 +217,9 @@ class LocalLedgerStore:
         states = self._log.states.values()
         return [self._info(state) for state in sorted(states, key=lambda state: state.ledger_id) if not state.deleted]
 
+    async def ledger_ids(self) -> list[int]:
+        return list(self._log.states)
+
     def statistics(self) -> StoreStatistics:
         writer, segments = self._writer, list(self._log.segments.values())
         return StoreStatistics(

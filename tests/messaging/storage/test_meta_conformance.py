@@ -77,6 +77,24 @@ async def test_many_topics_are_listed_in_pages(store: MetaStore) -> None:
     assert everything == sorted(names + others)
 
 
+async def test_the_ledgers_that_topics_name_are_listed_in_pages_of_topics(store: MetaStore) -> None:
+    assert await store.named_ledgers() == ([], None)
+    names = sorted(f"persistent://acme/orders/t-{number}" for number in range(25))
+    held = {name: tuple(LedgerRecord(10 * at + one, 7, 9) for one in range(at % 3)) for at, name in enumerate(names)}
+    await asyncio.gather(*(store.cas_topic(TopicRecord(name, ledgers=held[name], properties={"a": "b"})) for name in names))
+    ids, after = await store.named_ledgers(limit=10)
+    assert (sorted(ids), after) == (sorted(one.ledger_id for name in names[:10] for one in held[name]), names[9])
+    pages = 1
+    while after is not None:
+        more, after = await store.named_ledgers(after=after, limit=5)
+        ids += more
+        pages += 1
+    assert sorted(ids) == sorted(ledger.ledger_id for ledgers in held.values() for ledger in ledgers)
+    assert pages <= 5
+    await store.delete_topic(names[1])
+    assert await store.named_ledgers(limit=100) == ([one for one in ids if one // 10 != 1], None)
+
+
 async def test_delete_topic_takes_its_subscriptions_and_is_idempotent(store: MetaStore) -> None:
     await store.cas_topic(TopicRecord(TOPIC))
     await store.create_subscription(TOPIC, "s", created_ms=1, mark_delete=EARLIEST, properties={})

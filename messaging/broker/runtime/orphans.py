@@ -1,0 +1,29 @@
+"""Once after each start: ledgers that a crash left behind are looked for, when the rush of clients connecting again is over."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from messaging.storage.orphans import collect_orphans
+from messaging.storage.seam import Fenced, StoreError
+from messaging.storage.shared import Storage
+
+log = structlog.get_logger("broker.orphans")
+
+COLLECT_AFTER_S = 15.0
+
+
+async def collect_after_start(storage: Storage, first_id: int) -> None:
+    """`first_id`: the first ledger id that this run took. What fails is tried again by the next start, as nothing waits for it."""
+    await asyncio.sleep(COLLECT_AFTER_S)
+    try:
+        collected = await collect_orphans(storage, first_id)
+    except Fenced:
+        return  # they are another's to collect
+    except StoreError as error:
+        log.error("orphans.not_collected", error=str(error))
+        return
+    if collected.ledgers:
+        log.info("orphans.collected", ledgers=collected.ledgers, bytes=collected.length_bytes)
