@@ -22,9 +22,10 @@ from messaging.protocol.hot.incoming import (
     parted,
     scan,
 )
-from messaging.protocol.hot.outgoing import messages, receipts, varint
+from messaging.protocol.hot.outgoing import receipts, varint
 
 COMPILED = incoming.COMPILED and outgoing.COMPILED
+messages = outgoing.messages if outgoing.COMPILED else outgoing.joined_messages
 
 __all__ = [
     "BAD_CHECKSUM",

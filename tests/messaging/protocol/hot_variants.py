@@ -26,4 +26,6 @@ def _plain() -> ModuleType:
 
 VARIANTS: dict[str, ModuleType] = {"plain": _plain()}
 if hot.COMPILED and not build_hot.stale():
-    VARIANTS["compiled"] = hot
+    VARIANTS["compiled"] = ModuleType("hot_compiled")
+    for module in (hot.incoming, hot.outgoing):
+        vars(VARIANTS["compiled"]).update(vars(module))

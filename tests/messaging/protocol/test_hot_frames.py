@@ -76,7 +76,9 @@ def test_messages_carry_the_stored_bytes(
     stops = array("I", accumulate(len(whole(b"command", payload)) for payload in payloads))
     first = data.draw(st.integers(0, len(stops) - 1)) if data else 0
     stored = memoryview(b"before" + block)[6:] if len(payloads) > 2 else block
-    written = bytes(hot.messages(stored, stops, first, len(stops), ledger, entry, consumer, frames.message_id_tail(partition)))
+    request = (stored, stops, first, len(stops), ledger, entry, consumer, frames.message_id_tail(partition))
+    written = bytes(hot.messages(*request))
+    assert hot.joined_messages(*request) == written
     place = 0
     for index, payload in enumerate(payloads[first:]):
         total = int.from_bytes(written[place : place + 4], "big")
