@@ -31,6 +31,11 @@ def measure(folder: Path) -> dict[str, float]:
     }
 
 
+def write_synced(descriptor: int, data: bytes, offset: int) -> int:
+    """In the one call that does both, as the broker's log does; returns the bytes written."""
+    return os.pwritev(descriptor, [data], offset, os.RWF_DSYNC)
+
+
 def _busy_percent() -> float:
     """How busy the processor is with other things."""
 
@@ -52,8 +57,7 @@ def _sequential_mib_per_s(folder: Path, size: int) -> float:
         os.fsync(file.fileno())
         start = time.perf_counter()
         for offset in range(0, WRITTEN_BYTES, size):
-            os.pwrite(file.fileno(), block, offset)
-            os.fdatasync(file.fileno())
+            write_synced(file.fileno(), block, offset)
         return WRITTEN_BYTES / (1 << 20) / (time.perf_counter() - start)
 
 

@@ -1,6 +1,6 @@
 """Durable appends to the local log, against floors measured in the same run on the same disk.
 
-128 B entries with 100 in flight stand beside a bare group-commit loop (write, fdatasync, next batch is what piled up),
+128 B entries with 100 in flight stand beside a bare group-commit loop (one durable write, next batch is what piled up),
 and 1 KiB messages in 100 KiB batches beside the best durable sequential writing of the disk.
 """
 
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.seam import LedgerWriter, StoreError
+from tests.benchmarks import floors
 from tests.benchmarks.report import Figure, Progress, Section, Table, number
 
 SEGMENT_BYTES = 128 << 20
@@ -120,8 +121,7 @@ async def _group_commit_for(path: Path, size: int, in_flight: int, seconds: floa
     def sync() -> None:
         offset = 0
         while (batch := batches.get()) is not None:
-            offset += os.pwrite(descriptor, b"".join(batch), offset % (SEGMENT_BYTES - (1 << 20)))
-            os.fdatasync(descriptor)
+            offset += floors.write_synced(descriptor, b"".join(batch), offset % (SEGMENT_BYTES - (1 << 20)))
             loop.call_soon_threadsafe(synced, batch)
 
     def synced(batch: list[bytes]) -> None:
@@ -150,7 +150,7 @@ async def _group_commit_for(path: Path, size: int, in_flight: int, seconds: floa
 
 
 def _sequential_floor(path: Path, size: int, seconds: float) -> float:
-    """MiB/s of write + fdatasync into allocated files, a new one each 128 MiB as the log does."""
+    """MiB/s of durable writes into allocated files, a new one each 128 MiB as the log does."""
     data = os.urandom(size)
     written, number, descriptor, offset = 0, 0, -1, SEGMENT_BYTES
     started = time.perf_counter()
@@ -162,8 +162,7 @@ def _sequential_floor(path: Path, size: int, seconds: float) -> float:
             descriptor = os.open(path.with_name(f"{path.name}-{number}"), os.O_RDWR | os.O_CREAT)
             os.posix_fallocate(descriptor, 0, SEGMENT_BYTES)
             offset = 0
-        offset += os.pwrite(descriptor, data, offset)
-        os.fdatasync(descriptor)
+        offset += floors.write_synced(descriptor, data, offset)
         written += size
     os.close(descriptor)
     return written / elapsed / (1 << 20)

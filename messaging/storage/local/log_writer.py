@@ -39,6 +39,7 @@ pack_crc = CRC.pack
 stops_bytes = records.stops_bytes
 
 JOIN_BYTES_MAX = 256 << 10  # below it, copying into one buffer is cheaper than many small ones in one call
+SMALL_BYTES = 1024  # of a block: one checksum and one buffer more cost more than its copy
 
 Job = Callable[[], None]
 
@@ -210,8 +211,12 @@ class LogWriter:
             data_bytes = len(data)
             entries = len(stops)
             body = pack(BLOCK, 0, 0, state.ledger_id, first, entries, len(header), data_bytes) + header + stops_bytes(stops)
-            append(pack_crc(crc32c(data, crc32c(body, seed), KEEP_TURN)) + body)
-            append(data)
+            if data_bytes <= SMALL_BYTES:
+                body += data
+                append(pack_crc(crc32c(body, seed)) + body)
+            else:
+                append(pack_crc(crc32c(data, crc32c(body, seed), KEEP_TURN)) + body)
+                append(data)
             runs = state.runs
             if runs is None or runs.dirty_mark != mark or runs.segment != number:
                 runs = active.touch(state)
