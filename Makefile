@@ -67,7 +67,7 @@ docs: setup ## write anew the pages of docs/ that are made from the sources
 .PHONY: clean
 clean: ## remove everything that the targets above made (no data of yours)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov
-	rm -f messaging/protocol/hot.*.so
+	rm -f messaging/protocol/hot/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -92,6 +92,10 @@ class EntryBlock:
         """Messages in the entries with index `first` to ``last - 1``."""
         return last - first if self.uniform else sum(self.counts[first:last])
 
+    def bytes_in(self, first: int, last: int) -> int:
+        """Stored bytes of the entries with index `first` to ``last - 1``."""
+        return self.stops[last - 1] - self.start_of(first)
+
     def last_within(self, entry_id: int, bytes_max: int) -> int:
         """The last entry that lies, with all from `entry_id` on, in `bytes_max` bytes; `entry_id` where not even that does."""
         index = entry_id - self.first_entry
@@ -138,8 +142,12 @@ def from_log(block: Block) -> EntryBlock:
         bool(header.flags & MARKER),
     )
     if block.stops[-1] != len(block.data) or not all(_framed(found, index) for index in (0, block.count - 1)):
-        raise ValueError(f"block {block.ledger_id}:{block.first_entry} does not hold the {block.count} entries of its index")
+        raise _not_ours(block)
     return found
+
+
+def _not_ours(block: Block) -> ValueError:
+    return ValueError(f"block {block.ledger_id}:{block.first_entry} does not hold the {block.count} entries of its index")
 
 
 def _framed(block: EntryBlock, index: int) -> bool:
@@ -153,5 +161,5 @@ def scanned(block: Block) -> list[Sent]:
     data = bytes(block.data)
     sent: list[Sent] = []
     if scan(data, 0, len(data), sent, True) != len(data) or len(sent) != block.count:
-        raise ValueError(f"block {block.ledger_id}:{block.first_entry} does not hold the {block.count} entries of its index")
+        raise _not_ours(block)
     return sent

@@ -25,6 +25,7 @@ from messaging.protocol.hot.incoming import (
 from messaging.protocol.hot.outgoing import receipts, varint
 
 COMPILED = incoming.COMPILED and outgoing.COMPILED
+# Frames made byte by byte are the cheapest where that is compiled and the dearest where it is not.
 messages = outgoing.messages if outgoing.COMPILED else outgoing.joined_messages
 
 __all__ = [

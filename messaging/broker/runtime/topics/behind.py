@@ -26,7 +26,7 @@ FIRST_READ_BYTES = 256 << 10  # where a subscription begins, or entries are sent
 READ_BYTES = 1 << 20  # where it goes on from one read to the next
 READ_ENTRIES = 4096
 READ_RETRY_S = 1.0
-AHEAD_READS = 2
+AHEAD_READS = 2  # of one subscription, beside the one that it is sent
 TURN_BYTES = 64 << 10  # handed out at a time, or one entry
 
 

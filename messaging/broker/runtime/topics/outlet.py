@@ -75,7 +75,8 @@ class Outlet:
             size, more = self._hand_out(subscription, block, position, last)
             if not more:
                 return False
-            handed_out += size or bytes_max  # passing over entries is work too
+            # Entries passed over are work too.
+            handed_out += size or block.bytes_in(position.entry_id - block.first_entry, last + 1 - block.first_entry)
         return True
 
     def _next(self, subscription: Subscription) -> Position | None:

@@ -60,8 +60,8 @@ class BinaryConsumerSink:
         return self.connection.out.writable
 
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
-        out, start, stop = self.connection.out, block.start_of(first), block.stops[last - 1]
-        large = stop - start > VIEWED_BYTES * (last - first)
+        out = self.connection.out
+        large = block.bytes_in(first, last) > VIEWED_BYTES * (last - first)
         if large or redeliveries is not None or self.subscription.cursor.batches:
             parts: list[bytes | memoryview] = []
             for index in range(first, last):
