@@ -19,6 +19,7 @@ from messaging.storage.local.active import ActiveSegment
 from messaging.storage.local.commit_queue import Committed, Item
 from messaging.storage.local.config import Durability, LocalConfig
 from messaging.storage.local.log import Log
+from messaging.storage.local.priority import go_back, go_first
 from messaging.storage.local.records import (
     BLOCK,
     BODY,
@@ -41,6 +42,8 @@ stops_bytes = records.stops_bytes
 JOIN_BYTES_MAX = 256 << 10  # below it, copying into one buffer is cheaper than many small ones in one call
 SMALL_BYTES = 1024  # of a block: one checksum and one buffer more cost more than its copy
 
+READING_S = 1.0  # for so long after a read there may be more
+
 Job = Callable[[], None]
 
 
@@ -58,6 +61,7 @@ class LogWriter:
         self._deliver = deliver
         self._sync = config.durability is Durability.SYNC
         self._synced = (active.segment.number, active.offset)
+        self._wanted_first = self._first = False
         self._buried: list[LedgerState] = []  # deleted by the commit being written
         self._jobs: queue.SimpleQueue[list[Item] | Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="ledger-log", daemon=True)
@@ -82,12 +86,23 @@ class LogWriter:
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
             if isinstance(job, list):
+                self._take_precedence()
                 self._deliver(self._commit(job))
             else:
                 try:
                     job()
                 except Exception as error:
                     self._fail(error)
+
+    def _take_precedence(self) -> None:
+        """Beside readers of the disk this thread goes first, where it may: see `priority.py`."""
+        wanted = time.monotonic() - self._log.read_s < READING_S
+        if wanted != self._wanted_first:
+            self._wanted_first = wanted
+            if wanted:
+                self._first = go_first()
+            elif self._first:
+                go_back()
 
     def _commit(self, items: list[Item]) -> Committed:
         if self.failed is not None:

@@ -8,6 +8,7 @@ reader.py           reads                                    footers.py   indexe
 recovery.py         opening                                  scan.py      reading a log, judging damage
 records.py segment.py digest.py                              the format
 disk.py             the seam to the disk                     directory.py lock, format, epoch
+priority.py         which thread goes first
 """
 
 from __future__ import annotations

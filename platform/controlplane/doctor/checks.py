@@ -68,6 +68,17 @@ def event_loop(settings: Settings) -> Iterator[Finding]:
         yield Finding("Event loop", "warn", "asyncio's own: slower", "pip install uvloop")
 
 
+def log_thread(settings: Settings) -> Iterator[Finding]:
+    """Real-time priority for the one thread that every receipt waits for."""
+    from messaging.storage.local.priority import may_go_first
+
+    if may_go_first():
+        yield Finding("Log thread", "ok", "may go before others while consumers read from the disk")
+    else:
+        says = "ordinary priority: beside consumers that read from the disk, receipts take about twice as long"
+        yield Finding("Log thread", "ok", says, "LimitRTPRIO=1 (systemd), ulimit -r 1, or the capability SYS_NICE, if that matters")
+
+
 def java(settings: Settings) -> Iterator[Finding]:
     if importlib.util.find_spec("pyspark") is None:
         yield Finding(
@@ -197,5 +208,5 @@ def free_ports(settings: Settings) -> Iterator[Finding]:
     yield Finding("Ports", "ok", "free")
 
 
-INSTALLATION: tuple[Check, ...] = (python, hot_loops, event_loop, queue, java, chromium)
+INSTALLATION: tuple[Check, ...] = (python, hot_loops, event_loop, log_thread, queue, java, chromium)
 DATA: tuple[Check, ...] = (data_directory, secrets)
