@@ -13,19 +13,22 @@ import os
 import struct
 import tempfile
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import command
-from tests.benchmarks import load, wire
+from tests.benchmarks import bare_disk, load, wire
 from tests.benchmarks.real_broker import RealBroker
 from tests.benchmarks.report import Figure, Progress, Section, Table, number
 
 SHARE_OF_MAXIMUM = 0.4
+PATIENCE_S = 60.0  # with the reader: it reads from a disk that others use
 PERMITS = 10_000  # messages asked for at a time, renewed by halves
 _ROUND_BYTES = 64 << 20  # of frames made before the clock starts, sent again and again
 _READ_BYTES = 1 << 20
+
 _LENGTH = struct.Struct(">I")
 
 
@@ -68,7 +71,8 @@ def run(directory: Path | None, gib: float, seconds: float, progress: Progress) 
         f"{gib:g} GiB lie cold on the disk: neither in the broker's memory nor in the kernel's. Producers run at "
         f"{SHARE_OF_MAXIMUM:.0%} of what was measured while these were stored, {seconds:g} s alone, beside an Exclusive reader of "
         f"another topic, alone, and beside a reader of their own topic from its beginning. The reader asks for {PERMITS:,} "
-        "messages at a time, as fast as it gets them.",
+        "messages at a time, as fast as it gets them. Of the bare disk: the same bytes at the same rates, written durably and read "
+        "with no broker between.",
         [Table(COLUMNS, [])],
     )
     for variant in VARIANTS:
@@ -108,6 +112,7 @@ def _one_variant(
         cells = (number(one.publish_per_s), number(one.catch_up_per_s) if read else "", f"{one.p50_ms:.2f} / {one.p99_ms:.2f}")
         costs = (number(one.broker_cores), number(one.generator_cores), number(one.resident_mib))
         section.tables[0].rows.append((variant.name, case, *cells, *costs))
+    _bare_disk(folder, variant, found, seconds, section, progress)
     alone_ms = (found["alone"].p99_ms + found["alone again"].p99_ms) / 2
     for case, _, read in cases:
         if read:
@@ -115,6 +120,19 @@ def _one_variant(
             what = f"{variant.name}, {case}"
             section.figures.append(Figure(f"{what}: catch-up rate to publish rate", one.catch_up_per_s / one.publish_per_s, 1.5))
             section.figures.append(Figure(f"{what}: publish p99 to p99 alone", one.p99_ms / alone_ms, 1.5, at_least=False))
+
+
+def _bare_disk(
+    folder: Path, variant: Variant, found: dict[str, Case], seconds: float, section: Section, progress: Progress
+) -> None:
+    """What is left of a receipt's time when nothing is done but writing and reading."""
+    beside = found["another topic's reader"]
+    for name, read_per_s in (("the bare disk, alone", 0.0), ("the bare disk, beside reading", beside.catch_up_per_s)):
+        progress(f"catching up: {variant.name}, {name}")
+        segments = folder / "broker" / "log"
+        took = bare_disk.receipts(folder, segments, beside.publish_per_s * variant.size, read_per_s * variant.size, seconds)
+        rates = (number(beside.publish_per_s), number(read_per_s) if read_per_s else "")
+        section.tables[0].rows.append((variant.name, name, *rates, f"{took.p50_ms:.2f} / {took.p99_ms:.2f}", "", "", ""))
 
 
 def _case(
@@ -129,7 +147,7 @@ def _case(
     )
     if read:
         reader.start()
-        ours.recv()  # its first message is there
+        _heard(ours, reader)  # its first message is there
     before = broker.cost()
     if read:
         ours.send("count")
@@ -145,7 +163,7 @@ def _case(
     delivered, reader_cpu_s = 0, 0.0
     if read:
         ours.send("end")
-        delivered, reader_cpu_s = ours.recv()
+        delivered, reader_cpu_s = _heard(ours, reader)
         reader.join()
     after = broker.cost()
     peer.close()
@@ -159,6 +177,17 @@ def _case(
         generator_cores=(generator_cpu_s + reader_cpu_s) / elapsed_s,
         resident_mib=after.resident_bytes / 2**20,
     )
+
+
+def _heard(told: multiprocessing.connection.Connection, reader: BaseProcess) -> Any:
+    """What the reader's process says next. Raises `Stalled` where it ended, or says nothing for too long."""
+    until = time.monotonic() + PATIENCE_S
+    while not told.poll(0.2):
+        if not reader.is_alive() and not told.poll():
+            raise load.Stalled(f"the reader's process ended with {reader.exitcode} before it was done")
+        if time.monotonic() > until:
+            raise load.Stalled(f"the reader got nothing for {PATIENCE_S:g} s")
+    return told.recv()
 
 
 def _read(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -14,7 +15,20 @@ import pytest
 from messaging.protocol import hot
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import decode
-from tests.benchmarks import acks, catch_up, first_light, log_append, peer, processes, profiling, restart, run, the_log, topics
+from tests.benchmarks import (
+    acks,
+    bare_disk,
+    catch_up,
+    first_light,
+    log_append,
+    peer,
+    processes,
+    profiling,
+    restart,
+    run,
+    the_log,
+    topics,
+)
 from tests.benchmarks.generator import Generator
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.peer_process import PeerBroker
@@ -203,8 +217,21 @@ def test_appends(tmp_path: Path) -> None:
 def test_catching_up(tmp_path: Path) -> None:
     section = catch_up.run(tmp_path, 0.01, 0.1, quietly)
     assert [figure.target for figure in section.figures] == [1.5] * 8
-    assert len(section.tables[0].rows) == 4 * len(catch_up.VARIANTS)
+    assert len(section.tables[0].rows) == 6 * len(catch_up.VARIANTS)
     assert all(figure.value > 0 for figure in section.figures)
+
+
+def test_a_reader_that_ends_early_ends_the_benchmark() -> None:
+    ours, theirs = multiprocessing.Pipe()
+    reader = multiprocessing.get_context("spawn").Process(target=os._exit, args=(3,), daemon=True)
+    reader.start()
+    with ours, theirs, pytest.raises(Stalled, match="ended with 3"):
+        catch_up._heard(ours, reader)
+
+
+def test_half_of_the_bytes_waited_no_longer_than_the_median() -> None:
+    waits = [(5.0, 10), (1.0, 30), (2.0, 30), (9.0, 30)]
+    assert [bare_disk._quantile(waits, share) for share in (0.01, 0.3, 0.5, 0.7, 0.99)] == [1.0, 1.0, 2.0, 5.0, 9.0]
 
 
 def test_a_part_that_fails_is_named_and_the_next_one_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
