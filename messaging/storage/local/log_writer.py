@@ -33,7 +33,7 @@ from messaging.storage.local.records import (
     CommitHeader,
 )
 from messaging.storage.local.segment_files import NoSpace
-from messaging.storage.local.state import GAP_BYTES_MAX, LedgerState
+from messaging.storage.local.state import LedgerState
 from messaging.storage.seam import Buffer, DiskFull, StoreError, Unavailable
 
 pack_crc = CRC.pack
@@ -212,17 +212,26 @@ class LogWriter:
         begin = offset
         parts: list[Buffer] = []
         count = 0
-        append, pack = parts.append, BODY.pack
-        number, mark, run_bytes_max = active.segment.number, active.mark, active.run_bytes_max
-        rows = live_bytes = 0
+        append, pack, run_bytes_max = parts.append, BODY.pack, active.run_bytes_max
+        # Blocks of one ledger that follow each other are indexed as one.
+        following: LedgerState | None = None
+        following_from = following_first = following_bytes = following_entries = 0
         for state, _, header, data, stops, first, size in items:
-            if stops is None:
-                record = self._control(state, first, header, seed)
-                if record:
-                    parts.append(record)
-                    count += 1
-                    offset += len(record)
-                continue
+            if state is not following or stops is None or offset + size - following_from > run_bytes_max:
+                if following is not None:
+                    active.block(
+                        following, following_first, following_entries, following_from, offset - following_from, following_bytes
+                    )
+                    following = None
+                if stops is None:
+                    record = self._control(state, first, header, seed)
+                    if record:
+                        parts.append(record)
+                        count += 1
+                        offset += len(record)
+                    continue
+                following, following_from, following_first = state, offset, first
+                following_bytes = following_entries = 0
             data_bytes = len(data)
             entries = len(stops)
             body = pack(BLOCK, 0, 0, state.ledger_id, first, entries, len(header), data_bytes) + header + stops_bytes(stops)
@@ -232,26 +241,12 @@ class LogWriter:
             else:
                 append(pack_crc(crc32c(data, crc32c(body, seed), KEEP_TURN)) + body)
                 append(data)
-            runs = state.runs
-            if runs is None or runs.dirty_mark != mark or runs.segment != number:
-                runs = active.touch(state)
-            # `runs.add` in place, for the common case: the block follows the last one.
-            places = runs.rows
-            place = places[-1] if places else 0
-            begin_run = place >> 32
-            length = offset + size - begin_run
-            if places and length - size - (place & 0xFFFFFFFF) <= GAP_BYTES_MAX and length <= run_bytes_max:
-                places[-1] = begin_run << 32 | length
-                runs.record_bytes += size
-                runs.last_entry = first + entries - 1
-                runs.length_bytes += data_bytes
-            else:
-                rows += runs.add(first + entries - 1, first, offset, size, data_bytes, run_bytes_max)
-            live_bytes += size
+            following_entries += entries
+            following_bytes += data_bytes
             offset += size
             count += 1
-        active.rows += rows
-        active.segment.live_bytes += live_bytes
+        if following is not None:
+            active.block(following, following_first, following_entries, following_from, offset - following_from, following_bytes)
         return parts, offset - begin, count
 
     def _control(self, state: LedgerState, type_: int, header: bytes, seed: int) -> bytes:
