@@ -1,15 +1,4 @@
-"""`LedgerStore` on local disk: one append-only log in one directory for all ledgers of a broker.
-
-store.py            this: the seam's calls, on the loop
-commit_queue.py     what waits for the next commit           writer.py    appends
-log_writer.py       the thread that writes and syncs         active.py    the segment being written
-log.py              segments, spares, upkeep                 reclaim.py   getting space back
-reader.py           reads                                    footers.py   indexes of sealed segments
-recovery.py         opening                                  scan.py      reading a log, judging damage
-records.py segment.py digest.py                              the format
-disk.py             the seam to the disk                     directory.py lock, format, epoch
-priority.py         which thread goes first
-"""
+"""`LedgerStore` on local disk: one append-only log in one directory for all ledgers of a broker."""
 
 from __future__ import annotations
 
