@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.benchmarks.floors import write_synced
+from tests.benchmarks.load import Stalled
 
 READ_BYTES = 512 << 10  # as the broker reads
 ARRIVALS = 4  # looked at of each write: those of its first eighth, third eighth and so on
-_FILE_BYTES = 1 << 30
+_FILE_BYTES_MAX = 1 << 30
 _BLOCK_BYTES_MAX = 8 << 20
 
 
@@ -30,7 +31,9 @@ class Receipts(NamedTuple):
 
 
 def receipts(folder: Path, segments: Path, write_per_s: float, read_per_s: float, seconds: float) -> Receipts:
-    """Rates in bytes/s; `read_per_s` 0: nobody reads. `folder` lies on the disk in question, `segments` hold what is read."""
+    """Rates in bytes/s; `read_per_s` 0: nobody reads. `folder` lies on the disk in question, `segments` hold what is read.
+
+    Raises `Stalled` where those cannot be read."""
     context = multiprocessing.get_context("spawn")
     begun, ended = context.Event(), context.Event()
     reader = context.Process(target=_read, args=(segments, read_per_s, begun, ended), daemon=True)
@@ -38,7 +41,7 @@ def receipts(folder: Path, segments: Path, write_per_s: float, read_per_s: float
         reader.start()
         while not begun.wait(1.0):
             if not reader.is_alive():
-                raise RuntimeError(f"the process that reads {segments} ended with {reader.exitcode}")
+                raise Stalled(f"the process that reads {segments} ended with {reader.exitcode}")
     try:
         return _write(folder, write_per_s, seconds)
     finally:
@@ -48,17 +51,18 @@ def receipts(folder: Path, segments: Path, write_per_s: float, read_per_s: float
 
 
 def _write(folder: Path, per_s: float, seconds: float) -> Receipts:
-    block = os.urandom(_BLOCK_BYTES_MAX)
+    block = memoryview(os.urandom(_BLOCK_BYTES_MAX))
+    file_bytes = min(_FILE_BYTES_MAX, int(per_s * seconds) + _BLOCK_BYTES_MAX)
     waits: list[tuple[float, int]] = []  # (ms, bytes that waited so long)
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
-        os.posix_fallocate(file.fileno(), 0, _FILE_BYTES)
+        os.posix_fallocate(file.fileno(), 0, file_bytes)
         os.fsync(file.fileno())
         offset = 0
         start = before = time.perf_counter()
         while before - start < seconds:
             began = time.perf_counter()
             size = min(_BLOCK_BYTES_MAX, max(1, int(per_s * (began - before))))
-            if offset + size > _FILE_BYTES:
+            if offset + size > file_bytes:
                 offset = 0
             write_synced(file.fileno(), block[:size], offset)
             done = time.perf_counter()

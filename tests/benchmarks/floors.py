@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from controlplane.doctor.checks import sync_probe_ms
+from messaging.storage.seam import Buffer
 
 BUSY_LOOK_S = 1.0
 SYNC_PROBES = 400
@@ -31,7 +32,7 @@ def measure(folder: Path) -> dict[str, float]:
     }
 
 
-def write_synced(descriptor: int, data: bytes, offset: int) -> int:
+def write_synced(descriptor: int, data: Buffer, offset: int) -> int:
     """In the one call that does both, as the broker's log does; returns the bytes written."""
     return os.pwritev(descriptor, [data], offset, os.RWF_DSYNC)
 

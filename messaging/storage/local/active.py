@@ -30,7 +30,7 @@ class ActiveSegment:
         self.run_bytes_max = run_bytes_max
 
     def block(self, state: LedgerState, first: int, count: int, offset: int, record_bytes: int, data_bytes: int) -> None:
-        """Indexes a block of `state` whose record stands at `offset`."""
+        """Indexes `count` entries of `state` whose records stand at `offset` with nothing between: a block, or several."""
         runs = state.runs
         if runs is None or runs.dirty_mark != self.mark or runs.segment != self.segment.number:
             runs = self.touch(state)

@@ -9,7 +9,7 @@ are free then, and it would only keep the loop from its own.
 from __future__ import annotations
 
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 REAL_TIME = 1  # of 1 to 99: all of them go before ordinary threads
 
@@ -33,8 +33,5 @@ def go_back() -> None:
 
 def may_go_first() -> bool:
     """Whether a thread of this process could. Changes nothing."""
-    answers: list[bool] = []
-    thread = threading.Thread(target=lambda: answers.append(go_first()), name="priority-probe")
-    thread.start()
-    thread.join()
-    return answers == [True]
+    with ThreadPoolExecutor(1) as threads:  # one that ends at once
+        return threads.submit(go_first).result()

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
 import threading
-from array import array
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from messaging.storage.local.priority import go_back, go_first, may_go_first
 from messaging.storage.local.store import LocalLedgerStore
-from messaging.storage.seam import LedgerWriter, StoreError
+from tests.messaging.storage.test_local_damage import append
 
 needs_permission = pytest.mark.skipif(not may_go_first(), reason="needs the capability SYS_NICE, or `ulimit -r 1`")
 
 
 def in_thread(do: Callable[[], object]) -> object:
-    answers: list[object] = []
-    thread = threading.Thread(target=lambda: answers.append(do()))
-    thread.start()
-    thread.join()
-    return answers[0]
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(do).result()
 
 
 def policy(thread_id: int = 0) -> int:
@@ -53,12 +49,6 @@ def test_without_permission_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> 
     assert not go_first()
 
 
-async def append(writer: LedgerWriter) -> None:
-    stored: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
-    writer.append(b"", b"message", array("I", [7]), stored.set_result)
-    assert await stored is None
-
-
 async def read(store: LocalLedgerStore) -> None:
     reader = await store.open(1)
     assert len(await reader.read(0, entries_max=1, bytes_max=100)) == 1
@@ -73,13 +63,13 @@ async def test_the_log_thread_goes_first_while_somebody_reads(tmp_path: Path) ->
     store = LocalLedgerStore(tmp_path)
     writer = await store.create(await store.start(), 1, {})
     try:
-        await append(writer)
+        await append(writer, b"message")
         assert first() == []
         await read(store)
-        await append(writer)
+        await append(writer, b"message")
         assert first() == ["ledger-log"]
         store._log.read_s = -math.inf  # long ago
-        await append(writer)
+        await append(writer, b"message")
         assert first() == []
     finally:
         await store.stop()
@@ -90,10 +80,10 @@ async def test_where_it_may_not_the_log_goes_on(tmp_path: Path, monkeypatch: pyt
     store = LocalLedgerStore(tmp_path)
     writer = await store.create(await store.start(), 1, {})
     try:
-        await append(writer)
+        await append(writer, b"message")
         for read_s in (math.inf, -math.inf, math.inf):
             store._log.read_s = read_s
-            await append(writer)
+            await append(writer, b"message")
         await read(store)
     finally:
         await store.stop()
