@@ -60,6 +60,11 @@ class ManagedLedger(Appends):
                 return []
             raise
 
+    def forecast(self, position: Position, *, entries_max: int, bytes_max: int) -> int:
+        """How many entries such a `read` brings at least, up to where a block ends; 0 where the store cannot tell."""
+        ledger_id, first = position
+        return self.storage.ledgers.forecast(ledger_id, first, entries_max=entries_max, bytes_max=bytes_max)
+
     async def _open(self, ledger_id: int) -> LedgerReader:
         """The record is looked at only where the store has not got it: nearly every ledger is local."""
         try:

@@ -53,6 +53,19 @@ class _Ledger:
         self.last_entry = block.last_entry
         self.length_bytes += len(block.data)
 
+    def blocks_from(self, first: int, entries_max: int, bytes_max: int) -> list[Block]:
+        at = bisect_right(self.firsts, first) - 1
+        found: list[Block] = []
+        size = 0
+        while at < len(self.blocks):
+            block = self.blocks[at]
+            size += len(block.data)
+            if found and (size > bytes_max or block.first_entry >= first + entries_max):
+                break
+            found.append(block)
+            at += 1
+        return found
+
     def info(self, ledger_id: int) -> LedgerInfo:
         return LedgerInfo(ledger_id, self.last_entry, self.length_bytes, self.sealed, dict(self.properties))
 
@@ -124,17 +137,7 @@ class MemoryLedgerReader:
             raise NoSuchLedger(f"ledger {self.ledger_id} was deleted", self.ledger_id)
         if not 0 <= first <= ledger.last_entry:
             raise NoSuchEntry(f"ledger {self.ledger_id} ends at entry {ledger.last_entry}; {first} was asked for", self.ledger_id)
-        at = bisect_right(ledger.firsts, first) - 1
-        found: list[Block] = []
-        size = 0
-        while at < len(ledger.blocks):
-            block = ledger.blocks[at]
-            size += len(block.data)
-            if found and (size > bytes_max or block.first_entry >= first + entries_max):
-                break
-            found.append(block)
-            at += 1
-        return found
+        return ledger.blocks_from(first, entries_max, bytes_max)
 
     async def aclose(self) -> None:
         return None
@@ -189,6 +192,12 @@ class MemoryLedgerStore:
 
     async def open(self, ledger_id: int) -> MemoryLedgerReader:
         return MemoryLedgerReader(ledger_id, self._get(ledger_id))
+
+    def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> int:
+        ledger = self._ledgers.get(ledger_id)
+        if ledger is None or not 0 <= first <= ledger.last_entry:
+            return 0
+        return ledger.blocks_from(first, entries_max, bytes_max)[-1].last_entry + 1 - first
 
     async def delete(self, fence: Fence, ledger_id: int) -> None:
         self._check(fence)

@@ -202,6 +202,11 @@ class LedgerStore(Protocol):
     async def open(self, ledger_id: int) -> LedgerReader:
         """Reads a sealed ledger, or this process's own open one. Never fences. Raises `NoSuchLedger`."""
 
+    def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> int:
+        """How many entries from `first` on a read with these bounds brings at least, up to where a block ends; 0 where that cannot
+        be told without reading. Who asks for just so many knows where the read after it begins, and need not wait for the one
+        to begin the other. Damage may make them fewer all the same."""
+
     async def delete(self, fence: Fence, ledger_id: int) -> None:
         """Forgets a ledger; space comes back later. Idempotent. The caller took it out of the topic's list first."""
 

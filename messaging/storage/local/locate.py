@@ -52,7 +52,7 @@ class Locator:
 
     def locate(self, ledger_id: int, entry: int, first_segment: int, last_segment: int) -> Place | None:
         """The place with the first entry at or after `entry`, None if there is none between the two segments."""
-        hint = self._hint(ledger_id)
+        hint = self.hint(ledger_id)
         if hint is not None:
             if hint.rows[0] <= entry <= hint.last:
                 return hint
@@ -131,7 +131,8 @@ class Locator:
                 self._drop(next(iter(self._hints)))
         return place
 
-    def _hint(self, ledger_id: int) -> Place | None:
+    def hint(self, ledger_id: int) -> Place | None:
+        """The place where the ledger was found last. Does not block."""
         with self._lock:
             hint = self._hints.get(ledger_id)
             if hint is None:

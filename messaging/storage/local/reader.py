@@ -49,6 +49,24 @@ def in_memory(state: LedgerState, last: int) -> list[Place]:
     return found
 
 
+def forecast(state: LedgerState, locator: Locator, first: int, entries_max: int, bytes_max: int) -> int:
+    """See the seam. Known are the segments whose index is in memory, and the one where the ledger was last read."""
+    places = in_memory(state, state.last_entry)
+    at = bisect_right(places, first, key=_first_of) - 1
+    place = places[at] if at >= 0 else locator.hint(state.ledger_id)
+    if place is None or not place.rows[0] <= first <= place.last:
+        return 0
+    rows, until = place.rows, min(place.last + 1, first + entries_max)
+    index = _row_of(rows, first)
+    room = max(bytes_max, rows[index + 1] & 0xFFFFFFFF)
+    while index < len(rows) and rows[index] < until:
+        room -= rows[index + 1] & 0xFFFFFFFF
+        if room < 0:
+            return rows[index] - first
+        index += ROW
+    return (min(rows[index], place.last + 1) if index < len(rows) else place.last + 1) - first
+
+
 class LocalLedgerReader:
     def __init__(self, state: LedgerState, log: Log, locator: Locator, pool: Executor, flush: Flush) -> None:
         self.ledger_id = state.ledger_id

@@ -16,7 +16,7 @@ from messaging.storage.local.disk import DirectoryLock, Disk, OsDisk
 from messaging.storage.local.locate import Locator
 from messaging.storage.local.log import Log
 from messaging.storage.local.log_writer import LogWriter
-from messaging.storage.local.reader import LocalLedgerReader
+from messaging.storage.local.reader import LocalLedgerReader, forecast
 from messaging.storage.local.reclaim import Reclaim
 from messaging.storage.local.records import CREATED, DELETED, SEALED
 from messaging.storage.local.recovery import Recovery
@@ -185,6 +185,12 @@ class LocalLedgerStore:
 
     async def open(self, ledger_id: int) -> LocalLedgerReader:
         return LocalLedgerReader(self._get(ledger_id), self._log, self._locator, self._pool, self._flush)
+
+    def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> int:
+        state = self._log.states.get(ledger_id)
+        if state is None or state.deleted:
+            return 0
+        return forecast(state, self._locator, first, entries_max, bytes_max)
 
     async def delete(self, fence: Fence, ledger_id: int) -> None:
         self._check(fence)

@@ -1,8 +1,8 @@
 """What was read from one topic's log for the subscriptions that are behind its cached tail. Exists only while there is something.
 
 A *read* is about a MiB of consecutive blocks. Subscriptions at about the same place share it, whether it is there or still under
-way. While a subscription is sent one read the next two are fetched, one after the other, so that neither the disk waits
-for a single consumer nor the consumer for the disk.
+way. While a subscription is sent one read the next two are fetched, both at a time where the log can tell where each ends, so that
+neither the disk waits for a single consumer nor the consumer for the disk.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ TURN_BYTES = 64 << 10  # handed out at a time, or one entry
 class Read:
     """One read: asked for, under way, or there. `users` need it; without any it is let go."""
 
-    __slots__ = ("_made", "blocks", "first", "guess_entries", "size_bytes", "task", "there", "to_end", "users")
+    __slots__ = ("_made", "blocks", "entries", "first", "size_bytes", "stop_entry", "task", "there", "to_end", "users")
 
-    def __init__(self, first: Position, size_bytes: int, guess_entries: int) -> None:
+    def __init__(self, first: Position, size_bytes: int, entries: int, stop_entry: int) -> None:
         self.first = first
         self.size_bytes = size_bytes  # what it counts for: what is expected, then what came
-        self.guess_entries = guess_entries  # that it will surely bring
+        self.entries = entries  # that it will surely bring: counted by the log, or guessed
+        self.stop_entry = stop_entry  # behind its last one; 0 while that is not known
         self.blocks: list[Block] = []
         self._made: EntryBlock | None = None  # of the block that was asked for last
         self.users: set[Subscription] = set()
@@ -51,7 +52,7 @@ class Read:
         if position.ledger_id != self.first.ledger_id:
             return False
         if not self.there:
-            return 0 <= position.entry_id - self.first.entry_id <= self.guess_entries
+            return 0 <= position.entry_id - self.first.entry_id < self.entries
         return bool(self.blocks) and self.blocks[0].first_entry <= position.entry_id <= self.blocks[-1].last_entry
 
     def block_of(self, position: Position) -> EntryBlock:
@@ -147,12 +148,13 @@ class Behind:
         return reader.again
 
     def _read_ahead(self, subscription: Subscription, reader: _Reader) -> None:
-        """Asks for the next read, if it is known where that begins and there are not enough."""
+        """Asks for the next read, if it is known where that begins and there are not enough. One each time: who takes little has
+        no more than one."""
         newest = reader.ahead[-1] if reader.ahead else reader.current
-        if newest is None or not newest.blocks or len(reader.ahead) >= AHEAD_READS:
+        if newest is None or not newest.stop_entry or len(reader.ahead) >= AHEAD_READS:
             return
-        chain, last = self.outlet.topic.chain, newest.blocks[-1]
-        following = chain.next_after(Position(last.ledger_id, last.last_entry))
+        chain = self.outlet.topic.chain
+        following = chain.next_after(Position(newest.first.ledger_id, newest.stop_entry - 1))
         if chain.holds(following) and self.outlet.tail.find(following) is None:
             reader.ahead.append(self._join(subscription, following, READ_BYTES))
 
@@ -162,7 +164,10 @@ class Behind:
                 self.catch_up.reads_joined += subscription not in read.users
                 read.users.add(subscription)
                 return read
-        read = Read(position, size, size // (2 * self._bytes_an_entry))
+        ledger = self.outlet.topic.ledger
+        entries = ledger.forecast(position, entries_max=READ_ENTRIES, bytes_max=size)
+        guess = 1 + size // (2 * self._bytes_an_entry)
+        read = Read(position, size, entries or guess, position.entry_id + entries if entries else 0)
         read.users.add(subscription)
         self.reads.append(read)
         self.catch_up.ask(self, read)
@@ -172,7 +177,8 @@ class Behind:
 
     def begin(self, read: Read) -> None:
         """Its turn has come."""
-        work = self.outlet.topic.ledger.read(read.first, entries_max=READ_ENTRIES, bytes_max=read.size_bytes)
+        entries = read.entries if read.stop_entry else READ_ENTRIES
+        work = self.outlet.topic.ledger.read(read.first, entries_max=entries, bytes_max=read.size_bytes)
         read.task = asyncio.get_running_loop().create_task(work, name=f"catch up {self.outlet.topic.text}")
         read.task.add_done_callback(lambda task: self._ended(read, task))
 
@@ -192,6 +198,7 @@ class Behind:
     def _arrived(self, read: Read, blocks: list[Block]) -> None:
         read.blocks += blocks
         chain, last = self.outlet.topic.chain, blocks[-1]
+        read.stop_entry = last.last_entry + 1
         read.to_end = not chain.holds(chain.next_after(Position(last.ledger_id, last.last_entry)))
         data_bytes = sum(len(block.data) for block in blocks)
         entries = sum(len(block.stops) for block in blocks)

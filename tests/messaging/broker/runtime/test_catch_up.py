@@ -104,6 +104,40 @@ async def test_several_reads_wait_for_a_consumer_that_takes_more(world: BrokerWo
     await read_all(client, 100)
 
 
+async def test_two_reads_are_under_way_at_a_time(world: BrokerWorld) -> None:
+    """Where the second begins is known before the first is there."""
+    topic = await stored(world, 100)
+    world.service.catch_up._turn_due = True  # nothing is handed out but by hand
+    client = await reader(world, 100)
+    await eventually(lambda: any(one.wants() for one in topic.subscriptions.values()))
+    (subscription,) = topic.subscriptions.values()
+    assert not topic.outlet.dispatch_behind(subscription, 1)
+    (held,) = behind(topic).readers.values()
+    await eventually(lambda: held.current is not None and held.current.there)
+    gate = world.ledgers.delay("read")
+    for _ in range(3):
+        assert topic.outlet.dispatch_behind(subscription, 1)
+    assert [read.there for read in held.ahead] == [False] * AHEAD_READS
+    assert held.current is not None
+    for before, after in pairwise([held.current, *held.ahead]):
+        assert after.first == Position(before.first.ledger_id, before.stop_entry)
+    await eventually(lambda: world.ledgers.calls.count("read") == 1 + AHEAD_READS)
+    gate.set()
+    world.service.catch_up._turn_due = False
+    world.service.catch_up.serve(topic.outlet, subscription)
+    await read_all(client, 100)
+
+
+async def test_a_read_that_brings_less_than_was_forecast_loses_nothing(world: BrokerWorld) -> None:
+    topic = await stored(world, 60)
+    ledger_id = topic.ledger.record.ledgers[0].ledger_id
+    for entry in (12, 30):
+        world.ledgers.damage(ledger_id, entry)
+    client = await reader(world, 100)
+    for index in (*range(12), *range(13, 30), *range(31, 60)):
+        assert (await client.next()).text[:6] == b"%06d" % index
+
+
 async def test_subscriptions_at_the_same_place_share_what_is_read(world: BrokerWorld) -> None:
     topic = await stored(world, 60)
     clients = [await reader(world, 0, f"s{number}") for number in range(5)]
