@@ -2,6 +2,7 @@
 process and pulled from it.
 
 A missing tenant, namespace or key is asked for before anything is refused; while the web process is away, what is known decides.
+Before anything is known at all, at the very first start, nobody is told that they may not: clients would believe it for good.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import structlog
 from messaging.adminrpc.schema import FeedApply
 from messaging.broker.core.view import ControlView
 from messaging.clock import passed_ms
-from messaging.errors import AuthenticationFailed, NotAuthorized, NotFound
+from messaging.errors import AuthenticationFailed, NotAuthorized, NotFound, NotReady
 from messaging.identity import SUPERUSER_KEY_ID, TokenVerifier, service_token
 from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, require
 from messaging.policies import defaults
@@ -105,10 +106,18 @@ class Access:
             self._away = True
             return False
 
+    async def _ask(self) -> None:
+        """Something is missing: it may be new. Raises `NotReady` while nothing was ever heard."""
+        await self.refresh()
+        if not self.view.version:
+            raise NotReady(
+                "this broker has not yet heard which tenants and keys there are: it has just started; try again in a moment"
+            )
+
     # --- who
 
     async def authenticate(self, token: str | None, loopback: bool) -> Principal:
-        """Raises `AuthenticationFailed`, which says what to do."""
+        """Raises `AuthenticationFailed`, which says what to do, and `NotReady`."""
         if token is None:
             if self.settings.anonymous_public and loopback:
                 return Principal(ANONYMOUS)
@@ -118,7 +127,7 @@ class Access:
             return principal
         revoked = self.view.key_revoked(principal.key_id)
         if revoked is None and principal.key_id != SUPERUSER_KEY_ID:
-            await self.refresh()
+            await self._ask()
             revoked = self.view.key_revoked(principal.key_id)
             if revoked is None:
                 raise AuthenticationFailed("the key of this token is not known: it was deleted, or belongs to another platform")
@@ -127,20 +136,20 @@ class Access:
         return principal
 
     async def authorize(self, principal: Principal, action: Action, resource: Resource) -> None:
-        """Raises `NotAuthorized`; asks the web process first."""
+        """Raises `NotAuthorized`; asks the web process first. Raises `NotReady`."""
         try:
             require(self.view, principal, action, resource)
         except NotAuthorized:
             before = self.view.version
-            await self.refresh()
+            await self._ask()
             if self.view.version == before:
                 raise
             require(self.view, principal, action, resource)
 
     async def require_namespace(self, namespace: str) -> None:
-        """Raises `NotFound` for a namespace that does not exist, also as far as the web process knows."""
+        """Raises `NotFound` for a namespace that does not exist, also as far as the web process knows; `NotReady`."""
         if namespace not in self.view.namespaces:
-            await self.refresh()
+            await self._ask()
             if namespace not in self.view.namespaces:
                 raise NotFound(f"namespace {namespace} does not exist: create it first")
 
