@@ -22,11 +22,12 @@ from messaging.protocol.hot.incoming import (
     parted,
     scan,
 )
-from messaging.protocol.hot.outgoing import receipts, varint
+from messaging.protocol.hot.outgoing import varint
 
 COMPILED = incoming.COMPILED and outgoing.COMPILED
 # Frames made byte by byte are the cheapest where that is compiled and the dearest where it is not.
 messages = outgoing.messages if outgoing.COMPILED else outgoing.joined_messages
+receipts = outgoing.receipts if outgoing.COMPILED else outgoing.joined_receipts
 
 __all__ = [
     "BAD_CHECKSUM",

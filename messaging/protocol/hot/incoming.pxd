@@ -14,7 +14,8 @@ cpdef Py_ssize_t scan(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out, bint 
 cpdef list parted(list sent)
 
 @cython.locals(
-    one=tuple, stops=list, stop=Py_ssize_t, total=Py_ssize_t, payload=Py_ssize_t, messages=Py_ssize_t, flags="unsigned int")
+    stops=list, start=Py_ssize_t, body=Py_ssize_t, stop=Py_ssize_t, count=Py_ssize_t, flag="unsigned int",
+    total=Py_ssize_t, payload=Py_ssize_t, messages=Py_ssize_t, flags="unsigned int")
 cpdef tuple measured(list sent)
 
 @cython.locals(

@@ -148,12 +148,11 @@ def measured(sent: list[Sent]) -> Measured:
     payload = 0
     total = 0
     stops = []
-    for one in sent:
-        stop = one[4]
-        total += stop - one[2]
-        payload += stop - one[3]
-        messages += one[5]
-        flags |= one[7]
+    for _, _, start, body, stop, count, _, flag in sent:
+        total += stop - start
+        payload += stop - body
+        messages += count
+        flags |= flag
         stops.append(total)
     return flags, messages, payload, stops
 

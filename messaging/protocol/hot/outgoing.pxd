@@ -1,4 +1,5 @@
-# C types for `outgoing.py` where it is compiled; the source stays plain Python. Bounds stay checked: a peer controls every byte.
+# C types for `outgoing.py` where it is compiled; the source stays plain Python. Bounds of what was received stay checked: a peer
+# controls every byte. Receipts are written unchecked into room for the widest numbers there are.
 cimport cython
 
 @cython.locals(out=bytearray)
@@ -7,9 +8,20 @@ cpdef bytes varint(unsigned long long value)
 cdef list VARINTS
 cdef list LENGTHS
 
+cdef Py_ssize_t RECEIPT_BYTES_MAX
+
+cdef Py_ssize_t width(unsigned long long value)
+cdef Py_ssize_t put(unsigned char* out, Py_ssize_t at, unsigned long long value)
+
 @cython.locals(
-    parts=list, ledger=bytes, message_id=bytes, body=bytes, size=Py_ssize_t, index=Py_ssize_t, one=tuple)
+    made=bytearray, out="unsigned char*", at=Py_ssize_t, ledger_size=Py_ssize_t, index=Py_ssize_t, one=tuple,
+    producer_id="unsigned long long", sequence_id="unsigned long long", highest="unsigned long long", id_size=Py_ssize_t,
+    size=Py_ssize_t)
 cpdef bytes receipts(list sent, Py_ssize_t first, Py_ssize_t last, unsigned long long ledger_id, unsigned long long entry_id)
+
+@cython.locals(
+    parts=list, ledger=bytes, begin=bytes, message_id=bytes, body=bytes, size=Py_ssize_t, index=Py_ssize_t, one=tuple)
+cpdef bytes joined_receipts(list sent, Py_ssize_t first, Py_ssize_t last, unsigned long long ledger_id, unsigned long long entry_id)
 
 @cython.locals(
     prefix=bytes, ledger=bytes, number=bytes, message_id=bytes, command=bytes, made=bytearray, out="unsigned char[::1]",

@@ -55,7 +55,9 @@ def test_receipts_say_what_protobuf_would(
 ) -> None:
     sent = [(producer, sequence, 0, 0, 0, 1, highest, 0) for producer, sequence, highest in sends]
     first = data.draw(st.integers(0, len(sent) - 1)) if data else 0
-    found = commands(hot.receipts(sent, first, len(sent), ledger, entry))
+    written = hot.receipts(sent, first, len(sent), ledger, entry)
+    assert hot.joined_receipts(sent, first, len(sent), ledger, entry) == written
+    found = commands(written)
     assert [command.type for command in found] == [pb.Command.SEND_RECEIPT] * (len(sent) - first)
     for index, (command, (producer, sequence, highest)) in enumerate(zip(found, sends[first:], strict=True)):
         receipt = command.send_receipt
