@@ -20,12 +20,12 @@ from messaging.protocol.hot.incoming import (
     acks,
     measured,
     parted,
-    scan,
 )
 from messaging.protocol.hot.outgoing import varint
 
 COMPILED = incoming.COMPILED and outgoing.COMPILED
-# Frames made byte by byte are the cheapest where that is compiled and the dearest where it is not.
+# Frames read and made byte by byte are the cheapest where that is compiled and the dearest where it is not.
+scan = incoming.scan if incoming.COMPILED else incoming.scan_alike
 messages = outgoing.messages if outgoing.COMPILED else outgoing.joined_messages
 receipts = outgoing.receipts if outgoing.COMPILED else outgoing.joined_receipts
 

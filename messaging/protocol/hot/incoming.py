@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import struct
+
 from crc32c import crc32c
+
+from messaging.protocol.hot.outgoing import varint
 
 COMPILED = not __file__.endswith(".py")
 
@@ -23,6 +27,9 @@ Measured = tuple[int, int, int, list[int]]
 
 
 COPIED_BYTES_MAX = 4096  # copying so much costs less than a view of it
+SEND_HEAD = b"\x08\x06\x32"  # type SEND, then the field that holds it
+TWO_SIZES = struct.Struct(">II")  # of the frame, of its command
+CHECKED = struct.Struct(">HII")  # that a checksum follows, the checksum, size of the metadata
 
 
 def scan(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool = False) -> int:
@@ -34,7 +41,7 @@ def scan(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool = False
     while end - pos >= 12:
         high = buf[pos]  # on its own: compiled, a byte shifted by 24 would be negative from 128 on
         stop = pos + 4 + ((high << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3])
-        if stop > end or buf[pos + 8] != 8 or buf[pos + 9] != 6:
+        if stop > end or stop < pos + 12 or buf[pos + 8] != 8 or buf[pos + 9] != 6:
             break
         high = buf[pos + 4]
         size = (high << 24) | (buf[pos + 5] << 16) | (buf[pos + 6] << 8) | buf[pos + 7]
@@ -119,6 +126,45 @@ def scan(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool = False
                 flags |= MALFORMED
         out.append((producer_id, sequence_id, pos, body, stop, count, highest, flags))
         pos = stop
+    return pos
+
+
+def scan_alike(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool = False) -> int:
+    """The same as `scan`, for where it is not compiled: there, walking over a command byte by byte is the slowest way.
+
+    What one producer sends at once differs, as a rule, in nothing but the sequence id, which goes up by what the message before
+    counted. So a command is not read but compared with what it would be then; `scan` reads every one that is anything else.
+    """
+    producer_before = -1
+    while end - pos >= 12:
+        stop = pos + 4 + int.from_bytes(buf[pos : pos + 4], "big")
+        if stop > end or scan(buf, pos, stop, out, verified) == pos:
+            break
+        producer_id, sequence_id, _, body, _, count, highest, flags = out[len(out) - 1]
+        before, producer_before = producer_before, producer_id
+        command = buf[pos + 8 : body]
+        pos = stop
+        if flags or highest or producer_id != before or len(command) > 127:
+            continue
+        head = command[:4] + b"\x08" + varint(producer_id) + b"\x10"
+        tail = b"" if count == 1 else b"\x18" + varint(count)
+        if command[:3] != SEND_HEAD or command != head + varint(sequence_id) + tail:
+            continue
+        while end - pos >= 12:
+            sequence_id += count
+            command = head + varint(sequence_id) + tail
+            total, size = TWO_SIZES.unpack_from(buf, pos)
+            stop = pos + 4 + total
+            body = pos + 8 + size
+            if stop > end or size != len(command) or not buf.startswith(command, pos + 8) or body + 10 > stop:
+                break
+            magic, expected, size = CHECKED.unpack_from(buf, body)
+            if magic != 0x0E01 or body + 10 + size > stop or sequence_id >> 63:
+                break
+            if not verified and crc32c(buf[body + 6 : stop], 0, 0) != expected:
+                break
+            out.append((producer_id, sequence_id, pos, body, stop, count, 0, 0))
+            pos = stop
     return pos
 
 

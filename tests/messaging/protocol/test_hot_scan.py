@@ -214,6 +214,46 @@ def test_garbage_harms_nothing(hot: ModuleType, garbage: bytes, offset: int) -> 
     assert begin <= hot.scan(garbage, begin, len(garbage), out) <= len(garbage)
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([1, 1, 1, 1, 300]),  # producer
+            st.sampled_from([1, 1, 1, 1, 2, 5, 0]),  # how far the sequence id goes on
+            st.sampled_from([1, 1, 1, 5]),  # messages
+            st.sampled_from(["", "", "", "", "", "no checksum", "highest", "chunk", "flip", "length"]),
+        ),
+        max_size=12,
+    ),
+    st.sampled_from([0, 120, 16380, 2**63 - 4]),
+    st.booleans(),
+    st.data(),
+)
+def test_sends_that_look_alike_are_read_as_any_others(
+    stream: list[tuple[int, int, int, str]], sequence_id: int, verified: bool, data: st.DataObject
+) -> None:
+    """What stands in where nothing is compiled guesses; it must never be wrong."""
+    buf = bytearray()
+    for producer_id, step, count, special in stream:
+        sequence_id = (sequence_id + step * count) % 2**64
+        send = pb.Send(producer_id=producer_id, sequence_id=sequence_id)
+        if count > 1:
+            send.num_messages = count
+        if special == "highest":
+            send.highest_sequence_id = sequence_id + 1
+        if special == "chunk":
+            send.is_chunk = True
+        frame = bytearray(whole(encoded(send), body_of(b"payload", checksum=special != "no checksum")))
+        if special in ("flip", "length"):
+            index = data.draw(st.integers(0, 7) if special == "length" else st.integers(8, len(frame) - 1))
+            frame[index] ^= data.draw(st.integers(1, 255))
+        buf += frame
+    plain = VARIANTS["plain"]
+    read, alike = ([], [])  # type: tuple[list[tuple[int, ...]], list[tuple[int, ...]]]
+    stopped = plain.scan(bytes(buf), 0, len(buf), read, verified)
+    assert plain.scan_alike(bytes(buf), 0, len(buf), alike, verified) == stopped
+    assert alike == read
+
+
 OTHERS = st.sampled_from(
     [
         pb.Command(type=pb.Command.PING, ping=pb.Ping()),
