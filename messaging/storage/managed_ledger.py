@@ -61,7 +61,7 @@ class ManagedLedger(Appends):
             raise
 
     def forecast(self, position: Position, *, entries_max: int, bytes_max: int) -> int:
-        """How many entries such a `read` brings at least, up to where a block ends; 0 where the store cannot tell."""
+        """How many entries a `read` of about this size brings: see `LedgerStore.forecast`."""
         ledger_id, first = position
         return self.storage.ledgers.forecast(ledger_id, first, entries_max=entries_max, bytes_max=bytes_max)
 

@@ -203,9 +203,9 @@ class LedgerStore(Protocol):
         """Reads a sealed ledger, or this process's own open one. Never fences. Raises `NoSuchLedger`."""
 
     def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> int:
-        """How many entries from `first` on a read with these bounds brings at least, up to where a block ends; 0 where that cannot
-        be told without reading. Who asks for just so many knows where the read after it begins, and need not wait for the one
-        to begin the other. Damage may make them fewer all the same."""
+        """How many entries a read of about this size brings from `first` on, up to where a block ends; 0 where that cannot be told
+        without reading. A `read` of just so many, with the same `bytes_max`, brings just them, unless some are damaged: so where
+        the next one begins is known before this one is done."""
 
     async def delete(self, fence: Fence, ledger_id: int) -> None:
         """Forgets a ledger; space comes back later. Idempotent. The caller took it out of the topic's list first."""

@@ -33,7 +33,7 @@ class Plan(NamedTuple):
     """How long it takes: rounds x rows x 3 brokers x (`seconds` + 1), and twice `warm_up_s`."""
 
     seconds: float = 5.0
-    rounds: int = 3
+    rounds: int = 6
     warm_up_s: float = 30.0
     rows: tuple[Row, ...] = ROWS
     profile: bool = False

@@ -82,13 +82,16 @@ def section(rows: tuple[Row, ...], measured: Measured, words: str, failures: lis
 
 
 def ratio(row: Row, ours: str, measured: Measured) -> float | None:
-    """Ours to the peer's, of medians; None where one of them was not measured."""
-    values = [_median(measured.rounds.get((row.name, broker), []), row.judged.of) for broker in (ours, PEER)]
-    return values[0] / values[1] if values[0] and values[1] else None
+    """Ours to the peer's, the median of all rounds; None where one of them was not measured."""
+    found = _ratios_by_round(row, ours, measured)
+    return statistics.median(found) if found else None
 
 
-def _median(rounds: list[Loaded], of: Callable[[Loaded], float]) -> float:
-    return statistics.median(of(one) for one in rounds) if rounds else 0.0
+def _ratios_by_round(row: Row, ours: str, measured: Measured) -> list[float]:
+    """What disturbs one round disturbs both sides of it, more or less."""
+    pairs = zip(measured.rounds.get((row.name, ours), []), measured.rounds.get((row.name, PEER), []), strict=False)
+    both = [(row.judged.of(mine), row.judged.of(theirs)) for mine, theirs in pairs]
+    return [mine / theirs for mine, theirs in both if mine and theirs]
 
 
 def _figure(row: Row, ours: str, measured: Measured) -> Figure | None:
@@ -165,6 +168,4 @@ def _ratio_cell(row: Row, ours: str, measured: Measured) -> str:
     value = ratio(row, ours, measured)
     if value is None:
         return "not measured"
-    pairs = zip(measured.rounds[row.name, ours], measured.rounds[row.name, PEER], strict=False)
-    rounds = [row.judged.of(mine) / row.judged.of(theirs) for mine, theirs in pairs if row.judged.of(theirs)]
-    return f"{number(value)} ({', '.join(number(one) for one in rounds)})"
+    return f"{number(value)} ({', '.join(map(number, _ratios_by_round(row, ours, measured)))})"

@@ -38,7 +38,7 @@ def _append(order: Order) -> Section:
 
 def _peer(order: Order) -> Section:
     assert order.generator is not None and order.peer is not None
-    plan = peer.Plan(4.0 * order.scale, 3 if order.scale >= 0.5 else 1, 25.0 * order.scale, profile=order.profile)
+    plan = peer.Plan(4.0 * order.scale, 6 if order.scale >= 0.5 else 1, 25.0 * order.scale, profile=order.profile)
     return peer.run(order.directory, order.generator, order.peer, plan, order.progress)
 
 

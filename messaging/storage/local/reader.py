@@ -57,12 +57,11 @@ def forecast(state: LedgerState, locator: Locator, first: int, entries_max: int,
     if place is None or not place.rows[0] <= first <= place.last:
         return 0
     rows, until = place.rows, min(place.last + 1, first + entries_max)
-    index = _row_of(rows, first)
-    room = max(bytes_max, rows[index + 1] & 0xFFFFFFFF)
+    index, room = _row_of(rows, first), bytes_max
     while index < len(rows) and rows[index] < until:
         room -= rows[index + 1] & 0xFFFFFFFF
         if room < 0:
-            return rows[index] - first
+            return max(0, rows[index] - first)  # 0: the first run alone is too large, and where its blocks end is not known
         index += ROW
     return (min(rows[index], place.last + 1) if index < len(rows) else place.last + 1) - first
 

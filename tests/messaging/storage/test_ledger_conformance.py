@@ -174,6 +174,8 @@ async def test_a_forecast_says_where_a_read_ends(harness: Harness) -> None:
     for nowhere in (-1, last + 1):
         assert harness.store.forecast(1, nowhere, entries_max=10, bytes_max=1000) == 0
     assert harness.store.forecast(2, 0, entries_max=10, bytes_max=1000) == 0
+    few = harness.store.forecast(1, 0, entries_max=10, bytes_max=500)
+    assert not few or len(await reader.read(0, entries_max=few, bytes_max=500)) == 1
 
 
 async def test_an_entry_too_large_is_refused_outright(harness: Harness) -> None:
