@@ -93,6 +93,7 @@ class LogWriter:
                     job()
                 except Exception as error:
                     self._fail(error)
+            del job  # while it waits, the thread holds on to nothing of the last commit
 
     def _take_precedence(self) -> None:
         """Beside readers of the disk this thread goes first, where it may: see `priority.py`."""
