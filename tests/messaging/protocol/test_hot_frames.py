@@ -55,7 +55,9 @@ def test_receipts_say_what_protobuf_would(
 ) -> None:
     sent = [(producer, sequence, 0, 0, 0, 1, highest, 0) for producer, sequence, highest in sends]
     first = data.draw(st.integers(0, len(sent) - 1)) if data else 0
-    found = commands(hot.receipts(sent, first, len(sent), ledger, entry))
+    written = hot.receipts(sent, first, len(sent), ledger, entry)
+    assert hot.joined_receipts(sent, first, len(sent), ledger, entry) == written
+    found = commands(written)
     assert [command.type for command in found] == [pb.Command.SEND_RECEIPT] * (len(sent) - first)
     for index, (command, (producer, sequence, highest)) in enumerate(zip(found, sends[first:], strict=True)):
         receipt = command.send_receipt
@@ -78,6 +80,7 @@ def test_messages_carry_the_stored_bytes(
     stored = memoryview(b"before" + block)[6:] if len(payloads) > 2 else block
     request = (stored, stops, first, len(stops), ledger, entry, consumer, frames.message_id_tail(partition))
     written = bytes(hot.messages(*request))
+    assert hot.joined_messages(*request) == written
     place = 0
     for index, payload in enumerate(payloads[first:]):
         total = int.from_bytes(written[place : place + 4], "big")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
@@ -14,7 +16,7 @@ import pytest
 from messaging.broker.core.accountant import Accountant
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.admin.stats import internal_stats
-from messaging.broker.runtime.topics.behind import AHEAD_READS, READ_BYTES, TURN_BYTES, Behind
+from messaging.broker.runtime.topics.behind import AHEAD_READS, READ_BYTES, TURN_BYTES, Behind, _Reader
 from messaging.broker.runtime.topics.catch_up import CatchUp
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import frames
@@ -83,49 +85,47 @@ async def test_the_next_read_is_fetched_while_one_is_sent(world: BrokerWorld) ->
     await read_all(client, 40, first=1)
 
 
-async def test_several_reads_wait_for_a_consumer_that_takes_more(world: BrokerWorld) -> None:
-    topic = await stored(world, 100)
-    world.service.catch_up._turn_due = True  # nothing is handed out but by hand
-    client = await reader(world, 100)
+@asynccontextmanager
+async def by_hand(world: BrokerWorld, topic: Topic, count: int) -> AsyncIterator[tuple[Subscription, _Reader]]:
+    """A consumer whose first read is there and who is handed out nothing but by hand; in the end it gets all `count` messages."""
+    world.service.catch_up._turn_due = True
+    client = await reader(world, count)
     await eventually(lambda: any(one.wants() for one in topic.subscriptions.values()))
     (subscription,) = topic.subscriptions.values()
     assert not topic.outlet.dispatch_behind(subscription, 1)  # nothing is there yet
     (held,) = behind(topic).readers.values()
     await eventually(lambda: held.current is not None and held.current.there)
-    assert topic.outlet.dispatch_behind(subscription, 1)
-    await eventually(lambda: len(held.ahead) == AHEAD_READS and held.ahead[-1].there)
-    assert held.current is not None
-    reads = [held.current, *held.ahead]
-    for before, after in pairwise(reads):
-        assert after.first == Position(before.first.ledger_id, before.blocks[-1].last_entry + 1)
-    assert world.service.catch_up.reads == len(reads)  # and no further
+    yield subscription, held
     world.service.catch_up._turn_due = False
     world.service.catch_up.serve(topic.outlet, subscription)
-    await read_all(client, 100)
+    await read_all(client, count)
+
+
+async def test_several_reads_wait_for_a_consumer_that_takes_more(world: BrokerWorld) -> None:
+    topic = await stored(world, 100)
+    async with by_hand(world, topic, 100) as (subscription, held):
+        assert topic.outlet.dispatch_behind(subscription, 1)
+        await eventually(lambda: len(held.ahead) == AHEAD_READS and held.ahead[-1].there)
+        assert held.current is not None
+        reads = [held.current, *held.ahead]
+        for before, after in pairwise(reads):
+            assert after.first == Position(before.first.ledger_id, before.blocks[-1].last_entry + 1)
+        assert world.service.catch_up.reads == len(reads)  # and no further
 
 
 async def test_two_reads_are_under_way_at_a_time(world: BrokerWorld) -> None:
     """Where the second begins is known before the first is there."""
     topic = await stored(world, 100)
-    world.service.catch_up._turn_due = True  # nothing is handed out but by hand
-    client = await reader(world, 100)
-    await eventually(lambda: any(one.wants() for one in topic.subscriptions.values()))
-    (subscription,) = topic.subscriptions.values()
-    assert not topic.outlet.dispatch_behind(subscription, 1)
-    (held,) = behind(topic).readers.values()
-    await eventually(lambda: held.current is not None and held.current.there)
-    gate = world.ledgers.delay("read")
-    for _ in range(3):
-        assert topic.outlet.dispatch_behind(subscription, 1)
-    assert [read.there for read in held.ahead] == [False] * AHEAD_READS
-    assert held.current is not None
-    for before, after in pairwise([held.current, *held.ahead]):
-        assert after.first == Position(before.first.ledger_id, before.stop_entry)
-    await eventually(lambda: world.ledgers.calls.count("read") == 1 + AHEAD_READS)
-    gate.set()
-    world.service.catch_up._turn_due = False
-    world.service.catch_up.serve(topic.outlet, subscription)
-    await read_all(client, 100)
+    async with by_hand(world, topic, 100) as (subscription, held):
+        gate = world.ledgers.delay("read")
+        for _ in range(3):
+            assert topic.outlet.dispatch_behind(subscription, 1)
+        assert [read.there for read in held.ahead] == [False] * AHEAD_READS
+        assert held.current is not None
+        for before, after in pairwise([held.current, *held.ahead]):
+            assert after.first == Position(before.first.ledger_id, before.stop_entry)
+        await eventually(lambda: world.ledgers.calls.count("read") == 1 + AHEAD_READS)
+        gate.set()
 
 
 async def test_a_read_that_brings_less_than_was_forecast_loses_nothing(world: BrokerWorld) -> None:
