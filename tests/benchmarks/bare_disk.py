@@ -1,7 +1,8 @@
 """The floor of receipts beside a reader: what the disk alone makes of the same writing and reading, with no broker between.
 
 Bytes come at a steady rate; a write takes all that came since the last one began, and makes it durable, like the log's commits. A
-process of its own reads the broker's cold segments at the reader's rate. No byte is encoded, copied to a socket or waited for.
+process of its own reads the broker's cold segments at the reader's rate. The calls of the system are the log's; no byte is encoded,
+copied to a socket or waited for.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import multiprocessing
 import os
 import tempfile
 import time
+from contextlib import closing
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.benchmarks.floors import write_synced
+from messaging.storage.local.disk import OsDisk
 from tests.benchmarks.load import Stalled
 
 READ_BYTES = 512 << 10  # as the broker reads
@@ -54,9 +56,9 @@ def _write(folder: Path, per_s: float, seconds: float) -> Receipts:
     block = memoryview(os.urandom(_BLOCK_BYTES_MAX))
     file_bytes = min(_FILE_BYTES_MAX, int(per_s * seconds) + _BLOCK_BYTES_MAX)
     waits: list[tuple[float, int]] = []  # (ms, bytes that waited so long)
-    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
-        os.posix_fallocate(file.fileno(), 0, file_bytes)
-        os.fsync(file.fileno())
+    with tempfile.NamedTemporaryFile(dir=folder) as named, closing(OsDisk().open(Path(named.name))) as file:
+        file.allocate(file_bytes)
+        file.sync()
         offset = 0
         start = before = time.perf_counter()
         while before - start < seconds:
@@ -64,7 +66,7 @@ def _write(folder: Path, per_s: float, seconds: float) -> Receipts:
             size = min(_BLOCK_BYTES_MAX, max(1, int(per_s * (began - before))))
             if offset + size > file_bytes:
                 offset = 0
-            write_synced(file.fileno(), block[:size], offset)
+            file.write_synced([block[:size]], offset)
             done = time.perf_counter()
             offset += size
             for index in range(ARRIVALS):

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from messaging.storage.local.direct import DirectWriter, open_direct
 from messaging.storage.seam import Buffer
 
 IOV_MAX = 1024
@@ -25,8 +26,8 @@ class DiskFile(Protocol):
         """All of `buffers`, one after another, from `offset` on."""
 
     def write_synced(self, buffers: Sequence[Buffer], offset: int) -> None:
-        """`write`, and these bytes made durable: one call of the system where it can do both, since each costs a thread that
-        others wait for its turn. What else was written may not be durable."""
+        """`write`, and these bytes made durable. What else was written may not be durable, and what stood behind these bytes up to
+        the end of their page may be zeros now."""
 
     def read(self, size: int, offset: int) -> bytes:
         """At most `size` bytes; fewer only at the end of the file."""
@@ -62,19 +63,24 @@ class Disk(Protocol):
 
 
 class OsFile:
-    """A file whose written pages do not stay in the page cache: a sync lets go of all but the newest `CACHED_BYTES`.
+    """A file whose written pages do not stay in the page cache. Readers of new entries are served from the broker's own memory, and
+    pages that nobody reads cost more than the disk: copying into them, giving them back, writing them out.
 
-    Readers of new entries are served from the broker's own memory, and a log that fills the page cache has each write begin on a
-    page that was never touched: copying into those costs four times as much here as copying into pages that are used again."""
+    `write_synced` goes past the cache. Where the system has no such writing it is one call that writes and syncs, or two; a sync
+    then lets go of all but the newest `CACHED_BYTES`."""
 
-    __slots__ = ("_cached_from", "_descriptor", "_written_to")
+    __slots__ = ("_cached_from", "_descriptor", "_direct", "_past_cache", "_written_to")
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._direct: DirectWriter | None = None  # from the first `write_synced` on
+        self._past_cache = True
         self._written_to = 0
         self._cached_from = 0
 
     def write(self, buffers: Sequence[Buffer], offset: int) -> None:
+        if self._direct is not None:
+            self._direct.forget()
         if len(buffers) == 1:
             _write_all(self._descriptor, buffers[0], offset)
             self._written_to = offset + len(buffers[0])
@@ -89,6 +95,26 @@ class OsFile:
         self._written_to = offset
 
     def write_synced(self, buffers: Sequence[Buffer], offset: int) -> None:
+        if not (self._past_cache and self._write_direct(buffers, offset)):
+            self._write_cached(buffers, offset)
+
+    def _write_direct(self, buffers: Sequence[Buffer], offset: int) -> bool:
+        """Whether this file can be written so."""
+        if self._direct is None:
+            self._direct = open_direct(self._descriptor)
+        if self._direct is not None:
+            try:
+                self._direct.write_synced(buffers, offset)
+                return True
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+            self._direct.close()  # some file systems let one open it and then take nothing
+            self._direct = None
+        self._past_cache = False
+        return False
+
+    def _write_cached(self, buffers: Sequence[Buffer], offset: int) -> None:
         wanted = sum(map(len, buffers))
         if not _WRITES_SYNCED or len(buffers) > IOV_MAX or os.pwritev(self._descriptor, buffers, offset, os.RWF_DSYNC) != wanted:
             self.write(buffers, offset)
@@ -131,6 +157,8 @@ class OsFile:
             return None if error.errno == errno.ENXIO else offset
 
     def close(self) -> None:
+        if self._direct is not None:
+            self._direct.close()
         os.close(self._descriptor)
 
 

@@ -39,7 +39,7 @@ from messaging.storage.seam import Buffer, DiskFull, StoreError, Unavailable
 pack_crc = CRC.pack
 stops_bytes = records.stops_bytes
 
-JOIN_BYTES_MAX = 256 << 10  # below it, copying into one buffer is cheaper than many small ones in one call
+JOINED_PART_BYTES = 4096  # parts that are smaller on average are put together first: handing over each costs more than its copy
 SMALL_BYTES = 1024  # of a block: one checksum and one buffer more cost more than its copy
 
 READING_S = 1.0  # for so long after a read there may be more
@@ -187,7 +187,7 @@ class LogWriter:
         )
         parts[:0] = [records.encode_commit(active.segment.seed, header), checkpoint]
         size += COMMIT_BYTES
-        buffers = [b"".join(parts)] if size <= JOIN_BYTES_MAX else parts
+        buffers = [b"".join(parts)] if size < JOINED_PART_BYTES * len(parts) else parts
         active.offset = start + size
         self.written_bytes += size
         if self._sync:

@@ -31,7 +31,9 @@ class Spare:
 
 
 def make_spare(disk: Disk, path: Path, size_bytes: int, keep_free_bytes: int) -> Spare:
-    """Allocates a file. Raises `NoSpace` if less than `keep_free_bytes` would be left, other `OSError` as they come."""
+    """Allocates a file of whole pages, at least `size_bytes`. Raises `NoSpace` if less than `keep_free_bytes` would be left, other
+    `OSError` as they come."""
+    size_bytes += -size_bytes % PAGE_BYTES
     if disk.free_bytes(path.parent) < size_bytes + keep_free_bytes:
         raise NoSpace(f"{path.parent} has no room for {size_bytes} bytes beside {keep_free_bytes} kept free")
     file = disk.open(path, create=True)

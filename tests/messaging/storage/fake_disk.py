@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
+from messaging.storage.local.direct import PAGE_BYTES
 from messaging.storage.seam import Buffer
 
 SECTOR_BYTES = 512
@@ -51,8 +52,9 @@ class FakeFile:
             self._inode.unsynced.append((offset, data))
 
     def write_synced(self, buffers: Sequence[Buffer], offset: int) -> None:
-        """Two operations, as the worst disk would have it."""
-        self.write(buffers, offset)
+        """Two operations, as the worst disk would have it, and whole pages, as writing past the page cache has it."""
+        stop = offset + sum(map(len, buffers))
+        self.write([*buffers, bytes(min(-stop % PAGE_BYTES, max(0, self.size() - stop)))], offset)
         self.sync()
 
     def read(self, size: int, offset: int) -> bytes:

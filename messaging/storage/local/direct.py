@@ -1,0 +1,94 @@
+"""Writing past the page cache: whole pages, out of memory that the device reads itself.
+
+A commit rarely ends with a page. The page it ends in is written again with the next commit; the beginning of that page is kept for
+this, so nothing is read. Linux only, and not on every file system: see `open_direct`.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from collections.abc import Sequence
+
+from messaging.storage.seam import Buffer
+
+PAGE_BYTES = 4096  # places, lengths and the memory are multiples of it: no device asks for more
+STAGE_BYTES = 1 << 20  # written at once; more gains nothing
+_ZEROS = bytes(PAGE_BYTES)
+
+
+class DirectWriter:
+    """A second descriptor of a file. For one thread at a time; the pages that are written must be allocated."""
+
+    __slots__ = ("_descriptor", "_stage", "_stop")
+
+    def __init__(self, descriptor: int) -> None:
+        """Owns `descriptor`, which was opened for this."""
+        self._descriptor = descriptor
+        self._stage = memoryview(mmap.mmap(-1, STAGE_BYTES))  # begins with a page, as the device wants it
+        self._stop = -1  # where the last write ended: the stage begins with what its page holds before that
+
+    def write_synced(self, buffers: Sequence[Buffer], offset: int) -> None:
+        """`buffers`, one after another, from `offset` on, then zeros up to the end of the page; all of that durable.
+
+        Blocks. Raises `OSError`; what is there then is unknown."""
+        stage = self._stage
+        at = offset % PAGE_BYTES
+        page = offset - at
+        if at and offset != self._stop:
+            self._recall(page)
+        self._stop = -1
+        first = page
+        for buffer in buffers:
+            stop = at + len(buffer)
+            if stop <= STAGE_BYTES:
+                stage[at:stop] = buffer
+                at = stop
+                continue
+            rest = memoryview(buffer)
+            while rest:
+                if at == STAGE_BYTES:
+                    self._write(STAGE_BYTES, page, 0)
+                    page, at = page + STAGE_BYTES, 0
+                part = min(len(rest), STAGE_BYTES - at)
+                stage[at : at + part] = rest[:part]
+                at += part
+                rest = rest[part:]
+        over = at % PAGE_BYTES
+        size = at + -at % PAGE_BYTES
+        stage[at:size] = _ZEROS[: size - at]
+        if page == first:
+            self._write(size, page, os.RWF_DSYNC)
+        else:
+            self._write(size, page, 0)
+            os.fdatasync(self._descriptor)
+        if over:
+            stage[:over] = stage[at - over : at]
+        self._stop = page + at
+
+    def forget(self) -> None:
+        """The file was written by other means: what it holds has to be read again."""
+        self._stop = -1
+
+    def close(self) -> None:
+        self._stage.release()
+        os.close(self._descriptor)
+
+    def _write(self, size: int, offset: int, flags: int) -> None:
+        written = os.pwritev(self._descriptor, [self._stage[:size]], offset, flags)
+        if written != size:
+            raise OSError(errno.EIO, f"only {written} of {size} bytes were written past the page cache")
+
+    def _recall(self, page: int) -> None:
+        got = os.preadv(self._descriptor, [self._stage[:PAGE_BYTES]], page)
+        self._stage[got:PAGE_BYTES] = _ZEROS[got:]
+
+
+def open_direct(descriptor: int) -> DirectWriter | None:
+    """Of the open file `descriptor`, which stays the caller's. None where the system or the file system has no such writing."""
+    try:
+        found = os.open(f"/proc/self/fd/{descriptor}", os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
+    except (AttributeError, OSError):
+        return None
+    return DirectWriter(found)
