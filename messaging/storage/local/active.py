@@ -11,7 +11,6 @@ from messaging.storage.local.state import ROW, LedgerState, Runs
 FOOTER_BYTES_MIN = 512 + digest.HEAD.size
 AHEAD_BYTES = 128 << 10
 AHEAD_COMMIT_BYTES_MAX = 32 << 10  # larger ones gain little, and their zeros would take a good part of the disk's time
-_ZEROS = memoryview(bytes(AHEAD_BYTES + PAGE_BYTES))
 
 
 class ActiveSegment:
@@ -33,17 +32,17 @@ class ActiveSegment:
         self.run_bytes_max = run_bytes_max
         self._written = PAGE_BYTES  # behind the last page that was written, if only with zeros
 
-    def ahead(self, stop: int, commit_bytes: int) -> memoryview:
-        """Zeros to write with a commit of `commit_bytes` that ends at `stop`, right behind it.
+    def ahead(self, stop: int, commit_bytes: int) -> int:
+        """How many zeros to write with a commit of `commit_bytes` that ends at `stop`, right behind it.
 
         The first write of a page that was only allocated changes the file system's own books, and a page of an earlier life that
         is not in memory is read before a part of it is written: a sync of some KiB takes nearly twice as long with either. So small
         commits write some pages ahead, once for many, and large ones the rest of their last page."""
         if stop <= self._written:
-            return _ZEROS[:0]
+            return 0
         until = stop + AHEAD_BYTES if commit_bytes <= AHEAD_COMMIT_BYTES_MAX else stop
         self._written = min(until + -until % PAGE_BYTES, self.segment.size_bytes)
-        return _ZEROS[: self._written - stop]
+        return self._written - stop
 
     def block(self, state: LedgerState, first: int, count: int, offset: int, record_bytes: int, data_bytes: int) -> None:
         """Indexes `count` entries of `state` whose records stand at `offset` with nothing between: a block, or several."""

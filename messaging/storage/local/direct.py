@@ -29,10 +29,9 @@ class DirectWriter:
         self._stage = memoryview(mmap.mmap(-1, STAGE_BYTES))  # begins with a page, as the device wants it
         self._stop = -1  # where the last write ended: the stage begins with what its page holds before that
 
-    def write_synced(self, buffers: Sequence[Buffer], offset: int) -> None:
-        """`buffers`, one after another, from `offset` on, then zeros up to the end of the page; all of that durable.
-
-        Blocks. Raises `OSError`; what is there then is unknown."""
+    def write_synced(self, buffers: Sequence[Buffer], offset: int, ahead_bytes: int) -> None:
+        """`buffers`, one after another, from `offset` on, then zeros: up to the end of the page, and `ahead_bytes` in all if one
+        write takes them. All of that durable. Blocks. Raises `OSError`; what is there then is unknown."""
         stage = self._stage
         at = offset % PAGE_BYTES
         page = offset - at
@@ -56,8 +55,9 @@ class DirectWriter:
                 at += part
                 rest = rest[part:]
         over = at % PAGE_BYTES
-        size = at + -at % PAGE_BYTES
-        stage[at:size] = _ZEROS[: size - at]
+        size = min(at + ahead_bytes, STAGE_BYTES)
+        size += -size % PAGE_BYTES
+        stage[at:size] = bytes(size - at)
         if page == first:
             self._write(size, page, os.RWF_DSYNC)
         else:

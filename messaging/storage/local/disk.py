@@ -25,9 +25,10 @@ class DiskFile(Protocol):
     def write(self, buffers: Sequence[Buffer], offset: int) -> None:
         """All of `buffers`, one after another, from `offset` on."""
 
-    def write_synced(self, buffers: Sequence[Buffer], offset: int) -> None:
-        """`write`, and these bytes made durable. What else was written may not be durable, and what stood behind these bytes up to
-        the end of their page may be zeros now."""
+    def write_synced(self, buffers: Sequence[Buffer], offset: int, ahead_bytes: int = 0) -> None:
+        """`write`, these bytes made durable, and so many zeros behind them: with them up to the end of a page, or more pages.
+
+        What else was written may not be durable."""
 
     def read(self, size: int, offset: int) -> bytes:
         """At most `size` bytes; fewer only at the end of the file."""
@@ -94,17 +95,17 @@ class OsFile:
             offset += wanted
         self._written_to = offset
 
-    def write_synced(self, buffers: Sequence[Buffer], offset: int) -> None:
-        if not (self._past_cache and self._write_direct(buffers, offset)):
-            self._write_cached(buffers, offset)
+    def write_synced(self, buffers: Sequence[Buffer], offset: int, ahead_bytes: int = 0) -> None:
+        if not (self._past_cache and self._write_direct(buffers, offset, ahead_bytes)):
+            self._write_cached([*buffers, bytes(ahead_bytes)], offset)
 
-    def _write_direct(self, buffers: Sequence[Buffer], offset: int) -> bool:
+    def _write_direct(self, buffers: Sequence[Buffer], offset: int, ahead_bytes: int) -> bool:
         """Whether this file can be written so."""
         if self._direct is None:
             self._direct = open_direct(self._descriptor)
         if self._direct is not None:
             try:
-                self._direct.write_synced(buffers, offset)
+                self._direct.write_synced(buffers, offset, ahead_bytes)
                 return True
             except OSError as error:
                 if error.errno != errno.EINVAL:

@@ -192,7 +192,7 @@ class LogWriter:
         self.written_bytes += size
         if self._sync:
             began = time.perf_counter()
-            active.file.write_synced([*buffers, active.ahead(active.offset, size)], start)
+            active.file.write_synced(buffers, start, active.ahead(active.offset, size))
             self.sync_s += time.perf_counter() - began
             self.syncs += 1
             self._synced = (active.segment.number, active.offset)

@@ -51,10 +51,10 @@ class FakeFile:
             _put(self._inode.current, offset, data)
             self._inode.unsynced.append((offset, data))
 
-    def write_synced(self, buffers: Sequence[Buffer], offset: int) -> None:
+    def write_synced(self, buffers: Sequence[Buffer], offset: int, ahead_bytes: int = 0) -> None:
         """Two operations, as the worst disk would have it, and whole pages, as writing past the page cache has it."""
-        stop = offset + sum(map(len, buffers))
-        self.write([*buffers, bytes(min(-stop % PAGE_BYTES, max(0, self.size() - stop)))], offset)
+        stop = offset + sum(map(len, buffers)) + ahead_bytes
+        self.write([*buffers, bytes(ahead_bytes + min(-stop % PAGE_BYTES, max(0, self.size() - stop)))], offset)
         self.sync()
 
     def read(self, size: int, offset: int) -> bytes:

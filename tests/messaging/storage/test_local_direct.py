@@ -13,10 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from messaging.storage.local import direct, disk
+from messaging.storage.local import LocalConfig, LocalLedgerStore, direct, disk
 from messaging.storage.local.direct import PAGE_BYTES, DirectWriter, open_direct
 from messaging.storage.local.disk import DiskFile, OsDisk, OsFile
 from messaging.storage.seam import Buffer
+from tests.messaging.storage.test_ledger_conformance import Results, read_all
 
 FILE_BYTES = 64 * PAGE_BYTES
 STAGE_BYTES = 2 * PAGE_BYTES  # of the tests: most writes take several pieces
@@ -47,6 +48,7 @@ writes = st.lists(
         st.integers(0, FILE_BYTES),
         st.integers(0, 3 * STAGE_BYTES),
         st.lists(st.integers(0, 3 * STAGE_BYTES), max_size=3),
+        st.sampled_from([0, 0, 10, STAGE_BYTES]),
     ),
     max_size=12,
 )
@@ -55,12 +57,12 @@ writes = st.lists(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
 @given(writes)
 def test_what_was_written_is_there_and_zeros_to_the_end_of_the_page(
-    file: OsFile, steps: list[tuple[str, int, int, list[int]]]
+    file: OsFile, steps: list[tuple[str, int, int, list[int], int]]
 ) -> None:
     file.write([pattern(FILE_BYTES, 200)], 0)  # of an earlier life
     model = bytearray(pattern(FILE_BYTES, 200))
     stop = 0
-    for number, (kind, place, size, cuts) in enumerate(steps):
+    for number, (kind, place, size, cuts, ahead_bytes) in enumerate(steps):
         offset = stop if kind == "next" else place
         size = min(size, FILE_BYTES - offset)
         data = pattern(size, number)
@@ -70,10 +72,16 @@ def test_what_was_written_is_there_and_zeros_to_the_end_of_the_page(
             model[offset : offset + size] = data
             stop = max(stop, offset + size)  # a commit follows what stands there
             continue
-        file.write_synced(parts_of(data, cuts), offset)
         stop = offset + size
+        zeros = -stop % PAGE_BYTES
+        if ahead_bytes:  # so many whole pages, where the file has them
+            zeros = min(zeros + ahead_bytes - ahead_bytes % PAGE_BYTES, FILE_BYTES - stop)
+        file.write_synced(parts_of(data, cuts), offset, zeros if ahead_bytes else 0)
         model[offset:stop] = data
         model[stop : stop + -stop % PAGE_BYTES] = bytes(-stop % PAGE_BYTES)
+        for page in range(stop + -stop % PAGE_BYTES, stop + zeros, PAGE_BYTES):  # as many of these as fit into one write
+            if not any(file.read(PAGE_BYTES, page)):
+                model[page : page + PAGE_BYTES] = bytes(PAGE_BYTES)
         assert file.read(FILE_BYTES, 0) == model
     assert file.read(FILE_BYTES, 0) == model
     assert file.size() == FILE_BYTES
@@ -98,11 +106,26 @@ def test_nothing_of_it_stays_in_the_page_cache(tmp_path: Path) -> None:
     writer = open_direct(descriptor)
     if writer is None:
         pytest.skip(f"the file system of {tmp_path} has no writing past the page cache")
-    writer.write_synced([pattern(FILE_BYTES - 100, 1)], 0)
+    writer.write_synced([pattern(FILE_BYTES - 100, 1)], 0, 0)
     with pytest.raises(BlockingIOError):
         os.preadv(descriptor, [mmap.mmap(-1, PAGE_BYTES)], PAGE_BYTES, os.RWF_NOWAIT)  # only what is in memory
     writer.close()
     os.close(descriptor)
+
+
+async def test_a_log_reads_nothing_back_to_go_on_within_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    recall = DirectWriter._recall
+    monkeypatch.setattr(DirectWriter, "_recall", lambda writer, page: read.append(page) or recall(writer, page))
+    store = LocalLedgerStore(tmp_path, LocalConfig(segment_bytes=4 << 20, reserved_bytes=1 << 20))
+    writer, results = await store.create(await store.start(), 1, {}), Results()
+    payloads = [pattern(size, size) for size in [10, 5000, 100, 40_000, 7, 2 << 20, 3, 60_000, 1 << 20, 900]]
+    for number, payload in enumerate(payloads):
+        results.append(writer, [payload])
+        await results.wait(number + 1)
+    assert await read_all(await store.open(1), len(payloads) - 1) == payloads
+    await store.stop()
+    assert read == []
 
 
 def test_where_it_cannot_be_had_the_file_is_written_the_ordinary_way(file: OsFile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +141,7 @@ class Refusing(DirectWriter):
     code = errno.EINVAL
     calls = 0
 
-    def write_synced(self, buffers: Sequence[Buffer], offset: int) -> None:
+    def write_synced(self, buffers: Sequence[Buffer], offset: int, ahead_bytes: int) -> None:
         Refusing.calls += 1
         raise OSError(self.code, os.strerror(self.code))
 
