@@ -15,7 +15,7 @@ METADATA_BYTES_MAX = 64 << 10  # of a message's metadata, on top of its payload
 class Durability(Enum):
     """When `done` is called, named for what may be lost."""
 
-    SYNC = "sync"  # after fdatasync: nothing confirmed is lost
+    SYNC = "sync"  # once the disk has it: nothing confirmed is lost
     LOSE_ON_POWER_LOSS = "lose-on-power-loss"  # after write: the kernel holds it, a killed process loses nothing
     LOSE_ON_CRASH = "lose-on-crash"  # before write: the process holds it
 
