@@ -38,9 +38,20 @@ def write_synced(descriptor: int, data: Buffer | mmap.mmap, offset: int) -> int:
     return os.pwritev(descriptor, [data], offset, os.RWF_DSYNC)
 
 
-def ways_to_write() -> list[int]:
-    """Flags to open a file with: through the page cache and, where there is such a thing, past it."""
-    return [0, os.O_DIRECT] if hasattr(os, "O_DIRECT") else [0]
+def ways_to_write(folder: Path) -> list[int]:
+    """Flags to open a file of `folder` with: through the page cache and, where its file system takes that, past it."""
+    with tempfile.NamedTemporaryFile(dir=folder) as file:
+        try:
+            descriptor = os.open(file.name, os.O_RDWR | os.O_DIRECT)
+        except (AttributeError, OSError):
+            return [0]
+        try:
+            write_synced(descriptor, block_of(mmap.PAGESIZE), 0)
+        except OSError:
+            return [0]
+        finally:
+            os.close(descriptor)
+    return [0, os.O_DIRECT]
 
 
 def block_of(size: int) -> mmap.mmap:
@@ -66,12 +77,9 @@ def _busy_percent() -> float:
 def _sequential_mib_per_s(folder: Path, size: int) -> float:
     """Writes of `size` bytes into a preallocated file, each made durable, in the way that is faster here."""
     block, best = block_of(size), 0.0
-    for flag in ways_to_write():
+    for flag in ways_to_write(folder):
         with tempfile.NamedTemporaryFile(dir=folder) as file:
-            try:
-                descriptor = os.open(file.name, os.O_RDWR | flag)
-            except OSError:
-                continue  # not on this file system
+            descriptor = os.open(file.name, os.O_RDWR | flag)
             os.posix_fallocate(descriptor, 0, WRITTEN_BYTES)
             os.fsync(descriptor)
             start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The log thread: takes commits one after another, writes each with one call, makes it durable with one sync.
+"""The log thread: takes commits one after another, writes each in one piece, makes it durable with one sync.
 
 Everything about the log's end happens here: which segment is written, checkpoints, the index of what was written. An error of a
 write or a sync ends the store: after a failed fdatasync the kernel may have dropped the pages, and a later success proves nothing.

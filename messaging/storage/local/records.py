@@ -1,7 +1,7 @@
 """The log, byte by byte. All numbers little-endian.
 
 A segment file is one header page (see `segment.py`), then commits. A commit is a COMMIT record followed by its other records;
-it is written with one call and made durable by one sync. A record:
+it is written in one piece and made durable by one sync. A record:
 
     crc u32             CRC-32C of all that follows, seeded with store, segment number and generation
     type u8 | flags u8 | reserved u16
