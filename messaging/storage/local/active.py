@@ -14,7 +14,7 @@ AHEAD_COMMIT_BYTES_MAX = 32 << 10  # larger ones gain little, and their zeros wo
 
 
 class ActiveSegment:
-    """Owned by the log thread (by recovery before that thread runs)."""
+    """Owned by whoever has the log's turn, see `log_writer.py` (by recovery before that)."""
 
     def __init__(self, segment: Segment, file: DiskFile, run_bytes_max: int) -> None:
         self.segment = segment

@@ -74,7 +74,7 @@ class CommitQueue:
         self._loop.call_soon(self._kick)
 
     def _kick(self) -> None:
-        """Hands what is pending to the log thread. `busy` is set, no commit is under way."""
+        """Hands what is pending to the log's writer. `busy` is set, no commit is under way."""
         if self.failed is not None:
             self._drop(self.failed)
         if self._any_refused:
@@ -97,7 +97,7 @@ class CommitQueue:
             self._confirm([item for item in items if item[4] is not None])
 
     def committed(self, outcome: Committed) -> None:
-        """On the loop, after the log thread ended a commit."""
+        """On the loop, after a commit ended."""
         items, refused, error = outcome
         if error is not None and self.failed is None:
             self.failed = error

@@ -6,45 +6,93 @@ this, so nothing is read. Linux only, and not on every file system: see `open_di
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import mmap
 import os
 from collections.abc import Sequence
 
+from messaging.storage.local.completions import Completions, Done
 from messaging.storage.seam import Buffer
 
 PAGE_BYTES = 4096  # places, lengths and the memory are multiples of it: no device asks for more
-STAGE_BYTES = 1 << 20  # written at once; more gains nothing
+STAGE_BYTES = 4 << 20  # written at once, and without a thread that waits for it; larger commits are rare
 _ZEROS = bytes(PAGE_BYTES)
 
 
 class DirectWriter:
     """A second descriptor of a file. For one thread at a time; the pages that are written must be allocated."""
 
-    __slots__ = ("_descriptor", "_stage", "_stop")
+    __slots__ = ("_address", "_descriptor", "_stage", "_stop")
 
     def __init__(self, descriptor: int) -> None:
         """Owns `descriptor`, which was opened for this."""
         self._descriptor = descriptor
-        self._stage = memoryview(mmap.mmap(-1, STAGE_BYTES))  # begins with a page, as the device wants it
+        memory = mmap.mmap(-1, STAGE_BYTES)  # begins with a page, as the device wants it
+        self._stage = memoryview(memory)
+        self._address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         self._stop = -1  # where the last write ended: the stage begins with what its page holds before that
 
     def write_synced(self, buffers: Sequence[Buffer], offset: int, ahead_bytes: int) -> None:
         """`buffers`, one after another, from `offset` on, then zeros: up to the end of the page, and `ahead_bytes` in all if one
         write takes them. All of that durable. Blocks. Raises `OSError`; what is there then is unknown."""
-        stage = self._stage
         at = offset % PAGE_BYTES
         page = offset - at
         if at and offset != self._stop:
             self._recall(page)
         self._stop = -1
-        first = page
+        if at + sum(map(len, buffers)) <= STAGE_BYTES:
+            at, size = self._put_together(buffers, at, ahead_bytes)
+            self._write(size, page, os.RWF_DSYNC)
+        else:
+            page, at = self._write_long(buffers, page, at)
+        self._keep_end(page, at)
+
+    def begin_synced(self, buffers: Sequence[Buffer], offset: int, ahead_bytes: int, completions: Completions, done: Done) -> bool:
+        """`write_synced` without waiting: `done` is called on the loop, and nothing else of this object before that. False, and
+        nothing is begun, where it would have to wait: more than one write, a page to be read before, the system's refusal."""
+        at = offset % PAGE_BYTES
+        page = offset - at
+        if (at and offset != self._stop) or at + sum(map(len, buffers)) > STAGE_BYTES:
+            return False
+        self._stop = -1
+        at, size = self._put_together(buffers, at, ahead_bytes)
+
+        def ended(error: OSError | None) -> None:
+            if error is None:
+                self._keep_end(page, at)
+            done(error)
+
+        try:
+            completions.write(self._descriptor, self._address, size, page, ended)
+        except OSError:
+            return False
+        return True
+
+    def forget(self) -> None:
+        """The file was written by other means: what it holds has to be read again."""
+        self._stop = -1
+
+    def close(self) -> None:
+        self._stage.release()
+        os.close(self._descriptor)
+
+    def _put_together(self, buffers: Sequence[Buffer], at: int, ahead_bytes: int) -> tuple[int, int]:
+        """(where they end, bytes to be written) in the stage, in which `buffers` begin at `at`."""
+        stage = self._stage
         for buffer in buffers:
             stop = at + len(buffer)
-            if stop <= STAGE_BYTES:
-                stage[at:stop] = buffer
-                at = stop
-                continue
+            stage[at:stop] = buffer
+            at = stop
+        size = min(at + ahead_bytes, STAGE_BYTES)
+        size += -size % PAGE_BYTES
+        stage[at:size] = bytes(size - at)
+        return at, size
+
+    def _write_long(self, buffers: Sequence[Buffer], page: int, at: int) -> tuple[int, int]:
+        """What one stage does not hold. (The place in the file of what the stage holds at last, where that ends.)"""
+        stage = self._stage
+        for buffer in buffers:
             rest = memoryview(buffer)
             while rest:
                 if at == STAGE_BYTES:
@@ -54,26 +102,16 @@ class DirectWriter:
                 stage[at : at + part] = rest[:part]
                 at += part
                 rest = rest[part:]
+        _, size = self._put_together((), at, 0)
+        self._write(size, page, 0)
+        os.fdatasync(self._descriptor)
+        return page, at
+
+    def _keep_end(self, page: int, at: int) -> None:
         over = at % PAGE_BYTES
-        size = min(at + ahead_bytes, STAGE_BYTES)
-        size += -size % PAGE_BYTES
-        stage[at:size] = bytes(size - at)
-        if page == first:
-            self._write(size, page, os.RWF_DSYNC)
-        else:
-            self._write(size, page, 0)
-            os.fdatasync(self._descriptor)
         if over:
-            stage[:over] = stage[at - over : at]
+            self._stage[:over] = self._stage[at - over : at]
         self._stop = page + at
-
-    def forget(self) -> None:
-        """The file was written by other means: what it holds has to be read again."""
-        self._stop = -1
-
-    def close(self) -> None:
-        self._stage.release()
-        os.close(self._descriptor)
 
     def _write(self, size: int, offset: int, flags: int) -> None:
         written = os.pwritev(self._descriptor, [self._stage[:size]], offset, flags)

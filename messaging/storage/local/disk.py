@@ -6,6 +6,7 @@ after `Disk.sync_directory`.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import fcntl
 import os
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from messaging.storage.local.completions import Completions, Done
 from messaging.storage.local.direct import DirectWriter, open_direct
 from messaging.storage.seam import Buffer
 
@@ -29,6 +31,11 @@ class DiskFile(Protocol):
         """`write`, these bytes made durable, and so many zeros behind them: with them up to the end of a page, or more pages.
 
         What else was written may not be durable."""
+
+    def begin_synced(self, buffers: Sequence[Buffer], offset: int, ahead_bytes: int, completions: Completions, done: Done) -> bool:
+        """`write_synced` without blocking, for the loop: `done` is called there; nothing else of the file before that.
+
+        False: nothing was begun, `write_synced` does it."""
 
     def read(self, size: int, offset: int) -> bytes:
         """At most `size` bytes; fewer only at the end of the file."""
@@ -49,6 +56,9 @@ class DirectoryLock(Protocol):
 
 
 class Disk(Protocol):
+    def completions(self, loop: asyncio.AbstractEventLoop) -> Completions | None:
+        """What `begin_synced` takes; None where nothing can be begun so."""
+
     def make_directory(self, path: Path) -> None: ...
     def lock(self, path: Path) -> DirectoryLock:
         """Raises `BlockingIOError` when another holds it."""
@@ -98,6 +108,9 @@ class OsFile:
     def write_synced(self, buffers: Sequence[Buffer], offset: int, ahead_bytes: int = 0) -> None:
         if not (self._past_cache and self._write_direct(buffers, offset, ahead_bytes)):
             self._write_cached([*buffers, bytes(ahead_bytes)], offset)
+
+    def begin_synced(self, buffers: Sequence[Buffer], offset: int, ahead_bytes: int, completions: Completions, done: Done) -> bool:
+        return self._direct is not None and self._direct.begin_synced(buffers, offset, ahead_bytes, completions, done)
 
     def _write_direct(self, buffers: Sequence[Buffer], offset: int, ahead_bytes: int) -> bool:
         """Whether this file can be written so."""
@@ -180,6 +193,12 @@ class _OsLock:
 
 
 class OsDisk:
+    def completions(self, loop: asyncio.AbstractEventLoop) -> Completions | None:
+        try:
+            return Completions(loop)
+        except OSError:
+            return None
+
     def make_directory(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
 

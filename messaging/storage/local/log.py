@@ -7,7 +7,6 @@ what it found back to the log thread as short jobs, since that thread owns segme
 from __future__ import annotations
 
 import logging
-import math
 from collections import deque
 from collections.abc import Callable, Container
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -49,7 +48,6 @@ class Log:
         self.sequence = epoch << 40  # of the last commit; rises with the epoch, so that older bytes never continue newer ones
         self.last_number = 0  # of the newest segment, whether readable or not
         self.full = False  # no spare can be made
-        self.read_s = -math.inf  # when entries were last read, by `time.monotonic`
         self.hints = Hints(directory, disk)
         self.snapshots = Snapshots(self)
         # Footers and spares do not wait behind the copying of a whole segment.

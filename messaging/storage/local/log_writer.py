@@ -1,56 +1,50 @@
-"""The log thread: takes commits one after another, writes each in one piece, makes it durable with one sync.
+"""The writer of the log: takes commits one after another, writes each in one piece, makes it durable with one sync.
 
-Everything about the log's end happens here: which segment is written, checkpoints, the index of what was written. An error of a
-write or a sync ends the store: after a failed fdatasync the kernel may have dropped the pages, and a later success proves nothing.
+Everything about the log's end happens here: which segment is written, checkpoints, the index of what was written. All of that has
+one owner at a time, who has `_turn`. Mostly that is the log thread, which may wait for the disk. A small commit that needs nothing
+but to be written is begun by the loop itself and ended when the kernel says so (`completions.py`): no thread wakes another for it.
+
+An error of a write or a sync ends the store: after a failed fdatasync the kernel may have dropped the pages, and a later success
+proves nothing.
 """
 
 from __future__ import annotations
 
+import errno
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from operator import itemgetter
 
-from crc32c import crc32c
-
-from messaging.storage.local import digest, records
+from messaging.storage.local import records
 from messaging.storage.local.active import ActiveSegment
 from messaging.storage.local.commit_queue import Committed, Item
+from messaging.storage.local.completions import Completions
 from messaging.storage.local.config import Durability, LocalConfig
+from messaging.storage.local.layout import Commit, checkpoint_due, lay_out
 from messaging.storage.local.log import Log
-from messaging.storage.local.priority import go_back, go_first
-from messaging.storage.local.records import (
-    BLOCK,
-    BODY,
-    CHECKPOINT,
-    COMMIT_BYTES,
-    CRC,
-    CREATED,
-    DELETED,
-    KEEP_TURN,
-    SEALED,
-    CommitHeader,
-)
+from messaging.storage.local.records import COMMIT_BYTES, CREATED
 from messaging.storage.local.segment_files import NoSpace
-from messaging.storage.local.state import LedgerState
-from messaging.storage.seam import Buffer, DiskFull, StoreError, Unavailable
-
-pack_crc = CRC.pack
-stops_bytes = records.stops_bytes
-
-JOINED_PART_BYTES = 4096  # parts that are smaller on average are put together first: handing over each costs more than its copy
-SMALL_BYTES = 1024  # of a block: one checksum and one buffer more cost more than its copy
-
-READING_S = 1.0  # for so long after a read there may be more
+from messaging.storage.seam import DiskFull, StoreError, Unavailable
 
 Job = Callable[[], None]
 
 
 class LogWriter:
-    """`deliver` is called in the thread, once a commit."""
+    """Each commit ends with one call of `deliver`, in any thread, or of `committed`, on the loop."""
 
-    def __init__(self, log: Log, config: LocalConfig, active: ActiveSegment, deliver: Callable[[Committed], None]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        config: LocalConfig,
+        active: ActiveSegment,
+        completions: Completions | None,
+        deliver: Callable[[Committed], None],
+        committed: Callable[[Committed], None],
+    ) -> None:
         self.failed: StoreError | None = None
         self.syncs = 0
         self.sync_s = 0.0
@@ -59,63 +53,140 @@ class LogWriter:
         self._config = config
         self._active = active
         self._deliver = deliver
+        self._committed = committed
         self._sync = config.durability is Durability.SYNC
+        self._completions = completions if self._sync else None
         self._synced = (active.segment.number, active.offset)
-        self._wanted_first = self._first = False
-        self._buried: list[LedgerState] = []  # deleted by the commit being written
-        self._jobs: queue.SimpleQueue[list[Item] | Job | None] = queue.SimpleQueue()
+        self._turn = threading.Lock()
+        self._asked: deque[None] = deque()  # one for each job that the thread was given and has not ended
+        self._jobs: queue.SimpleQueue[Callable[[], Committed | None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="ledger-log", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def commit(self, items: list[Item]) -> None:
-        self._jobs.put(items)
+        """On the loop, one at a time: the next when this one ended."""
+        if self._completions is not None and not self._asked and self._turn.acquire(blocking=False):
+            if self._needs_no_wait(items):
+                self._begin(items, self._completions)
+                return
+            self._turn.release()
+        self._ask(partial(self._commit, items))
 
     def post(self, job: Job) -> None:
         """Runs `job` in the log thread, between commits. It must be short."""
-        self._jobs.put(job)
+        self._ask(job)
 
     def stop(self) -> None:
-        """Ends the thread after what is queued. Blocks."""
+        """Ends the thread after what is queued. No commit is under way. Blocks."""
         self._jobs.put(None)
         if self._thread.ident is not None:
             self._thread.join()
         self._active.file.close()
 
+    def _ask(self, job: Callable[[], Committed | None]) -> None:
+        self._asked.append(None)
+        self._jobs.put(job)
+
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
-            if isinstance(job, list):
-                self._take_precedence()
-                self._deliver(self._commit(job))
-            else:
+            outcome: Committed | None = None
+            with self._turn:
                 try:
-                    job()
+                    outcome = job()
                 except Exception as error:
                     self._fail(error)
-            del job  # while it waits, the thread holds on to nothing of the last commit
+                self._asked.popleft()
+            if outcome is not None:
+                self._deliver(outcome)  # when nothing keeps the loop from beginning the next one
+            del job, outcome  # while it waits, the thread holds on to nothing of the last commit
 
-    def _take_precedence(self) -> None:
-        """Beside readers of the disk this thread goes first, where it may: see `priority.py`."""
-        wanted = time.monotonic() - self._log.read_s < READING_S
-        if wanted != self._wanted_first:
-            self._wanted_first = wanted
-            if wanted:
-                self._first = go_first()
-            elif self._first:
-                go_back()
+    # On the loop, with the turn
+
+    def _needs_no_wait(self, items: list[Item]) -> bool:
+        need = sum(map(_size_of, items))
+        return (
+            self.failed is None
+            and self._room(need) >= self._config.reserved_bytes
+            and self._fits(need)
+            and not checkpoint_due(self._active, self._config.checkpoint_bytes)
+            and not any(item[4] is None for item in items)
+        )
+
+    def _begin(self, items: list[Item], completions: Completions) -> None:
+        began = time.perf_counter()
+        try:
+            commit = lay_out(self._log, self._active, items, self._synced)
+            assert commit is not None
+            ended = partial(self._ended, items, commit, began)
+            begun = self._active.file.begin_synced(commit.buffers, commit.start, commit.ahead_bytes, completions, ended)
+        except Exception as error:
+            self._deliver(Committed(items, [], self._fail(error)))
+            self._turn.release()
+            return
+        if not begun:
+            self._ask(partial(self._finish, items, [], commit))
+            self._turn.release()
+
+    def _ended(self, items: list[Item], commit: Commit, began: float, error: OSError | None) -> None:
+        if error is not None and error.errno == errno.EINVAL:  # a file system that takes nothing so: the thread finds another way
+            self._ask(partial(self._finish, items, [], commit))
+            self._turn.release()
+            return
+        reason = None
+        if error is None:
+            self._written(commit, began)
+        else:
+            reason = self._fail(error)
+        self._turn.release()
+        self._committed(Committed(items, [], reason))
+
+    # In the log thread
 
     def _commit(self, items: list[Item]) -> Committed:
-        if self.failed is not None:
-            return Committed(items, [], self.failed)
         refused: list[tuple[Item, StoreError]] = []
+        commit: Commit | None = None
         try:
-            items, refused = self._admit(items)
-            if items:
-                self._write(items)
+            if self.failed is None:
+                items, refused = self._admit(items)
+                commit = lay_out(self._log, self._active, items, self._synced)
         except Exception as error:
-            return Committed(items, refused, self._fail(error))
-        return Committed(items, refused, None)
+            self._fail(error)
+        return self._finish(items, refused, commit)
+
+    def _finish(self, items: list[Item], refused: list[tuple[Item, StoreError]], commit: Commit | None) -> Committed:
+        """Writes `commit`, which may be nothing, unless the log failed before."""
+        if commit is not None and self.failed is None:
+            try:
+                self._write(commit)
+            except Exception as error:
+                self._fail(error)
+        return Committed(items, refused, self.failed)
+
+    def _write(self, commit: Commit) -> None:
+        began = time.perf_counter()
+        if self._sync:
+            self._active.file.write_synced(commit.buffers, commit.start, commit.ahead_bytes)
+        else:
+            self._active.file.write(commit.buffers, commit.start)
+        self._written(commit, began)
+
+    # Either
+
+    def _written(self, commit: Commit, began: float) -> None:
+        number = self._active.segment.number
+        self.written_bytes += commit.stop - commit.start
+        if self._sync:
+            self.sync_s += time.perf_counter() - began
+            self.syncs += 1
+            self._synced = (number, commit.stop)
+        if commit.checkpoint:
+            self._log.hints.note(self._active.segment, commit.start)
+        if commit.buried:
+            for state in commit.buried:
+                self._log.bury(state, number)
+            self._log.reclaim_later()
 
     def _fail(self, error: Exception) -> StoreError:
         if self.failed is None:
@@ -170,101 +241,6 @@ class LogWriter:
         self._active = ActiveSegment(segment, file, self._config.run_bytes_max)
         # `_synced` stays: the first commit of the new segment says how far the old one must be whole.
         self._log.seal_later(old)
-
-    def _write(self, items: list[Item]) -> None:
-        active = self._active
-        checkpoint = b""
-        if active.offset - active.checkpoint_start >= self._config.checkpoint_bytes:
-            checkpoint = records.encode(active.segment.seed, CHECKPOINT, -1, -1, b"", digest.encode(active.checkpoint()))
-            active.checkpointed(active.offset)
-        start = active.offset
-        parts, size, count = self._encode(items, start + COMMIT_BYTES + len(checkpoint))
-        if not count:
-            return  # only waiters
-        size += len(checkpoint)
-        header = CommitHeader(
-            self._log.next_sequence(), self._log.epoch, active.segment.number, start, *self._synced, size, count + bool(checkpoint)
-        )
-        parts[:0] = [records.encode_commit(active.segment.seed, header), checkpoint]
-        size += COMMIT_BYTES
-        buffers = [b"".join(parts)] if size < JOINED_PART_BYTES * len(parts) else parts
-        active.offset = start + size
-        self.written_bytes += size
-        if self._sync:
-            began = time.perf_counter()
-            active.file.write_synced(buffers, start, active.ahead(active.offset, size))
-            self.sync_s += time.perf_counter() - began
-            self.syncs += 1
-            self._synced = (active.segment.number, active.offset)
-        else:
-            active.file.write(buffers, start)
-        if checkpoint:
-            self._log.hints.note(active.segment, start)
-        if self._buried:
-            buried, self._buried = self._buried, []
-            for state in buried:
-                self._log.bury(state, active.segment.number)
-            self._log.reclaim_later()
-
-    def _encode(self, items: list[Item], offset: int) -> tuple[list[Buffer], int, int]:
-        """(buffers, bytes, records) of `items`, whose first record will stand at `offset`; indexes them."""
-        active = self._active
-        seed = active.segment.seed
-        begin = offset
-        parts: list[Buffer] = []
-        count = 0
-        append, pack, run_bytes_max = parts.append, BODY.pack, active.run_bytes_max
-        # Blocks of one ledger that follow each other are indexed as one.
-        following: LedgerState | None = None
-        following_from = following_first = following_bytes = following_entries = 0
-        for state, _, header, data, stops, first, size in items:
-            if state is not following or stops is None or offset + size - following_from > run_bytes_max:
-                if following is not None:
-                    active.block(
-                        following, following_first, following_entries, following_from, offset - following_from, following_bytes
-                    )
-                    following = None
-                if stops is None:
-                    record = self._control(state, first, header, seed)
-                    if record:
-                        parts.append(record)
-                        count += 1
-                        offset += len(record)
-                    continue
-                following, following_from, following_first = state, offset, first
-                following_bytes = following_entries = 0
-            data_bytes = len(data)
-            entries = len(stops)
-            body = pack(BLOCK, 0, 0, state.ledger_id, first, entries, len(header), data_bytes) + header + stops_bytes(stops)
-            if data_bytes <= SMALL_BYTES:
-                body += data
-                append(pack_crc(crc32c(body, seed)) + body)
-            else:
-                append(pack_crc(crc32c(data, crc32c(body, seed), KEEP_TURN)) + body)
-                append(data)
-            following_entries += entries
-            following_bytes += data_bytes
-            offset += size
-            count += 1
-        if following is not None:
-            active.block(following, following_first, following_entries, following_from, offset - following_from, following_bytes)
-        return parts, offset - begin, count
-
-    def _control(self, state: LedgerState, type_: int, header: bytes, seed: int) -> bytes:
-        active = self._active
-        first = -1
-        if type_ == CREATED:
-            active.created(state, len(header) + 16)
-        elif type_ == SEALED:
-            first, length = state.written()
-            header = records.LENGTH.pack(length)
-            active.sealed(state, first, length)
-        elif type_ == DELETED:
-            active.deleted(state.ledger_id)
-            self._buried.append(state)
-        else:
-            return b""
-        return records.encode(seed, type_, state.ledger_id, first, header)
 
 
 _size_of = itemgetter(6)

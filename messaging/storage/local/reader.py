@@ -6,7 +6,6 @@ The loop takes a snapshot of the index (references, no copies); a thread of the 
 from __future__ import annotations
 
 import asyncio
-import time
 from array import array
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterator
@@ -112,7 +111,6 @@ class LocalLedgerReader:
 
     def _fetch(self, wanted: Wanted, places: list[Place]) -> list[Block]:
         """In a thread of the pool."""
-        self._log.read_s = time.monotonic()
         found = _Found(wanted)
         place: Place | None = None
         while True:

@@ -2,8 +2,9 @@
 
 Where blocks stand in all other segments their footers say (see `locate.py`).
 
-Threads: the log thread owns the index (`runs`, `last_segment` and the segments of records); the loop owns all else. Others may read
-the index at any time if they read `runs` before `last_segment`: a segment may then be seen twice, never not at all.
+Threads: whoever has the log's turn (`log_writer.py`) owns the index (`runs`, `last_segment` and the segments of records); the
+loop owns all else. Others may read the index at any time if they read `runs` before `last_segment`: a segment may then be seen
+twice, never not at all.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class LedgerState:
         return self.phase >= DELETED
 
     def runs_in(self, segment: int) -> Runs:
-        """For the log thread: the runs of the segment being written."""
+        """With the log's turn: the runs of the segment being written."""
         runs = self.runs
         if runs is None:
             fresh = Runs(self.ledger_id, segment, self.last_entry, self.length_bytes, self.last_segment, None)
@@ -136,7 +137,7 @@ class LedgerState:
         return fresh
 
     def written(self) -> tuple[int, int]:
-        """(last entry, length) as far as the log thread wrote."""
+        """(last entry, length) as far as the log was laid out."""
         runs = self.runs
         return (self.last_entry, self.length_bytes) if runs is None else (runs.last_entry, runs.length_bytes)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from messaging.storage.local.commit_queue import CommitQueue, Committed
+from messaging.storage.local.completions import Completions
 from messaging.storage.local.config import LocalConfig
 from messaging.storage.local.directory import claim, lock
 from messaging.storage.local.disk import DirectoryLock, Disk, OsDisk
@@ -61,6 +62,7 @@ class LocalLedgerStore:
         self.damage: list[Damage] = []
         self._disk: Disk = disk or OsDisk()
         self._lock: DirectoryLock | None = None
+        self._completions: Completions | None = None
         self._seal_state = self._seal  # one bound method for all writers
         self._fence = Fence(SCOPE, 0)
         self._running = False
@@ -77,10 +79,11 @@ class LocalLedgerStore:
         """Raises `DirectoryInUse`, `DiskFull` and `Unavailable`, each naming the directory."""
         self._loop = asyncio.get_running_loop()
         self._lock = lock(self._disk, self.directory)
+        self._completions = self._disk.completions(self._loop)
         try:
             await self._loop.run_in_executor(None, self._open)
         except BaseException as error:
-            self._lock.release()
+            self._release()
             if isinstance(error, NoSpace):
                 raise DiskFull(f"the log in {self.directory} cannot be opened: {error}") from error
             if isinstance(error, OSError):
@@ -102,7 +105,7 @@ class LocalLedgerStore:
         self._locator = Locator(log.segments, log.files)
         self.failed = None
         self._fence = Fence(SCOPE, epoch)
-        self._writer = LogWriter(log, self.config, active, self._deliver)
+        self._writer = LogWriter(log, self.config, active, self._completions, self._deliver, self._committed)
         log.post = self._writer.post
         reclaim = Reclaim(log)
         log.reclaim_later = reclaim.later
@@ -130,12 +133,17 @@ class LocalLedgerStore:
         if self._space_timer is not None:
             self._space_timer.cancel()
         await self._loop.run_in_executor(None, self._close)
+        self._release()
 
     def _close(self) -> None:
         self._log.stop()
         self._writer.stop()
         self._pool.shutdown(wait=True)
         self._log.close()
+
+    def _release(self) -> None:
+        if self._completions is not None:
+            self._completions.close()
         if self._lock is not None:
             self._lock.release()
 

@@ -68,15 +68,15 @@ def event_loop(settings: Settings) -> Iterator[Finding]:
         yield Finding("Event loop", "warn", "asyncio's own: slower", "pip install uvloop")
 
 
-def log_thread(settings: Settings) -> Iterator[Finding]:
-    """Real-time priority for the one thread that every receipt waits for."""
-    from messaging.storage.local.priority import may_go_first
+def commits(settings: Settings) -> Iterator[Finding]:
+    """Who waits for the disk when messages are made durable."""
+    from messaging.storage.local.completions import may_complete
 
-    if may_go_first():
-        yield Finding("Log thread", "ok", "may go before others while consumers read from the disk")
+    if may_complete():
+        yield Finding("Commits", "ok", "the kernel carries them out by itself")
     else:
-        says = "ordinary priority: beside consumers that read from the disk, receipts take about twice as long"
-        yield Finding("Log thread", "ok", says, "LimitRTPRIO=1 (systemd), ulimit -r 1, or the capability SYS_NICE, if that matters")
+        says = "a thread waits for each of them: receipts take longer, beside consumers that read from the disk twice as long"
+        yield Finding("Commits", "warn", says, "let the broker call io_setup, io_submit and io_getevents, and raise fs.aio-max-nr")
 
 
 def java(settings: Settings) -> Iterator[Finding]:
@@ -208,5 +208,5 @@ def free_ports(settings: Settings) -> Iterator[Finding]:
     yield Finding("Ports", "ok", "free")
 
 
-INSTALLATION: tuple[Check, ...] = (python, hot_loops, event_loop, log_thread, queue, java, chromium)
+INSTALLATION: tuple[Check, ...] = (python, hot_loops, event_loop, commits, queue, java, chromium)
 DATA: tuple[Check, ...] = (data_directory, secrets)

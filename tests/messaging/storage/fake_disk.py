@@ -7,12 +7,14 @@ a later sync succeeds and makes nothing of them durable.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
+from messaging.storage.local.completions import Done
 from messaging.storage.local.direct import PAGE_BYTES
 from messaging.storage.seam import Buffer
 
@@ -57,6 +59,18 @@ class FakeFile:
         self.write([*buffers, bytes(ahead_bytes + min(-stop % PAGE_BYTES, max(0, self.size() - stop)))], offset)
         self.sync()
 
+    def begin_synced(
+        self, buffers: Sequence[Buffer], offset: int, ahead_bytes: int, completions: FakeCompletions, done: Done
+    ) -> bool:
+        """At once; the loop hears of it later."""
+        try:
+            self.write_synced(buffers, offset, ahead_bytes)
+        except OSError as error:
+            completions.later(done, error)
+        else:
+            completions.later(done, None)
+        return True
+
     def read(self, size: int, offset: int) -> bytes:
         with self._disk.operation("read", self._path):
             return bytes(self._inode.current[offset : offset + size])
@@ -84,6 +98,17 @@ class FakeFile:
 
     def next_data(self, offset: int) -> int | None:
         return offset if offset < len(self._inode.current) else None
+
+    def close(self) -> None:
+        pass
+
+
+class FakeCompletions:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def later(self, done: Done, error: OSError | None) -> None:
+        self._loop.call_soon(done, error)
 
     def close(self) -> None:
         pass
@@ -174,6 +199,9 @@ class FakeDisk:
         inode = self._names[path]
         inode.durable = inode.current
         return inode.current
+
+    def completions(self, loop: asyncio.AbstractEventLoop) -> FakeCompletions:
+        return FakeCompletions(loop)
 
     def make_directory(self, path: Path) -> None:
         pass

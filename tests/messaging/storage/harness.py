@@ -11,6 +11,7 @@ from typing import Protocol
 
 from messaging.storage.faults import FaultyLedgerStore
 from messaging.storage.local import Durability, LocalConfig, LocalLedgerStore
+from messaging.storage.local.disk import Disk, OsDisk
 from messaging.storage.memory import MemoryLedgerStore
 from messaging.storage.seam import Fence, LedgerStore
 
@@ -61,8 +62,9 @@ class LocalHarness:
     store: LocalLedgerStore
     fence: Fence
 
-    def __init__(self, directory: Path, durability: Durability = Durability.SYNC) -> None:
+    def __init__(self, directory: Path, durability: Durability = Durability.SYNC, disk: Disk | None = None) -> None:
         self._root = directory
+        self._disk = disk
         self._number = 0
         self._crashed: list[LocalLedgerStore] = []
         self.config = LocalConfig(
@@ -76,7 +78,7 @@ class LocalHarness:
         )
 
     async def open(self) -> None:
-        self.store = LocalLedgerStore(self._root / f"log-{self._number}", self.config)
+        self.store = LocalLedgerStore(self._root / f"log-{self._number}", self.config, disk=self._disk)
         self.fence = await self.store.start()
 
     async def reopen(self) -> None:
@@ -104,7 +106,15 @@ class LocalHarness:
             await store.stop()
 
 
+class OldDisk(OsDisk):
+    """Of a system where a thread has to wait for every write."""
+
+    def completions(self, loop: asyncio.AbstractEventLoop) -> None:
+        return None
+
+
 HARNESSES["local"] = LocalHarness
+HARNESSES["local-by-thread"] = lambda directory: LocalHarness(directory, disk=OldDisk())
 
 
 class FaultyHarness(MemoryHarness):

@@ -1,0 +1,211 @@
+"""Commits that the kernel carries out by itself: begun and ended on the loop, in turn with the log thread."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import errno
+import mmap
+import os
+from array import array
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from messaging.storage.local import LocalConfig, LocalLedgerStore
+from messaging.storage.local.commit_queue import Committed, Item
+from messaging.storage.local.completions import Completions, Done, may_complete
+from messaging.storage.local.direct import PAGE_BYTES
+from messaging.storage.local.layout import checkpoint_due, lay_out
+from messaging.storage.local.log_writer import LogWriter
+from messaging.storage.local.state import LedgerState
+from messaging.storage.seam import Buffer
+from tests.messaging.storage.fake_disk import FakeCompletions, FakeDisk, FakeFile
+from tests.messaging.storage.test_ledger_conformance import Results, read_all
+
+CONFIG = LocalConfig(segment_bytes=4 << 20, reserved_bytes=1 << 20)
+FILE_BYTES = 16 * PAGE_BYTES
+
+needs_completions = pytest.mark.skipif(not may_complete(), reason="needs Linux's asynchronous I/O (io_submit)")
+
+
+@asynccontextmanager
+async def direct_file(path: Path) -> AsyncIterator[tuple[Completions, int, mmap.mmap]]:
+    """Completions of this loop, a descriptor past the page cache, and a page of memory."""
+    completions = Completions(asyncio.get_running_loop())
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
+    except OSError:
+        pytest.skip(f"the file system of {path} has no writing past the page cache")
+    os.posix_fallocate(descriptor, 0, FILE_BYTES)
+    yield completions, descriptor, mmap.mmap(-1, PAGE_BYTES)
+    completions.close()
+    os.close(descriptor)
+
+
+async def outcome(completions: Completions, descriptor: int, memory: mmap.mmap, offset: int) -> OSError | None:
+    ended: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    completions.write(descriptor, address, PAGE_BYTES, offset, ended.set_result)
+    return await asyncio.wait_for(ended, 30)
+
+
+@needs_completions
+async def test_what_was_written_is_there(tmp_path: Path) -> None:
+    async with direct_file(tmp_path / "file") as (completions, descriptor, memory):
+        for number in range(3):
+            memory[:] = bytes([number + 1]) * PAGE_BYTES
+            assert await outcome(completions, descriptor, memory, number * PAGE_BYTES) is None
+        content = (tmp_path / "file").read_bytes()
+        assert content == b"".join(bytes([number]) * PAGE_BYTES for number in (1, 2, 3)) + bytes(FILE_BYTES - 3 * PAGE_BYTES)
+
+
+@needs_completions
+async def test_errors_come_back_where_they_arise(tmp_path: Path) -> None:
+    async with direct_file(tmp_path / "file") as (completions, descriptor, memory):
+        odd = await outcome(completions, descriptor, memory, 100)  # no page begins there
+        assert odd is not None
+        assert odd.errno == errno.EINVAL
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            await outcome(completions, 1 << 20, memory, 0)
+        read_only = os.open(tmp_path / "file", os.O_RDONLY | os.O_DIRECT)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            await outcome(completions, read_only, memory, 0)
+        os.close(read_only)
+        assert await outcome(completions, descriptor, memory, 0) is None  # and nothing is left of them
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    monkeypatch.setattr(os, "eventfd", lambda *_: pytest.fail("an eventfd for nothing"))
+    monkeypatch.setattr(ctypes, "PyDLL", lambda *_, **__: ctypes.CDLL(None))
+    monkeypatch.setattr(ctypes.CDLL, "syscall", lambda *_: -1, raising=False)
+    monkeypatch.setattr(ctypes, "get_errno", lambda: code)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.EPERM, errno.EAGAIN])
+async def test_a_system_that_refuses_has_a_thread_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    refused(monkeypatch, code)
+    assert not may_complete()
+    await append_and_read(LocalLedgerStore(tmp_path, CONFIG))
+
+
+async def append_and_read(store: LocalLedgerStore, sizes: Sequence[int] = (10, 5000, 70_000, 3, 900)) -> None:
+    """One commit each, and everything read back by the next owner."""
+    writer, results = await store.create(await store.start(), 1, {}), Results()
+    payloads = [bytes([number]) * size for number, size in enumerate(sizes)]
+    for number, payload in enumerate(payloads):
+        results.append(writer, [payload])
+        await results.wait(number + 1)
+    assert [error for _, error in results.got] == [None] * len(payloads)
+    await store.stop()
+    again = LocalLedgerStore(store.directory, store.config, disk=store._disk)
+    await again.start()
+    assert again.damage == []
+    assert await read_all(await again.open(1), len(payloads) - 1) == payloads
+    await again.stop()
+
+
+@needs_completions
+async def test_blocks_are_committed_without_the_log_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_thread: list[list[int]] = []
+    commit = LogWriter._commit
+
+    def counting(writer: LogWriter, items: list[Item]) -> Committed:
+        by_thread.append([item[5] for item in items])
+        return commit(writer, items)
+
+    monkeypatch.setattr(LogWriter, "_commit", counting)
+    store = LocalLedgerStore(tmp_path, CONFIG)
+    writer, results = await store.create(await store.start(), 1, {}), Results()
+    made = len(by_thread)
+    for number in range(50):
+        results.append(writer, [bytes(1000)])
+        await results.wait(number + 1)
+    await store.stop()
+    assert made == 1
+    assert len(by_thread) <= 2  # that, and a spare segment may have been made meanwhile
+
+
+def begins_with(monkeypatch: pytest.MonkeyPatch, code: int) -> list[int]:
+    """Has the fake disk answer what was begun with that error, nothing written. Returns the places of what was."""
+    begun: list[int] = []
+
+    def begin(
+        file: FakeFile, buffers: Sequence[Buffer], offset: int, ahead_bytes: int, completions: FakeCompletions, done: Done
+    ) -> bool:
+        begun.append(offset)
+        completions.later(done, OSError(code, os.strerror(code)))
+        return True
+
+    monkeypatch.setattr(FakeFile, "begin_synced", begin)
+    return begun
+
+
+async def test_what_the_file_system_does_not_take_so_the_thread_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = begins_with(monkeypatch, errno.EINVAL)
+    await append_and_read(LocalLedgerStore("/log", CONFIG, disk=FakeDisk()))
+    assert len(begun) == len(set(begun)) == 5
+
+
+async def test_a_write_that_fails_ends_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    begins_with(monkeypatch, errno.EIO)
+    store = LocalLedgerStore("/log", CONFIG, disk=FakeDisk())
+    writer, results = await store.create(await store.start(), 1, {}), Results()
+    results.append(writer, [b"lost"])
+    await results.wait(1)
+    assert "Input/output error" in str(results.got[0][1])
+    assert store.failed is not None
+    await store.stop()
+
+
+async def test_the_log_thread_waits_for_what_the_loop_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[tuple[str, int]] = []
+    begun: list[int] = []
+    store = LocalLedgerStore("/log", CONFIG, disk=FakeDisk())
+    begin = FakeFile.begin_synced
+
+    def begin_and_post(
+        file: FakeFile, buffers: Sequence[Buffer], offset: int, ahead_bytes: int, completions: FakeCompletions, done: Done
+    ) -> bool:
+        def ended(error: OSError | None) -> None:
+            order.append(("commit", offset))
+            done(error)
+
+        begun.append(offset)
+        store._writer.post(lambda: order.append(("job", offset)))
+        while not store._writer._jobs.empty():
+            os.sched_yield()
+        for _ in range(1000):  # the thread has it, and every chance to go on
+            os.sched_yield()
+        return begin(file, buffers, offset, ahead_bytes, completions, ended)
+
+    monkeypatch.setattr(FakeFile, "begin_synced", begin_and_post)
+    writer, results = await store.create(await store.start(), 1, {}), Results()
+    for number in range(20):
+        results.append(writer, [bytes(100)])
+        await results.wait(number + 1)
+    await store.stop()
+    assert begun
+    for offset in begun:
+        assert order.index(("commit", offset)) < order.index(("job", offset))
+
+
+async def test_who_only_waits_uses_up_no_checkpoint() -> None:
+    store = LocalLedgerStore(
+        "/log", LocalConfig(segment_bytes=1 << 20, reserved_bytes=1 << 20, checkpoint_bytes=4096), disk=FakeDisk()
+    )
+    writer, results = await store.create(await store.start(), 1, {}), Results()
+    results.append(writer, [bytes(5000)])
+    await results.wait(1)
+    log, active = store._log, store._writer._active
+    assert checkpoint_due(active, 4096)
+    waiter = Item(LedgerState(-1, {}), lambda error: None, b"", b"", None, 0, 0)
+    assert lay_out(log, active, [waiter], (1, active.offset)) is None
+    assert checkpoint_due(active, 4096)
+    block = Item(LedgerState(2, {}), lambda error: None, b"", b"x", array("I", [1]), 0, 100)
+    commit = lay_out(log, active, [waiter, block], (1, active.offset))
+    assert commit is not None
+    assert commit.checkpoint
+    assert not checkpoint_due(active, 4096)
