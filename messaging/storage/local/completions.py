@@ -1,4 +1,4 @@
-"""Writes that the kernel carries out by itself and reports to the event loop: Linux's asynchronous I/O (`io_submit`).
+"""Reads and writes that the kernel carries out by itself and reports to the event loop: Linux's asynchronous I/O (`io_submit`).
 
 A write past the page cache into pages that are allocated needs no thread to wait for it: the device's interrupt ends it, and an
 eventfd wakes the loop. Called through `ctypes`, since Python has no name for it; where the system lacks it, threads wait as before.
@@ -16,10 +16,10 @@ from collections.abc import Callable
 
 # io_setup, io_destroy, io_getevents, io_submit: Linux numbers its calls for each architecture.
 _CALLS = {"x86_64": (206, 207, 208, 209), "aarch64": (0, 1, 4, 2)}
-_EVENTS_MAX = 8
+_EVENTS_MAX = 32
 
 # struct iocb and struct io_event of <linux/aio_abi.h>, little-endian.
-_PWRITE, _REPORT_TO_EVENTFD = 1, 1
+_PREAD, _PWRITE, _REPORT_TO_EVENTFD = 0, 1, 1
 _REQUEST = struct.Struct("<QIiHhIQQqQII")  # number, key, how, what, priority, descriptor, address, size, offset, -, flags, eventfd
 _EVENT = struct.Struct("<QQqq")  # number, request, result, -
 
@@ -38,19 +38,27 @@ class Completions:
         self._last = 0
         loop.add_reader(self._eventfd, self._ended)
 
+    def read(self, descriptor: int, address: int, size: int, offset: int, done: Done) -> None:
+        """Begins to read `size` bytes into the memory at `address`, which must stay until `done` is called. Like `write`."""
+        self._submit(_PREAD, 0, descriptor, address, size, offset, done)
+
     def write(self, descriptor: int, address: int, size: int, offset: int, done: Done) -> None:
         """Begins to write `size` bytes of the memory at `address`, durably. `done` is called on the loop with what failed. The
         memory must stay as it is until then. Raises `OSError` when nothing was begun."""
+        self._submit(_PWRITE, os.RWF_DSYNC, descriptor, address, size, offset, done)
+
+    def _submit(self, what: int, how: int, descriptor: int, address: int, size: int, offset: int, done: Done) -> None:
         number = self._last = self._last + 1
-        flags = _REPORT_TO_EVENTFD
-        self._queue.submit(number, 0, os.RWF_DSYNC, _PWRITE, 0, descriptor, address, size, offset, 0, flags, self._eventfd)
+        self._queue.submit(number, 0, how, what, 0, descriptor, address, size, offset, 0, _REPORT_TO_EVENTFD, self._eventfd)
         self._waiting[number] = (size, done)
 
     def close(self) -> None:
-        """Waits for what is under way, of which nobody hears any more. Blocks."""
+        """Waits for what is under way, and says that it failed. Blocks."""
         self._loop.remove_reader(self._eventfd)
         self._queue.close()
         os.close(self._eventfd)
+        for _, done in self._waiting.values():
+            done(OSError(errno.ECANCELED, os.strerror(errno.ECANCELED)))
 
     def _ended(self) -> None:
         try:
@@ -64,7 +72,7 @@ class Completions:
             elif result < 0:
                 done(OSError(-result, os.strerror(-result)))
             else:
-                done(OSError(errno.EIO, f"only {result} of {size} bytes were written past the page cache"))
+                done(OSError(errno.EIO, f"only {result} of {size} bytes were read or written past the page cache"))
 
 
 def may_complete() -> bool:

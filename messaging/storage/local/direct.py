@@ -10,7 +10,7 @@ import ctypes
 import errno
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from messaging.storage.local.completions import Completions, Done
 from messaging.storage.seam import Buffer
@@ -125,8 +125,33 @@ class DirectWriter:
 
 def open_direct(descriptor: int) -> DirectWriter | None:
     """Of the open file `descriptor`, which stays the caller's. None where the system or the file system has no such writing."""
+    found = open_past_cache(descriptor, os.O_RDWR)
+    return DirectWriter(found) if found >= 0 else None
+
+
+def open_past_cache(descriptor: int, flags: int) -> int:
+    """A second descriptor of the open file `descriptor`; -1 where the system or the file system has no such reading and writing."""
     try:
-        found = os.open(f"/proc/self/fd/{descriptor}", os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
+        return os.open(f"/proc/self/fd/{descriptor}", flags | os.O_DIRECT | os.O_CLOEXEC)
     except (AttributeError, OSError):
-        return None
-    return DirectWriter(found)
+        return -1
+
+
+def read_direct(
+    descriptor: int, size: int, offset: int, completions: Completions, done: Callable[[memoryview | None], None]
+) -> bool:
+    """Begins to read the pages that hold these bytes; `done` gets the bytes, or None. False where nothing was begun."""
+    ahead = offset % PAGE_BYTES
+    span = ahead + size + -(ahead + size) % PAGE_BYTES
+    memory = bytearray(span + PAGE_BYTES)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    at = -address % PAGE_BYTES
+
+    def ended(error: OSError | None) -> None:
+        done(memoryview(memory).toreadonly()[at + ahead : at + ahead + size] if error is None else None)
+
+    try:
+        completions.read(descriptor, address + at, span, offset - ahead, ended)
+    except OSError:
+        return False
+    return True

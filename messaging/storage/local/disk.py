@@ -10,12 +10,12 @@ import asyncio
 import errno
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from messaging.storage.local.completions import Completions, Done
-from messaging.storage.local.direct import DirectWriter, open_direct
+from messaging.storage.local.direct import DirectWriter, open_direct, open_past_cache, read_direct
 from messaging.storage.seam import Buffer
 
 IOV_MAX = 1024
@@ -40,6 +40,10 @@ class DiskFile(Protocol):
     def read(self, size: int, offset: int) -> bytes:
         """At most `size` bytes; fewer only at the end of the file."""
 
+    def begin_read(self, size: int, offset: int, completions: Completions, done: Callable[[memoryview | None], None]) -> bool:
+        """`read` without blocking, for the loop: `done` is called there, with None where anything went wrong. False: nothing was
+        begun. What went wrong, `read` says."""
+
     def sync(self) -> None: ...
     def allocate(self, size: int) -> None:
         """Makes the file at least `size` long, with disk space behind every byte."""
@@ -57,7 +61,7 @@ class DirectoryLock(Protocol):
 
 class Disk(Protocol):
     def completions(self, loop: asyncio.AbstractEventLoop) -> Completions | None:
-        """What `begin_synced` takes; None where nothing can be begun so."""
+        """What `begin_synced` and `begin_read` take; None where nothing can be begun so."""
 
     def make_directory(self, path: Path) -> None: ...
     def lock(self, path: Path) -> DirectoryLock:
@@ -80,12 +84,13 @@ class OsFile:
     `write_synced` goes past the cache. Where the system has no such writing it is one call that writes and syncs, or two; a sync
     then lets go of all but the newest `CACHED_BYTES`."""
 
-    __slots__ = ("_cached_from", "_descriptor", "_direct", "_past_cache", "_written_to")
+    __slots__ = ("_cached_from", "_descriptor", "_direct", "_past_cache", "_reading", "_written_to")
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._direct: DirectWriter | None = None  # from the first `write_synced` on
         self._past_cache = True
+        self._reading: int | None = None  # a descriptor past the cache, from the first `begin_read` on; -1: there is none
         self._written_to = 0
         self._cached_from = 0
 
@@ -147,6 +152,11 @@ class OsFile:
             parts.append(data)
         return b"".join(parts)
 
+    def begin_read(self, size: int, offset: int, completions: Completions, done: Callable[[memoryview | None], None]) -> bool:
+        if self._reading is None:
+            self._reading = open_past_cache(self._descriptor, os.O_RDONLY)
+        return self._reading >= 0 and read_direct(self._reading, size, offset, completions, done)
+
     def sync(self) -> None:
         os.fdatasync(self._descriptor)
         self._let_go()
@@ -173,6 +183,8 @@ class OsFile:
     def close(self) -> None:
         if self._direct is not None:
             self._direct.close()
+        if self._reading is not None and self._reading >= 0:
+            os.close(self._reading)
         os.close(self._descriptor)
 
 

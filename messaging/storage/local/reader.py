@@ -1,6 +1,7 @@
 """Reading blocks of one ledger: find the runs, fetch them with few large reads, verify every checksum.
 
-The loop takes a snapshot of the index (references, no copies); a thread of the read pool does the rest.
+The loop takes a snapshot of the index (references, no copies) and has the kernel read where it knows the places; for the rest a
+thread of the read pool searches footers, opens files and finds out what is wrong.
 """
 
 from __future__ import annotations
@@ -8,12 +9,16 @@ from __future__ import annotations
 import asyncio
 from array import array
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import NamedTuple
 
 from messaging.storage.local import records
+from messaging.storage.local.completions import Completions
+from messaging.storage.local.disk import DiskFile
 from messaging.storage.local.footers import BadFooter
+from messaging.storage.local.intact import own_records
 from messaging.storage.local.locate import Locator, Place
 from messaging.storage.local.log import Log
 from messaging.storage.local.segment import Segment
@@ -22,8 +27,6 @@ from messaging.storage.seam import Block, Corrupt, NoSuchEntry, NoSuchLedger, Un
 
 READ_BYTES_MAX = 512 << 10  # one read of the file: a commit may wait for the disk behind it
 GAP_BYTES_MAX = 16 << 10  # foreign bytes read over rather than read around
-
-_LEDGER_ID_OFFSET = 8  # in a record: checksum, type, flags, reserved
 
 Flush = Callable[[], Awaitable[None]]
 
@@ -66,12 +69,15 @@ def forecast(state: LedgerState, locator: Locator, first: int, entries_max: int,
 
 
 class LocalLedgerReader:
-    def __init__(self, state: LedgerState, log: Log, locator: Locator, pool: Executor, flush: Flush) -> None:
+    def __init__(
+        self, state: LedgerState, log: Log, locator: Locator, pool: Executor, completions: Completions | None, flush: Flush
+    ) -> None:
         self.ledger_id = state.ledger_id
         self._state = state
         self._log = log
         self._locator = locator
         self._pool = pool
+        self._completions = completions
         self._flush = flush
 
     async def read(self, first: int, *, entries_max: int, bytes_max: int) -> list[Block]:
@@ -84,6 +90,8 @@ class LocalLedgerReader:
         places = in_memory(state, last)  # before `last_segment`: see `state.py`
         segments = (state.created_segment, state.last_segment)
         wanted = Wanted(state.ledger_id, first, last, max(1, entries_max), bytes_max, segments)
+        if self._completions is not None and (blocks := await self._fetch_here(wanted, places, self._completions)):
+            return blocks
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._pool, self._fetch, wanted, places)
@@ -108,6 +116,27 @@ class LocalLedgerReader:
         confirmed = max(state.last_entry, state.writer.last_confirmed if state.writer else -1)
         if not 0 <= first <= confirmed:
             raise NoSuchEntry(f"ledger {self.ledger_id} ends at entry {confirmed}; {first} was asked for", self.ledger_id)
+
+    async def _fetch_here(self, wanted: Wanted, places: list[Place], completions: Completions) -> list[Block]:
+        """What can be had without a thread: of a segment that is open and whose index is known. Nothing where that does not do, or
+        where something is wrong: a thread finds out what."""
+        at = bisect_right(places, wanted.first, key=_first_of) - 1
+        place = places[at] if at >= 0 else self._locator.hint(wanted.ledger_id)
+        if place is None or not place.rows[0] <= wanted.first <= place.last:
+            return []
+        segment, files = self._log.segments.get(place.segment), self._log.files
+        if segment is None or segment.generation != place.generation or not files.is_open(segment.path):
+            return []
+        found = _Found(wanted._replace(last=min(wanted.last, place.last)))
+        index = _row_of(place.rows, wanted.first)
+        with suppress(OSError), files.use(segment.path) as file:
+            while index < len(place.rows) and not found.full and not found.hole:
+                index, extents, begin, stop = _plan(place.rows, index, found)
+                view = await _completed(file, stop - begin, begin, completions)
+                if view is None:
+                    break
+                found.take(view, [(start - begin, end - begin) for start, end in extents], segment.seed)
+        return found.blocks
 
     def _fetch(self, wanted: Wanted, places: list[Place]) -> list[Block]:
         """In a thread of the pool."""
@@ -153,6 +182,17 @@ class LocalLedgerReader:
                 found.take(view, [(start - begin, end - begin) for start, end in extents], segment.seed)
                 if found.hole:
                     return
+
+
+async def _completed(file: DiskFile, size: int, offset: int, completions: Completions) -> memoryview | None:
+    """What the kernel read by itself; None where it does not."""
+    ended: asyncio.Future[memoryview | None] = asyncio.get_running_loop().create_future()
+
+    def done(view: memoryview | None) -> None:
+        if not ended.done():
+            ended.set_result(view)
+
+    return await ended if file.begin_read(size, offset, completions, done) else None
 
 
 class _Found:
@@ -225,41 +265,3 @@ def _plan(rows: array[int], index: int, found: _Found) -> tuple[int, list[tuple[
         taken += length
         index += ROW
     return index, extents, begin, stop
-
-
-def own_records(view: memoryview, start: int, end: int, ledger_id: int, seed: int) -> Iterator[records.Record]:
-    """The intact blocks of a ledger in a run. Where a record is damaged, the rest is searched for byte by byte.
-
-    Records of others are passed over by their lengths, unverified: if one is wrong, the walk ends at no record's beginning,
-    and the search begins behind the last record that is certain.
-    """
-    run = view[:end]
-    certain = start
-    while start < end:
-        record = records.parse(run, start)
-        if record is None:
-            break
-        if record.ledger_id == ledger_id and record.type == records.BLOCK:
-            if not records.intact(run, record, seed):
-                break
-            certain = record.stop
-            yield record
-        start = record.stop
-    else:
-        return
-    yield from search(view, certain, end, ledger_id, seed)
-
-
-def search(view: memoryview, start: int, end: int, ledger_id: int, seed: int) -> Iterator[records.Record]:
-    """Intact blocks of a ledger wherever they begin."""
-    pattern = records.BODY.pack(0, 0, 0, ledger_id, 0, 0, 0, 0)[_LEDGER_ID_OFFSET - 4 : _LEDGER_ID_OFFSET + 4]
-    data = bytes(view[start:end])
-    at = data.find(pattern)
-    while at >= 0:
-        begin = start + at - _LEDGER_ID_OFFSET
-        record = records.parse(view[:end], begin) if begin >= start else None
-        if record is not None and record.type == records.BLOCK and records.intact(view, record, seed):
-            yield record
-            at = data.find(pattern, record.stop - start)
-        else:
-            at = data.find(pattern, at + 1)

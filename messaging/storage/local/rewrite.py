@@ -15,9 +15,10 @@ import msgspec
 from messaging.storage.local import digest, records
 from messaging.storage.local.digest import Digest, Events
 from messaging.storage.local.disk import DiskFile
+from messaging.storage.local.intact import own_records
 from messaging.storage.local.log import Log
 from messaging.storage.local.pace import Pace
-from messaging.storage.local.reader import GAP_BYTES_MAX, own_records
+from messaging.storage.local.reader import GAP_BYTES_MAX
 from messaging.storage.local.records import CREATED, DELETED, SEALED, CommitHeader, seed_of
 from messaging.storage.local.sealing import with_footer
 from messaging.storage.local.segment import PAGE_BYTES, SEAL_OFFSET, Segment, head_page, name_of, seal_bytes

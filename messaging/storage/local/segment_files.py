@@ -74,6 +74,10 @@ class OpenFiles:
         self._lock = threading.Lock()
         self._files: OrderedDict[Path, tuple[DiskFile, list[int]]] = OrderedDict()
 
+    def is_open(self, path: Path) -> bool:
+        """Whether `use` need not open it. Does not block."""
+        return path in self._files
+
     @contextmanager
     def use(self, path: Path) -> Iterator[DiskFile]:
         with self._lock:

@@ -192,7 +192,7 @@ class LocalLedgerStore:
         return self._info(state)
 
     async def open(self, ledger_id: int) -> LocalLedgerReader:
-        return LocalLedgerReader(self._get(ledger_id), self._log, self._locator, self._pool, self._flush)
+        return LocalLedgerReader(self._get(ledger_id), self._log, self._locator, self._pool, self._completions, self._flush)
 
     def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> int:
         state = self._log.states.get(ledger_id)

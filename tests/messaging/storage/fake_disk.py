@@ -75,6 +75,14 @@ class FakeFile:
         with self._disk.operation("read", self._path):
             return bytes(self._inode.current[offset : offset + size])
 
+    def begin_read(self, size: int, offset: int, completions: FakeCompletions, done: Callable[[memoryview | None], None]) -> bool:
+        try:
+            view = memoryview(self.read(size, offset))
+        except OSError:
+            view = None
+        completions.later(lambda _: done(view), None)
+        return True
+
     def sync(self) -> None:
         inode = self._inode
         try:

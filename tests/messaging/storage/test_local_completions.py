@@ -1,4 +1,4 @@
-"""Commits that the kernel carries out by itself: begun and ended on the loop, in turn with the log thread."""
+"""What the kernel carries out by itself, and commits that it does: begun and ended on the loop, in turn with the log thread."""
 
 from __future__ import annotations
 
@@ -209,3 +209,16 @@ async def test_who_only_waits_uses_up_no_checkpoint() -> None:
     assert commit is not None
     assert commit.checkpoint
     assert not checkpoint_due(active, 4096)
+
+
+@needs_completions
+async def test_what_is_under_way_when_completions_close_failed(tmp_path: Path) -> None:
+    completions = Completions(asyncio.get_running_loop())
+    (tmp_path / "file").write_bytes(bytes(FILE_BYTES))
+    memory = mmap.mmap(-1, PAGE_BYTES)
+    descriptor = os.open(tmp_path / "file", os.O_RDONLY)
+    said: list[OSError | None] = []
+    completions.read(descriptor, ctypes.addressof(ctypes.c_char.from_buffer(memory)), PAGE_BYTES, 0, said.append)
+    completions.close()
+    os.close(descriptor)
+    assert [error and error.errno for error in said] == [errno.ECANCELED]

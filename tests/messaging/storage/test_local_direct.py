@@ -64,6 +64,11 @@ class AtOnce:
         os.pwritev(descriptor, [(ctypes.c_char * size).from_address(address)], offset)
         done(None)
 
+    def read(self, descriptor: int, address: int, size: int, offset: int, done: Done) -> None:
+        assert address % PAGE_BYTES == size % PAGE_BYTES == offset % PAGE_BYTES == 0
+        os.preadv(descriptor, [(ctypes.c_char * size).from_address(address)], offset)
+        done(None)
+
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
 @given(writes)
@@ -100,6 +105,18 @@ def test_what_was_written_is_there_and_zeros_to_the_end_of_the_page(
     assert file.read(FILE_BYTES, 0) == model
     assert file.size() == FILE_BYTES
     assert not any(began)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@given(st.integers(0, FILE_BYTES - 1), st.integers(1, FILE_BYTES))
+def test_what_is_read_past_the_page_cache_is_what_stands_there(file: OsFile, offset: int, size: int) -> None:
+    file.write([pattern(FILE_BYTES, 7)], 0)
+    size = min(size, FILE_BYTES - offset)
+    read: list[memoryview | None] = []
+    if file.begin_read(size, offset, AtOnce(), read.append):
+        assert read == [pattern(FILE_BYTES, 7)[offset : offset + size]]
+        assert read[0] is not None
+        assert read[0].readonly
 
 
 def test_a_file_opened_again_goes_on_within_a_page(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from messaging.broker.runtime.topics.behind import Behind, Read
     from messaging.broker.runtime.topics.outlet import Outlet
 
-READS_MAX = 2  # under way at a time: the store has as many threads for reading
+READS_MAX = 2  # under way at a time: more keep commits waiting for the disk, and nobody is served sooner
 
 
 class CatchUp:
