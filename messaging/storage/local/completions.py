@@ -106,9 +106,13 @@ class _Queue:
         self._checked(self._call(self._submit, self._context, 1, self._requests))
 
     def ended(self) -> list[tuple[int, int]]:
-        """(number of the request, bytes written or a negative errno)."""
-        count = self._checked(self._call(self._get_events, self._context, 0, _EVENTS_MAX, self._events, self._at_once))
-        return [(number, result) for number, _, result, _ in _EVENT.iter_unpack(self._events.raw[: count * _EVENT.size])]
+        """All that have: (number of the request, bytes read or written, or a negative errno)."""
+        found: list[tuple[int, int]] = []
+        count = _EVENTS_MAX
+        while count == _EVENTS_MAX:  # more may have ended than one call tells: the kernel takes more requests than were asked for
+            count = self._checked(self._call(self._get_events, self._context, 0, _EVENTS_MAX, self._events, self._at_once))
+            found += [(number, result) for number, _, result, _ in _EVENT.iter_unpack(self._events.raw[: count * _EVENT.size])]
+        return found
 
     def close(self) -> None:
         self._call(self._destroy, self._context)

@@ -77,6 +77,27 @@ async def test_errors_come_back_where_they_arise(tmp_path: Path) -> None:
         assert await outcome(completions, descriptor, memory, 0) is None  # and nothing is left of them
 
 
+@needs_completions
+async def test_as_many_as_the_kernel_takes_all_end(tmp_path: Path) -> None:
+    async with direct_file(tmp_path / "file") as (completions, descriptor, memory):
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        ended: list[OSError | None] = []
+        begun, all_ended = 0, asyncio.Event()
+
+        def done(error: OSError | None) -> None:
+            ended.append(error)
+            if len(ended) == begun:
+                all_ended.set()
+
+        with pytest.raises(BlockingIOError):
+            while begun < 10_000:  # none is heard of meanwhile: the loop stands still
+                completions.read(descriptor, address, PAGE_BYTES, begun % 16 * PAGE_BYTES, done)
+                begun += 1
+        assert begun >= 32
+        await asyncio.wait_for(all_ended.wait(), 30)
+        assert ended == [None] * begun
+
+
 def refused(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     monkeypatch.setattr(os, "eventfd", lambda *_: pytest.fail("an eventfd for nothing"))
     monkeypatch.setattr(ctypes, "PyDLL", lambda *_, **__: ctypes.CDLL(None))
