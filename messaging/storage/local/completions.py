@@ -58,7 +58,7 @@ class Completions:
         self._queue.close()
         os.close(self._eventfd)
         for _, done in self._waiting.values():
-            done(OSError(errno.ECANCELED, os.strerror(errno.ECANCELED)))
+            self._tell(done, -errno.ECANCELED, 0)
 
     def _ended(self) -> None:
         try:
@@ -67,12 +67,21 @@ class Completions:
             return  # woken for nothing
         for number, result in self._queue.ended():
             size, done = self._waiting.pop(number)
-            if result == size:
-                done(None)
-            elif result < 0:
-                done(OSError(-result, os.strerror(-result)))
-            else:
-                done(OSError(errno.EIO, f"only {result} of {size} bytes were read or written past the page cache"))
+            self._tell(done, result, size)
+
+    def _tell(self, done: Done, result: int, size: int) -> None:
+        try:
+            done(_error_of(result, size))
+        except Exception as error:  # a fault of ours: the others that ended are told all the same
+            self._loop.call_exception_handler({"message": "what waited for the disk raised", "exception": error})
+
+
+def _error_of(result: int, size: int) -> OSError | None:
+    if result == size:
+        return None
+    if result < 0:
+        return OSError(-result, os.strerror(-result))
+    return OSError(errno.EIO, f"only {result} of {size} bytes were read or written past the page cache")
 
 
 def may_complete() -> bool:

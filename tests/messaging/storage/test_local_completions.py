@@ -98,6 +98,24 @@ async def test_as_many_as_the_kernel_takes_all_end(tmp_path: Path) -> None:
         assert ended == [None] * begun
 
 
+@needs_completions
+async def test_a_fault_of_one_who_waits_is_reported_and_keeps_nobody_else_waiting(tmp_path: Path) -> None:
+    reported: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
+    fault = ValueError("of ours")
+
+    def raising(error: OSError | None) -> None:
+        raise fault
+
+    async with direct_file(tmp_path / "file") as (completions, descriptor, memory):
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        for _ in range(3):
+            completions.read(descriptor, address, PAGE_BYTES, 0, raising)
+        while len(reported) < 3:
+            assert await outcome(completions, descriptor, memory, 0) is None
+    assert reported == [fault] * 3
+
+
 def refused(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     monkeypatch.setattr(os, "eventfd", lambda *_: pytest.fail("an eventfd for nothing"))
     monkeypatch.setattr(ctypes, "PyDLL", lambda *_, **__: ctypes.CDLL(None))
