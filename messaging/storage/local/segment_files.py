@@ -14,6 +14,7 @@ from messaging.storage.local.records import seed_of
 from messaging.storage.local.segment import PAGE_BYTES, Segment, head_page, name_of
 
 SPARE_PREFIX = "spare-"
+DESCRIPTORS_A_FILE = 2  # at most: one of them past the page cache
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -68,9 +69,9 @@ def make_segment(disk: Disk, spare: Spare, store_id: int, number: int, generatio
 class OpenFiles:
     """Descriptors of segments for reading, the least recently used closed first. For any thread."""
 
-    def __init__(self, disk: Disk, files_max: int) -> None:
+    def __init__(self, disk: Disk, descriptors_max: int) -> None:
         self._disk = disk
-        self._files_max = files_max
+        self._files_max = max(1, descriptors_max // DESCRIPTORS_A_FILE)
         self._lock = threading.Lock()
         self._files: OrderedDict[Path, tuple[DiskFile, list[int]]] = OrderedDict()
 
