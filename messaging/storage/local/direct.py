@@ -1,4 +1,4 @@
-"""Writing past the page cache: whole pages, out of memory that the device reads itself.
+"""Writing and reading past the page cache: whole pages, from and into memory that the device gets at by itself.
 
 A commit rarely ends with a page. The page it ends in is written again with the next commit; the beginning of that page is kept for
 this, so nothing is read. Linux only, and not on every file system: see `open_direct`.
@@ -18,6 +18,8 @@ from messaging.storage.seam import Buffer
 PAGE_BYTES = 4096  # places, lengths and the memory are multiples of it: no device asks for more
 STAGE_BYTES = 4 << 20  # written at once, and without a thread that waits for it; larger commits are rare
 _ZEROS = bytes(PAGE_BYTES)
+
+Got = Callable[[memoryview | None], None]  # with what was read, or None where anything went wrong
 
 
 class DirectWriter:
@@ -137,9 +139,7 @@ def open_past_cache(descriptor: int, flags: int) -> int:
         return -1
 
 
-def read_direct(
-    descriptor: int, size: int, offset: int, completions: Completions, done: Callable[[memoryview | None], None]
-) -> bool:
+def read_direct(descriptor: int, size: int, offset: int, completions: Completions, done: Got) -> bool:
     """Begins to read the pages that hold these bytes; `done` gets the bytes, or None. False where nothing was begun."""
     ahead = offset % PAGE_BYTES
     span = ahead + size + -(ahead + size) % PAGE_BYTES

@@ -10,12 +10,12 @@ import asyncio
 import errno
 import fcntl
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 from messaging.storage.local.completions import Completions, Done
-from messaging.storage.local.direct import DirectWriter, open_direct, open_past_cache, read_direct
+from messaging.storage.local.direct import DirectWriter, Got, open_direct, open_past_cache, read_direct
 from messaging.storage.seam import Buffer
 
 IOV_MAX = 1024
@@ -40,9 +40,8 @@ class DiskFile(Protocol):
     def read(self, size: int, offset: int) -> bytes:
         """At most `size` bytes; fewer only at the end of the file."""
 
-    def begin_read(self, size: int, offset: int, completions: Completions, done: Callable[[memoryview | None], None]) -> bool:
-        """`read` without blocking, for the loop: `done` is called there, with None where anything went wrong. False: nothing was
-        begun. What went wrong, `read` says."""
+    def begin_read(self, size: int, offset: int, completions: Completions, done: Got) -> bool:
+        """`read` without blocking, for the loop: `done` is called there. False: nothing was begun. What went wrong, `read` says."""
 
     def sync(self) -> None: ...
     def allocate(self, size: int) -> None:
@@ -152,7 +151,7 @@ class OsFile:
             parts.append(data)
         return b"".join(parts)
 
-    def begin_read(self, size: int, offset: int, completions: Completions, done: Callable[[memoryview | None], None]) -> bool:
+    def begin_read(self, size: int, offset: int, completions: Completions, done: Got) -> bool:
         if self._reading is None:
             self._reading = open_past_cache(self._descriptor, os.O_RDONLY)
         return self._reading >= 0 and read_direct(self._reading, size, offset, completions, done)

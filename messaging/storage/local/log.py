@@ -1,7 +1,7 @@
 """The log as a set of files: its segments, the spares, and what is done to them aside from the log thread.
 
 The log thread calls this for a next segment; the upkeep thread (one) writes footers, prepares spares and reclaims space, and hands
-what it found back to the log thread as short jobs, since that thread owns segments and index.
+what it found back to the log thread as short jobs, since they need the log's turn (see `log_writer.py`).
 """
 
 from __future__ import annotations

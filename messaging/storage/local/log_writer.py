@@ -115,11 +115,10 @@ class LogWriter:
         )
 
     def _begin(self, items: list[Item], completions: Completions) -> None:
-        began = time.perf_counter()
         try:
             commit = lay_out(self._log, self._active, items, self._synced)
             assert commit is not None
-            ended = partial(self._ended, items, commit, began)
+            ended = partial(self._ended, items, commit, time.perf_counter())
             begun = self._active.file.begin_synced(commit.buffers, commit.start, commit.ahead_bytes, completions, ended)
         except Exception as error:
             self._deliver(Committed(items, [], self._fail(error)))

@@ -51,12 +51,18 @@ def in_memory(state: LedgerState, last: int) -> list[Place]:
     return found
 
 
+def _at_hand(places: list[Place], locator: Locator, ledger_id: int, entry: int) -> Place | None:
+    """The place with `entry`, if it can be told without reading the disk. `places`: what the index in memory knows."""
+    at = bisect_right(places, entry, key=_first_of) - 1
+    place = places[at] if at >= 0 else locator.hint(ledger_id)
+    return place if place is not None and place.rows[0] <= entry <= place.last else None
+
+
 def forecast(state: LedgerState, locator: Locator, first: int, entries_max: int, bytes_max: int) -> int:
     """See the seam. Known are the segments whose index is in memory, and the one where the ledger was last read."""
     places = in_memory(state, state.last_entry)
-    at = bisect_right(places, first, key=_first_of) - 1
-    place = places[at] if at >= 0 else locator.hint(state.ledger_id)
-    if place is None or not place.rows[0] <= first <= place.last:
+    place = _at_hand(places, locator, state.ledger_id, first)
+    if place is None:
         return 0
     rows, until = place.rows, min(place.last + 1, first + entries_max)
     index, room = _row_of(rows, first), bytes_max
@@ -120,9 +126,8 @@ class LocalLedgerReader:
     async def _fetch_here(self, wanted: Wanted, places: list[Place], completions: Completions) -> list[Block]:
         """What can be had without a thread: of a segment that is open and whose index is known. Nothing where that does not do, or
         where something is wrong: a thread finds out what."""
-        at = bisect_right(places, wanted.first, key=_first_of) - 1
-        place = places[at] if at >= 0 else self._locator.hint(wanted.ledger_id)
-        if place is None or not place.rows[0] <= wanted.first <= place.last:
+        place = _at_hand(places, self._locator, wanted.ledger_id, wanted.first)
+        if place is None:
             return []
         segment, files = self._log.segments.get(place.segment), self._log.files
         if segment is None or segment.generation != place.generation or not files.is_open(segment.path):
@@ -135,7 +140,7 @@ class LocalLedgerReader:
                 view = await _completed(file, stop - begin, begin, completions)
                 if view is None:
                     break
-                found.take(view, [(start - begin, end - begin) for start, end in extents], segment.seed)
+                found.take(view, extents, segment.seed)
         return found.blocks
 
     def _fetch(self, wanted: Wanted, places: list[Place]) -> list[Block]:
@@ -179,7 +184,7 @@ class LocalLedgerReader:
             while index < len(rows) and not found.full:
                 index, extents, begin, stop = _plan(rows, index, found)
                 view = memoryview(file.read(stop - begin, begin))
-                found.take(view, [(start - begin, end - begin) for start, end in extents], segment.seed)
+                found.take(view, extents, segment.seed)
                 if found.hole:
                     return
 
@@ -246,11 +251,11 @@ def _row_of(rows: array[int], entry: int) -> int:
 
 
 def _plan(rows: array[int], index: int, found: _Found) -> tuple[int, list[tuple[int, int]], int, int]:
-    """The next read: (index of the row after it, extents in the file, where it begins, where it stops)."""
+    """The next read: (index of the row after it, extents in what is read, where in the file it begins, where it stops)."""
     place = rows[index + 1]
     begin = place >> 32
     stop = begin + (place & 0xFFFFFFFF)
-    extents = [(begin, stop)]
+    extents = [(0, stop - begin)]
     room = found.wanted.bytes_max - found.bytes
     until = found.wanted.first + found.wanted.entries_max
     taken = stop - begin
@@ -260,7 +265,7 @@ def _plan(rows: array[int], index: int, found: _Found) -> tuple[int, list[tuple[
         start, length = place >> 32, place & 0xFFFFFFFF
         if start - stop > GAP_BYTES_MAX or start + length - begin > READ_BYTES_MAX:
             break
-        extents.append((start, start + length))
+        extents.append((start - begin, start + length - begin))
         stop = start + length
         taken += length
         index += ROW

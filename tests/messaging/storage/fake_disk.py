@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 
 from messaging.storage.local.completions import Done
-from messaging.storage.local.direct import PAGE_BYTES
+from messaging.storage.local.direct import PAGE_BYTES, Got
 from messaging.storage.seam import Buffer
 
 SECTOR_BYTES = 512
@@ -75,7 +75,7 @@ class FakeFile:
         with self._disk.operation("read", self._path):
             return bytes(self._inode.current[offset : offset + size])
 
-    def begin_read(self, size: int, offset: int, completions: FakeCompletions, done: Callable[[memoryview | None], None]) -> bool:
+    def begin_read(self, size: int, offset: int, completions: FakeCompletions, done: Got) -> bool:
         try:
             view = memoryview(self.read(size, offset))
         except OSError:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+import pytest
+
 from messaging.storage.faults import FaultyLedgerStore
 from messaging.storage.local import Durability, LocalConfig, LocalLedgerStore
+from messaging.storage.local.completions import may_complete
+from messaging.storage.local.direct import open_past_cache
 from messaging.storage.local.disk import Disk, OsDisk
 from messaging.storage.memory import MemoryLedgerStore
 from messaging.storage.seam import Fence, LedgerStore
@@ -111,6 +117,17 @@ class OldDisk(OsDisk):
 
     def completions(self, loop: asyncio.AbstractEventLoop) -> None:
         return None
+
+
+def needs_the_kernel(folder: Path) -> None:
+    """Skips the test where the kernel cannot read and write files of `folder` by itself, past the page cache."""
+    if not may_complete():
+        pytest.skip("needs Linux's asynchronous I/O (io_submit)")
+    with tempfile.TemporaryFile(dir=folder) as file:
+        descriptor = open_past_cache(file.fileno(), os.O_RDWR)
+    if descriptor < 0:
+        pytest.skip(f"the file system of {folder} has no writing past the page cache")
+    os.close(descriptor)
 
 
 HARNESSES["local"] = LocalHarness

@@ -23,22 +23,19 @@ from messaging.storage.local.log_writer import LogWriter
 from messaging.storage.local.state import LedgerState
 from messaging.storage.seam import Buffer
 from tests.messaging.storage.fake_disk import FakeCompletions, FakeDisk, FakeFile
+from tests.messaging.storage.harness import needs_the_kernel
 from tests.messaging.storage.test_ledger_conformance import Results, read_all
 
 CONFIG = LocalConfig(segment_bytes=4 << 20, reserved_bytes=1 << 20)
 FILE_BYTES = 16 * PAGE_BYTES
 
-needs_completions = pytest.mark.skipif(not may_complete(), reason="needs Linux's asynchronous I/O (io_submit)")
-
 
 @asynccontextmanager
 async def direct_file(path: Path) -> AsyncIterator[tuple[Completions, int, mmap.mmap]]:
     """Completions of this loop, a descriptor past the page cache, and a page of memory."""
+    needs_the_kernel(path.parent)
     completions = Completions(asyncio.get_running_loop())
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
-    except OSError:
-        pytest.skip(f"the file system of {path} has no writing past the page cache")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
     os.posix_fallocate(descriptor, 0, FILE_BYTES)
     yield completions, descriptor, mmap.mmap(-1, PAGE_BYTES)
     completions.close()
@@ -52,7 +49,6 @@ async def outcome(completions: Completions, descriptor: int, memory: mmap.mmap, 
     return await asyncio.wait_for(ended, 30)
 
 
-@needs_completions
 async def test_what_was_written_is_there(tmp_path: Path) -> None:
     async with direct_file(tmp_path / "file") as (completions, descriptor, memory):
         for number in range(3):
@@ -62,7 +58,6 @@ async def test_what_was_written_is_there(tmp_path: Path) -> None:
         assert content == b"".join(bytes([number]) * PAGE_BYTES for number in (1, 2, 3)) + bytes(FILE_BYTES - 3 * PAGE_BYTES)
 
 
-@needs_completions
 async def test_errors_come_back_where_they_arise(tmp_path: Path) -> None:
     async with direct_file(tmp_path / "file") as (completions, descriptor, memory):
         odd = await outcome(completions, descriptor, memory, 100)  # no page begins there
@@ -77,7 +72,6 @@ async def test_errors_come_back_where_they_arise(tmp_path: Path) -> None:
         assert await outcome(completions, descriptor, memory, 0) is None  # and nothing is left of them
 
 
-@needs_completions
 async def test_as_many_as_the_kernel_takes_all_end(tmp_path: Path) -> None:
     async with direct_file(tmp_path / "file") as (completions, descriptor, memory):
         address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
@@ -98,7 +92,6 @@ async def test_as_many_as_the_kernel_takes_all_end(tmp_path: Path) -> None:
         assert ended == [None] * begun
 
 
-@needs_completions
 async def test_a_fault_of_one_who_waits_is_reported_and_keeps_nobody_else_waiting(tmp_path: Path) -> None:
     reported: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
@@ -146,8 +139,8 @@ async def append_and_read(store: LocalLedgerStore, sizes: Sequence[int] = (10, 5
     await again.stop()
 
 
-@needs_completions
 async def test_blocks_are_committed_without_the_log_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_the_kernel(tmp_path)
     by_thread: list[list[int]] = []
     commit = LogWriter._commit
 
@@ -250,7 +243,7 @@ async def test_who_only_waits_uses_up_no_checkpoint() -> None:
     assert not checkpoint_due(active, 4096)
 
 
-@needs_completions
+@pytest.mark.skipif(not may_complete(), reason="needs Linux's asynchronous I/O (io_submit)")
 async def test_what_is_under_way_when_completions_close_failed(tmp_path: Path) -> None:
     completions = Completions(asyncio.get_running_loop())
     (tmp_path / "file").write_bytes(bytes(FILE_BYTES))

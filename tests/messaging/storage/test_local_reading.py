@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from messaging.storage.local import LocalConfig, LocalLedgerStore
-from messaging.storage.local.completions import may_complete
+from messaging.storage.local.direct import Got
 from messaging.storage.local.locate import Place
 from messaging.storage.local.reader import LocalLedgerReader, Wanted
 from messaging.storage.seam import Block, Unavailable
 from tests.messaging.storage.fake_disk import FakeCompletions, FakeDisk, FakeFile
+from tests.messaging.storage.harness import needs_the_kernel
 from tests.messaging.storage.test_ledger_conformance import Results
 
 SMALL = LocalConfig(segment_bytes=256 << 10, reserved_bytes=64 << 10, commit_bytes_max=32 << 10)
@@ -55,8 +55,8 @@ async def read_through(reader: LocalLedgerReader, entries: int) -> int:
 
 @pytest.mark.parametrize("on", ["the disk", "a fake disk"])
 async def test_known_places_are_read_without_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on: str) -> None:
-    if on == "the disk" and not may_complete():
-        pytest.skip("needs Linux's asynchronous I/O (io_submit)")
+    if on == "the disk":
+        needs_the_kernel(tmp_path)
     fetched = counting_fetches(monkeypatch)
     store = LocalLedgerStore(tmp_path, SMALL) if on == "the disk" else LocalLedgerStore("/log", SMALL, disk=FakeDisk())
     reader = await stored(store, 1000)
@@ -71,9 +71,7 @@ async def test_what_the_kernel_does_not_read_a_thread_does(monkeypatch: pytest.M
     fetched, fails = counting_fetches(monkeypatch), [False, True, None]
     begin = FakeFile.begin_read
 
-    def sometimes(
-        file: FakeFile, size: int, offset: int, completions: FakeCompletions, done: Callable[[memoryview | None], None]
-    ) -> bool:
+    def sometimes(file: FakeFile, size: int, offset: int, completions: FakeCompletions, done: Got) -> bool:
         fails.append(fails.pop(0))
         if fails[-1] is None:
             return False
@@ -87,12 +85,10 @@ async def test_what_the_kernel_does_not_read_a_thread_does(monkeypatch: pytest.M
 
 
 async def test_a_read_under_way_ends_with_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    held: list[Callable[[memoryview | None], None]] = []
+    held: list[Got] = []
     under_way = asyncio.Event()
 
-    def begin(
-        file: FakeFile, size: int, offset: int, completions: FakeCompletions, done: Callable[[memoryview | None], None]
-    ) -> bool:
+    def begin(file: FakeFile, size: int, offset: int, completions: FakeCompletions, done: Got) -> bool:
         held.append(done)
         under_way.set()
         return True
