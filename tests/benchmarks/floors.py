@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from controlplane.doctor.checks import sync_probe_ms
+from messaging.storage.local.io_memory import IoMemory
 from messaging.storage.seam import Buffer
 
 BUSY_LOOK_S = 1.0
@@ -33,7 +34,7 @@ def measure(folder: Path) -> dict[str, float]:
     }
 
 
-def write_synced(descriptor: int, data: Buffer | mmap.mmap, offset: int) -> int:
+def write_synced(descriptor: int, data: Buffer, offset: int) -> int:
     """In the one call that does both; returns the bytes written."""
     return os.pwritev(descriptor, [data], offset, os.RWF_DSYNC)
 
@@ -54,9 +55,9 @@ def ways_to_write(folder: Path) -> list[int]:
     return [0, os.O_DIRECT]
 
 
-def block_of(size: int) -> mmap.mmap:
-    """Random bytes that can be written either way."""
-    block = mmap.mmap(-1, size)
+def block_of(size: int) -> memoryview:
+    """Random bytes that can be written either way, in the memory that a device takes them from fastest."""
+    block = IoMemory(size).take().view
     block[:] = os.urandom(size)
     return block
 

@@ -5,7 +5,7 @@ appending   writer.py -> commit_queue.py -> log_writer.py (the loop, or the log 
 reading     reader.py -> state.py: the index in memory; locate.py, footers.py: the index on the disk, by threads; intact.py
 the format  records.py: commits; segment.py: files; digest.py: checkpoints and footers
 files       log.py: all of them, and upkeep aside from commits; segment_files.py; sealing.py
-the disk    disk.py: the seam to it; direct.py: past the page cache; completions.py: without waiting for it
+the disk    disk.py: the seam to it; direct.py: past the page cache, from and into io_memory.py; completions.py: without waiting
 opening     recovery.py -> snapshot.py, catalog.py, replay.py; hints.py: the last checkpoint; snapshots.py: when one is written
 damage      scan.py: judges it
 space       reclaim.py -> rewrite.py; burials.py: what a deleted ledger leaves; pace.py: how fast

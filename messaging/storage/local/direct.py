@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import mmap
 import os
 from collections.abc import Callable, Sequence
 
 from messaging.storage.local.completions import Completions, Done
+from messaging.storage.local.io_memory import IoMemory
 from messaging.storage.seam import Buffer
 
 PAGE_BYTES = 4096  # places, lengths and the memory are multiples of it: no device asks for more
 STAGE_BYTES = 4 << 20  # written at once, and without a thread that waits for it; larger commits are rare
+READ_BYTES = (512 << 10) + 2 * PAGE_BYTES  # read into memory that is lent: half a MiB, wherever in a page it begins and ends
 _ZEROS = bytes(PAGE_BYTES)
 
 Got = Callable[[memoryview | None], None]  # with what was read, or None where anything went wrong
@@ -27,12 +28,10 @@ class DirectWriter:
 
     __slots__ = ("_address", "_descriptor", "_stage", "_stop")
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, stages: IoMemory) -> None:
         """Owns `descriptor`, which was opened for this."""
         self._descriptor = descriptor
-        memory = mmap.mmap(-1, STAGE_BYTES)  # begins with a page, as the device wants it
-        self._stage = memoryview(memory)
-        self._address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        self._stage, self._address = stages.take()
         self._stop = -1  # where the last write ended: the stage begins with what its page holds before that
 
     def write_synced(self, buffers: Sequence[Buffer], offset: int, ahead_bytes: int) -> None:
@@ -43,7 +42,7 @@ class DirectWriter:
         if at and offset != self._stop:
             self._recall(page)
         self._stop = -1
-        if at + sum(map(len, buffers)) <= STAGE_BYTES:
+        if at + sum(map(len, buffers)) <= len(self._stage):
             at, size = self._put_together(buffers, at, ahead_bytes)
             self._write(size, page, os.RWF_DSYNC)
         else:
@@ -55,7 +54,7 @@ class DirectWriter:
         nothing is begun, where it would have to wait: more than one write, a page to be read before, the system's refusal."""
         at = offset % PAGE_BYTES
         page = offset - at
-        if (at and offset != self._stop) or at + sum(map(len, buffers)) > STAGE_BYTES:
+        if (at and offset != self._stop) or at + sum(map(len, buffers)) > len(self._stage):
             return False
         self._stop = -1
         at, size = self._put_together(buffers, at, ahead_bytes)
@@ -86,7 +85,7 @@ class DirectWriter:
             stop = at + len(buffer)
             stage[at:stop] = buffer
             at = stop
-        size = min(at + ahead_bytes, STAGE_BYTES)
+        size = min(at + ahead_bytes, len(stage))
         size += -size % PAGE_BYTES
         stage[at:size] = bytes(size - at)
         return at, size
@@ -94,13 +93,14 @@ class DirectWriter:
     def _write_long(self, buffers: Sequence[Buffer], page: int, at: int) -> tuple[int, int]:
         """What one stage does not hold. (The place in the file of what the stage holds at last, where that ends.)"""
         stage = self._stage
+        whole = len(stage)
         for buffer in buffers:
             rest = memoryview(buffer)
             while rest:
-                if at == STAGE_BYTES:
-                    self._write(STAGE_BYTES, page, 0)
-                    page, at = page + STAGE_BYTES, 0
-                part = min(len(rest), STAGE_BYTES - at)
+                if at == whole:
+                    self._write(whole, page, 0)
+                    page, at = page + whole, 0
+                part = min(len(rest), whole - at)
                 stage[at : at + part] = rest[:part]
                 at += part
                 rest = rest[part:]
@@ -125,10 +125,10 @@ class DirectWriter:
         self._stage[got:PAGE_BYTES] = _ZEROS[got:]
 
 
-def open_direct(descriptor: int) -> DirectWriter | None:
+def open_direct(descriptor: int, stages: IoMemory) -> DirectWriter | None:
     """Of the open file `descriptor`, which stays the caller's. None where the system or the file system has no such writing."""
     found = open_past_cache(descriptor, os.O_RDWR)
-    return DirectWriter(found) if found >= 0 else None
+    return DirectWriter(found, stages) if found >= 0 else None
 
 
 def open_past_cache(descriptor: int, flags: int) -> int:
@@ -139,19 +139,26 @@ def open_past_cache(descriptor: int, flags: int) -> int:
         return -1
 
 
-def read_direct(descriptor: int, size: int, offset: int, completions: Completions, done: Got) -> bool:
+def read_direct(descriptor: int, size: int, offset: int, lent: IoMemory, completions: Completions, done: Got) -> bool:
     """Begins to read the pages that hold these bytes; `done` gets the bytes, or None. False where nothing was begun."""
     ahead = offset % PAGE_BYTES
     span = ahead + size + -(ahead + size) % PAGE_BYTES
-    memory = bytearray(span + PAGE_BYTES)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    at = -address % PAGE_BYTES
+    # Who holds a part of what was read holds all of a piece: small reads get memory of their own.
+    view, address = lent.take() if 3 * lent.piece_bytes < 4 * span <= 4 * lent.piece_bytes else _own_pages(span)
 
     def ended(error: OSError | None) -> None:
-        done(memoryview(memory).toreadonly()[at + ahead : at + ahead + size] if error is None else None)
+        done(view.toreadonly()[ahead : ahead + size] if error is None else None)
 
     try:
-        completions.read(descriptor, address + at, span, offset - ahead, ended)
+        completions.read(descriptor, address, span, offset - ahead, ended)
     except OSError:
         return False
     return True
+
+
+def _own_pages(size: int) -> tuple[memoryview, int]:
+    """Memory that begins with a page, and its address."""
+    memory = bytearray(size + PAGE_BYTES)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    skipped = -address % PAGE_BYTES
+    return memoryview(memory)[skipped : skipped + size], address + skipped

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Protocol
 
 from messaging.storage.local.completions import Completions, Done
-from messaging.storage.local.direct import DirectWriter, Got, open_direct, open_past_cache, read_direct
+from messaging.storage.local.direct import READ_BYTES, STAGE_BYTES, DirectWriter, Got, open_direct, open_past_cache, read_direct
+from messaging.storage.local.io_memory import IoMemory
 from messaging.storage.seam import Buffer
 
 IOV_MAX = 1024
@@ -83,10 +84,13 @@ class OsFile:
     `write_synced` goes past the cache. Where the system has no such writing it is one call that writes and syncs, or two; a sync
     then lets go of all but the newest `CACHED_BYTES`."""
 
-    __slots__ = ("_cached_from", "_descriptor", "_direct", "_past_cache", "_reading", "_written_to")
+    __slots__ = ("_cached_from", "_descriptor", "_direct", "_lent", "_past_cache", "_reading", "_stages", "_written_to")
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, stages: IoMemory, lent: IoMemory) -> None:
+        """Owns `descriptor`; writes from a piece of `stages`, reads into pieces of `lent`."""
         self._descriptor = descriptor
+        self._stages = stages
+        self._lent = lent
         self._direct: DirectWriter | None = None  # from the first `write_synced` on
         self._past_cache = True
         self._reading: int | None = None  # a descriptor past the cache, from the first `begin_read` on; -1: there is none
@@ -119,7 +123,7 @@ class OsFile:
     def _write_direct(self, buffers: Sequence[Buffer], offset: int, ahead_bytes: int) -> bool:
         """Whether this file can be written so."""
         if self._direct is None:
-            self._direct = open_direct(self._descriptor)
+            self._direct = open_direct(self._descriptor, self._stages)
         if self._direct is not None:
             try:
                 self._direct.write_synced(buffers, offset, ahead_bytes)
@@ -154,7 +158,7 @@ class OsFile:
     def begin_read(self, size: int, offset: int, completions: Completions, done: Got) -> bool:
         if self._reading is None:
             self._reading = open_past_cache(self._descriptor, os.O_RDONLY)
-        return self._reading >= 0 and read_direct(self._reading, size, offset, completions, done)
+        return self._reading >= 0 and read_direct(self._reading, size, offset, self._lent, completions, done)
 
     def sync(self) -> None:
         os.fdatasync(self._descriptor)
@@ -204,6 +208,10 @@ class _OsLock:
 
 
 class OsDisk:
+    def __init__(self, stage_bytes: int = STAGE_BYTES) -> None:
+        self._stages = IoMemory(stage_bytes)
+        self._lent = IoMemory(READ_BYTES)
+
     def completions(self, loop: asyncio.AbstractEventLoop) -> Completions | None:
         try:
             return Completions(loop)
@@ -228,7 +236,7 @@ class OsDisk:
         if scattered:
             # Some systems read 8 MiB ahead: a commit beside that waits 10 ms for the disk, where half a millisecond would do.
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
-        return OsFile(descriptor)
+        return OsFile(descriptor, self._stages, self._lent)
 
     def names(self, path: Path) -> list[str]:
         return sorted(os.listdir(path))  # noqa: PTH208 -- names are wanted, not Path objects

@@ -18,6 +18,7 @@ from messaging.storage.local import LocalConfig, LocalLedgerStore, direct, disk
 from messaging.storage.local.completions import Done
 from messaging.storage.local.direct import PAGE_BYTES, DirectWriter, open_direct
 from messaging.storage.local.disk import DiskFile, OsDisk, OsFile
+from messaging.storage.local.io_memory import IoMemory
 from messaging.storage.seam import Buffer
 from tests.messaging.storage.test_ledger_conformance import Results, read_all
 
@@ -26,9 +27,8 @@ STAGE_BYTES = 2 * PAGE_BYTES  # of the tests: most writes take several pieces
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DiskFile]:
-    monkeypatch.setattr(direct, "STAGE_BYTES", STAGE_BYTES)
-    made = OsDisk().open(tmp_path / "file", create=True)
+def file(tmp_path: Path) -> Iterator[DiskFile]:
+    made = OsDisk(STAGE_BYTES).open(tmp_path / "file", create=True)
     made.allocate(FILE_BYTES)
     yield made
     made.close()
@@ -143,7 +143,7 @@ def test_nothing_of_it_stays_in_the_page_cache(tmp_path: Path) -> None:
         pytest.skip(f"{tmp_path} is on no block device: its file system may keep everything in memory")
     descriptor = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT, 0o600)
     os.posix_fallocate(descriptor, 0, FILE_BYTES)
-    writer = open_direct(descriptor)
+    writer = open_direct(descriptor, IoMemory(STAGE_BYTES))
     if writer is None:
         pytest.skip(f"the file system of {tmp_path} has no writing past the page cache")
     writer.write_synced([pattern(FILE_BYTES - 100, 1)], 0, 0)
@@ -171,7 +171,7 @@ async def test_a_log_reads_nothing_back_to_go_on_within_a_page(tmp_path: Path, m
 
 def test_where_it_cannot_be_had_the_file_is_written_the_ordinary_way(file: OsFile, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(disk, "open_direct", asked.append)
+    monkeypatch.setattr(disk, "open_direct", lambda descriptor, _: asked.append(descriptor))
     file.write_synced([pattern(5000, 1), pattern(10, 2)], 100)
     file.write_synced([pattern(100, 3)], 5110)
     assert file.read(5110, 100) == pattern(5000, 1) + pattern(10, 2) + pattern(100, 3)
