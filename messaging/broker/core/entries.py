@@ -64,7 +64,11 @@ class EntryBlock:
     def counts(self) -> list[int]:
         """Messages in each entry."""
         if self._counts is None:
-            self._counts = [1] * len(self.stops) if self.uniform else list(map(self._messages_of, range(len(self.stops))))
+            if self.uniform:
+                self._counts = [1] * len(self.stops)
+            else:  # the last entry has what is left: often it is the only one
+                self._counts = list(map(self._messages_of, range(len(self.stops) - 1)))
+                self._counts.append(self.message_count - sum(self._counts))
         return self._counts
 
     def _messages_of(self, index: int) -> int:
@@ -141,7 +145,8 @@ def from_log(block: Block) -> EntryBlock:
         header.message_count,
         bool(header.flags & MARKER),
     )
-    if block.stops[-1] != len(block.data) or not all(_framed(found, index) for index in (0, block.count - 1)):
+    last = block.count - 1
+    if block.stops[-1] != len(block.data) or not _framed(found, 0) or (last and not _framed(found, last)):
         raise _not_ours(block)
     return found
 

@@ -29,6 +29,7 @@ class ControlView:
         self._superusers = frozenset(superuser_roles)
         self._defaults = policy_defaults
         self._anonymous_public = anonymous_public
+        self._policies: dict[tuple[str, str], Effective] = {}  # asked for with every hand-out; since the last change
 
     def apply(self, from_version: int, to_version: int, changes: list[Change], *, full: bool) -> set[tuple[str, str]]:
         """Takes changes in, if they join on to what is held (`from_version` at most our version) or are everything.
@@ -53,6 +54,7 @@ class ControlView:
 
     def _put(self, changes: list[Change]) -> None:
         tables = self._tables()
+        self._policies.clear()
         for change in changes:
             table = tables.get(change.kind)
             if table is None:
@@ -95,12 +97,18 @@ class ControlView:
     # --- policies and keys
 
     def policy(self, name: str, namespace: str) -> Effective:
+        known = self._policies.get((name, namespace))
+        if known is not None:
+            return known
         levels = {
             "namespace": self.namespaces.get(namespace, {}).get("policies"),
             "tenant": self.tenants.get(namespace.partition("/")[0], {}).get("policies"),
             "broker": self._defaults,
         }
-        return effective(name, levels)
+        found = effective(name, levels)
+        if namespace in self.namespaces:  # else whoever asks could make this grow
+            self._policies[name, namespace] = found
+        return found
 
     def key_revoked(self, key_id: str) -> bool | None:
         """None: this key is not known (yet)."""

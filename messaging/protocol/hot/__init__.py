@@ -21,7 +21,7 @@ from messaging.protocol.hot.incoming import (
     measured,
     parted,
 )
-from messaging.protocol.hot.outgoing import varint
+from messaging.protocol.hot.outgoing import message_head, varint
 
 COMPILED = incoming.COMPILED and outgoing.COMPILED
 # Frames read and made byte by byte are the cheapest where that is compiled and the dearest where it is not.
@@ -40,6 +40,7 @@ __all__ = [
     "Sent",
     "acks",
     "measured",
+    "message_head",
     "messages",
     "parted",
     "receipts",

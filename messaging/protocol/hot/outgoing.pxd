@@ -29,3 +29,7 @@ cpdef bytes joined_receipts(list sent, Py_ssize_t first, Py_ssize_t last, unsign
     stop=Py_ssize_t, body=Py_ssize_t, high=Py_ssize_t, i=Py_ssize_t, value="unsigned long long", longer_from="unsigned long long")
 cpdef object messages(const unsigned char[::1] data, const unsigned int[::1] stops, Py_ssize_t first, Py_ssize_t last,
                       unsigned long long ledger_id, unsigned long long entry_id, unsigned long long consumer_id, bytes tail)
+
+@cython.locals(message_id=bytes, command=bytes)
+cpdef bytes message_head(Py_ssize_t payload_bytes, unsigned long long ledger_id, unsigned long long entry_id,
+                         unsigned long long consumer_id, bytes tail)

@@ -164,6 +164,14 @@ def messages(
     return memoryview(made)[:at]
 
 
+def message_head(payload_bytes: int, ledger_id: int, entry_id: int, consumer_id: int, tail: bytes) -> bytes:
+    """What stands before the `payload_bytes` of one large message: `messages` would copy them. `tail` as there."""
+    message_id = b"\x08" + varint(ledger_id) + b"\x10" + varint(entry_id) + tail
+    command = b"\x08" + varint(consumer_id) + b"\x12" + VARINTS[len(message_id)] + message_id
+    command = b"\x08\x09\x4a" + VARINTS[len(command)] + command
+    return (len(command) + 4 + payload_bytes).to_bytes(4, "big") + LENGTHS[len(command)] + command
+
+
 def joined_messages(
     data: bytes | memoryview,
     stops: Sequence[int],

@@ -94,6 +94,8 @@ def test_messages_carry_the_stored_bytes(
         assert message.message_id.HasField("partition") == (partition >= 0)
         assert message.redelivery_count == 0
         assert frame[4 + int.from_bytes(frame[:4], "big") :] == payload
+        head = hot.message_head(len(payload), ledger, entry + index, consumer, frames.message_id_tail(partition))
+        assert head + payload == written[place : place + 4 + total]
         place += 4 + total
     assert place == len(written)
 

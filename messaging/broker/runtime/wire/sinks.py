@@ -62,26 +62,32 @@ class BinaryConsumerSink:
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
         out = self.connection.out
         large = block.bytes_in(first, last) > VIEWED_BYTES * (last - first)
-        if large or redeliveries is not None or self.subscription.cursor.batches:
-            parts: list[bytes | memoryview] = []
-            for index in range(first, last):
-                parts += self._message(consumer, block, index, redeliveries[index - first] if redeliveries else 0)
-            size = sum(map(len, parts))
-            if large:
-                out.gather_parts(parts)
+        plain = redeliveries is None and not self.subscription.cursor.batches
+        if plain and not large:
+            entry_id = block.first_entry + first
+            data = hot.messages(
+                block.data, block.stops, first, last, block.ledger_id, entry_id, consumer.consumer_id, self.topic.id_tail
+            )
+            out.gather(data)
+            return len(data)
+        parts: list[bytes | memoryview] = []
+        for index in range(first, last):
+            entry_id = block.first_entry + index
+            payload = block.view(entry_id)
+            if plain:
+                head = hot.message_head(len(payload), block.ledger_id, entry_id, consumer.consumer_id, self.topic.id_tail)
             else:
-                out.gather(b"".join(parts))
-            return size
-        entry_id = block.first_entry + first
-        data = hot.messages(
-            block.data, block.stops, first, last, block.ledger_id, entry_id, consumer.consumer_id, self.topic.id_tail
-        )
-        out.gather(data)
-        return len(data)
+                head = self._head(consumer, block, entry_id, len(payload), redeliveries[index - first] if redeliveries else 0)
+            parts += (head, payload)
+        size = sum(map(len, parts))
+        if large:
+            out.gather_parts(parts)
+        else:
+            out.gather(b"".join(parts))
+        return size
 
-    def _message(self, consumer: Consumer, block: EntryBlock, index: int, redelivery_count: int) -> tuple[bytes, memoryview]:
-        """One MESSAGE frame in two parts: large, or with a redelivery count or an ack set. Through protobuf."""
-        entry_id = block.first_entry + index
+    def _head(self, consumer: Consumer, block: EntryBlock, entry_id: int, payload_bytes: int, redelivery_count: int) -> bytes:
+        """Of a MESSAGE frame with a redelivery count or an ack set. Through protobuf."""
         message_id = pb.MessageId(ledger_id=block.ledger_id, entry_id=entry_id)
         if self.topic.name.partition >= 0:
             message_id.partition = self.topic.name.partition
@@ -92,8 +98,7 @@ class BinaryConsumerSink:
         if words:
             message.ack_set.extend(word - (1 << 64) if word >> 63 else word for word in words)
         head = pb.Command(type=pb.Command.MESSAGE, message=message).SerializeToString()
-        payload = block.view(entry_id)
-        return (len(head) + 4 + len(payload)).to_bytes(4, "big") + len(head).to_bytes(4, "big") + head, payload
+        return (len(head) + 4 + payload_bytes).to_bytes(4, "big") + len(head).to_bytes(4, "big") + head
 
     def active_changed(self, consumer: Consumer, active: bool) -> None:
         change = pb.ActiveConsumerChange(consumer_id=consumer.consumer_id, is_active=active)

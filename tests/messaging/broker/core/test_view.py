@@ -164,3 +164,21 @@ def test_policies_come_from_the_nearest_level() -> None:
     assert held.policy("message_ttl_s", "acme/orders") == (60, "tenant")
     assert held.policy("retention_size_mb", "acme/orders") == (0, "broker")
     assert held.policy("message_ttl_s", "no/such") == (0, "broker")
+
+
+def test_a_policy_that_was_asked_for_follows_every_change() -> None:
+    held = filled()
+    name, version = ("message_ttl_s", "acme/orders"), held.version
+    assert held.policy(*name) == (60, "tenant")
+    nearer = Change(version=version + 1, kind="namespace", key="acme/orders", state={"policies": {"message_ttl_s": 7}})
+    held.apply(version, version + 1, [nearer], full=False)
+    assert held.policy(*name) == (7, "namespace")
+    held.apply(0, version + 2, [], full=True)
+    assert held.policy(*name) == (0, "broker")
+
+
+def test_asking_for_namespaces_that_are_not_there_leaves_nothing_behind() -> None:
+    held = filled()
+    for number in range(1000):
+        held.policy("message_ttl_s", f"no/such-{number}")
+    assert not held._policies
