@@ -20,7 +20,7 @@ from messaging.storage.local.direct import PAGE_BYTES, DirectWriter, open_direct
 from messaging.storage.local.disk import DiskFile, OsDisk, OsFile
 from messaging.storage.local.io_memory import IoMemory
 from messaging.storage.seam import Buffer
-from tests.messaging.storage.test_ledger_conformance import Results, read_all
+from tests.messaging.storage.ledger_entries import Results, read_all
 
 FILE_BYTES = 64 * PAGE_BYTES
 STAGE_BYTES = 2 * PAGE_BYTES  # of the tests: most writes take several pieces

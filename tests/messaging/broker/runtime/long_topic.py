@@ -1,0 +1,46 @@
+"""A topic with messages that are not in memory, and consumers that read it from its beginning: for tests of catching up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from messaging.broker.runtime.topics.behind import Behind
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.protocol import pulsar_pb2 as pb
+from tests.messaging.broker.runtime.conftest import BrokerWorld
+from tests.messaging.broker.runtime.raw_client import RawClient, send_frame
+
+TOPIC = "persistent://acme/orders/long"
+SIZE = 60_000
+
+
+def payload(index: int) -> bytes:
+    return b"%06d" % index + bytes(SIZE - 6)
+
+
+async def stored(world: BrokerWorld, count: int, topic: str = TOPIC, size: int = SIZE) -> Topic:
+    """A topic with `count` messages that nobody has read: none of them is in memory."""
+    client = await world.connected("owner")
+    await client.producer(topic)
+    for index in range(count):
+        client.write(send_frame(index, payload(index)[:size]))
+        await client.expect("SEND_RECEIPT")
+    return world.service.topics.loaded[topic]
+
+
+async def reader(world: BrokerWorld, permits: int, name: str = "s", topic: str = TOPIC, **fields: Any) -> RawClient:
+    client = await world.connected("owner")
+    await client.subscribe(topic, name, permits=permits, sub_type=pb.Subscribe.Exclusive, **fields)
+    return client
+
+
+def behind(topic: Topic) -> Behind:
+    found = topic.outlet.behind
+    assert found is not None
+    return found
+
+
+async def read_all(client: RawClient, count: int, first: int = 0) -> None:
+    for index in range(first, count):
+        body = (await client.next()).text
+        assert body[:6] == b"%06d" % index

@@ -1,0 +1,144 @@
+"""Nobody who is behind holds others up: a piece a turn, no waiting for another's storage, and little kept for who never reads."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
+
+import pytest
+
+from messaging.broker.core.accountant import Accountant
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.topics.behind import TURN_BYTES
+from messaging.broker.runtime.topics.catch_up import CatchUp
+from messaging.protocol import frames
+from messaging.protocol import pulsar_pb2 as pb
+from tests.messaging.broker.runtime.conftest import BrokerWorld, MakeWorld
+from tests.messaging.broker.runtime.long_topic import SIZE, TOPIC, payload, read_all, reader, stored
+from tests.messaging.broker.runtime.raw_client import send_frame
+from tests.waiting import eventually
+
+C = pb.Command
+
+
+async def test_who_is_behind_is_served_a_piece_a_turn(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = await stored(world, 60)
+    pieces: list[int] = []
+    hand_out = type(topic.outlet).dispatch_behind
+
+    def counted(outlet: Any, subscription: Subscription, bytes_max: int) -> bool:
+        before = outlet.bytes_out
+        more = hand_out(outlet, subscription, bytes_max)
+        pieces.append(outlet.bytes_out - before)
+        return more
+
+    monkeypatch.setattr(type(topic.outlet), "dispatch_behind", counted)
+    client = await reader(world, 1000)
+    await read_all(client, 60)
+    assert max(pieces) <= TURN_BYTES + 2 * SIZE
+    assert sum(pieces) >= 60 * SIZE
+
+
+class Everlasting:
+    """Stands for a topic whose reader always takes more."""
+
+    order: ClassVar[list[str]] = []
+
+    def __init__(self, tenant: str, stop_after: int) -> None:
+        self.topic = SimpleNamespace(name=SimpleNamespace(tenant=tenant))
+        self.turns = 0
+        self._stop_after = stop_after
+
+    def dispatch_behind(self, subscription: object, bytes_max: int) -> bool:
+        self.turns += 1
+        self.order.append(self.topic.name.tenant)
+        return self.turns < self._stop_after
+
+
+async def test_all_who_are_behind_get_their_turns() -> None:
+    catch_up = CatchUp(Accountant(1 << 20).catch_up)
+    Everlasting.order.clear()
+    greedy = [Everlasting("acme", 30) for _ in range(10)]
+    other = Everlasting("globex", 30)
+    for outlet in (*greedy, other):
+        catch_up.serve(cast(Any, outlet), cast(Any, None))
+    await eventually(lambda: all(outlet.turns == 30 for outlet in (*greedy, other)))
+    assert Everlasting.order[:60].count("globex") == 30  # ten of one tenant have together what one of another has
+
+
+async def test_who_reads_the_tail_is_served_while_another_waits_for_storage(world: BrokerWorld) -> None:
+    await stored(world, 50)
+    gate = world.ledgers.delay("open")
+    slow = await reader(world, 1000, "slow")
+    tail = await reader(world, 1000, "tail", initial_position=pb.Subscribe.Latest)
+    publisher = await world.connected("owner")
+    await publisher.producer(TOPIC, producer_id=3)
+    publisher.write(send_frame(50, payload(50), producer_id=3))
+    assert (await tail.next()).text[:6] == b"000050"
+    gate.set()
+    await read_all(slow, 51)
+
+
+async def silent_consumer(world: BrokerWorld, permits: int, name: str) -> socket.socket:
+    """A socket that says what a consumer says and then never reads."""
+    loop = asyncio.get_running_loop()
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.setblocking(False)
+    await loop.sock_connect(sock, ("127.0.0.1", world.port))
+    connect = pb.Connect(client_version="silent", auth_method_name="token", auth_data=world.token("owner").encode())
+    subscribe = pb.Subscribe(
+        topic=TOPIC,
+        subscription=name,
+        sub_type=pb.Subscribe.Exclusive,
+        consumer_id=1,
+        request_id=1,
+        initial_position=pb.Subscribe.Earliest,
+    )
+    await loop.sock_sendall(sock, frames.command(C.CONNECT, connect=connect))
+    await loop.sock_recv(sock, 4096)  # CONNECTED
+    await loop.sock_sendall(sock, frames.command(C.SUBSCRIBE, subscribe=subscribe))
+    await loop.sock_recv(sock, 4096)  # SUCCESS
+    flow = pb.Flow(consumer_id=1, message_permits=permits)
+    await loop.sock_sendall(sock, frames.command(C.FLOW, flow=flow))
+    return sock
+
+
+@pytest.mark.parametrize("permits", [1000, 1_000_000])
+async def test_a_consumer_that_never_reads_holds_little_and_others_go_on(world: BrokerWorld, permits: int) -> None:
+    topic = await stored(world, 200)
+    sock = await silent_consumer(world, permits, "silent")
+    try:
+        silent = topic.subscriptions["silent"]
+        await eventually(lambda: any(not one.sink.writable for one in silent.consumers))
+        other = await reader(world, permits, "other")
+        await read_all(other, 200)
+        publisher = await world.connected("owner")
+        await publisher.producer(TOPIC, producer_id=3)
+        publisher.write(*(send_frame(index, payload(index), producer_id=3) for index in range(200, 220)))
+        await read_all(other, 220, first=200)
+        accountant = world.service.accountant
+        assert 0 < accountant.egress.used_bytes <= (1 << 20) + TURN_BYTES + 2 * SIZE
+        assert accountant.egress.tenants == {"acme": accountant.egress.used_bytes}
+        assert silent.bytes_out < 100 * SIZE
+    finally:
+        sock.close()
+    await eventually(lambda: world.service.accountant.egress.used_bytes == 0)
+
+
+async def test_the_less_memory_is_left_the_less_may_pile_up_for_one(make_world: MakeWorld) -> None:
+    world = await make_world(memory_budget_bytes=16 << 20)
+    topic = await stored(world, 200)
+    egress = world.service.accountant.egress
+    egress.take("acme", egress.limit_bytes)  # as if many others did not read
+    sock = await silent_consumer(world, 1_000_000, "silent")
+    try:
+        await eventually(lambda: not topic.subscriptions["silent"].consumers[0].sink.writable)
+        assert egress.used_bytes - egress.limit_bytes <= TURN_BYTES + 2 * SIZE
+        quick = await reader(world, 1000, "quick")  # who reads is served all the same
+        await read_all(quick, 200)
+    finally:
+        sock.close()
+        egress.give("acme", egress.limit_bytes)

@@ -1,0 +1,97 @@
+"""The memory that reads for consumers that are behind take: one budget for all, shared among tenants, and all of it given back."""
+
+from __future__ import annotations
+
+import sys
+
+from messaging.protocol import pulsar_pb2 as pb
+from tests.messaging.broker.runtime.conftest import BrokerWorld, MakeWorld
+from tests.messaging.broker.runtime.long_topic import TOPIC, behind, payload, read_all, reader, stored
+from tests.messaging.broker.runtime.raw_client import send_frame
+from tests.waiting import eventually
+
+C = pb.Command
+
+
+async def test_what_was_read_is_given_back_at_the_end(world: BrokerWorld) -> None:
+    topic = await stored(world, 40)
+    client = await reader(world, 1000)
+    await read_all(client, 40)
+    world.service.catch_up.sweep()
+    world.service.catch_up.sweep()
+    assert topic.outlet.behind is None
+    assert world.service.accountant.catch_up.used_bytes == 0
+    assert world.service.catch_up.behind == {}
+
+
+async def test_a_topic_that_closes_gives_back_what_it_reads(world: BrokerWorld) -> None:
+    topic = await stored(world, 40)
+    world.ledgers.delay("open")
+    client = await reader(world, 1000)
+    await eventually(lambda: topic.outlet.behind is not None)
+    await world.service.topics.unload(topic.name)
+    await eventually(lambda: world.service.accountant.catch_up.used_bytes == 0)
+    assert world.service.catch_up.behind == {}
+    assert await client.expect("CLOSE_CONSUMER")
+
+
+async def test_a_consumer_without_permits_keeps_one_read_and_then_none(world: BrokerWorld) -> None:
+    topic = await stored(world, 60)
+    client = await reader(world, 2)
+    await read_all(client, 2)
+    (held,) = behind(topic).readers.values()
+    await eventually(lambda: bool(held.ahead) and held.ahead[0].there)
+    world.service.catch_up.sweep()
+    assert not held.ahead and held.current is not None
+    assert world.service.accountant.catch_up.used_bytes == held.current.size_bytes
+    world.service.catch_up.sweep()
+    assert world.service.accountant.catch_up.used_bytes == 0
+    client.say(C.FLOW, consumer_id=1, message_permits=1000)
+    await read_all(client, 60, first=2)
+
+
+async def test_short_memory_is_taken_from_those_who_take_nothing(make_world: MakeWorld) -> None:
+    world = await make_world(memory_budget_bytes=16 << 20)  # 4 MiB of it for catching up
+    resting = []
+    for number in range(8):
+        await stored(world, 40, f"{TOPIC}-{number}")
+        resting.append(await reader(world, 1, topic=f"{TOPIC}-{number}"))
+        await read_all(resting[-1], 1)
+    account = world.service.accountant.catch_up
+    await eventually(lambda: world.service.catch_up.reads_waiting == 0)
+    assert account.used_bytes <= account.limit_bytes
+    for client in resting:  # each goes on all the same
+        client.say(C.FLOW, consumer_id=1, message_permits=1000)
+        await read_all(client, 40, first=1)
+    assert account.used_bytes <= account.limit_bytes
+
+
+async def test_memory_denied_to_one_tenant_is_there_for_another(make_world: MakeWorld) -> None:
+    world = await make_world(memory_budget_bytes=16 << 20)
+    account = world.service.accountant.catch_up
+    await stored(world, 30)
+    account.take("acme", account.limit_bytes // 2)  # as if many of its consumers were served
+    stranger = await world.connected("superuser")
+    other = "persistent://other/things/long"
+    await stranger.producer(other, producer_id=7)
+    for index in range(30):
+        stranger.write(send_frame(index, payload(index), producer_id=7))
+        await stranger.expect("SEND_RECEIPT")
+    denied = await reader(world, 1000)
+    await eventually(lambda: world.service.catch_up.reads_waiting == 1)
+    await stranger.subscribe(other, permits=1000, sub_type=pb.Subscribe.Exclusive)
+    await read_all(stranger, 30)
+    assert world.service.catch_up.reads_waiting == 1
+    assert await denied.quiet() == []
+    world.service.catch_up.resized("acme", account.limit_bytes // 2, 0)
+    await read_all(denied, 30)
+
+
+async def test_an_outlet_that_reads_nothing_takes_little(world: BrokerWorld) -> None:
+    topic = await stored(world, 1)
+    outlet, tail = topic.outlet, topic.outlet.tail
+    assert sys.getsizeof(outlet) + sys.getsizeof(tail) <= 250
+    for part in (outlet, tail):
+        assert not hasattr(part, "__dict__")
+        held = [getattr(part, name) for name in type(part).__slots__]
+        assert not [one for one in held if isinstance(one, list | dict | set) or callable(one)]
