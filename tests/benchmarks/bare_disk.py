@@ -19,7 +19,7 @@ from typing import NamedTuple
 from messaging.storage.local.disk import OsDisk
 from tests.benchmarks.load import Stalled
 
-READ_BYTES = 512 << 10  # as the broker reads
+READ_BYTES = 576 << 10  # as the broker reads
 ARRIVALS = 4  # looked at of each write: those of its first eighth, third eighth and so on
 _FILE_BYTES_MAX = 1 << 30
 _BLOCK_BYTES_MAX = 8 << 20

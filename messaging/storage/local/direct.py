@@ -17,7 +17,7 @@ from messaging.storage.seam import Buffer
 
 PAGE_BYTES = 4096  # places, lengths and the memory are multiples of it: no device asks for more
 STAGE_BYTES = 4 << 20  # written at once, and without a thread that waits for it; larger commits are rare
-READ_BYTES = (512 << 10) + 2 * PAGE_BYTES  # read into memory that is lent: half a MiB, wherever in a page it begins and ends
+READ_BYTES = (576 << 10) + 2 * PAGE_BYTES  # read into memory that is lent, wherever in a page it begins and ends
 _ZEROS = bytes(PAGE_BYTES)
 
 Got = Callable[[memoryview | None], None]  # with what was read, or None where anything went wrong
@@ -144,7 +144,7 @@ def read_direct(descriptor: int, size: int, offset: int, lent: IoMemory, complet
     ahead = offset % PAGE_BYTES
     span = ahead + size + -(ahead + size) % PAGE_BYTES
     # Who holds a part of what was read holds all of a piece: small reads get memory of their own.
-    view, address = lent.take() if 3 * lent.piece_bytes < 4 * span <= 4 * lent.piece_bytes else _own_pages(span)
+    view, address = lent.take() if lent.piece_bytes < 2 * span <= 2 * lent.piece_bytes else _own_pages(span)
 
     def ended(error: OSError | None) -> None:
         done(view.toreadonly()[ahead : ahead + size] if error is None else None)

@@ -25,7 +25,7 @@ from messaging.storage.local.segment import Segment
 from messaging.storage.local.state import ROW, LedgerState
 from messaging.storage.seam import Block, Corrupt, NoSuchEntry, NoSuchLedger, Unavailable
 
-READ_BYTES_MAX = 512 << 10  # one read of the file: a commit may wait for the disk behind it
+READ_BYTES_MAX = 576 << 10  # one read of the file: a commit may wait for the disk behind it. Two bring a MiB, in whole runs
 GAP_BYTES_MAX = 16 << 10  # foreign bytes read over rather than read around
 
 Flush = Callable[[], Awaitable[None]]
@@ -232,6 +232,8 @@ class _Found:
                 self.blocks.append(records.block_of(view, record, copy=copy))
                 self.bytes += size
                 self.next_entry = record.first_entry + record.entries
+        # Said here, not by the next record: that one would have to be read for it.
+        self.full = self.bytes >= wanted.bytes_max or self.next_entry >= wanted.first + wanted.entries_max
 
 
 def _first_of(place: Place) -> int:

@@ -103,3 +103,34 @@ async def test_a_read_under_way_ends_with_the_store(monkeypatch: pytest.MonkeyPa
     await store.stop()
     with pytest.raises(Unavailable):
         await reading
+
+
+@pytest.mark.parametrize("size", [1_000, 40_000, 66_000, 105_000])
+async def test_a_read_of_what_was_forecast_reads_nothing_else(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """A MiB takes two reads of the file, and none to learn that it was all."""
+    read: list[int] = []
+    begin = FakeFile.begin_read
+
+    def counted(file: FakeFile, size: int, offset: int, completions: FakeCompletions, done: Got) -> bool:
+        read.append(size)
+        return begin(file, size, offset, completions, done)
+
+    monkeypatch.setattr(FakeFile, "begin_read", counted)
+    store = LocalLedgerStore("/log", LocalConfig(segment_bytes=16 << 20, reserved_bytes=1 << 20), disk=FakeDisk())
+    writer, results = await store.create(await store.start(), 1, {}), Results()
+    entries = (4 << 20) // size
+    for number in range(entries):
+        results.append(writer, [bytes(size)])
+        await results.wait(number + 1)  # each in a commit of its own
+    reader = await store.open(1)
+    await reader.read(0, entries_max=1, bytes_max=1)  # opens the file
+    following = 0
+    for _ in range(3):
+        read.clear()
+        forecast = store.forecast(1, following, entries_max=1 << 20, bytes_max=1 << 20)
+        blocks = await reader.read(following, entries_max=forecast, bytes_max=1 << 20)
+        assert blocks[-1].last_entry == following + forecast - 1
+        assert len(read) == 2
+        assert sum(read) < 1.2 * sum(len(block.data) for block in blocks) + (8 << 10)
+        following += forecast
+    await store.stop()

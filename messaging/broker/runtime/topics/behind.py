@@ -8,12 +8,12 @@ neither the disk waits for a single consumer nor the consumer for the disk.
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 import structlog
 
-from messaging.broker.core.entries import BLOCK_BYTES, EntryBlock, from_log
+from messaging.broker.core.entries import EntryBlock
+from messaging.broker.runtime.topics.log_read import Read, held_bytes
 from messaging.storage.seam import Block, Corrupt, Position
 
 if TYPE_CHECKING:
@@ -28,45 +28,6 @@ READ_ENTRIES = 4096
 READ_RETRY_S = 1.0
 AHEAD_READS = 2  # of one subscription, beside the one that it is sent
 TURN_BYTES = 64 << 10  # handed out at a time, or one entry
-
-
-class Read:
-    """One read: asked for, under way, or there. `users` need it; without any it is let go."""
-
-    __slots__ = ("_made", "blocks", "entries", "first", "size_bytes", "stop_entry", "task", "there", "to_end", "users")
-
-    def __init__(self, first: Position, size_bytes: int, entries: int, stop_entry: int) -> None:
-        self.first = first
-        self.size_bytes = size_bytes  # what it counts for: what is expected, then what came
-        self.entries = entries  # that it will surely bring: counted by the log, or guessed
-        self.stop_entry = stop_entry  # behind its last one; 0 while that is not known
-        self.blocks: list[Block] = []
-        self._made: EntryBlock | None = None  # of the block that was asked for last
-        self.users: set[Subscription] = set()
-        self.task: asyncio.Task[list[Block]] | None = None
-        self.there = False
-        self.to_end = False  # it came to the last confirmed entry
-
-    def covers(self, position: Position) -> bool:
-        """Whether `position` is in it; while it is under way, whether it probably will be."""
-        if position.ledger_id != self.first.ledger_id:
-            return False
-        if not self.there:
-            return 0 <= position.entry_id - self.first.entry_id < self.entries
-        return bool(self.blocks) and self.blocks[0].first_entry <= position.entry_id <= self.blocks[-1].last_entry
-
-    def block_of(self, position: Position) -> EntryBlock:
-        """Raises `ValueError` where the log holds there what is no block of ours."""
-        made = self._made
-        if made is not None and made.first_entry <= position.entry_id <= made.last_entry:
-            return made
-        index = bisect_right(self.blocks, position.entry_id, key=_first_entry) - 1
-        self._made = made = from_log(self.blocks[index])
-        return made
-
-
-def _first_entry(block: Block) -> int:
-    return block.first_entry
 
 
 class _Reader:
@@ -203,7 +164,7 @@ class Behind:
         data_bytes = sum(len(block.data) for block in blocks)
         entries = sum(len(block.stops) for block in blocks)
         self._bytes_an_entry = max(1, data_bytes // entries)
-        expected, read.size_bytes = read.size_bytes, data_bytes + BLOCK_BYTES * len(blocks)
+        expected, read.size_bytes = read.size_bytes, held_bytes(blocks)
         self.catch_up.resized(self.tenant, expected, read.size_bytes)
         for subscription in list(read.users):
             reader = self.readers.get(subscription)

@@ -16,7 +16,8 @@ from messaging.broker.runtime.topics.behind import TURN_BYTES
 
 if TYPE_CHECKING:
     from messaging.broker.core.subscription import Subscription
-    from messaging.broker.runtime.topics.behind import Behind, Read
+    from messaging.broker.runtime.topics.behind import Behind
+    from messaging.broker.runtime.topics.log_read import Read
     from messaging.broker.runtime.topics.outlet import Outlet
 
 READS_MAX = 2  # under way at a time: more keep commits waiting for the disk, and nobody is served sooner
