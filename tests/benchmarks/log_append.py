@@ -42,9 +42,9 @@ def run(directory: Path | None, seconds: float, progress: Progress) -> Section:
             folder.mkdir()
             floor.add(partial(_group_commit_floor, folder / "floor", 128, 100, part_s))
             small.add(partial(_appends, folder / "small", 128, 100, part_s))
-            for way in ways:
-                rate = _sequential_floor(folder / "sequential", way[0], part_s / len(ways), way[1])
-                sequential.setdefault(way, []).append(rate)
+            for size, flag in ways:  # each in files of its own: what was written before is written faster
+                rate = _sequential_floor(folder / f"sequential-{size}-{flag}", size, part_s / len(ways), flag)
+                sequential.setdefault((size, flag), []).append(rate)
             large.add(partial(_appends, folder / "large", 100 << 10, 100, part_s))
             shutil.rmtree(folder)
     best_mib_per_s = max(statistics.median(rates) for rates in sequential.values())
