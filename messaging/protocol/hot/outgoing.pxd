@@ -8,6 +8,7 @@ cpdef bytes varint(unsigned long long value)
 cdef list VARINTS
 cdef list LENGTHS
 
+cdef Py_ssize_t HEAD_BYTES_MAX
 cdef Py_ssize_t RECEIPT_BYTES_MAX
 
 cdef Py_ssize_t width(unsigned long long value)
@@ -24,7 +25,7 @@ cpdef bytes receipts(list sent, Py_ssize_t first, Py_ssize_t last, unsigned long
 cpdef bytes joined_receipts(list sent, Py_ssize_t first, Py_ssize_t last, unsigned long long ledger_id, unsigned long long entry_id)
 
 @cython.locals(
-    prefix=bytes, ledger=bytes, number=bytes, message_id=bytes, command=bytes, made=bytearray, out="unsigned char[::1]",
+    number=bytes, made=bytearray, out="unsigned char[::1]",
     head="const unsigned char[::1]", at=Py_ssize_t, size=Py_ssize_t, place=Py_ssize_t, index=Py_ssize_t, start=Py_ssize_t,
     stop=Py_ssize_t, body=Py_ssize_t, high=Py_ssize_t, i=Py_ssize_t, value="unsigned long long", longer_from="unsigned long long")
 cpdef object messages(const unsigned char[::1] data, const unsigned int[::1] stops, Py_ssize_t first, Py_ssize_t last,

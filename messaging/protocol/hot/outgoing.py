@@ -12,6 +12,7 @@ COMPILED = not __file__.endswith(".py")
 
 VARINTS = [bytes((value,)) for value in range(128)]
 LENGTHS = [value.to_bytes(4, "big") for value in range(256)]
+HEAD_BYTES_MAX = 47  # of a message, without its `tail`: two sizes 8, keys and lengths 9, three numbers of up to 10
 RECEIPT_BYTES_MAX = 69  # before its fields 12, their keys and the length of the message id 7, five numbers of up to 10
 
 
@@ -124,10 +125,8 @@ def messages(
     `data` and `stops` (an array of typecode "I") as in `EntryBlock`: whole SEND frames, whose commands are left out here. `tail` is
     protobuf of fields of the message id behind the entry id that all share: see `message_id_tail`.
     """
-    prefix = b"\x08" + varint(consumer_id) + b"\x12"
-    ledger = b"\x08" + varint(ledger_id) + b"\x10"
     start = stops[first - 1] if first else 0
-    made = bytearray(stops[last - 1] - start + (last - first) * (len(prefix) + len(ledger) + len(tail) + 23))
+    made = bytearray(stops[last - 1] - start + (last - first) * (HEAD_BYTES_MAX + len(tail)))
     out = memoryview(made)
     at = size = place = longer_from = 0
     for index in range(first, last):
@@ -137,10 +136,7 @@ def messages(
         if entry_id >= longer_from:  # its varint has another length than the one before
             number = varint(entry_id)
             longer_from = 1 << 7 * len(number) if len(number) < 9 else entry_id
-            message_id = ledger + number + tail
-            command = prefix + VARINTS[len(message_id)] + message_id
-            command = b"\x08\x09\x4a" + VARINTS[len(command)] + command
-            head = memoryview(LENGTHS[0] + LENGTHS[len(command)] + command)
+            head = memoryview(message_head(0, ledger_id, entry_id, consumer_id, tail))
             size = len(head)
             place = size - len(tail) - len(number)
         out[at : at + size] = head
