@@ -108,10 +108,10 @@ def test_the_readers_largest_read_fits_a_piece_and_small_ones_hold_none(offset: 
     memory = IoMemory(READ_BYTES)
     got: list[memoryview | None] = []
 
-    class Completions:
+    class Noting:
         def read(self, descriptor: int, address: int, size: int, place: int, done: object) -> None:
             assert address % PAGE_BYTES == place % PAGE_BYTES == size % PAGE_BYTES == 0
             got.append(None)
 
-    assert read_direct(0, size, offset, memory, Completions(), got.append)  # type: ignore[arg-type]
+    assert read_direct(0, size, offset, memory, Noting(), got.append)
     assert bool(memory.held_bytes) == lent

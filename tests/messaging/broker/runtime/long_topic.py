@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from messaging.broker.runtime.topics.behind import Behind
+from messaging.broker.runtime.topics.behind import Behind, _Reader
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from tests.messaging.broker.runtime.conftest import BrokerWorld
 from tests.messaging.broker.runtime.raw_client import RawClient, send_frame
+from tests.waiting import eventually
 
 TOPIC = "persistent://acme/orders/long"
 SIZE = 60_000
@@ -38,6 +39,16 @@ def behind(topic: Topic) -> Behind:
     found = topic.outlet.behind
     assert found is not None
     return found
+
+
+async def resting(world: BrokerWorld, count: int, taken: int) -> tuple[RawClient, _Reader]:
+    """A consumer that has taken so many of `count` messages and takes no more; what it will want next was read."""
+    topic = await stored(world, count)
+    client = await reader(world, taken)
+    await read_all(client, taken)
+    (held,) = behind(topic).readers.values()
+    await eventually(lambda: bool(held.ahead) and held.ahead[0].there)
+    return client, held
 
 
 async def read_all(client: RawClient, count: int, first: int = 0) -> None:

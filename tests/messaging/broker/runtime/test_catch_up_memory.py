@@ -6,7 +6,7 @@ import sys
 
 from messaging.protocol import pulsar_pb2 as pb
 from tests.messaging.broker.runtime.conftest import BrokerWorld, MakeWorld
-from tests.messaging.broker.runtime.long_topic import TOPIC, behind, payload, read_all, reader, stored
+from tests.messaging.broker.runtime.long_topic import TOPIC, payload, read_all, reader, resting, stored
 from tests.messaging.broker.runtime.raw_client import send_frame
 from tests.waiting import eventually
 
@@ -36,11 +36,7 @@ async def test_a_topic_that_closes_gives_back_what_it_reads(world: BrokerWorld) 
 
 
 async def test_a_consumer_without_permits_keeps_one_read_and_then_none(world: BrokerWorld) -> None:
-    topic = await stored(world, 60)
-    client = await reader(world, 2)
-    await read_all(client, 2)
-    (held,) = behind(topic).readers.values()
-    await eventually(lambda: bool(held.ahead) and held.ahead[0].there)
+    client, held = await resting(world, 60, taken=2)
     world.service.catch_up.sweep()
     assert not held.ahead and held.current is not None
     assert world.service.accountant.catch_up.used_bytes == held.current.size_bytes

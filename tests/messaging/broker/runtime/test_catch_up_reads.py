@@ -13,7 +13,7 @@ from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.seam import Corrupt, Position, Unavailable
 from tests.messaging.broker.runtime.conftest import BrokerWorld
-from tests.messaging.broker.runtime.long_topic import SIZE, TOPIC, behind, read_all, reader, stored
+from tests.messaging.broker.runtime.long_topic import SIZE, TOPIC, behind, read_all, reader, resting, stored
 from tests.waiting import eventually
 
 C = pb.Command
@@ -29,11 +29,7 @@ async def test_a_consumer_reads_a_long_topic_from_its_beginning(world: BrokerWor
 
 
 async def test_the_next_read_is_fetched_while_one_is_sent(world: BrokerWorld) -> None:
-    topic = await stored(world, 40)
-    client = await reader(world, 1)
-    await read_all(client, 1)
-    (held,) = behind(topic).readers.values()
-    await eventually(lambda: bool(held.ahead) and held.ahead[0].there)
+    client, held = await resting(world, 40, taken=1)
     assert held.current is not None
     assert held.ahead[0].first == Position(held.current.first.ledger_id, held.current.blocks[-1].last_entry + 1)
     assert world.service.catch_up.reads == 2  # and no further: the consumer takes nothing
