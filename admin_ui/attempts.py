@@ -1,18 +1,52 @@
-"""Slows down guessing of passwords: counts attempts by name and by address in Django's cache, in windows of fixed length.
+"""Slows down guessing of passwords: counts attempts in Django's cache, in windows of fixed length, by three things:
 
-An attempt is counted before the password is looked at, so that many at once cannot slip past; a success forgets those of that name.
-Names that exist and names that do not are counted alike.
+- name and address: somebody who mistyped, or guesses one password after the other;
+- name alone: guesses from many addresses. A browser that this person signed in with before is not bound by this, so that nobody is
+  locked out of an account by others who guess at it;
+- address alone: many names from one place. Successes do not count, nor do browsers that the person used before, so that an office
+  behind one address goes on working.
+
+An attempt is counted before the password is looked at, so that many at once cannot slip past; a success takes it back. Names that
+exist and names that do not are counted alike.
 """
 
 from __future__ import annotations
 
 import hashlib
+import ipaddress
+from typing import NamedTuple
 
 from django.core.cache import cache
 
 WINDOW_S = 300
-ATTEMPTS_A_NAME = 5  # of one name from one address
+ATTEMPTS_A_NAME_AND_ADDRESS = 5  # also: of one known browser
+ATTEMPTS_A_NAME = 50  # from all addresses together
 ATTEMPTS_AN_ADDRESS = 30
+
+
+class _Limit(NamedTuple):
+    key: str
+    attempts_max: int
+
+
+def _limits(username: str, address: str, device: str) -> list[_Limit]:
+    name, address = username.casefold(), _place(address)
+    if device:
+        return [_Limit(_key("device", name, device), ATTEMPTS_A_NAME_AND_ADDRESS)]
+    return [
+        _Limit(_key("both", name, address), ATTEMPTS_A_NAME_AND_ADDRESS),
+        _Limit(_key("name", name), ATTEMPTS_A_NAME),
+        _Limit(_key("address", address), ATTEMPTS_AN_ADDRESS),
+    ]
+
+
+def _place(address: str) -> str:
+    """What one customer of a provider holds: an IPv4 address, or a /64 of IPv6."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    return str(parsed) if parsed.version == 4 else str(ipaddress.ip_network((parsed, 64), strict=False))
 
 
 def _key(*parts: str) -> str:
@@ -28,12 +62,20 @@ def _counted(key: str) -> int:
         return 1
 
 
-def too_many(username: str, address: str) -> bool:
-    """Counts one attempt and says whether it is beyond the limit."""
-    by_name = _counted(_key(username.casefold(), address))
-    by_address = _counted(_key(address))
-    return by_name > ATTEMPTS_A_NAME or by_address > ATTEMPTS_AN_ADDRESS
+def too_many(username: str, address: str, device: str) -> bool:
+    """Counts one attempt and says whether it is beyond a limit. `device`: the browser's id if this person used it before, or ""."""
+    over = [
+        _counted(limit.key) > limit.attempts_max for limit in _limits(username, address, device)
+    ]  # each counts, whatever is over
+    return any(over)
 
 
-def forget(username: str, address: str) -> None:
-    cache.delete(_key(username.casefold(), address))
+def succeeded(username: str, address: str, device: str) -> None:
+    """The attempt was the right one: it does not count, nor do those before it from the same place."""
+    first, *others = _limits(username, address, device)
+    cache.delete(first.key)
+    for limit in others:
+        try:
+            cache.decr(limit.key)
+        except ValueError:
+            pass  # the window ended meanwhile

@@ -15,6 +15,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from messaging.client_address import networks
+
 PREFIX = "MAGNETAR_"
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Positive = Annotated[int, Meta(ge=1)]
@@ -55,6 +57,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     anonymous_public: bool = True  # anonymous clients may use public/default, on a loopback listener only
     superuser_roles: tuple[str, ...] = ("admin",)  # roles that may do everything
     token_verify_keys: tuple[str, ...] = ()  # further public keys (PEM files) whose tokens are accepted
+    trusted_proxies: tuple[str, ...] = ()  # addresses and networks whose X-Forwarded-For is believed; no others are
     allowed_hosts: tuple[str, ...] = ()  # names in Host and Origin accepted beside loopback and `advertised_host`
     tls: Literal["off", "self-signed", "files"] = "off"  # one switch for every listener
     tls_cert_file: str = ""  # PEM chain, for tls = "files"; a new one is used without a restart
@@ -94,6 +97,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def __post_init__(self) -> None:
         if self.tls == "files" and not (self.tls_cert_file and self.tls_key_file):
             raise ConfigError("tls = 'files' needs tls_cert_file and tls_key_file: set both, or use tls = 'self-signed'")
+        try:
+            networks(self.trusted_proxies)
+        except ValueError as error:
+            raise ConfigError(f"trusted_proxies: {error}; give addresses (10.0.0.5) or networks (10.0.0.0/8)") from None
         if self.memory_budget_bytes < 2 * self.message_bytes_max:
             raise ConfigError(
                 f"memory_budget_bytes = {self.memory_budget_bytes} is less than two messages of message_bytes_max = "

@@ -9,13 +9,14 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.debug import sensitive_post_parameters
 
-from admin_ui import attempts
+from admin_ui import attempts, devices
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.forms import SignInForm
 from admin_ui.pages import navigation, say, show
+from controlplane.authentication import client_address_of
 
 # The same words whether the name exists, the password is wrong or the person was deactivated.
-WRONG = "This name and password do not go together."
+WRONG = "The name or the password is wrong."
 TOO_MANY = "Too many attempts. Wait five minutes, then try again."
 
 
@@ -30,16 +31,19 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     form = SignInForm(request.POST)
     status = 200
     if form.is_valid():
-        username, address = form.cleaned_data["username"], request.META.get("REMOTE_ADDR", "")
-        if attempts.too_many(username, address):
+        username, address = form.cleaned_data["username"], client_address_of(request)
+        device = devices.device_of(request, username)
+        if attempts.too_many(username, address, device):
             form.add_error(None, TOO_MANY)
             status = 429
         else:
             user = authenticate(request, username=username, password=form.cleaned_data["password"])
             if user is not None:
-                attempts.forget(username, address)
+                attempts.succeeded(username, address, device)
                 login(request, user)
-                return HttpResponseRedirect(after)
+                response = HttpResponseRedirect(after)
+                devices.remember(request, response, user)
+                return response
             form.add_error(None, WRONG)
     return show(request, "pages/sign_in.html", form=form, next=after, status=status)
 

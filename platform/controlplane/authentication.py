@@ -16,6 +16,7 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import timezone
 
 from controlplane import current
+from messaging.client_address import client_address
 from messaging.errors import AuthenticationFailed, NotAuthorized
 from messaging.identity import ServiceVerifier, TokenVerifier
 from messaging.permissions.model import ANONYMOUS, Principal
@@ -109,6 +110,12 @@ def _check_csrf(request: HttpRequest) -> None:
         raise NotAuthorized(
             f"{reason}: send the header X-CSRFToken with the value of the cookie, or use a token instead of the session"
         )
+
+
+def client_address_of(request: HttpRequest) -> str:
+    """Who the request comes from: its peer, or whom a proxy in `trusted_proxies` names. Sign-in limits and audit log use it."""
+    forwarded_for = request.headers.get("X-Forwarded-For", "")
+    return client_address(request.META.get("REMOTE_ADDR", ""), forwarded_for, current.settings().trusted_proxies)
 
 
 def _over_loopback(request: HttpRequest) -> bool:

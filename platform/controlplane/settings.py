@@ -124,6 +124,9 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 
+# Counts of sign-in attempts (admin_ui.attempts). With Django's own bound of 300 entries, trying many names would drop the counts.
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 20_000}}}
+
 # --- storage and notices -----------------------------------------------------------------------------------------------------
 
 DATABASES = {"default": database(MAGNETAR)}

@@ -110,7 +110,7 @@ def sign_in(page: Page, username: str, password: str) -> None:
 def test_signing_in_and_out(visit: Callable[..., Page]) -> None:
     page = visit("", "/tenants/acme/keys")
     sign_in(page, "owner", "wrong")
-    expect(page.get_by_role("alert")).to_contain_text("do not go together")
+    expect(page.get_by_role("alert")).to_contain_text("The name or the password is wrong")
     sign_in(page, "owner", PASSWORD)
     page.wait_for_url("**/tenants/acme/keys")  # where we wanted to go
     expect(page.get_by_role("heading", name="Keys", exact=True)).to_be_visible()

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
+import msgspec
 import pytest
 import time_machine
 from django.test import Client
 from django.utils import timezone
 
-from admin_ui.attempts import ATTEMPTS_A_NAME, ATTEMPTS_AN_ADDRESS, WINDOW_S
+from admin_ui.attempts import ATTEMPTS_A_NAME, ATTEMPTS_A_NAME_AND_ADDRESS, ATTEMPTS_AN_ADDRESS, WINDOW_S
 from admin_ui.views.session import TOO_MANY, WRONG
+from controlplane import current
 from tenants.models import User
 from tests.admin_ui.conftest import PASSWORD
 from tests.admin_ui.fake_rpc import FakeBroker
@@ -45,7 +47,7 @@ def test_guessing_is_slowed_down_and_forgiven_after_the_window(world: FakeBroker
     client = browse("")
     start = timezone.now()
     with time_machine.travel(start, tick=False) as clock:
-        for _ in range(ATTEMPTS_A_NAME):
+        for _ in range(ATTEMPTS_A_NAME_AND_ADDRESS):
             assert attempt(client, "owner", "wrong")[0] == 200
         status, page = attempt(client, "owner", PASSWORD)  # even the right one, or the limit would tell that it is
         assert status == 429 and TOO_MANY in page
@@ -66,9 +68,68 @@ def test_one_address_cannot_try_many_names(browse: Browse) -> None:
 def test_a_success_forgets_the_failures_of_that_name(browse: Browse) -> None:
     client = browse("")
     for _ in range(3):
-        for _ in range(ATTEMPTS_A_NAME - 1):
+        for _ in range(ATTEMPTS_A_NAME_AND_ADDRESS - 1):
             attempt(client, "owner", "wrong")
         assert attempt(client, "owner", PASSWORD)[0] == 302
+
+
+def test_a_name_is_bound_over_all_addresses_and_its_owner_is_not_locked_out(browse: Browse) -> None:
+    own_browser = browse("")
+    assert attempt(own_browser, "owner", PASSWORD)[0] == 302
+    own_browser.post("/sign-out")
+    for number in range(ATTEMPTS_A_NAME):
+        assert attempt(browse(""), "owner", "wrong", address=f"198.51.100.{number}")[0] == 200
+    assert attempt(browse(""), "owner", PASSWORD, address="203.0.113.1")[0] == 429
+    assert attempt(own_browser, "owner", PASSWORD, address="203.0.113.1")[0] == 302
+
+
+def test_a_known_browser_is_bound_too_and_known_for_one_name_only(browse: Browse) -> None:
+    client = browse("")
+    assert attempt(client, "owner", PASSWORD)[0] == 302
+    client.post("/sign-out")
+    for _ in range(ATTEMPTS_A_NAME_AND_ADDRESS):
+        assert attempt(client, "owner", "wrong")[0] == 200
+    assert attempt(client, "owner", PASSWORD)[0] == 429
+    for _ in range(ATTEMPTS_A_NAME_AND_ADDRESS):
+        assert attempt(client, "teammate", "wrong")[0] == 200
+    assert attempt(client, "teammate", PASSWORD)[0] == 429
+
+
+def test_a_new_password_ends_what_is_known_of_a_browser(browse: Browse) -> None:
+    client = browse("")
+    assert attempt(client, "owner", PASSWORD)[0] == 302
+    owner = User.objects.get(username="owner")
+    owner.set_password("another-lantern-77")
+    owner.save()
+    for number in range(ATTEMPTS_A_NAME):
+        assert attempt(browse(""), "owner", "wrong", address=f"198.51.100.{number}")[0] == 200
+    assert attempt(client, "owner", "another-lantern-77")[0] == 429
+
+
+def test_successes_do_not_use_up_what_an_address_may_try(browse: Browse) -> None:
+    for _ in range(ATTEMPTS_AN_ADDRESS + 5):
+        assert attempt(browse(""), "owner", PASSWORD)[0] == 302
+    assert attempt(browse(""), "teammate", PASSWORD)[0] == 302
+
+
+def test_addresses_of_one_ipv6_network_count_as_one(browse: Browse) -> None:
+    for number in range(ATTEMPTS_AN_ADDRESS):
+        assert attempt(browse(""), f"name-{number}", "wrong", address=f"2001:db8:0:7::{number:x}")[0] == 200
+    assert attempt(browse(""), "owner", PASSWORD, address="2001:db8:0:7:ffff::1")[0] == 429
+    assert attempt(browse(""), "owner", PASSWORD, address="2001:db8:0:8::1")[0] == 302
+
+
+def test_behind_a_trusted_proxy_the_client_is_counted_and_not_the_proxy(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forwarded(client: Client, username: str, password: str, address: str) -> int:
+        form = {"username": username, "password": password}
+        return client.post("/sign-in", form, REMOTE_ADDR="10.0.0.1", headers={"X-Forwarded-For": address}).status_code
+
+    for number in range(ATTEMPTS_AN_ADDRESS):  # not trusted: whatever the header says, this is one address
+        assert forwarded(browse(""), f"name-{number}", "wrong", f"203.0.113.{number}") == 200
+    assert forwarded(browse(""), "owner", PASSWORD, "203.0.113.200") == 429
+    trusting = msgspec.structs.replace(current.settings(), trusted_proxies=("10.0.0.1",))
+    monkeypatch.setattr("controlplane.authentication.current.settings", lambda: trusting)
+    assert forwarded(browse(""), "owner", PASSWORD, "203.0.113.200") == 302
 
 
 @pytest.mark.parametrize(
