@@ -1,0 +1,7 @@
+"""Fixtures of the tests that attack a broker; see `tests/support/broker_world.py`."""
+
+from __future__ import annotations
+
+from tests.support.broker_world import make_world, world
+
+__all__ = ["make_world", "world"]

@@ -1,0 +1,128 @@
+"""A broker on a real socket, over stores in memory that fail on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messaging.adminrpc.schema import Change, FeedApply
+from messaging.broker.runtime.access import Access
+from messaging.broker.runtime.broker import Addresses
+from messaging.broker.runtime.service import BrokerService
+from messaging.broker.runtime.wire.commands import Commands
+from messaging.broker.runtime.wire.connection import Connection
+from messaging.identity import create_secrets, issue_token
+from messaging.settings import Settings
+from messaging.storage.cursor_log import CursorLog
+from messaging.storage.faults import FaultyLedgerStore
+from messaging.storage.managed_ledger import Storage
+from messaging.storage.memory import MemoryLedgerStore, MemoryMetaStore
+from tests.messaging.broker.runtime.raw_client import RawClient
+
+# key name -> role; the key id is the same as the key name
+KEYS = {
+    "writer": "writer@acme",
+    "reader": "reader@acme",
+    "owner": "owner@acme",
+    "stranger": "stranger@other",
+    "superuser": "admin",
+}
+FEED: list[tuple[str, str, dict[str, Any]]] = [
+    ("tenant", "public", {"admin_roles": []}),
+    ("tenant", "acme", {"admin_roles": ["owner@acme"]}),
+    ("tenant", "other", {"admin_roles": ["boss@other"]}),
+    ("namespace", "public/default", {}),
+    ("namespace", "acme/orders", {"grants": {"writer@acme": ["produce"], "reader@acme": ["consume"]}}),
+    ("namespace", "acme/strict", {"policies": {"auto_topic_creation": False}}),
+    ("namespace", "other/things", {"grants": {"stranger@other": ["produce", "consume"]}}),
+    *(("key", name, {"role": role, "tenant": role.rpartition("@")[2], "revoked": False}) for name, role in KEYS.items()),
+]
+
+
+@dataclass
+class BrokerWorld:
+    service: BrokerService
+    ledgers: FaultyLedgerStore
+    meta: MemoryMetaStore
+    port: int
+    clients: list[RawClient] = field(default_factory=list)
+
+    async def client(self) -> RawClient:
+        client = await RawClient.open(self.port)
+        self.clients.append(client)
+        return client
+
+    def token(self, key: str) -> str:
+        return issue_token(self.service.settings, KEYS[key], key, int(time.time()))
+
+    async def connected(self, key: str | None = "superuser") -> RawClient:
+        """A client that has said who it is; None: nobody."""
+        client = await self.client()
+        await client.connect(self.token(key) if key else None)
+        return client
+
+    async def feed(self, *changes: tuple[str, str, dict[str, Any] | None]) -> None:
+        """The control plane's next word."""
+        version = self.service.access.view.version
+        listed = [Change(version=version + 1, kind=kind, key=key, state=state) for kind, key, state in changes]
+        await self.service.feed_apply(FeedApply(from_version=version, to_version=version + 1, changes=listed))
+
+
+MakeWorld = Callable[..., Awaitable[BrokerWorld]]
+
+
+@pytest.fixture
+async def make_world(tmp_path: Path) -> AsyncIterator[MakeWorld]:
+    ends: list[Callable[[], Awaitable[None]]] = []
+
+    async def make(**settings: Any) -> BrokerWorld:
+        configured = Settings(data_dir=str(tmp_path), **settings)
+        create_secrets(configured)
+        ledgers, meta = (
+            FaultyLedgerStore(MemoryLedgerStore(entry_bytes_max=configured.message_bytes_max + 65_536)),
+            MemoryMetaStore(),
+        )
+        fence = await ledgers.start()
+        access = Access(configured, lambda: time.time_ns() // 1_000_000)
+        storage = Storage(ledgers, meta, fence, access.now_ms)
+        cursors = CursorLog(storage)
+        await cursors.start()
+        service = BrokerService(configured, storage, cursors, access, fence.epoch)
+        commands = Commands(service)
+        service.before_stop.append(commands.stop)
+        listener = await asyncio.get_running_loop().create_server(
+            lambda: Connection(service, commands, tls=False), host="127.0.0.1", port=0
+        )
+        port = listener.sockets[0].getsockname()[1]
+        service.addresses = Addresses(f"pulsar://127.0.0.1:{port}", "", "", "")
+        service.why_not_ready = ""
+        listed = [Change(version=1, kind=kind, key=key, state=dict(state)) for kind, key, state in FEED]
+        await service.feed_apply(FeedApply(from_version=0, to_version=1, full=True, changes=listed))
+        world = BrokerWorld(service, ledgers, meta, port)
+
+        async def end() -> None:
+            for client in world.clients:
+                await client.close()
+            ledgers.heal()
+            ledgers.release()
+            await service.stop()
+            listener.close()
+            await listener.wait_closed()
+
+        ends.append(end)
+        return world
+
+    yield make
+    for end in ends:
+        await end()
+
+
+@pytest.fixture
+async def world(make_world: MakeWorld) -> BrokerWorld:
+    return await make_world()
