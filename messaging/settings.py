@@ -54,7 +54,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     cluster_name: str = "standalone"  # as clients and pulsar-admin see it
     broker_id: str = "broker-1"  # names this broker in usage records and metrics
     # Who may come in
-    anonymous_public: bool = True  # anonymous clients may use public/default, on a loopback listener only
+    anonymous_public: bool = True  # anonymous clients on this machine may use public/default, where `host` is a loopback address
     superuser_roles: tuple[str, ...] = ("admin",)  # roles that may do everything
     token_verify_keys: tuple[str, ...] = ()  # further public keys (PEM files) whose tokens are accepted
     trusted_proxies: tuple[str, ...] = ()  # addresses and networks whose X-Forwarded-For is believed; no others are

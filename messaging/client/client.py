@@ -15,8 +15,9 @@ from messaging.client.consumer import Consumer, ConsumerOptions, Initial, Kind
 from messaging.client.errors import Closed
 from messaging.client.pipeline import MemoryBudget
 from messaging.client.producer import Producer, ProducerOptions
-from messaging.client.transport import Connector, WebSocketConnector, is_loopback
+from messaging.client.transport import Connector, WebSocketConnector
 from messaging.errors import InvalidValue
+from messaging.local_caller import is_loopback
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
 
 logger = logging.getLogger("messaging.client")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
 from messaging.client.failures import ChannelClosed, Refused
+from messaging.local_caller import is_loopback
 
 CONNECT_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 5.0
@@ -110,10 +110,3 @@ def _refusal(status: int, body: bytes | bytearray | None) -> Refused:
         else {401: "authentication_failed", 403: "not_authorized", 404: "not_found"}.get(status, "internal")
     )
     return Refused(status, code, answer.message or f"the server answered with HTTP status {status}")
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

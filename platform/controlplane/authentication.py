@@ -5,7 +5,6 @@ A request that shows a token is judged by the token alone: a wrong one is refuse
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 import time
 from datetime import timedelta
@@ -19,6 +18,7 @@ from controlplane import current
 from messaging.client_address import client_address
 from messaging.errors import AuthenticationFailed, NotAuthorized
 from messaging.identity import ServiceVerifier, TokenVerifier
+from messaging.local_caller import is_local_caller
 from messaging.permissions.model import ANONYMOUS, Principal
 from tenants.access import Actor
 from tenants.grants import DatabaseGrants
@@ -35,7 +35,7 @@ def actor_of(request: HttpRequest) -> Actor:
     """The actor of a request, found once. Raises `AuthenticationFailed`; `NotAuthorized` for a session without CSRF token."""
     found: Actor | None = getattr(request, "magnetar_actor", None)
     if found is None:
-        grants = DatabaseGrants(anonymous_public=_over_loopback(request))
+        grants = DatabaseGrants(anonymous_public=_is_local(request))
         found = Actor(_principal(request), getattr(request, "request_id", ""), grants)
         request.magnetar_actor = found  # type: ignore[attr-defined]
     return found
@@ -118,17 +118,6 @@ def client_address_of(request: HttpRequest) -> str:
     return client_address(request.META.get("REMOTE_ADDR", ""), forwarded_for, current.settings().trusted_proxies)
 
 
-def _over_loopback(request: HttpRequest) -> bool:
-    """Whether the request was made on this machine. Behind a proxy every request seems to be, so its headers speak against it."""
-    if "X-Forwarded-For" in request.headers or "Forwarded" in request.headers:
-        return False
-    return _loopback(current.settings().host) and _loopback(request.META.get("REMOTE_ADDR", ""))
-
-
-def _loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _is_local(request: HttpRequest) -> bool:
+    peer = request.META.get("REMOTE_ADDR", "")
+    return is_local_caller(current.settings().host, peer, header_names=request.headers)

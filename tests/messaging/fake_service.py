@@ -201,8 +201,8 @@ class FakeService:
 
     # The facade
 
-    async def authenticate(self, token: str | None, peer_loopback: bool) -> Principal:
-        if token is None and peer_loopback:
+    async def authenticate(self, token: str | None, local: bool) -> Principal:
+        if token is None and local:
             return Principal(ANONYMOUS)
         if token is None or token not in self.tokens:
             raise AuthenticationFailed("the token is not valid here: make a new key")

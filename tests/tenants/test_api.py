@@ -256,6 +256,8 @@ def test_anonymous_uses_public_default_over_loopback_alone(world: World) -> None
     assert near("GET", "/api/v1/me").status_code == 401
     assert far("GET", at).status_code == 401
     assert near.client.get(at, REMOTE_ADDR="192.0.2.9").status_code == 401
+    for header in ("X-Forwarded-Host", "X-Real-IP", "Via"):
+        assert near("GET", at, **{header: "proxy"}).status_code == 401, header
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 from urllib.parse import unquote
@@ -11,6 +10,7 @@ from urllib.parse import unquote
 import msgspec
 
 from messaging.errors import InvalidValue, MagnetarError, MessageTooLarge
+from messaging.local_caller import is_local_caller
 
 Scope = MutableMapping[str, Any]
 Event = MutableMapping[str, Any]
@@ -60,16 +60,13 @@ def match_route(pattern: str, parts: Sequence[str]) -> dict[str, str] | None:
     return values if all(values.values()) else None
 
 
-def peer_is_loopback(scope: Scope) -> bool:
-    client = scope.get("client")
-    if not client:
+def caller_is_local(scope: Scope, host: str) -> bool:
+    """`host`: what the listeners are bound to."""
+    client, server = scope.get("client"), scope.get("server")
+    if not client or not server:
         return False
-    try:
-        address = ipaddress.ip_address(client[0])
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
+    names = (name.decode("latin-1") for name, _ in scope["headers"])
+    return is_local_caller(host, client[0], server[0], names)
 
 
 async def read_body(receive: Receive, bytes_max: int, timeout_s: float) -> bytes:

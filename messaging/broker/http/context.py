@@ -29,8 +29,8 @@ class EdgeService(LocalService, Protocol):
     @property
     def grants(self) -> Grants: ...
 
-    async def authenticate(self, token: str | None, peer_loopback: bool) -> Principal:
-        """Who has this token; None: nobody, who may be anonymous. Raises `AuthenticationFailed`."""
+    async def authenticate(self, token: str | None, local: bool) -> Principal:
+        """Who has this token; None: nobody, who may be anonymous where it is `local`. Raises `AuthenticationFailed`."""
 
     def ready(self) -> tuple[bool, str]:
         """Whether the broker takes traffic, and why not."""

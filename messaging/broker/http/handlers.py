@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from messaging.adminrpc.schema import METHODS
-from messaging.broker.http.asgi import JSON, Receive, Scope, bearer_token, error_body, peer_is_loopback, read_body
+from messaging.broker.http.asgi import JSON, Receive, Scope, bearer_token, caller_is_local, error_body, read_body
 from messaging.broker.http.context import EdgeContext
 from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotFound
 from messaging.metrics import CONTENT_TYPE, exposition
@@ -57,7 +57,7 @@ async def metrics(request: HttpRequest) -> HttpAnswer:
     private = False
     token = bearer_token(request.scope)
     if token is not None:
-        principal = await service.authenticate(token, peer_is_loopback(request.scope))
+        principal = await service.authenticate(token, caller_is_local(request.scope, request.context.settings.host))
         private = allowed(service.grants, principal, Action.SUPERUSER)
     samples = chain(service.metrics(private=private), request.context.counters.samples())
     return HttpAnswer(200, exposition(samples, private=private), CONTENT_TYPE)

@@ -116,10 +116,11 @@ class Access:
 
     # --- who
 
-    async def authenticate(self, token: str | None, loopback: bool) -> Principal:
-        """Raises `AuthenticationFailed`, which says what to do, and `NotReady`."""
+    async def authenticate(self, token: str | None, local: bool) -> Principal:
+        """`local`: the caller is on this machine (`messaging.local_caller`), and may be nobody where that is allowed. Raises
+        `AuthenticationFailed`, which says what to do, and `NotReady`."""
         if token is None:
-            if self.settings.anonymous_public and loopback:
+            if self.settings.anonymous_public and local:
                 return Principal(ANONYMOUS)
             raise AuthenticationFailed("a token is needed here: make a key in the console and connect with token authentication")
         principal = self.verifier.verify(token, self.now_ms())

@@ -115,8 +115,8 @@ class Broker:
     def grants(self) -> Grants:
         return self.access.view
 
-    async def authenticate(self, token: str | None, peer_loopback: bool) -> Principal:
-        return await self.access.authenticate(token, peer_loopback)
+    async def authenticate(self, token: str | None, local: bool) -> Principal:
+        return await self.access.authenticate(token, local)
 
     async def authorize(self, principal: Principal, action: Action, resource: Resource) -> None:
         await self.access.authorize(principal, action, resource)

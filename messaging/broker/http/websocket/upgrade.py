@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from messaging.broker.http.asgi import Receive, Scope, Send, bearer_token, header, path_parts, peer_is_loopback
+from messaging.broker.http.asgi import Receive, Scope, Send, bearer_token, caller_is_local, header, path_parts
 from messaging.broker.http.context import EdgeContext
 from messaging.broker.http.websocket.consumer import ConsumerSession, ReaderSession
 from messaging.broker.http.websocket.link import INTERNAL, POLICY, Link, Session
@@ -218,7 +218,8 @@ async def _open(
         query = parse_query(query_string)
         token = bearer_token(scope)
         query_token = query.pop("token", "")
-        principal = await context.service.authenticate(token if token is not None else query_token or None, peer_is_loopback(scope))
+        local = caller_is_local(scope, context.settings.host)
+        principal = await context.service.authenticate(token if token is not None else query_token or None, local)
         session = await endpoint.open(Opening(context, target, query, principal, link))
         require(context.service.grants, principal, _action(pattern), target.resource)
         return session, principal

@@ -23,6 +23,7 @@ from messaging.broker.runtime.wire.intake import Intake
 from messaging.broker.runtime.wire.outgoing import Outgoing
 from messaging.broker.runtime.wire.sinks import BinaryProducerSink
 from messaging.errors import NotReady
+from messaging.local_caller import is_local_caller
 from messaging.permissions.model import Principal
 from messaging.protocol import frames, hot
 from messaging.protocol import pulsar_pb2 as pb
@@ -47,7 +48,7 @@ class Connection(asyncio.Protocol):
         self.tls = tls
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)
         self.peer = ""
-        self.loopback = False
+        self.local = False  # its peer is on this machine: it may be nobody
         self.principal: Principal | None = None
         self.client_version = ""
         self.protocol_version = 0
@@ -76,7 +77,7 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         own = transport.get_extra_info("sockname")
-        self.loopback = bool(peer and own and _is_loopback(peer[0]) and _is_loopback(own[0]))
+        self.local = bool(peer and own and is_local_caller(self.service.settings.host, peer[0], own[0]))
         self.intake = Intake(self.transport, self.service.gate)
         self.out = Outgoing(self.transport, self._does_not_read, self.service.accountant.egress, self.service.peers.unread)
         self.service.peers.arrived(self)
@@ -304,7 +305,3 @@ class Connection(asyncio.Protocol):
         self.ended_producers[producer_id] = None
         if len(self.ended_producers) > CLOSED_IDS_KEPT:
             del self.ended_producers[next(iter(self.ended_producers))]
-
-
-def _is_loopback(host: str) -> bool:
-    return host == "::1" or host.startswith("127.") or host.startswith("::ffff:127.")

@@ -20,7 +20,7 @@ async def connect(service: Broker, connection: Connection, body: pb.Connect) -> 
         _fail(connection, AuthenticationFailed("this broker takes no connections through a proxy: connect to it directly"))
         return
     try:
-        principal = await service.authenticate(_token(body.auth_method_name, body.auth_data), connection.loopback)
+        principal = await service.authenticate(_token(body.auth_method_name, body.auth_data), connection.local)
     except MagnetarError as error:
         _fail(connection, error)
         return
@@ -42,7 +42,7 @@ async def connect(service: Broker, connection: Connection, body: pb.Connect) -> 
 async def authenticate(service: Broker, connection: Connection, body: pb.AuthResponse) -> None:
     """A new credential for an open connection: it must be of the same role."""
     try:
-        principal = await service.authenticate(_token(body.response.auth_method_name, body.response.auth_data), connection.loopback)
+        principal = await service.authenticate(_token(body.response.auth_method_name, body.response.auth_data), connection.local)
         if connection.principal is None or principal.role != connection.principal.role:
             raise AuthenticationFailed("the new credential is of another role: connect again with it")
     except MagnetarError as error:
