@@ -56,15 +56,6 @@ class Peers:
     def left(self, peer: Peer) -> None:
         self.connections.discard(peer)
 
-    def keep_alive(self) -> None:
-        for peer in list(self.connections):
-            peer.keep_alive()
-
-    def count_unread(self) -> None:
-        """Once a second, for those who read on and were sent nothing since."""
-        for outgoing in list(self.unread):
-            outgoing.count()
-
     def end_keys(self, key_ids: set[str]) -> None:
         """These keys were revoked or deleted: what lives by them ends."""
         for peer in list(self.connections):
