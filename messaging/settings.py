@@ -64,7 +64,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     tls_key_file: str = ""  # its key, PEM, not encrypted
     # Data plane
     message_bytes_max: Positive = 5_242_880  # of one message or batch; a larger one is refused
-    connections_max: Positive = 10_000  # of clients at the same time
+    connections_max: Positive = 10_000  # of clients that have signed in; a sixteenth is kept for superusers and our own processes
+    connections_unauthenticated_max: Positive = 512  # that have not signed in yet; then who has most of them loses the oldest
+    connections_of_tenant_max: Counted = 0  # 0, here and in the next two: no more than are left for everybody else
+    connections_of_key_max: Counted = 0  # 0: no more than half of what is left
+    connections_of_address_max: Counted = 0  # of clients without a key
     keep_alive_ms: Positive = 30_000  # a quiet client is asked for a sign of life that often, and has that long to answer
     handshake_ms: Positive = 10_000  # a connection that has not sent CONNECT by then is closed
     deduplication: bool = False  # messages that a producer sends again are stored once; a namespace may say otherwise

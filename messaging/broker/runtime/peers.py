@@ -6,19 +6,25 @@ import asyncio
 from collections import Counter
 from typing import Protocol
 
+from messaging.broker.core.connection_shares import ConnectionLimits, ConnectionShares, Party
 from messaging.broker.runtime.wire.outgoing import Outgoing
 from messaging.errors import MagnetarError, NotAuthorized, NotReady
 from messaging.permissions.model import Principal
 from messaging.settings import Settings
 
 
-class Peer(Protocol):
+class Connected(Protocol):
+    """Who counts as a connection: over the binary protocol, or a WebSocket."""
+
+    def refuse(self, reason: str, detail: str = "") -> None: ...
+
+
+class Peer(Connected, Protocol):
     """A connection of the binary protocol: `wire/connection.py`."""
 
     principal: Principal | None
     closed: bool
-
-    def refuse(self, reason: str, detail: str = "") -> None: ...
+    address: str  # without the port
 
     def keep_alive(self) -> None: ...
 
@@ -34,6 +40,7 @@ class LocalSession(Protocol):
 class Peers:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.shares: ConnectionShares[Connected] = ConnectionShares(connection_limits(settings))  # of WebSockets too
         self.connections: set[Peer] = set()
         self.sessions: set[LocalSession] = set()
         self.unread: set[Outgoing] = set()  # of connections whose peers have not read all that was sent to them
@@ -41,20 +48,38 @@ class Peers:
         self.refused: Counter[str] = Counter()
 
     def arrived(self, peer: Peer) -> None:
-        """Refuses it where there are too many; otherwise it has a short time to say who it is."""
+        """It has a short time to say who it is; where too many are that far, one of those has to go."""
         self.opened += 1
-        if len(self.connections) >= self.settings.connections_max:
-            peer.refuse("too many connections", f"connections_max = {self.settings.connections_max}")
-            return
         self.connections.add(peer)
+        gone = self.shares.arrive(peer, peer.address)
+        if gone is not None:
+            gone.refuse("made room for others", "it was the oldest without a sign-in, of the address that has most of them")
         asyncio.get_running_loop().call_later(self.settings.handshake_ms / 1000, self._handshake_due, peer)
 
     def _handshake_due(self, peer: Peer) -> None:
         if peer.principal is None and not peer.closed:
             peer.refuse("no CONNECT came", f"within handshake_ms = {self.settings.handshake_ms}")
 
+    def signed_in(self, peer: Connected, principal: Principal, *, superuser: bool) -> None:
+        """Raises `NotReady` where its tenant, its key or its address has its share of connections already."""
+        party = Party(principal.tenant, principal.key_id, privileged=superuser or principal.service)
+        reason = self.shares.sign_in(peer, party)
+        if reason:
+            self.refused["too many connections"] += 1
+            raise NotReady(f"too many connections: {reason}")
+
     def left(self, peer: Peer) -> None:
         self.connections.discard(peer)
+        self.shares.leave(peer)
+
+    def keep_alive(self) -> None:
+        for peer in list(self.connections):
+            peer.keep_alive()
+
+    def count_unread(self) -> None:
+        """Once a second, for those who read on and were sent nothing since."""
+        for outgoing in list(self.unread):
+            outgoing.count()
 
     def end_keys(self, key_ids: set[str]) -> None:
         """These keys were revoked or deleted: what lives by them ends."""
@@ -70,3 +95,13 @@ class Peers:
             session.end(NotReady("the broker is stopping: connect again"))
         for peer in list(self.connections):
             peer.refuse("the broker is stopping")
+
+
+def connection_limits(settings: Settings) -> ConnectionLimits:
+    return ConnectionLimits(
+        settings.connections_max,
+        settings.connections_unauthenticated_max,
+        of_tenant_max=settings.connections_of_tenant_max,
+        of_key_max=settings.connections_of_key_max,
+        of_address_max=settings.connections_of_address_max,
+    )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from messaging.background import BackgroundLoops
 from messaging.broker.core.rates import Rate
 from messaging.broker.runtime.topics.catch_up import CatchUp
 from messaging.broker.runtime.topics.tail import TailCache
@@ -29,7 +28,7 @@ class TopicServices:
     unacked_max: int
     message_ttl_s: Callable[[TopicName], int]
     deduplicates: Callable[[TopicName], bool]
-    background: BackgroundLoops
+    spawn: Callable[[Coroutine[Any, Any, None], str], None]  # work of the broker's own, beside what a topic waits for
     failed: Callable[[Topic, MagnetarError], None]  # the topic cannot go on and is to be unloaded
     active: Callable[[Topic], None]  # something happened in a topic without `rates`: give it some, and sample them
 

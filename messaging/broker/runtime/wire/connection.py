@@ -48,6 +48,7 @@ class Connection(asyncio.Protocol):
         self.tls = tls
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)
         self.peer = ""
+        self.address = ""
         self.local = False  # its peer is on this machine: it may be nobody
         self.principal: Principal | None = None
         self.client_version = ""
@@ -76,6 +77,7 @@ class Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
+        self.address = str(peer[0]) if peer else "?"
         own = transport.get_extra_info("sockname")
         self.local = bool(peer and own and is_local_caller(self.service.settings.host, peer[0], own[0]))
         self.intake = Intake(self.transport, self.service.gate)

@@ -21,6 +21,7 @@ async def connect(service: Broker, connection: Connection, body: pb.Connect) -> 
         return
     try:
         principal = await service.authenticate(_token(body.auth_method_name, body.auth_data), connection.local)
+        service.peers.signed_in(connection, principal, superuser=service.grants.is_superuser(principal.role))
     except MagnetarError as error:
         _fail(connection, error)
         return

@@ -153,8 +153,8 @@ async def test_there_is_a_bound_on_connections(make_world: MakeWorld) -> None:
     world = await make_world(connections_max=2)
     first, _ = await world.connected(), await world.connected()
     third = await world.client()
-    third.write(frames.PING)
-    assert await third.gone() == []
+    third.say(pb.Command.CONNECT, client_version="raw", auth_method_name="token", auth_data=world.token("superuser").encode())
+    assert "connections_max" in await refused(third, pb.ServiceNotReady)
     await first.close()
     await eventually(lambda: len(world.service.peers.connections) == 1)
     await world.connected()
