@@ -7,19 +7,18 @@ from functools import cached_property
 
 from django.conf import settings as django_settings
 
-from messaging.permissions.model import ANONYMOUS, USER_ROLE_PREFIX
-from messaging.protocol.names import parse_topic
+from messaging.permissions.inherited import ANONYMOUS_NAMESPACE, InheritedGrants
+from messaging.permissions.model import USER_ROLE_PREFIX
 from messaging.settings import Settings
-from tenants.models import Grant, Membership, SubscriptionGrant, Tenant, User
-
-PUBLIC_NAMESPACE = "public/default"
+from tenants.models import Grant, Membership, Namespace, SubscriptionGrant, Tenant, User
 
 
-class DatabaseGrants:
+class DatabaseGrants(InheritedGrants):
     """`anonymous_public`: whether this request came over loopback, where anonymous clients may use `public/default`."""
 
     def __init__(self, anonymous_public: bool = False) -> None:
         self._anonymous_public = anonymous_public
+        self._public: bool | None = None
         self._superusers: dict[str, bool] = {}
         self._people: dict[str, dict[str, list[str]]] = {}
         self._admins: dict[str, frozenset[str]] = {}
@@ -50,18 +49,15 @@ class DatabaseGrants:
     def tenant_members(self, tenant: str) -> Collection[str]:
         return self._members(tenant)[Membership.Level.MEMBER]
 
-    def namespace_grants(self, namespace: str) -> Mapping[str, Collection[str]]:
-        found: Mapping[str, Collection[str]] = self._of_namespace(namespace).get("", {})
-        if namespace == PUBLIC_NAMESPACE and self._anonymous_public and self._settings.anonymous_public:
-            held = set(found.get(ANONYMOUS, ()))
-            return {**found, ANONYMOUS: held | {"produce", "consume"}}
-        return found
+    def stored_grants(self, namespace: str, topic: str) -> Mapping[str, Collection[str]]:
+        return self._of_namespace(namespace).get(topic, {})
 
-    def topic_grants(self, topic: str) -> Mapping[str, Collection[str]]:
-        name = parse_topic(topic)
-        of_namespace = self._of_namespace(str(name.namespace))
-        own, inherited = of_namespace.get(topic, {}), of_namespace.get(str(name.base), {})
-        return {role: [*own.get(role, ()), *inherited.get(role, ())] for role in {*own, *inherited}}
+    def opens_public(self) -> bool:
+        if not (self._anonymous_public and self._settings.anonymous_public):
+            return False
+        if self._public is None:
+            self._public = Namespace.unscoped.filter(name=ANONYMOUS_NAMESPACE).exists()
+        return self._public
 
     def subscription_roles(self, namespace: str, subscription: str) -> Collection[str]:
         rows = SubscriptionGrant.unscoped.filter(namespace=namespace, subscription=subscription)

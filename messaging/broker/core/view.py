@@ -9,16 +9,13 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from messaging.adminrpc.schema import Change
-from messaging.permissions.model import ANONYMOUS
+from messaging.permissions.inherited import ANONYMOUS_NAMESPACE, InheritedGrants
 from messaging.policies import Effective, effective
-from messaging.protocol.names import parse_topic
 
-_ANONYMOUS_NAMESPACE = "public/default"
-_ANONYMOUS_GRANT = {ANONYMOUS: ("produce", "consume")}
-_NOTHING: Mapping[str, Collection[str]] = {}
+_NOTHING: Mapping[str, Any] = {}
 
 
-class ControlView:
+class ControlView(InheritedGrants):
     """Implements `messaging.permissions.model.Grants`."""
 
     def __init__(self, *, superuser_roles: Iterable[str], policy_defaults: Mapping[str, Any], anonymous_public: bool) -> None:
@@ -80,16 +77,13 @@ class ControlView:
     def tenant_admins(self, tenant: str) -> Collection[str]:
         return self.tenants.get(tenant, {}).get("admin_roles", ())  # type: ignore[no-any-return]
 
-    def namespace_grants(self, namespace: str) -> Mapping[str, Collection[str]]:
-        held: Mapping[str, Collection[str]] = self.namespaces.get(namespace, {}).get("grants", _NOTHING)
-        if namespace == _ANONYMOUS_NAMESPACE and self._anonymous_public and namespace in self.namespaces:
-            return {**_ANONYMOUS_GRANT, **held}
-        return held
+    def stored_grants(self, namespace: str, topic: str) -> Mapping[str, Collection[str]]:
+        held = self.namespaces.get(namespace, _NOTHING)
+        found = held.get("topic_grants", _NOTHING).get(topic) if topic else held.get("grants")
+        return found or _NOTHING
 
-    def topic_grants(self, topic: str) -> Mapping[str, Collection[str]]:
-        name = parse_topic(topic)
-        grants = self.namespaces.get(str(name.namespace), {}).get("topic_grants", {})
-        return grants.get(str(name.base)) or grants.get(topic) or _NOTHING
+    def opens_public(self) -> bool:
+        return self._anonymous_public and ANONYMOUS_NAMESPACE in self.namespaces
 
     def subscription_roles(self, namespace: str, subscription: str) -> Collection[str]:
         return self.namespaces.get(namespace, {}).get("subscription_roles", {}).get(subscription, ())  # type: ignore[no-any-return]
