@@ -3,22 +3,21 @@
     {"timestamp": "2026-01-31T12:00:00.000Z", "level": "info", "event": "topic-loaded", "process": "broker", "logger": ..., fields}
 
 `setup` once, first thing in a process; then ``log = logs.get_logger(__name__)`` and ``log.info("topic-loaded", topic=name)``: the
-event is an exact noun and verb that never changes, everything that varies is a field. No secret gets out: fields that are named
-like one are replaced, and whatever looks like a token, a private key or a password in a URL is, wherever it stands in the line.
+event is an exact noun and verb that never changes, everything that varies is a field. No secret gets out, and no line is long,
+whatever a peer sent: see `redaction.py`.
 """
 
 from __future__ import annotations
 
 import datetime
-import itertools
 import logging
-import re
 import sys
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Protocol, TextIO
 
 import msgspec
 
+from messaging.redaction import loggable, redact_text
 from messaging.settings import Settings
 
 # structlog formats tracebacks with rich where that is installed (it comes with development tools). We do not, and not importing it
@@ -33,75 +32,14 @@ finally:
     else:
         sys.modules["rich"] = _rich
 
-REDACTED = "[redacted]"
-_SECRET_WORDS = frozenset(
-    {
-        *("token", "tokens", "password", "passwords", "passphrase", "secret", "secrets", "authorization", "bearer", "jwt", "pem"),
-        *("cookie", "cookies", "credential", "credentials"),
-    }
-)
-_SECRET_PAIRS = (("private", "key"), ("signing", "key"), ("api", "key"), ("auth", "data"))
-# As the last word: token_file, key_id, token_expires_ms say something about a secret and are none.
-_NOT_THE_SECRET = frozenset(
-    {"file", "files", "path", "id", "ids", "count", "name", "type", "kind", "s", "ms", "expires", "expired", "bytes"}
-)
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
-_IN_TEXT = re.compile(
-    r"(?P<jwt>\beyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]*)"
-    r"|(?P<pem>-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$))"
-    r"|(?<=://)(?P<user>[^\s/:@\"']*):(?P<password>[^\s/@\"']+)(?=@)"
-    r"|(?P<scheme>\b(?:Bearer|Basic)\s+)(?P<credential>[\w.~+/=-]{8,})",
-    re.DOTALL | re.IGNORECASE,
-)
+LINE_CHARS_MAX = 64 << 10  # fields that would make a line longer are left out, and it says so
 Event = MutableMapping[str, Any]
 
 
-def secret_name(name: str) -> bool:
-    """Whether a field of this name holds a secret: ``password``, ``adminToken``, ``private_key``; not ``token_file``."""
-    words = [word.lower() for word in _WORDS.findall(name)]
-    if not words or words[-1] in _NOT_THE_SECRET:
-        return False
-    return any(word in _SECRET_WORDS for word in words) or any(pair in itertools.pairwise(words) for pair in _SECRET_PAIRS)
-
-
-def _replacement(match: re.Match[str]) -> str:
-    if match["user"] is not None:
-        return f"{match['user']}:{REDACTED}"
-    return (match["scheme"] or "") + REDACTED
-
-
-def redact_text(text: str) -> str:
-    """`text` without tokens, private keys and passwords in URLs."""
-    return _IN_TEXT.sub(_replacement, text)
-
-
-def redact(value: Any, name: str = "") -> Any:
-    """`value` without what stands under a secret's name, in nested mappings and sequences too. Text is `redact_text`'s work."""
-    if name and secret_name(name) and value is not None and not isinstance(value, bool):
-        return REDACTED
-    if isinstance(value, Mapping):
-        return {key: redact(item, str(key)) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        items = list(value)
-        # Header pairs, as ASGI has them: [(b"authorization", b"..."), ...]
-        if len(items) == 2 and isinstance(items[0], str | bytes) and isinstance(items[1], str | bytes):
-            key = items[0].decode("latin-1") if isinstance(items[0], bytes) else items[0]
-            return [items[0], redact(items[1], key)]
-        return [redact(item) for item in items]
-    return value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value).decode("utf-8", errors="replace")
-    return str(value)
-
-
 def _encode(value: Any) -> str:
-    if isinstance(value, bytes | bytearray | memoryview):
-        value = _plain(value)
+    """`value` is plain data: `loggable` made it."""
     try:
-        return msgspec.json.encode(value, enc_hook=_plain).decode()
+        return msgspec.json.encode(value).decode()
     except (TypeError, ValueError, UnicodeEncodeError, RecursionError):
         return msgspec.json.encode(repr(value).encode("utf-8", "replace").decode()).decode()
 
@@ -167,12 +105,20 @@ def setup(process: str, settings: Settings, stream: TextIO | None = None) -> Non
         fields = {
             "timestamp": _timestamp(),
             "level": event.pop("level", method),
-            "event": str(event.pop("event", "")),
+            "event": redact_text(str(event.pop("event", ""))),
             "process": process,
         }
         if getattr(logger, "name", ""):
-            fields["logger"] = logger.name
-        return redact_text(render({**fields, **{key: redact(value, key) for key, value in event.items()}}))
+            fields["logger"] = redact_text(logger.name)
+        left = LINE_CHARS_MAX
+        for key, value in event.items():
+            shown = loggable(value, key)
+            left -= len(shown) if isinstance(shown, str) else len(_encode(shown))
+            if left < 0:
+                fields["left_out"] = "further fields: the line would be too long"
+                break
+            fields[redact_text(key)] = shown
+        return render(fields)
 
     level = getattr(logging, settings.log_level.upper())
     structlog.configure(
