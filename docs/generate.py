@@ -11,6 +11,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from docs import limits_page
 from messaging import metrics, settings
 from messaging.permissions import table
 
@@ -125,6 +126,7 @@ def permissions_page() -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration,
+    "limits.md": lambda: limits_page.page(_NOTE.format(source="messaging/limits/")),
     "metrics.md": metrics_page,
     "permissions.md": permissions_page,
 }

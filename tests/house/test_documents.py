@@ -41,7 +41,7 @@ def test_every_link_leads_somewhere(repository: Path) -> None:
     assert broken == []
 
 
-@pytest.mark.parametrize("name", ["configuration.md", "metrics.md", "permissions.md"])
+@pytest.mark.parametrize("name", ["configuration.md", "limits.md", "metrics.md", "permissions.md"])
 def test_pages_made_from_the_sources_are_up_to_date(repository: Path, name: str) -> None:
     from docs.generate import PAGES
 

@@ -1,0 +1,102 @@
+"""Limits of request bodies: of our API (`tenants.rest.shapes`), of Pulsar's (`/admin/v2`), of the admin RPC, by object and field.
+
+A body over a limit is answered with the error of its row: 400 on our API and the admin RPC, 412 on Pulsar's where Pulsar does so.
+"""
+
+from __future__ import annotations
+
+from messaging.limits.model import Limit
+from messaging.limits.sizes import (
+    BATCH_MESSAGES_MAX,
+    INT64_MAX,
+    NAME_BYTES_MAX,
+    PAIR_BYTES_MAX,
+    PAIRS_COUNT_MAX,
+    PAIRS_TOTAL_BYTES_MAX,
+    TOPIC_BYTES_MAX,
+    WHY_NAME,
+    WHY_PAIRS,
+    WHY_TOPIC,
+)
+
+BODY_BYTES_MAX = 1 << 20  # of REST: the largest body that fits its fields' limits has a third of it
+PARTITIONS_MAX = 10_000  # as messaging.broker.runtime.topics.registry has it
+BODY_DEPTH_MAX = 16  # of objects and lists within each other: the deepest that anything here takes has 4
+
+_NAME = Limit(WHY_NAME, bytes_max=NAME_BYTES_MAX)
+_ROLE = Limit("a name, an at sign and a tenant's name", bytes_max=2 * NAME_BYTES_MAX + 1)
+_TOPIC = Limit(WHY_TOPIC, bytes_max=TOPIC_BYTES_MAX)
+_ROLES = Limit("each is compared at every decision", bytes_max=2 * NAME_BYTES_MAX + 1, count_max=100)
+_CLUSTERS = Limit("there is one cluster", bytes_max=NAME_BYTES_MAX, count_max=100)
+_PROPERTIES = Limit(WHY_PAIRS, bytes_max=PAIR_BYTES_MAX, count_max=PAIRS_COUNT_MAX, total_bytes_max=PAIRS_TOTAL_BYTES_MAX)
+_PARTITIONS = Limit("each partition is a topic", minimum=0, maximum=PARTITIONS_MAX)
+_COUNT_OR_UNLIMITED = Limit("what JSON readers keep exactly; -1 is without limit", minimum=-1, maximum=2**53 - 1)
+_VERSION = Limit("rises by one with each change, of 64 bits", minimum=0, maximum=INT64_MAX)
+_LEDGER_ID = Limit("a position: -1 is the earliest, 2^63-1 the latest", minimum=-1, maximum=INT64_MAX)
+
+API: dict[str, Limit] = {
+    "NewTenant.name": _NAME,
+    "NewTenant.admin_roles": _ROLES,
+    "NewTenant.allowed_clusters": _CLUSTERS,
+    "TenantChange.admin_roles": _ROLES,
+    "TenantChange.allowed_clusters": _CLUSTERS,
+    "NewNamespace.name": _NAME,
+    "NewNamespace.policies": Limit("as the policies themselves (tenants.policies)", count_max=100),
+    "PermissionActions.actions": Limit("there are six", bytes_max=64, count_max=16),
+    "NewTopic.name": _NAME,
+    "NewTopic.partitions": _PARTITIONS,
+    "NewKey.name": _NAME,
+}
+
+PULSAR: dict[str, Limit] = {
+    # Bodies that are one bare value
+    "body.actions": Limit("there are six", bytes_max=64, count_max=16),
+    "body.roles": _ROLES,
+    "body.clusters": _CLUSTERS,
+    "body.properties": _PROPERTIES,
+    "body.partitions": _PARTITIONS,
+    "body.position": Limit("earliest or latest", bytes_max=64),
+    # Objects
+    "TenantInfo.admin_roles": _ROLES,
+    "TenantInfo.allowed_clusters": _CLUSTERS,
+    "_Bundles.num_bundles": Limit("not used here; Pulsar allows 1,024", minimum=0, maximum=1024),
+    "_NewNamespace.replication_clusters": _CLUSTERS,
+    "_Quota.limit_size": _COUNT_OR_UNLIMITED,
+    "_Quota.limit": _COUNT_OR_UNLIMITED,
+    "_Quota.limit_time": _COUNT_OR_UNLIMITED,
+    "_Quota.policy": Limit("one of three words", bytes_max=64),
+    "_PartitionedTopic.partitions": _PARTITIONS,
+    "_PartitionedTopic.properties": _PROPERTIES,
+    "_MessageId.ledger_id": _LEDGER_ID,
+    "_MessageId.entry_id": _LEDGER_ID,
+    "_MessageId.partition_index": Limit("a partition, or -1", minimum=-1, maximum=PARTITIONS_MAX - 1),
+    "_MessageId.batch_index": Limit("a message of the largest batch, or -1", minimum=-1, maximum=BATCH_MESSAGES_MAX - 1),
+}
+
+# The admin RPC, by field: a name means the same in every request.
+RPC: dict[str, Limit] = {
+    "topic": _TOPIC,
+    "namespace": Limit("two names and a slash", bytes_max=2 * NAME_BYTES_MAX + 1),
+    "subscription": _NAME,
+    "properties": _PROPERTIES,
+    "partitions": _PARTITIONS,
+    "ledger_id": _LEDGER_ID,
+    "entry_id": _LEDGER_ID,
+    "timestamp_ms": Limit("milliseconds since 1970, of 64 bits", minimum=0, maximum=INT64_MAX),
+    "older_than_s": Limit("seconds, so that milliseconds fit 64 bits", minimum=0, maximum=INT64_MAX // 1000),
+    "entries": Limit("of one subscription, of 64 bits", minimum=0, maximum=INT64_MAX),
+    "position": Limit("counts from 1, of 64 bits", minimum=1, maximum=INT64_MAX),
+    "after": _TOPIC,
+    "limit": Limit("topics of one page", minimum=1, maximum=10_000),
+    "topics": Limit("topics of one page", bytes_max=TOPIC_BYTES_MAX, count_max=10_000),
+    "task_id": _NAME,
+    "from_version": _VERSION,
+    "to_version": _VERSION,
+    "version": _VERSION,
+    "changes": Limit(
+        "of all tenants at once: the body's size bounds them, and only the control plane sends them", count_max=1_000_000
+    ),
+    "kind": Limit("one of a few words", bytes_max=64),
+    "key": _TOPIC,
+    "state": Limit("one namespace with its grants: their own limits bound it", count_max=64),
+}

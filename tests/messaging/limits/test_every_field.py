@@ -1,0 +1,133 @@
+"""Walks the schemas of every way in: a field that has no limit fails here, and so does a row whose field is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from rest_framework import serializers
+
+from messaging.adminrpc import schema
+from messaging.broker.http.websocket import frames as websocket_frames
+from messaging.broker.http.websocket import parameters
+from messaging.limits import binary, metadata, rest, websocket
+from messaging.limits.model import Limit
+from messaging.protocol import pulsar_pb2 as pb
+from tenants.pulsar import namespace_policies, namespaces, subscriptions, tenants, topics
+from tenants.rest import shapes
+
+SIZED = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
+BODIES = (shapes.NewTenant, shapes.TenantChange, shapes.NewNamespace, shapes.PermissionActions, shapes.NewTopic, shapes.NewKey)
+STRUCTS = (
+    tenants.TenantInfo,
+    namespaces._Bundles,
+    namespaces._NewNamespace,
+    namespace_policies._Quota,
+    topics._PartitionedTopic,
+    subscriptions._MessageId,
+)
+WEBSOCKET_STRUCTS = (
+    websocket_frames.ProducerFrame,
+    websocket_frames.ConsumerCommand,
+    parameters.ProducerParameters,
+    parameters.ConsumerParameters,
+    parameters.ReaderParameters,
+)
+
+
+def messages_below(top: Descriptor, passed_over: frozenset[str] = frozenset()) -> Iterator[Descriptor]:
+    """Every message that can be in one, itself among them."""
+    seen: set[str] = set()
+    waiting = [top]
+    while waiting:
+        one = waiting.pop()
+        if one.name in seen or one.name in passed_over:
+            continue
+        seen.add(one.name)
+        yield one
+        waiting += [field.message_type for field in one.fields if field.message_type is not None]
+
+
+COMMANDS = list(messages_below(pb.Command.DESCRIPTOR, binary.ANSWERS))
+FIELDS = [(one.name, field) for one in COMMANDS for field in one.fields]
+OF_METADATA = [
+    (one.name, field)
+    for top in (pb.Metadata.DESCRIPTOR, pb.SingleMetadata.DESCRIPTOR)
+    for one in messages_below(top)
+    for field in one.fields
+]
+
+
+@pytest.mark.parametrize(("message", "field"), FIELDS, ids=lambda value: getattr(value, "name", value))
+def test_every_field_of_every_command_has_a_limit(message: str, field: FieldDescriptor) -> None:
+    row = binary.limit_of(message, field.name)
+    if field.is_repeated:
+        assert row is not None and row.count_max is not None, "a repeated field needs the number of its elements"
+    elif field.type in SIZED:
+        assert row is not None and row.bytes_max is not None, "a text needs its size"
+
+
+@pytest.mark.parametrize(("message", "field"), OF_METADATA, ids=lambda value: getattr(value, "name", value))
+def test_every_field_of_a_message_has_a_limit(message: str, field: FieldDescriptor) -> None:
+    assert metadata.limit_of(message, field.name).why
+
+
+def test_no_row_is_left_of_a_field_that_is_gone() -> None:
+    known = {f"{message}.{field.name}" for message, field in FIELDS}
+    assert set(binary.BINARY) <= known
+    assert set(binary.BY_FIELD) <= {field.name for _, field in FIELDS}
+    assert {field.message_type.name for field in pb.Command.DESCRIPTOR.fields if field.message_type} >= binary.ANSWERS
+    assert set(metadata.METADATA) <= {f"{message}.{field.name}" for message, field in OF_METADATA}
+
+
+def struct_fields(kinds: tuple[type[msgspec.Struct], ...]) -> Iterator[tuple[str, Any]]:
+    for kind in kinds:
+        for field in msgspec.structs.fields(kind):
+            yield f"{kind.__name__}.{field.name}", field.type
+
+
+def unbounded(kind: Any) -> bool:
+    """Whether values of this type can be of any size: not a flag, a choice, or an object with fields of its own."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct | bool | type(None)):
+        return False
+    if getattr(kind, "__origin__", None) is not None and "Literal" in str(kind.__origin__):
+        return False
+    inner = [one for one in get_args(kind) if isinstance(one, type) or get_args(one)]
+    is_container = getattr(kind, "__origin__", None) in (list, dict)
+    return is_container or (any(map(unbounded, inner)) if inner else kind in (str, int, float, bytes))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), list(struct_fields(WEBSOCKET_STRUCTS)), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_every_field_of_the_websocket_api_has_a_limit(name: str, kind: Any) -> None:
+    assert (name in websocket.WEBSOCKET) == unbounded(kind)
+
+
+@pytest.mark.parametrize(("name", "kind"), list(struct_fields(STRUCTS)), ids=lambda value: value if isinstance(value, str) else "")
+def test_every_field_of_pulsars_rest_has_a_limit(name: str, kind: Any) -> None:
+    assert (name in rest.PULSAR) == unbounded(kind)
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_every_field_of_our_rest_has_a_limit(body: type[serializers.Serializer[Any]]) -> None:
+    for name, field in body().fields.items():
+        if not isinstance(field, serializers.ChoiceField | serializers.BooleanField | serializers.DateTimeField):
+            assert f"{body.__name__}.{name}" in rest.API
+
+
+def test_every_field_of_the_admin_rpc_has_a_limit() -> None:
+    requests = {request for request, _ in schema.METHODS.values()} | {schema.Change}
+    found = {name.partition(".")[2] for name, kind in struct_fields(tuple(requests)) if unbounded(kind)}
+    assert found == set(rest.RPC)
+
+
+def test_every_row_says_why_and_how_much() -> None:
+    rows: dict[str, Limit] = {**binary.BINARY, **binary.BY_FIELD, **metadata.METADATA, **websocket.WEBSOCKET}
+    rows |= {**rest.API, **rest.PULSAR, **rest.RPC}
+    for name, row in rows.items():
+        numbers = (row.bytes_max, row.count_max, row.total_bytes_max, row.minimum, row.maximum, row.setting or None)
+        assert row.why and any(number is not None for number in numbers), name
