@@ -64,6 +64,22 @@ _TABLE = (
     Metric("magnetar_catch_up_reads_total", "counter", "reads", (), "Reads of the log for consumers that are behind."),
     Metric("magnetar_catch_up_reads_shared_total", "counter", "reads", (), "Times one of them found what was read for another."),
     Metric("magnetar_catch_up_reads_waiting", "gauge", "reads", (), "Reads that wait for memory or for their turn."),
+    # What the broker does by itself
+    Metric(
+        "magnetar_background_failures_total",
+        "counter",
+        "failures",
+        ("loop",),
+        "Times that a background loop met what it did not expect; it goes on, and the log has the traceback.",
+    ),
+    Metric("magnetar_background_failing", "gauge", "", ("loop",), "1 if the loop has failed and not succeeded since, else 0."),
+    Metric(
+        "magnetar_background_last_success_seconds",
+        "gauge",
+        "s",
+        ("loop",),
+        "When the loop last did all its work, in seconds since 1970; 0 where it had nothing to do since the start.",
+    ),
     # Connections of the binary protocol
     Metric("magnetar_connections", "gauge", "connections", (), "Open connections of the binary protocol."),
     Metric("magnetar_connections_opened_total", "counter", "connections", (), "Connections accepted since the start."),

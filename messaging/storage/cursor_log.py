@@ -31,7 +31,7 @@ CHECKPOINT_BYTES = 16 << 20
 LEDGERS_MAX = 8  # each crash leaves one; beyond this a start folds them into a new one
 PROPERTIES = {"reserved": "cursor"}
 RETRY_S = 0.5  # after a failure; doubled from try to try
-RETRY_S_MAX = 30.0
+LOOP = "checkpoint_cursors"
 
 Done = Callable[[StoreError | None], None]
 # Given ids of changed cursors, the (id, mark-delete, snapshot) of those that are loaded; the others were saved when unloaded.
@@ -49,6 +49,7 @@ class CursorLog:
         self.storage = storage
         self.checkpoint_bytes = checkpoint_bytes
         self.retry_s = retry_s
+        self.health = storage.background.register(LOOP)
         self.recovered: dict[int, list[bytes]] = {}  # deltas of cursors whose topics are not loaded since the start
         self._carried_bytes = 0  # of recovered deltas, copied from ledger to ledger until their topics are loaded
         self._changed: set[int] = set()  # cursors with deltas in the current ledger, or refused
@@ -159,28 +160,28 @@ class CursorLog:
 
     def _begin_checkpoint(self) -> None:
         if self._checkpointing is None and not self._stopping:
-            assert self._loop is not None
-            self._checkpointing = self._loop.create_task(self._checkpoint_until_done(), name="cursor checkpoint")
+            task = self.storage.background.until_done(LOOP, self._checkpoint_or_raise, retry_s=self.retry_s)
+            self._checkpointing = task
+            task.add_done_callback(self._checkpoint_ended)
 
-    async def _checkpoint_until_done(self) -> None:
-        pause_s = self.retry_s
-        try:
-            while True:
-                try:
-                    await self.checkpoint()
-                    error = self._refused
-                except StoreError as failure:
-                    error = failure
-                if error is None:
-                    break
-                self._failed(error)
-                if self._hopeless(error):
-                    return
-                logger.warning("acknowledgements cannot be stored; tried again in %g s: %s", pause_s, error)
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, RETRY_S_MAX)
-        finally:
+    def _checkpoint_ended(self, task: asyncio.Task[None]) -> None:
+        if self._checkpointing is task:
             self._checkpointing = None
+
+    async def _checkpoint_or_raise(self) -> None:
+        """Returns when it is done, or will never be."""
+        error: Exception | None
+        try:
+            await self.checkpoint()
+            error = self._refused
+        except StoreError as failure:
+            error = failure
+        if error is not None:
+            self._failed(error)
+            if self._hopeless(error):
+                self.health.failed(error)
+                return
+            raise error
         if self._failing:
             self._failing = False
             self.on_mended()

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from messaging.background import BackgroundLoop
 from messaging.storage.memory_meta import namespace_of
 from messaging.storage.meta_seam import NO_PROPERTIES, MetaConflict, PartitionedRecord, SubscriptionRecord, TopicRecord
 from messaging.storage.seam import Position
@@ -53,9 +54,9 @@ _properties_decoder = msgspec.msgpack.Decoder(dict[str, str])
 class SqliteMetaStore:
     """`path`: the file, made on first start. Raises `sqlite3.Error` from `start` when it cannot be opened."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, health: BackgroundLoop | None = None) -> None:
         self._path = Path(path)
-        self._thread = SqliteThread(lambda: _connect(self._path))
+        self._thread = SqliteThread(lambda: _connect(self._path), health)
         self._call = self._thread.call
         self._ledger_id_next = 0
         self._ledger_id_stop = 0

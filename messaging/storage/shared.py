@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from messaging.background import BackgroundLoops
 from messaging.clock import DeletionClock
 from messaging.storage.meta_seam import LedgerRecord, MetaStore
 from messaging.storage.offload import LedgerOffloader
@@ -14,7 +15,7 @@ from messaging.storage.seam import Fence, LedgerStore
 
 @dataclass(slots=True)
 class Storage:
-    """The stores, the fence, the clock (milliseconds) and the limits."""
+    """The stores, the fence, the clock (milliseconds), the limits, and the background loops of the process."""
 
     ledgers: LedgerStore
     meta: MetaStore
@@ -23,6 +24,7 @@ class Storage:
     limits: Limits = field(default_factory=Limits)
     offloader: LedgerOffloader | None = None
     deletion_clock: DeletionClock | None = None
+    background: BackgroundLoops = field(default_factory=BackgroundLoops)
     _shared: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
 
     def old_ms(self) -> int:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from messaging.background import BackgroundLoop
 from messaging.storage.seam import Unavailable
 
 T = TypeVar("T")
@@ -23,11 +24,13 @@ CALLS_MAX = 2000  # of one commit
 
 
 class SqliteThread:
-    """`connect` runs in the thread; what it raises, every call raises."""
+    """`connect` runs in the thread; what it raises, every call raises. `health` is told of what goes wrong with the file itself,
+    not with single calls."""
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(self, connect: Callable[[], sqlite3.Connection], health: BackgroundLoop | None = None) -> None:
         self.commits = 0
         self._connect = connect
+        self._health = health or BackgroundLoop("metadata_store")
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -52,20 +55,44 @@ class SqliteThread:
         return await future
 
     def _run(self) -> None:
-        """The thread: opens, commits what is queued until told to stop, closes."""
+        """The thread: opens, commits what is queued until told to stop, closes. It ends for nothing else: with it every call would
+        wait for ever."""
         try:
             db = self._connect()
         except Exception as error:
+            self._health.failed(error)
             self._refuse(error)
             return
         with_stop = False
         while not with_stop:
             calls, with_stop = _gather(self._calls)
-            if calls:
-                outcomes = _commit(db, calls)
+            if not calls:
+                continue
+            outcomes, failure = _commit(db, calls)
+            if failure is None:
                 self.commits += 1
-                _resolve(calls, outcomes)
+                self._health.succeeded()
+            else:
+                self._health.failed(failure)
+                db = self._usable(db)
+            _resolve(calls, outcomes)
         db.close()
+
+    def _usable(self, db: sqlite3.Connection) -> sqlite3.Connection:
+        """`db`, out of the transaction that failed, or a new connection; the old one where there is none just now."""
+        try:
+            if db.in_transaction:
+                db.execute("rollback")
+            return db
+        except Exception as error:
+            self._health.failed(error)
+        try:
+            fresh = self._connect()
+        except Exception as error:
+            self._health.failed(error)
+            return db
+        db.close()
+        return fresh
 
     def _refuse(self, error: Exception) -> None:
         while (call := self._calls.get()) is not None:
@@ -87,8 +114,9 @@ def _gather(calls: queue.SimpleQueue[_Call | None]) -> tuple[list[_Call], bool]:
     return gathered, True
 
 
-def _commit(db: sqlite3.Connection, calls: list[_Call]) -> list[Any]:
-    """Runs the calls in one transaction. Returns one outcome each: a value, or the exception it failed with."""
+def _commit(db: sqlite3.Connection, calls: list[_Call]) -> tuple[list[Any], Exception | None]:
+    """Runs the calls in one transaction. Returns one outcome each, a value or the exception it failed with; and what the whole
+    transaction failed with, which may have been left open then."""
     outcomes: list[Any] = []
     try:
         db.execute("begin immediate")
@@ -102,10 +130,8 @@ def _commit(db: sqlite3.Connection, calls: list[_Call]) -> list[Any]:
             db.execute("release one")
         db.execute("commit")
     except Exception as error:
-        if db.in_transaction:
-            db.execute("rollback")
-        return [error] * len(calls)
-    return outcomes
+        return [error] * len(calls), error
+    return outcomes, None
 
 
 def _resolve(calls: list[_Call], outcomes: list[Any]) -> None:
@@ -126,6 +152,7 @@ def _deliver(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
         if isinstance(outcome, sqlite3.Error):
             future.set_exception(Unavailable(f"the metadata store did not do it: {outcome}"))
         elif isinstance(outcome, Exception):
-            future.set_exception(outcome)
+            # No future takes this one, and those behind it would wait for ever.
+            future.set_exception(RuntimeError(repr(outcome)) if isinstance(outcome, StopIteration) else outcome)
         else:
             future.set_result(outcome)

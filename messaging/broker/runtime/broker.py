@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import structlog
 
@@ -39,6 +38,7 @@ ACKNOWLEDGEMENTS_REFUSED = "acknowledgements cannot be stored"
 RATE_SAMPLE_S = 1.0
 MEMORY_SWEEP_S = 1.0
 FEED_PULL_S = 30.0  # a push that was missed is caught up by then at the latest
+FEED_PULL_SOON_S = 1.0  # while the web process does not answer, or nothing is known yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class Broker:
         self.settings = settings
         self.storage = storage
         self.cursors = cursors
+        self.background = storage.background
         self.access = access
         self.boot_epoch = boot_epoch
         self.addresses = Addresses("", "", "", "")
@@ -80,18 +81,19 @@ class Broker:
                 unacked_max=settings.consumer_unacked_max,
                 message_ttl_s=self.message_ttl_s,
                 deduplicates=self.deduplicates,
-                spawn=self.spawn,
+                background=self.background,
                 failed=self.topic_failed,
                 active=lambda topic: self.metering.active(topic),
             )
         )
-        self.metering = Metering(lambda: self.topics, self.now_ms)
+        self.metering = Metering(lambda: self.topics, self.now_ms, self.background)
         self.topics.on_unloaded = self.metering.unloaded
         self.before_stop: list[Callable[[], Awaitable[None]]] = []  # what stops before clients are sent away
         self.live_sequence = 0
         self._recovering: set[Topic] = set()
         self._names_given = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._feed_known = False
+        self._log_health = self.background.register("ledger_log")
         cursors.on_failure = self._cursor_log_failed
         cursors.on_mended = self._cursor_log_mended
         access.on_change = self._feed_changed
@@ -204,7 +206,7 @@ class Broker:
         if topic.closed is None and topic not in self._recovering:
             log.error("topic.failed", topic=topic.text, why=why.message)
             self._recovering.add(topic)
-            self.spawn(self._recover(topic, why), f"recover {topic.text}")
+            self.background.spawn(self._recover(topic, why), f"recover {topic.text}")
 
     async def _recover(self, topic: Topic, why: MagnetarError) -> None:
         try:
@@ -227,6 +229,7 @@ class Broker:
     def store_failed(self, error: StoreError) -> None:
         """The log takes nothing any more: said loudly, and to whoever asks whether we are ready."""
         log.critical("store.failed", error=str(error))
+        self._log_health.failed(error)
         self.why_not_ready = f"the log cannot be written: {error}"
 
     def count_publish_error(self, code: str) -> None:
@@ -240,41 +243,35 @@ class Broker:
             for topic in self.topics:
                 if self.deduplicates(topic.name) != (topic.inlet.dedup is not None):
                     turn = dedup_state.begin if topic.inlet.dedup is None else dedup_state.end
-                    self.spawn(turn(topic), f"deduplication of {topic.text}")
+                    self.background.spawn(turn(topic), f"deduplication of {topic.text}")
 
-    # --- tasks of our own
-
-    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """A task of the broker's own, kept until it ends; its failure is logged."""
-        task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_done)
-
-    def _task_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("task.failed", task=task.get_name(), exc_info=task.exception())
+    # --- work of our own
 
     def start_upkeep(self) -> None:
-        self.spawn(self._every(RATE_SAMPLE_S, self.metering.sample_rates), "sample rates")
-        self.spawn(self._every(MEMORY_SWEEP_S, self._sweep_memory), "give back memory")
-        self.spawn(self._every(self.settings.keep_alive_ms / 1000, self.peers.keep_alive), "keep alive")
-        self.spawn(self._pull_feed(), "pull feed")
-        self.spawn(self.metering.collect(), "collect usage")
+        """Every loop of the broker that runs for ever; `messaging/background.py` keeps them going."""
+        background = self.background
+        background.watch(asyncio.get_running_loop())
+        background.every(RATE_SAMPLE_S, "sample_rates", self.metering.sample_rates)
+        background.every(MEMORY_SWEEP_S, "sweep_memory", self.sweep_memory)
+        background.every(self.settings.keep_alive_ms / 1000, "keep_alive", self._keep_alive)
+        background.every(self._feed_pull_s, "pull_feed", self._pull_feed, first_s=0.0)
+        background.every(self.metering.wait_s, "collect_usage", self.metering.collect)
 
-    async def _every(self, seconds: float, act: Callable[[], None]) -> None:
-        while True:
-            await asyncio.sleep(seconds)
-            act()
+    def _keep_alive(self) -> None:
+        self.background.register("keep_alive").each(self.peers.connections, lambda peer: peer.keep_alive())
 
-    def _sweep_memory(self) -> None:
-        self.catch_up.sweep()
-        self.peers.count_unread()
+    def sweep_memory(self) -> None:
+        """Readers whose consumers take nothing keep less and less; peers that were sent nothing since are counted anew."""
+        loop = self.background.register("sweep_memory")
+        loop.each(self.catch_up.behind, lambda behind: behind.sweep())
+        loop.each(self.peers.unread, lambda outgoing: outgoing.count())
+
+    def _feed_pull_s(self) -> float:
+        return FEED_PULL_S if self._feed_known and self.access.view.version else FEED_PULL_SOON_S
 
     async def _pull_feed(self) -> None:
-        while True:
-            known = await self.access.refresh()
-            await asyncio.sleep(FEED_PULL_S if known and self.access.view.version else 1.0)
+        self._feed_known = False
+        self._feed_known = await self.access.refresh()
 
     # --- asking
 
@@ -284,8 +281,7 @@ class Broker:
     async def stop(self) -> None:
         """Closes clients and topics; everything acknowledged is on disk already."""
         self.why_not_ready = "the broker is stopping"
-        for task in list(self._tasks):
-            task.cancel()
+        self.background.cancel()
         for stop in self.before_stop:
             await stop()
         self.peers.end_all()

@@ -39,6 +39,10 @@ def broker_samples(service: Broker, *, private: bool) -> Iterator[Sample]:
     yield Sample("magnetar_connections_opened_total", service.peers.opened)
     for reason, count in service.peers.refused.items():
         yield Sample("magnetar_connections_refused_total", count, (reason,))
+    for loop in service.background.loops.values():
+        yield Sample("magnetar_background_failures_total", loop.failures, (loop.name,))
+        yield Sample("magnetar_background_failing", int(loop.failing), (loop.name,))
+        yield Sample("magnetar_background_last_success_seconds", loop.last_success_ms / 1000, (loop.name,))
     yield from _of_the_log(service)
     yield from _of_all_topics(service, topics)
     yield Sample("magnetar_acknowledgements_total", service.acknowledgements)

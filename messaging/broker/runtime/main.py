@@ -14,10 +14,11 @@ from pathlib import Path
 import structlog
 
 from messaging import logs
+from messaging.background import BackgroundLoops
 from messaging.broker.http import start_http
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.broker import Addresses
-from messaging.broker.runtime.orphans import collect_after_start
+from messaging.broker.runtime.orphans import LOOP, collect_after_start
 from messaging.broker.runtime.process import collect_rarely, keep_freed_memory, switch_often
 from messaging.broker.runtime.service import BrokerService
 from messaging.broker.runtime.wire.commands import Commands
@@ -75,9 +76,10 @@ async def run(settings: Settings, stop: asyncio.Event | None = None) -> int:
     return 0
 
 
-async def start(settings: Settings, stack: AsyncExitStack) -> BrokerService:
+async def start(settings: Settings, stack: AsyncExitStack, background: BackgroundLoops | None = None) -> BrokerService:
     """A broker that takes traffic; `stack` closes what it opened, in reverse."""
     folder = settings.data_path / "broker"
+    background = background or BackgroundLoops()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _withdraw(settings)  # of a broker that was killed: nobody is to be sent there
@@ -90,7 +92,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> BrokerService:
         store = LocalLedgerStore(folder / "log", LocalConfig.from_settings(settings))
         fence = await store.start()
         stack.push_async_callback(store.stop)
-        meta = SqliteMetaStore(folder / "meta.sqlite3")
+        meta = SqliteMetaStore(folder / "meta.sqlite3", background.register("metadata_store"))
         await meta.start()
         stack.push_async_callback(meta.stop)
     except PermissionError as error:
@@ -101,7 +103,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> BrokerService:
         raise ConfigError(f"the broker cannot open its storage: {error}") from error
     access = Access(settings, wall_ms)
     access.load()
-    storage = Storage(store, meta, fence, wall_ms, _ledger_limits(settings), deletion_clock=DeletionClock())
+    storage = Storage(store, meta, fence, wall_ms, _ledger_limits(settings), deletion_clock=DeletionClock(), background=background)
     first_id = await meta.next_ledger_id()  # taken before any other: what has a lower one is of an earlier run
     cursors = CursorLog(storage)
     await cursors.start()
@@ -129,7 +131,7 @@ async def start(settings: Settings, stack: AsyncExitStack) -> BrokerService:
         stack.callback(listener.close)
     service.why_not_ready = ""
     service.start_upkeep()
-    service.spawn(collect_after_start(storage, first_id), "collect orphans")
+    background.spawn(collect_after_start(storage, first_id), LOOP)
     return service
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 
 import structlog
 
+from messaging.background import BackgroundLoops
 from messaging.broker.runtime.admin.stats import max_backlog
 from messaging.broker.runtime.topics.services import TopicRates
 from messaging.broker.runtime.topics.topic import Topic
@@ -25,11 +25,13 @@ SAMPLES_MAX = 1_000  # topics a second
 class Metering:
     """`topics` gives the loaded topics."""
 
-    def __init__(self, topics: Callable[[], Iterable[Topic]], now_ms: Callable[[], int]) -> None:
+    def __init__(self, topics: Callable[[], Iterable[Topic]], now_ms: Callable[[], int], background: BackgroundLoops) -> None:
         self.usage: UsageCollector | None = None
         self.retired = Counter[str]()  # totals of topics that were unloaded since the start
         self._topics = topics
         self._now_ms = now_ms
+        self._sampling = background.register("sample_rates")
+        self._collecting = background.register("collect_usage")
         self._active: deque[Topic] = deque()  # those that have `rates`
 
     def active(self, topic: Topic) -> None:
@@ -48,40 +50,48 @@ class Metering:
         """Only topics where something happens are looked at, and of very many a part at a time, each in its turn: the rates of
         100,000 busy topics are then means over minutes, and cost no more than those of a thousand."""
         now_ms = passed_ms()
-        for _ in range(min(len(self._active), SAMPLES_MAX)):
-            topic = self._active.popleft()
-            rates = topic.rates
-            if rates is None:
-                continue
-            for rate, total in zip(rates.all(), topic.totals, strict=True):
-                rate.sample(now_ms, total)
-            if all(rate.quiet for rate in rates.all()) and not any(one.consumers for one in topic.subscriptions.values()):
-                topic.rates = None
-            else:
-                self._active.append(topic)
+        turn = [self._active.popleft() for _ in range(min(len(self._active), SAMPLES_MAX))]
+        self._sampling.each(turn, lambda topic: self._sample(topic, now_ms))
+
+    def _sample(self, topic: Topic, now_ms: int) -> None:
+        rates = topic.rates
+        if rates is None:
+            return
+        self._active.append(topic)
+        for rate, total in zip(rates.all(), topic.totals, strict=True):
+            rate.sample(now_ms, total)
+        if all(rate.quiet for rate in rates.all()) and not any(one.consumers for one in topic.subscriptions.values()):
+            self._active.pop()
+            topic.rates = None
 
     def usage_totals(self) -> Iterator[TopicTotals]:
         """Of every topic when its turn comes. One that is closed by then is left out: its last totals were or will be `retired`."""
         for topic in self._topics():
             if topic.closed is None:
-                yield totals_of(topic)
+                try:
+                    totals = totals_of(topic)
+                except Exception as error:  # what it carried goes to the next interval; the other topics' usage does not wait
+                    self._collecting.failed(error, topic=topic.text)
+                else:
+                    yield totals
+
+    def wait_s(self) -> float:
+        """Until the running interval of usage ends."""
+        return max(self.usage.wait_ms(self._now_ms()), 50) / 1000 if self.usage is not None else RETRY_S
 
     async def collect(self) -> None:
-        """Writes usage out, minute by minute, for ever."""
-        while self.usage is not None:
-            await asyncio.sleep(max(self.usage.wait_ms(self._now_ms()), 50) / 1000)
-            if self.usage.wait_ms(self._now_ms()):
-                continue  # a flush came in between and began another interval
-            await self.flush()
+        """Writes usage out, unless a flush came in between and began another interval. Raises `OSError`: the records are kept."""
+        if self.usage is not None and not self.usage.wait_ms(self._now_ms()):
+            await self.usage.collect()
 
     async def flush(self) -> None:
+        """At the end: what cannot be written now is lost with the process."""
         if self.usage is None:
             return
         try:
             await self.usage.collect()
-        except OSError as error:  # the records are kept and go with the next flush
+        except OSError as error:
             log.error("usage.write_failed", error=str(error))
-            await asyncio.sleep(RETRY_S)
 
 
 def totals_of(topic: Topic) -> TopicTotals:

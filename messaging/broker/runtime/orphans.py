@@ -13,10 +13,12 @@ from messaging.storage.shared import Storage
 log = structlog.get_logger("broker.orphans")
 
 COLLECT_AFTER_S = 15.0
+LOOP = "collect_orphans"
 
 
 async def collect_after_start(storage: Storage, first_id: int) -> None:
     """`first_id`: the first ledger id that this run took. What fails is tried again by the next start, as nothing waits for it."""
+    health = storage.background.register(LOOP)
     await asyncio.sleep(COLLECT_AFTER_S)
     try:
         collected = await collect_orphans(storage, first_id)
@@ -24,6 +26,8 @@ async def collect_after_start(storage: Storage, first_id: int) -> None:
         return  # they are another's to collect
     except StoreError as error:
         log.error("orphans.not_collected", error=str(error))
+        health.failed(error)
         return
+    health.succeeded()
     if collected.ledgers:
         log.info("orphans.collected", ledgers=collected.ledgers, bytes=collected.length_bytes)

@@ -72,15 +72,6 @@ class Peers:
         self.connections.discard(peer)
         self.shares.leave(peer)
 
-    def keep_alive(self) -> None:
-        for peer in list(self.connections):
-            peer.keep_alive()
-
-    def count_unread(self) -> None:
-        """Once a second, for those who read on and were sent nothing since."""
-        for outgoing in list(self.unread):
-            outgoing.count()
-
     def end_keys(self, key_ids: set[str]) -> None:
         """These keys were revoked or deleted: what lives by them ends."""
         for peer in list(self.connections):

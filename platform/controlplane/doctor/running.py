@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from messaging.settings import Settings
 MEMORY_BUDGET_MIB = 250.0
 START_BUDGET_S = 8.0
 _TIMEOUT_S = 3.0
+_METRICS_BYTES_MAX = 4 << 20
+_FAILING = re.compile(r'^magnetar_background_failing\{loop="([^"]*)"\} ([0-9.]+)$', re.MULTILINE)
 
 
 def proportional_mib(pid: int) -> float:
@@ -85,10 +88,39 @@ def _readiness(settings: Settings) -> Iterator[Finding]:
             )
         else:
             yield Finding(f"Readiness of {what}", "ok", url)
+            if what == "broker":
+                yield from _background(url.removesuffix("/readyz") + "/metrics", settings)
+
+
+def _background(url: str, settings: Settings) -> Iterator[Finding]:
+    """What the broker does by itself beside serving clients."""
+    try:
+        text = _get(url, settings, _METRICS_BYTES_MAX)
+    except OSError as error:
+        yield Finding("Background loops", "warn", f"{url}: {error}", "ask again in a few seconds")
+        return
+    loops = _FAILING.findall(text)
+    failing = sorted(loop for loop, value in loops if float(value))
+    if failing:
+        log = settings.data_path / "logs" / "broker.log"
+        yield Finding("Background loops", "fail", f"failing: {', '.join(failing)}", f"look for background.failed in {log}")
+    else:
+        yield Finding("Background loops", "ok", f"all {len(loops)} do their work")
 
 
 def _ask(url: str, settings: Settings) -> str:
     """Empty if `url` answers 200."""
+    try:
+        _get(url, settings, 0)
+        return ""
+    except urllib.error.HTTPError as error:
+        return f"{error.code} {error.read(300).decode(errors='replace')}"
+    except OSError as error:
+        return str(error)
+
+
+def _get(url: str, settings: Settings, bytes_max: int) -> str:
+    """Raises `OSError`, of which `HTTPError` is one."""
     import ssl
 
     context = None
@@ -97,13 +129,8 @@ def _ask(url: str, settings: Settings) -> str:
 
         context = ssl.create_default_context(cafile=str(certificate_files(settings).certificate))
         context.check_hostname = False  # we ask ourselves, by whatever name we are advertised
-    try:
-        with urllib.request.urlopen(url, timeout=_TIMEOUT_S, context=context):
-            return ""
-    except urllib.error.HTTPError as error:
-        return f"{error.code} {error.read(300).decode(errors='replace')}"
-    except OSError as error:
-        return str(error)
+    with urllib.request.urlopen(url, timeout=_TIMEOUT_S, context=context) as response:
+        return str(response.read(bytes_max).decode(errors="replace"))
 
 
 def _start(state: dict[str, Any]) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from controlplane.doctor import checks, report, running
 from controlplane.doctor.checks import Finding
 from controlplane.supervisor import valkey
 from controlplane.supervisor.status import running_state, write_json
+from messaging.metrics import Sample, exposition
 from messaging.protocol import build_hot
 from messaging.settings import Settings
 
@@ -147,3 +148,14 @@ def test_the_report_for_people(settings: Settings, tmp_path: Path, capsys: pytes
     assert report.run(settings, as_json=False) == 1
     text = capsys.readouterr().out
     assert "FAIL  Platform: " in text and "\n      -> look into " in text
+
+
+@pytest.mark.parametrize(("failing", "level", "says"), [(0, "ok", "all 2 do their work"), (1, "fail", "failing: keep_alive")])
+def test_a_background_loop_that_fails_is_named(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, failing: int, level: str, says: str
+) -> None:
+    samples = [Sample("magnetar_background_failing", value, (loop,)) for loop, value in (("keep_alive", failing), ("pull_feed", 0))]
+    monkeypatch.setattr(running, "_get", lambda url, *_: exposition(samples, private=False).decode())
+    finding = only(running._background("http://127.0.0.1:1/metrics", settings))
+    assert (finding.level, finding.says) == (level, says)
+    assert ("background.failed" in finding.do) == bool(failing)

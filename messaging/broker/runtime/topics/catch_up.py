@@ -111,8 +111,3 @@ class CatchUp:
             if behind.give_back():
                 return True
         return False
-
-    def sweep(self) -> None:
-        """Once a second: readers whose consumers take nothing keep less and less."""
-        for behind in list(self.behind):
-            behind.sweep()

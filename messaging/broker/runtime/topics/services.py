@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from messaging.background import BackgroundLoops
 from messaging.broker.core.rates import Rate
 from messaging.broker.runtime.topics.catch_up import CatchUp
 from messaging.broker.runtime.topics.tail import TailCache
@@ -28,7 +29,7 @@ class TopicServices:
     unacked_max: int
     message_ttl_s: Callable[[TopicName], int]
     deduplicates: Callable[[TopicName], bool]
-    spawn: Callable[[Coroutine[Any, Any, None], str], None]  # work of the broker's own, beside what a topic waits for
+    background: BackgroundLoops
     failed: Callable[[Topic, MagnetarError], None]  # the topic cannot go on and is to be unloaded
     active: Callable[[Topic], None]  # something happened in a topic without `rates`: give it some, and sample them
 

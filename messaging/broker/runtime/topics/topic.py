@@ -93,7 +93,7 @@ class Topic:
         dedup = self.inlet.dedup
         if dedup is not None and dedup.entries_since_snapshot >= dedup_state.SNAPSHOT_ENTRIES:
             dedup.entries_since_snapshot = 0
-            self.services.spawn(dedup_state.save(self), f"snapshot {self.text}")
+            self.services.background.spawn(dedup_state.save(self), f"snapshot {self.text}")
 
     def append_failed(self, error: StoreError) -> None:
         if self.closed is None:

@@ -17,8 +17,8 @@ async def test_what_was_read_is_given_back_at_the_end(world: BrokerWorld) -> Non
     topic = await stored(world, 40)
     client = await reader(world, 1000)
     await read_all(client, 40)
-    world.service.catch_up.sweep()
-    world.service.catch_up.sweep()
+    world.service.sweep_memory()
+    world.service.sweep_memory()
     assert topic.outlet.behind is None
     assert world.service.accountant.catch_up.used_bytes == 0
     assert world.service.catch_up.behind == {}
@@ -37,10 +37,10 @@ async def test_a_topic_that_closes_gives_back_what_it_reads(world: BrokerWorld) 
 
 async def test_a_consumer_without_permits_keeps_one_read_and_then_none(world: BrokerWorld) -> None:
     client, held = await resting(world, 60, taken=2)
-    world.service.catch_up.sweep()
+    world.service.sweep_memory()
     assert not held.ahead and held.current is not None
     assert world.service.accountant.catch_up.used_bytes == held.current.size_bytes
-    world.service.catch_up.sweep()
+    world.service.sweep_memory()
     assert world.service.accountant.catch_up.used_bytes == 0
     client.say(C.FLOW, consumer_id=1, message_permits=1000)
     await read_all(client, 60, first=2)

@@ -1,0 +1,248 @@
+"""Every loop of a whole broker, and a failure in each.
+
+Seen: one topic whose cursor could not be packed ended the checkpoints of all topics; one peer that raised in `keep_alive` would
+have ended it for everybody, and nobody would have been told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messaging.background import BackgroundLoops
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.main import start
+from messaging.broker.runtime.topics.services import TopicRates
+from messaging.identity import create_secrets
+from messaging.metrics import exposition
+from messaging.settings import Settings
+from messaging.storage.seam import Unavailable
+from tests.waiting import eventually
+
+THREADS = {"MainThread", "meta-sqlite", "ledger-log"}  # the last two report as `metadata_store` and `ledger_log`
+
+
+class Turns:
+    """Sleeps of the loops: each goes on when the test says so, by its name."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, asyncio.Event] = {}
+        self.slept: defaultdict[str, int] = defaultdict(int)
+
+    async def sleep(self, seconds: float) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        name = task.get_name()
+        event = self.waiting[name] = asyncio.Event()
+        self.slept[name] += 1
+        await event.wait()
+
+    async def next(self, name: str) -> None:
+        """The loop does its work once and waits again."""
+        before = self.slept[name]
+        self.waiting[name].set()
+        await eventually(lambda: self.slept[name] > before)
+
+
+class Running:
+    def __init__(self, broker: Broker, turns: Turns) -> None:
+        self.broker = broker
+        self.turns = turns
+        self.loops = broker.background.loops
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncIterator[Running]:
+    settings = Settings(data_dir=str(tmp_path), broker_port=0, ws_port=0, broker_rpc_port=0)
+    create_secrets(settings)
+    turns = Turns()
+    async with AsyncExitStack() as stack:
+        service = await start(settings, stack, BackgroundLoops(turns.sleep))
+        stack.push_async_callback(service.stop)
+        # Those of a fake clock have begun to wait before a test lets them go on.
+        await eventually(lambda: len(turns.waiting) == 5)
+        yield Running(service, turns)
+    asyncio.get_running_loop().set_exception_handler(None)
+
+
+def boom(*_: Any, **__: Any) -> Any:
+    raise ValueError("nobody expected this")
+
+
+class Raises:
+    """Stands for a peer, a topic or a buffer of which everything raises."""
+
+    text = "persistent://acme/orders/raises"
+
+    def __getattr__(self, name: str) -> Any:
+        return boom
+
+    @property
+    def totals(self) -> Any:
+        return boom()
+
+
+async def in_sample_rates(at: Running, patch: pytest.MonkeyPatch) -> None:
+    topic: Any = Raises()
+    topic.rates = TopicRates()
+    at.broker.metering._active.append(topic)
+    await at.turns.next("sample_rates")
+    topic.rates = None
+
+
+async def in_sweep_memory(at: Running, patch: pytest.MonkeyPatch) -> None:
+    one: Any = Raises()
+    at.broker.peers.unread.add(one)
+    await at.turns.next("sweep_memory")
+    at.broker.peers.unread.discard(one)
+
+
+async def in_keep_alive(at: Running, patch: pytest.MonkeyPatch) -> None:
+    one: Any = Raises()
+    at.broker.peers.connections.add(one)
+    await at.turns.next("keep_alive")
+    at.broker.peers.connections.discard(one)
+
+
+async def in_pull_feed(at: Running, patch: pytest.MonkeyPatch) -> None:
+    with patch.context() as patched:
+        patched.setattr(at.broker.access, "refresh", boom)
+        await at.turns.next("pull_feed")
+
+
+async def in_collect_usage(at: Running, patch: pytest.MonkeyPatch) -> None:
+    usage = at.broker.metering.usage
+    assert usage is not None
+    with patch.context() as patched:
+        patched.setattr(usage, "wait_ms", lambda now_ms: 0)
+        patched.setattr(usage, "collect", boom)
+        await at.turns.next("collect_usage")
+
+
+async def in_checkpoint_cursors(at: Running, patch: pytest.MonkeyPatch) -> None:
+    cursors = at.broker.cursors
+    with patch.context() as patched:
+        patched.setattr(cursors, "snapshots", boom)
+        cursors._begin_checkpoint()
+        await eventually(lambda: at.turns.slept["checkpoint_cursors"] == 1)
+    at.turns.waiting["checkpoint_cursors"].set()
+    await eventually(lambda: cursors._checkpointing is None)
+
+
+async def in_metadata_store(at: Running, patch: pytest.MonkeyPatch) -> None:
+    meta: Any = at.broker.storage.meta
+    for broken in (lambda db: db.execute("rollback"), lambda db: db.close()):
+        with pytest.raises(Unavailable):
+            await asyncio.wait_for(meta._call(broken), 10)
+
+
+async def in_event_loop(at: Running, patch: pytest.MonkeyPatch) -> None:
+    asyncio.get_running_loop().call_soon(boom)
+    await asyncio.sleep(0)
+
+
+async def in_one_off(at: Running, patch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        boom()
+
+    await at.broker.background.spawn(work(), "recover a topic")
+
+
+async def in_ledger_log(at: Running, patch: pytest.MonkeyPatch) -> None:
+    at.broker.store_failed(Unavailable("the disk is gone"))
+
+
+async def again(at: Running, name: str) -> None:
+    await at.turns.next(name)
+
+
+async def metadata_again(at: Running, name: str) -> None:
+    await at.broker.storage.meta.put_value("key", b"value")
+
+
+async def checkpoint_again(at: Running, name: str) -> None:
+    at.broker.cursors._begin_checkpoint()
+    await eventually(lambda: at.broker.cursors._checkpointing is None)
+
+
+async def never_again(at: Running, name: str) -> None:
+    """What is done once, and a log that trusts its disk no more."""
+
+
+# loop: how it fails, and how it is seen to go on
+FAILURES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "checkpoint_cursors": (in_checkpoint_cursors, checkpoint_again),
+    "collect_usage": (in_collect_usage, again),
+    "event_loop": (in_event_loop, never_again),
+    "keep_alive": (in_keep_alive, again),
+    "ledger_log": (in_ledger_log, never_again),
+    "metadata_store": (in_metadata_store, metadata_again),
+    "one_off": (in_one_off, never_again),
+    "pull_feed": (in_pull_feed, again),
+    "sample_rates": (in_sample_rates, again),
+    "sweep_memory": (in_sweep_memory, again),
+    "collect_orphans": (in_one_off, never_again),  # done once; `one_off` stands for it
+}
+
+
+async def test_every_loop_of_a_broker_is_in_the_table(running: Running) -> None:
+    assert set(running.loops) == set(FAILURES)
+
+
+async def test_nothing_runs_for_ever_that_is_not_registered(running: Running) -> None:
+    mine = asyncio.current_task()
+    registered = running.broker.background.tasks
+    assert {task.get_name() for task in registered} <= set(FAILURES)
+    # Two listeners of HTTP wait for the end of the broker; they do nothing by themselves.
+    others = [task for task in asyncio.all_tasks() if task is not mine and task not in registered]
+    assert {task.get_name().rstrip("0123456789") for task in others} <= {"http-"}
+    threads = {thread.name for thread in threading.enumerate()}
+    assert {name for name in threads - THREADS if not name.startswith(("asyncio_", "ledger-", "ThreadPool"))} == set()
+
+
+@pytest.mark.parametrize("name", sorted(FAILURES))
+async def test_a_loop_in_which_something_unexpected_happens_goes_on_and_shows_it(
+    name: str, running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail, go_on = FAILURES[name]
+    if name == "collect_orphans":
+        name = "one_off"
+    loop = running.loops[name]
+    before = loop.failures
+    await fail(running, monkeypatch)
+    assert loop.failures > before
+    if go_on is not never_again:
+        await go_on(running, name)
+        assert not loop.failing and loop.last_success_ms
+    text = exposition(running.broker.metrics(private=False), private=False).decode()  # type: ignore[attr-defined]
+    assert f'magnetar_background_failures_total{{loop="{name}"}} {float(loop.failures)}' in text
+    assert f'magnetar_background_failing{{loop="{name}"}} {float(loop.failing)}' in text
+
+
+async def test_one_peer_that_raises_keeps_no_other_from_being_looked_after(running: Running) -> None:
+    class Peer(Raises):
+        asked = 0
+
+        def keep_alive(self) -> None:
+            self.asked += 1
+
+    peers: Any = [Peer(), Raises(), Peer()]
+    running.broker.peers.connections.update(peers)
+    await running.turns.next("keep_alive")
+    running.broker.peers.connections.difference_update(peers)
+    assert peers[0].asked == peers[2].asked == 1
+
+
+async def test_one_topic_whose_usage_cannot_be_told_leaves_that_of_the_others(running: Running) -> None:
+    topic: Any = Raises()
+    topic.closed = None
+    running.broker.metering._topics = lambda: [topic]
+    assert list(running.broker.metering.usage_totals()) == []
+    assert running.loops["collect_usage"].failures == 1
