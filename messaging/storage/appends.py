@@ -37,6 +37,8 @@ class Appends:
         "_under_way",
         "_writer",
         "chain",
+        "closed",
+        "ended",
         "failed",
         "in_flight",
         "properties",
@@ -53,6 +55,8 @@ class Appends:
         self.properties = storage.shared(properties)
         self.chain = Chain([(one.ledger_id, -1 if one.last_entry is None else one.last_entry) for one in record.ledgers])
         self.failed: StoreError | None = None
+        self.ended = record.terminated_at is not None  # terminated, or about to be: no append is taken any more
+        self.closed = False  # this owner is done with it: the record is another's to change
         self.stamped_ms = max((max(one.created_ms, one.sealed_ms) for one in record.ledgers), default=record.created_ms)
         self.in_flight = 0  # blocks appended and not yet answered
         self.turnover: Turnover | None = None
@@ -131,6 +135,8 @@ class Appends:
     async def update(self, change: Callable[[TopicRecord], TopicRecord]) -> None:
         """Changes the stored record, one change after the other. Raises `StoreError`; `Fenced` where another owner wrote it."""
         async with self._alone("updating"):
+            if self.closed:
+                raise LedgerClosed(f"topic {self.record.name} was closed")
             try:
                 self.record = await self.storage.meta.cas_topic(change(self.record))
             except MetaConflict as error:
@@ -150,8 +156,10 @@ class Appends:
 
         Call `stamp` before, for the block's header: a ledger that grew too old by that time is followed by another."""
         writer = self._writer
-        if writer is None or self.failed is not None:
-            raise LedgerClosed("this topic takes no messages until it is opened again")
+        if writer is None or self.failed is not None or self.ended:
+            raise LedgerClosed(
+                "this topic was terminated" if self.ended else "this topic takes no messages until it is opened again"
+            )
         pending.ledger = self
         entry = writer.append(header, data, stops, pending)
         pending.first = first = Position(writer.ledger_id, entry)
@@ -275,10 +283,13 @@ class Appends:
         """Waits for what is pending and seals the open ledger. Never raises: what could not be sealed, the next open seals."""
         await self._rolled()
         await self.settled()
-        writer, self._writer = self._writer, None
-        self.failed = self.failed or LedgerClosed("the topic is closed")
-        if writer is not None:
-            try:
+        async with self._alone("opening"):  # a ledger that is just being opened is sealed like any other
+            writer, self._writer = self._writer, None
+            self.failed = self.failed or LedgerClosed("the topic is closed")
+        try:
+            if writer is not None:
                 await self._sealed(await writer.close())
-            except StoreError:
-                pass
+        except StoreError:
+            pass
+        async with self._alone("updating"):
+            self.closed = True

@@ -4,6 +4,8 @@ above every `LedgerStore`. How appends work stands in `appends.py`, which ledger
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from msgspec import structs
 
 from messaging.storage.appends import Appends
@@ -96,6 +98,27 @@ class ManagedLedger(Appends):
             await offloader.delete(ledger_id)
         elif not moved.local:
             await storage.ledgers.delete(storage.fence, ledger_id)
+
+    # --- ending
+
+    async def terminate(self) -> Position:
+        """Takes no append from this call on. Returns the last position when that is stored. Idempotent.
+
+        Raises `StoreError`: then nothing is terminated, and appends are taken as before."""
+        async with self._alone("terminating"):
+            if self.record.terminated_at is not None:
+                return self.record.terminated_at
+            self.ended = True
+            try:
+                await self._rolled()
+                await self.settled()  # what was appended before still counts
+                if self.failed is not None:
+                    raise self.failed  # which of the last entries are stored is not known before `recover`
+                last = self.chain.last
+                await self.update(lambda record: replace(record, terminated_at=last))
+            finally:
+                self.ended = self.terminated
+            return last
 
     # --- forgetting
 

@@ -150,14 +150,12 @@ class Broker:
         if held is not None:
             return held
         try:
-            subscription = await topic.create_subscription(name, EARLIEST if earliest else LATEST, properties)
+            return await topic.create_subscription(name, EARLIEST if earliest else LATEST, properties)
         except MetaConflict:
             held = topic.subscriptions.get(name)
             if held is None or not held.durable:
                 raise NotAllowed(f"subscription {name!r} exists and is not durable: choose another name") from None
             return held
-        self.topics.track(topic, subscription.subscription_id)
-        return subscription
 
     async def partition_count(self, name: TopicName, *, auto_create: bool) -> int:
         """0 for a plain topic, or for one that first use would make. Raises `NotFound`."""

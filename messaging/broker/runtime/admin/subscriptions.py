@@ -12,7 +12,7 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.reading import entry_at, mark_delete_at_time, mark_delete_before_broker_time
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import Conflict, InvalidValue, NotFound, PreconditionFailed, StorageFailed
+from messaging.errors import Conflict, InvalidValue, NotFound, StorageFailed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import decompress
 from messaging.protocol.frames import Stored
@@ -47,17 +47,14 @@ class SubscriptionRpc(Broker):
             if subscription in topic.subscriptions:
                 continue
             try:
-                made = await topic.create_subscription(subscription, start, request.properties)
+                await topic.create_subscription(subscription, start, request.properties)
             except MetaConflict:
                 continue  # a client was faster
-            self.topics.track(topic, made.subscription_id)
         return schema.Empty()
 
     async def subscriptions_delete(self, request: schema.SubscriptionDelete) -> schema.Empty:
         for topic, subscription in await self._each(request.topic, request.subscription):
-            if subscription.consumers and not request.force:
-                raise PreconditionFailed(f"subscription {subscription.name!r} has consumers: close them, or delete with force")
-            await topic.delete_subscription(subscription.name)
+            await topic.delete_subscription(subscription.name, force=request.force)
         return schema.Empty()
 
     async def subscriptions_skip(self, request: schema.SubscriptionSkip) -> schema.Empty:

@@ -39,7 +39,7 @@ class LocalProducer:
         self._ids: list[MessagePosition] = []  # receipted, and not yet enough for the first of `_due`
         self._sequence = topic.inlet.dedup.highest_taken(name.encode()) + 1 if topic.inlet.dedup is not None else 0
         self.open = True
-        topic.producers.attach(self._producer)
+        topic.attach_producer(self._producer)
 
     def publish(self, messages: Sequence[OutgoingMessage], on_receipt: Receipt) -> None:
         loop = asyncio.get_running_loop()

@@ -18,7 +18,7 @@ from messaging.broker.runtime.local.messages import (
     SubscriptionKind,
 )
 from messaging.broker.runtime.local.producer import LocalProducer
-from messaging.broker.runtime.topics.topic import LATEST, Topic
+from messaging.broker.runtime.topics.topic import LATEST
 from messaging.errors import MagnetarError, NotAllowed, NotReady, StorageFailed
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
@@ -35,7 +35,7 @@ class LocalSessions(Broker):
     async def open_producer(self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerSink) -> LocalProducer:
         name = parse_topic(topic)
         await self.authorize(principal, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
-        opened = await self._open_single(name)
+        opened = await self.open_topic(name)
         opened.check_writable()
         try:
             await opened.ledger.writable()
@@ -60,7 +60,7 @@ class LocalSessions(Broker):
         chosen = subscription_name(subscription)
         resource = Resource(name.tenant, str(name.namespace), str(name), chosen)
         await self.authorize(principal, Action.CONSUME, resource)
-        opened = await self._open_single(name)
+        opened = await self.open_topic(name)
         held = opened.subscriptions.get(chosen)
         if held is None and durable:
             held = await self.open_subscription(opened, chosen, earliest=initial == "earliest")
@@ -72,17 +72,10 @@ class LocalSessions(Broker):
         elif held.durable != durable:
             raise NotAllowed(f"subscription {chosen!r} is {'durable' if held.durable else 'not durable'}: subscribe to it as such")
         await opened.moved(held)
-        held.admit(KINDS[kind])
         consumer = LocalConsumer(self, opened, held, sink, principal)
-        held.attach(consumer.consumer, KINDS[kind])
+        opened.attach_consumer(held, consumer.consumer, KINDS[kind])
         self.peers.sessions.add(consumer)
         return consumer
-
-    async def _open_single(self, name: TopicName) -> Topic:
-        opened = await self.open_topic(name)
-        if opened.closed is not None:
-            raise NotReady(f"topic {name} is being closed: try again")
-        return opened
 
     async def round_trip(self) -> None:
         """Publishes one message on a topic of the broker's own and reads it back. Raises `NotReady`, `StorageFailed`."""
@@ -92,7 +85,7 @@ class LocalSessions(Broker):
         reader = topic.create_reader(f"health-{self.new_producer_name()}", LATEST)
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         consumer = LocalConsumer(self, topic, reader, _Arrival(arrived), principal)
-        reader.attach(consumer.consumer, Kind.EXCLUSIVE)
+        topic.attach_consumer(reader, consumer.consumer, Kind.EXCLUSIVE)
         producer = LocalProducer(self, topic, self.new_producer_name(), None, principal)
         try:
             consumer.flow(1)

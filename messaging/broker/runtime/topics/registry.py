@@ -9,7 +9,8 @@ from dataclasses import replace
 import structlog
 
 from messaging.broker.runtime.topics import dedup_state
-from messaging.broker.runtime.topics.services import TopicServices
+from messaging.broker.runtime.topics.services import TopicServices, refusal_of
+from messaging.broker.runtime.topics.subscriptions import TopicSubscriptions
 from messaging.broker.runtime.topics.topic import Topic, snapshot
 from messaging.errors import (
     Conflict,
@@ -18,7 +19,6 @@ from messaging.errors import (
     NotAllowed,
     NotReady,
     PreconditionFailed,
-    StorageFailed,
     TopicNotFound,
 )
 from messaging.protocol.names import TopicName
@@ -39,11 +39,13 @@ class Topics:
         self.loaded: dict[str, Topic] = {}
         self._loading: dict[str, asyncio.Task[Topic]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
-        self._by_subscription_id: dict[int, Topic] = {}
+        self._by_subscription_id: dict[int, TopicSubscriptions] = {}
         # Cursors whose topic was unloaded while they could not be saved; the next load, or checkpoint, takes them from here.
         self._unsaved: dict[int, tuple[int, Position, bytes]] = {}
         self.on_unloaded: Callable[[Topic], None] = lambda topic: None
         services.cursors.snapshots = self.snapshots
+        services.track = self._track
+        services.untrack = self._untrack
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(list(self.loaded.values()))
@@ -85,13 +87,12 @@ class Topics:
                 unsaved = self._unsaved.get(stored.subscription_id)
                 if unsaved is not None:
                     stored = replace(stored, mark_delete=unsaved[1], state=unsaved[2])
-                subscription = topic.restore(stored)
-                self._by_subscription_id[subscription.subscription_id] = topic
+                topic.restore(stored)
             if self.services.deduplicates(name):
                 await dedup_state.begin(topic)
         except StoreError as error:
             log.error("topic.load_failed", topic=text, error=str(error))
-            raise (NotReady if error.retryable else StorageFailed)(f"topic {text} cannot be opened: {error}") from error
+            raise refusal_of(error, f"topic {text} cannot be opened") from error
         self.loaded[topic.text] = topic
         for subscription in topic.subscriptions.values():
             self._unsaved.pop(subscription.subscription_id, None)
@@ -116,8 +117,11 @@ class Topics:
                 raise NotReady(f"topic {text} is being deleted: try again") from None
             return found
 
-    def track(self, topic: Topic, subscription_id: int) -> None:
+    def _track(self, topic: TopicSubscriptions, subscription_id: int) -> None:
         self._by_subscription_id[subscription_id] = topic
+
+    def _untrack(self, subscription_id: int) -> None:
+        self._by_subscription_id.pop(subscription_id, None)
 
     def snapshots(self, changed: set[int]) -> list[tuple[int, Position, bytes]]:
         """The cursors among `changed` that are loaded, for a checkpoint."""
@@ -206,16 +210,17 @@ class Topics:
         """Whoever asks for the topic meanwhile waits, until it may be loaded again (or made anew)."""
         closing = self._closing.get(topic.text)
         if closing is None:
+            topic.begin_close(why)  # in this step: whoever gets a turn next finds it closed
             closing = self._closing[topic.text] = asyncio.get_running_loop().create_task(
-                self._close(topic, why, delete=delete), name=f"{'delete' if delete else 'unload'} {topic.text}"
+                self._close(topic, delete=delete), name=f"{'delete' if delete else 'unload'} {topic.text}"
             )
             closing.add_done_callback(lambda _: self._closing.pop(topic.text, None))
         await asyncio.shield(closing)
 
-    async def _close(self, topic: Topic, why: MagnetarError, *, delete: bool) -> None:
+    async def _close(self, topic: Topic, *, delete: bool) -> None:
         try:
             try:
-                await topic.close(why)
+                await topic.close()
             except StoreError as error:  # the cursors stay in the cursor log, which repeats them at the next start
                 log.error("topic.close_failed", topic=topic.text, error=str(error))
                 states = [snapshot(subscription) for subscription in topic.subscriptions.values()]
@@ -240,15 +245,14 @@ class Topics:
     async def delete(self, name: TopicName, *, force: bool) -> None:
         """Raises `TopicNotFound`, `PreconditionFailed` while producers or subscriptions are attached (unless `force`)."""
         text = str(name)
-        while True:
+        topic = await self.get(name, create=False)
+        while topic.closed is not None:  # somebody unloads it just now
             topic = await self.get(name, create=False)
-            if not force and (len(topic.producers) or any(one.consumers for one in topic.subscriptions.values())):
+        if not force:
+            if len(topic.producers) or any(one.consumers for one in topic.subscriptions.values()):
                 raise PreconditionFailed(f"topic {text} has connected producers or consumers: close them, or delete with force")
-            if not force and any(one.durable for one in topic.subscriptions.values()):
+            if any(one.durable for one in topic.subscriptions.values()):
                 raise PreconditionFailed(f"topic {text} has subscriptions: delete them first, or delete with force")
-            if text not in self._closing:
-                break
-            await asyncio.wait([self._closing[text]])  # somebody unloads it just now
         await self._end(topic, TopicNotFound(f"topic {text} was deleted"), delete=True)
 
     async def delete_partitioned(self, name: TopicName, *, force: bool) -> None:

@@ -10,12 +10,14 @@ from messaging.background import BackgroundLoops
 from messaging.broker.core.rates import Rate
 from messaging.broker.runtime.topics.catch_up import CatchUp
 from messaging.broker.runtime.topics.tail import TailCache
-from messaging.errors import MagnetarError
+from messaging.errors import MagnetarError, NotReady, StorageFailed
 from messaging.protocol.names import TopicName
 from messaging.storage.cursor_log import CursorLog
 from messaging.storage.managed_ledger import Storage
+from messaging.storage.seam import LedgerClosed, StoreError
 
 if TYPE_CHECKING:
+    from messaging.broker.runtime.topics.subscriptions import TopicSubscriptions
     from messaging.broker.runtime.topics.topic import Topic
 
 
@@ -32,6 +34,15 @@ class TopicServices:
     background: BackgroundLoops
     failed: Callable[[Topic, MagnetarError], None]  # the topic cannot go on and is to be unloaded
     active: Callable[[Topic], None]  # something happened in a topic without `rates`: give it some, and sample them
+    # The registry's: which topic a durable subscription belongs to, for checkpoints.
+    track: Callable[[TopicSubscriptions, int], None] = lambda topic, subscription_id: None
+    untrack: Callable[[int], None] = lambda subscription_id: None
+
+
+def refusal_of(error: StoreError, what: str) -> MagnetarError:
+    """What whoever asked is told when the store raised `error`: to try again, where that may help."""
+    refused = NotReady if error.retryable or isinstance(error, LedgerClosed) else StorageFailed
+    return refused(f"{what}: {error}")
 
 
 @dataclass(slots=True)

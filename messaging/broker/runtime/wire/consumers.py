@@ -10,7 +10,7 @@ from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
 from messaging.broker.runtime.topics.reading import batch_size_of, mark_delete_at_time
 from messaging.broker.runtime.topics.topic import LATEST, Topic
 from messaging.broker.runtime.wire.sinks import BinaryConsumerSink
-from messaging.errors import ConsumerBusy, ConsumerNotFound, InvalidValue, NotAllowed, NotReady
+from messaging.errors import ConsumerBusy, ConsumerNotFound, InvalidValue, NotAllowed
 from messaging.permissions.model import Resource
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
@@ -41,22 +41,19 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     topic = await service.open_topic(parse_topic(resource.topic), create=body.force_topic_creation)
     subscription = await _subscription(service, topic, name, body)
     await topic.moved(subscription)
-    if topic.subscriptions.get(name) is not subscription:
-        raise NotReady(f"subscription {name!r} was deleted meanwhile: subscribe again")
+    if connection.closed:  # it went away while the topic was opened
+        topic.drop_if_idle(subscription)
+        return
     sink = BinaryConsumerSink(connection, topic, subscription)
     consumer = Consumer(body.consumer_id, body.consumer_name, sink, priority=body.priority_level, now_ms=service.now_ms())
     consumer.metadata = {pair.key: pair.value for pair in body.metadata}
-    if topic.closed is not None:
-        raise NotReady(f"topic {topic.text} is being closed: try again")
-    if connection.closed:
-        if not subscription.consumers and not subscription.durable:
-            topic.subscriptions.pop(name, None)
-        return
-    subscription.admit(kind)
-    # SUCCESS first: Failover tells a consumer whether it is active, and that must not come before it is known to be open.
-    connection.send(frames.success(body.request_id))
-    connection.consumers[body.consumer_id] = (topic, subscription, consumer)
-    subscription.attach(consumer, kind)
+
+    def admitted() -> None:
+        # SUCCESS first: Failover tells a consumer whether it is active, and that must not come before it is known to be open.
+        connection.send(frames.success(body.request_id))
+        connection.consumers[body.consumer_id] = (topic, subscription, consumer)
+
+    topic.attach_consumer(subscription, consumer, kind, admitted)
 
 
 async def _subscription(service: Broker, topic: Topic, name: str, body: pb.Subscribe) -> Subscription:

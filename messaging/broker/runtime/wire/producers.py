@@ -41,18 +41,13 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
         assert connection.principal is not None
         await service.authorize(connection.principal, Action.CONSUME, resource._replace(subscription=name))
         await service.open_subscription(topic, name, earliest=True)
-    if topic.closed is not None:
-        raise NotReady(f"topic {topic.text} is being closed: try again")
+    if connection.closed:  # it went away while the topic was opened
+        return
     name = body.producer_name or service.new_producer_name()
     producer = Producer(body.producer_id, name, connection.producer_sink, epoch=body.epoch, now_ms=service.now_ms())
     if body.metadata:
         producer.metadata = {pair.key: pair.value for pair in body.metadata}
-    former = topic.producers.attach(producer)
-    if former is not None:
-        former.closed = True
-    if connection.closed:  # it went away while the topic was opened
-        topic.producers.detach(producer)
-        return
+    topic.attach_producer(producer)
     connection.producers[body.producer_id] = (topic, producer)
     connection.ended_producers.pop(body.producer_id, None)
     _success(connection, body.request_id, topic, producer)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import pytest
 
 from messaging.adminrpc.schema import SubscriptionReset, SubscriptionSkip, UpkeepResult, UpkeepRun
-from messaging.broker.runtime.topics.topic import EARLIEST, Topic
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.clock import BELIEVED_AFTER_MS, DeletionClock
 from messaging.protocol.names import parse_topic
 from messaging.storage.cursor_log import CursorLog
 from messaging.storage.memory import MemoryLedgerStore
 from messaging.storage.retention import Limits
+from messaging.storage.seam import EARLIEST
 from tests.messaging.broker.runtime.conftest import BrokerWorld
 from tests.messaging.broker.runtime.raw_client import send_frame
 

@@ -1,0 +1,238 @@
+"""The subscriptions of a loaded topic: restored, created, moved and deleted, and consumers attached to them.
+
+Whoever opens something is admitted in one step, with nothing awaited between the check and the attaching, so that nobody gets in
+beside a close. Changes of one subscription come one after the other; those of different ones share commits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.cursor import Cursor, merged
+from messaging.broker.core.subscription import Kind, Subscription
+from messaging.broker.runtime.topics.outlet import Outlet
+from messaging.broker.runtime.topics.services import TopicServices, refusal_of
+from messaging.errors import ConsumerBusy, MagnetarError, NotReady, PreconditionFailed, StorageFailed, SubscriptionNotFound
+from messaging.protocol.names import TopicName
+from messaging.storage.chain import Chain
+from messaging.storage.managed_ledger import ManagedLedger
+from messaging.storage.meta_seam import MetaConflict, SubscriptionRecord
+from messaging.storage.seam import EARLIEST, Position, StoreError
+
+LATEST = Position(2**63 - 1, 2**63 - 1)
+SEEK_RETURN_S = 60.0  # a reader that was closed by its own seek has this long to come back
+
+NO_SUBSCRIPTIONS: dict[str, Subscription] = {}  # shared by the topics that have none; never written to
+
+
+class TopicSubscriptions:
+    __slots__ = ("_changes", "closed", "ledger", "name", "services", "subscriptions", "text")
+
+    def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
+        self.name = name
+        self.text = ledger.record.name
+        self.services = services
+        self.ledger = ledger
+        self.subscriptions: dict[str, Subscription] = NO_SUBSCRIPTIONS
+        self.closed: MagnetarError | None = None  # why, from the moment closing begins
+        # By the name of a subscription that is being created, deleted or moved: done when that is over.
+        self._changes: dict[str, asyncio.Future[None]] | None = None
+
+    @property
+    def outlet(self) -> Outlet:
+        raise NotImplementedError
+
+    @property
+    def chain(self) -> Chain:
+        return self.ledger.chain
+
+    # --- admitting
+
+    def check_open(self) -> None:
+        """Raises `NotReady` from the moment the topic begins to close."""
+        if self.closed is not None:
+            raise NotReady(f"topic {self.text} is being closed: try again")
+
+    def attach_consumer(
+        self, subscription: Subscription, consumer: Consumer, kind: Kind, admitted: Callable[[], None] = lambda: None
+    ) -> None:
+        """`admitted` is called once nothing can refuse the consumer any more, before anything is sent to it.
+
+        Raises `NotReady`, `ConsumerBusy`, `NotAllowed`; a reader's subscription is gone then."""
+        try:
+            self.check_open()
+            if self.subscriptions.get(subscription.name) is not subscription:
+                raise NotReady(f"subscription {subscription.name!r} was deleted meanwhile: subscribe again")
+            subscription.admit(kind)
+        except MagnetarError:
+            self.drop_if_idle(subscription)
+            raise
+        admitted()
+        subscription.attach(consumer, kind)
+
+    # --- making, moving and deleting
+
+    def restore(self, record: SubscriptionRecord) -> Subscription:
+        """A stored subscription, with the deltas that the last run left in the cursor log."""
+        cursor = Cursor.restore(record.mark_delete, record.state)
+        for delta in merged(self.services.cursors.recovered_deltas(record.subscription_id)):
+            cursor.repeat(delta, self.chain)
+        subscription = self._new_subscription(record.name, cursor, record.subscription_id, record.properties)
+        self.services.cursors.adopted(record.subscription_id)
+        return subscription
+
+    def _new_subscription(self, name: str, cursor: Cursor, subscription_id: int, properties: dict[str, str]) -> Subscription:
+        subscription = Subscription(
+            name,
+            cursor,
+            self.chain,
+            subscription_id=subscription_id,
+            durable=subscription_id != 0,
+            partition=self.name.partition,
+            unacked_max=self.services.unacked_max,
+            properties=properties,
+        )
+        if self.subscriptions is NO_SUBSCRIPTIONS:
+            self.subscriptions = {}
+        self.subscriptions[name] = subscription
+        if subscription_id:
+            self.services.track(self, subscription_id)
+        return subscription
+
+    @asynccontextmanager
+    async def _change(self, name: str) -> AsyncIterator[None]:
+        """One change of a subscription's existence or place after the other; none begins once the topic closes, and closing waits
+        for those under way. Raises `NotReady`, and as such or as `StorageFailed` what the store raises."""
+        while self._changes and name in self._changes:
+            await asyncio.wait([self._changes[name]])
+        self.check_open()
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._changes = {**(self._changes or {}), name: over}
+        try:
+            yield
+        except StoreError as error:
+            raise refusal_of(error, f"subscription {name!r} of {self.text} cannot be changed") from error
+        finally:
+            self._changes.pop(name)
+            self._changes = self._changes or None
+            over.set_result(None)
+
+    async def create_subscription(self, name: str, start: Position, properties: dict[str, str] | None = None) -> Subscription:
+        """A durable subscription whose first entry is at `start` (`EARLIEST`, `LATEST`, or that entry).
+
+        Raises `MetaConflict` where it exists, `NotReady`, `StorageFailed`."""
+        async with self._change(name):
+            if name in self.subscriptions:
+                raise MetaConflict(name)
+            mark_delete = self.mark_delete_for(start)
+            record = await self.services.storage.meta.create_subscription(
+                self.text, name, created_ms=self.services.clock_ms(), mark_delete=mark_delete, properties=properties or {}
+            )
+            return self._new_subscription(name, Cursor(mark_delete), record.subscription_id, record.properties)
+
+    def create_reader(self, name: str, start: Position) -> Subscription:
+        """A subscription that is not durable: it lives as long as its consumer. Raises `NotReady`."""
+        self.check_open()
+        if self._changes and name in self._changes:
+            raise NotReady(f"subscription {name!r} is being created or deleted: try again")
+        return self._new_subscription(name, Cursor(self.mark_delete_for(start)), 0, {})
+
+    def mark_delete_for(self, start: Position) -> Position:
+        """The mark-delete position that makes `start` the first entry read."""
+        if start == LATEST:
+            return self.chain.last
+        if start == EARLIEST:
+            return self.chain.before(self.chain.first)
+        return (
+            min(Position(start.ledger_id, start.entry_id - 1), self.chain.last) if start.entry_id > 0 else self.chain.before(start)
+        )
+
+    def subscription(self, name: str) -> Subscription:
+        try:
+            return self.subscriptions[name]
+        except KeyError:
+            raise SubscriptionNotFound(f"topic {self.text} has no subscription {name!r}") from None
+
+    async def delete_subscription(self, name: str, *, force: bool = True) -> None:
+        """Without `force` only where it has no consumers. Nothing happens where there is none. Raises `PreconditionFailed`,
+        `NotReady`, `StorageFailed`: then it goes on as before."""
+        async with self._change(name):
+            subscription = self.subscriptions.get(name)
+            if subscription is None:
+                return
+            if subscription.consumers and not force:
+                raise PreconditionFailed(f"subscription {name!r} has consumers: close them, or delete with force")
+            subscription.fenced = True
+            try:
+                self.close_consumers(subscription)
+                if subscription.durable:
+                    await self.services.storage.meta.delete_subscription(self.text, name)
+                self.subscriptions.pop(name, None)
+                self.services.untrack(subscription.subscription_id)
+            finally:
+                subscription.fenced = False
+
+    def detach(self, subscription: Subscription, consumer: Consumer) -> None:
+        subscription.detach(consumer)
+        if not subscription.consumers:
+            self.outlet.forget(subscription)
+            self.drop_if_idle(subscription)
+        self.outlet.dispatch(subscription)
+
+    def drop_if_idle(self, subscription: Subscription) -> None:
+        """A subscription that is not durable ends with its last consumer (but not while a seek has closed it for a moment)."""
+        stays = subscription.durable or subscription.consumers or subscription.fenced
+        if not stays and self.subscriptions.get(subscription.name) is subscription:
+            del self.subscriptions[subscription.name]
+
+    async def seek(self, subscription: Subscription, mark_delete: Position) -> None:
+        """Moves a subscription so that it reads on after `mark_delete`. Returns when that is durable.
+
+        Its consumers are closed and connect again. Raises `ConsumerBusy` while another seek runs, `StorageFailed`."""
+        if subscription.fenced:
+            raise ConsumerBusy(f"subscription {subscription.name!r} is being moved or deleted by another request: try again")
+        async with self._change(subscription.name):
+            self.check_held(subscription)
+            subscription.fenced = True
+            try:
+                self.close_consumers(subscription)
+                stored: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+                self.store(
+                    subscription,
+                    subscription.reset(mark_delete),
+                    lambda error: None if stored.done() else stored.set_result(error),
+                )
+                error = await stored
+                if error is not None:
+                    raise StorageFailed(f"the seek of subscription {subscription.name!r} is not stored: {error}")
+            finally:
+                subscription.fenced = False
+                if not subscription.durable:
+                    asyncio.get_running_loop().call_later(SEEK_RETURN_S, self.drop_if_idle, subscription)
+
+    def check_held(self, subscription: Subscription) -> None:
+        """Raises where what is to be changed is gone: `NotReady` with its topic, `SubscriptionNotFound` by itself."""
+        self.check_open()
+        if self.subscription(subscription.name) is not subscription:
+            raise SubscriptionNotFound(f"subscription {subscription.name!r} of {self.text} was deleted, and made anew")
+
+    async def moved(self, subscription: Subscription) -> None:
+        """Waits for a change that is under way: the C++ client does not try a first SUBSCRIBE again that is refused for now."""
+        while self._changes and subscription.name in self._changes:
+            await asyncio.wait([self._changes[subscription.name]])
+
+    def close_consumers(self, subscription: Subscription) -> None:
+        for consumer in list(subscription.consumers):
+            subscription.detach(consumer)
+            consumer.sink.closed(consumer)
+        self.outlet.forget(subscription)
+
+    def store(self, subscription: Subscription, delta: bytes, done: Callable[[StoreError | None], None] | None = None) -> None:
+        """Makes a cursor's change durable; `done` (if any) runs when it is, at once where there is nothing to store."""
+        if delta and subscription.durable:
+            self.services.cursors.append(subscription.subscription_id, delta, done)
+        elif done is not None:
+            done(None)
