@@ -7,6 +7,7 @@ from typing import Protocol
 from pyroaring import BitMap
 
 from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.open_sessions import OpenSession
 from messaging.storage.seam import Position
 
 
@@ -45,6 +46,7 @@ class Consumer:
         "name",
         "permits",
         "priority",
+        "session",
         "sink",
         "unacked_messages",
     )
@@ -54,6 +56,7 @@ class Consumer:
         self.name = name
         self.sink = sink
         self.priority = priority
+        self.session: OpenSession | None = None  # the right it was opened under; None for the broker's own
         self.metadata: dict[str, str] = {}
         self.permits = 0  # messages the client asked for and was not sent; may dip below zero by one batch
         self.held: dict[int, BitMap] = {}  # ledger -> entries sent and not acknowledged (Shared only)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
+from messaging.broker.core.open_sessions import OpenSession
 from messaging.errors import ProducerBusy
 from messaging.protocol.hot import Sent
 from messaging.storage.seam import Position
@@ -38,6 +39,7 @@ class Producer:
         "metadata",
         "name_bytes",
         "producer_id",
+        "session",
         "sink",
     )
 
@@ -47,6 +49,7 @@ class Producer:
         self.sink = sink
         self.epoch = epoch
         self.metadata: Mapping[str, str] = NO_METADATA
+        self.session: OpenSession | None = None  # the right it was opened under; None for the broker's own
         self.closed = False
         self.messages_in = 0
         self.bytes_in = 0

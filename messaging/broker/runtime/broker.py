@@ -16,6 +16,7 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.metering import Metering
 from messaging.broker.runtime.peers import Peers
+from messaging.broker.runtime.rights import Rights
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.catch_up import CatchUp
 from messaging.broker.runtime.topics.registry import Topics
@@ -65,6 +66,7 @@ class Broker:
         self.started_ms = self.now_ms()
         self.started_at = passed_ms()
         self.peers = Peers(settings)
+        self.rights = Rights(lambda: access.view, self.background)
         self.publish_errors: Counter[str] = Counter()
         self.acknowledgements = 0
         self.why_not_ready = "the broker is starting"
@@ -84,6 +86,7 @@ class Broker:
                 background=self.background,
                 failed=self.topic_failed,
                 active=lambda topic: self.metering.active(topic),
+                admit=self.rights.admit,
             )
         )
         self.metering = Metering(lambda: self.topics, self.now_ms, self.background)
@@ -237,6 +240,7 @@ class Broker:
         """Takes effect at once on what is connected and loaded."""
         view = self.access.view
         self.peers.end_keys({key for kind, key in changed if kind == "key" and view.key_revoked(key) is not False})
+        self.rights.changed(changed)
         if any(kind in ("namespace", "tenant") for kind, _ in changed):
             for topic in self.topics:
                 if self.deduplicates(topic.name) != (topic.inlet.dedup is not None):

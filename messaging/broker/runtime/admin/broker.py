@@ -42,7 +42,10 @@ class BrokerRpc(UpkeepRpc, LocalSessions):
         return schema.Empty()
 
     async def feed_apply(self, request: schema.FeedApply) -> schema.FeedVersion:
-        return schema.FeedVersion(version=await self.access.apply(request))
+        """Answers when the change has taken effect on what is open, too."""
+        version = await self.access.apply(request)
+        await self.rights.settled()
+        return schema.FeedVersion(version=version)
 
     async def feed_version(self, request: schema.Request) -> schema.FeedVersion:
         return schema.FeedVersion(version=self.access.view.version)

@@ -18,7 +18,7 @@ from messaging.broker.runtime.local.messages import (
 )
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed, StorageFailed
-from messaging.permissions.model import Principal
+from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.batch import singles
 from messaging.protocol.frames import FrameError, parse_stored
 from messaging.storage.seam import Position, StoreError
@@ -27,8 +27,9 @@ log = structlog.get_logger("broker.local")
 
 
 class LocalConsumer:
-    """`ConsumerHandle` and, towards the subscription, `messaging.broker.core.consumer.ConsumerSink`."""
+    """`ConsumerHandle`, towards the subscription `messaging.broker.core.consumer.ConsumerSink`, towards its right `OpenSession`."""
 
+    action = Action.CONSUME
     writable = True
 
     def __init__(self, service: Broker, topic: Topic, subscription: Subscription, sink: ConsumerSink, principal: Principal) -> None:
@@ -39,7 +40,12 @@ class LocalConsumer:
         self.open = True
         self._sink = sink
         self.consumer = Consumer(0, service.new_producer_name(), self, now_ms=service.now_ms())
+        self.consumer.session = None if principal.service else self
         self._open_indexes: dict[Position, int] = {}  # batches handed out: a bit for each message not acknowledged yet
+
+    @property
+    def resource(self) -> Resource:
+        return self.topic.resource(self.subscription.name)
 
     def flow(self, permits: int) -> None:
         if self.open:

@@ -16,7 +16,7 @@ from messaging.broker.runtime.local.messages import (
 )
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, MessageTooLarge, NotReady, StorageFailed
-from messaging.permissions.model import Principal
+from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol import hot
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import build_send
@@ -25,7 +25,9 @@ from messaging.storage.seam import Position, StoreError
 
 
 class LocalProducer:
-    """`ProducerHandle` and, towards the topic, `messaging.broker.core.producers.ProducerSink`."""
+    """`ProducerHandle`, towards the topic `messaging.broker.core.producers.ProducerSink`, towards its right `OpenSession`."""
+
+    action = Action.PRODUCE
 
     def __init__(self, service: Broker, topic: Topic, name: str, sink: ProducerSink | None, principal: Principal) -> None:
         self.service = service
@@ -39,7 +41,12 @@ class LocalProducer:
         self._ids: list[MessagePosition] = []  # receipted, and not yet enough for the first of `_due`
         self._sequence = topic.inlet.dedup.highest_taken(name.encode()) + 1 if topic.inlet.dedup is not None else 0
         self.open = True
+        self._producer.session = None if principal.service else self
         topic.attach_producer(self._producer)
+
+    @property
+    def resource(self) -> Resource:
+        return self.topic.resource()
 
     def publish(self, messages: Sequence[OutgoingMessage], on_receipt: Receipt) -> None:
         loop = asyncio.get_running_loop()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from messaging.background import BackgroundLoops
+from messaging.broker.core.open_sessions import OpenSession
 from messaging.broker.core.rates import Rate
 from messaging.broker.runtime.topics.catch_up import CatchUp
 from messaging.broker.runtime.topics.tail import TailCache
@@ -34,6 +35,7 @@ class TopicServices:
     background: BackgroundLoops
     failed: Callable[[Topic, MagnetarError], None]  # the topic cannot go on and is to be unloaded
     active: Callable[[Topic], None]  # something happened in a topic without `rates`: give it some, and sample them
+    admit: Callable[[OpenSession], None]  # raises where the right to open it ended meanwhile: `Rights.admit`
     # The registry's: which topic a durable subscription belongs to, for checkpoints.
     track: Callable[[TopicSubscriptions, int], None] = lambda topic, subscription_id: None
     untrack: Callable[[int], None] = lambda subscription_id: None

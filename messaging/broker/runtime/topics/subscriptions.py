@@ -61,12 +61,15 @@ class TopicSubscriptions:
     ) -> None:
         """`admitted` is called once nothing can refuse the consumer any more, before anything is sent to it.
 
-        Raises `NotReady`, `ConsumerBusy`, `NotAllowed`; a reader's subscription is gone then."""
+        Raises `NotReady`, `ConsumerBusy`, `NotAllowed`, and where its right ended meanwhile what `Rights.admit` raises; a reader's
+        subscription is gone then."""
         try:
             self.check_open()
             if self.subscriptions.get(subscription.name) is not subscription:
                 raise NotReady(f"subscription {subscription.name!r} was deleted meanwhile: subscribe again")
             subscription.admit(kind)
+            if consumer.session is not None:
+                self.services.admit(consumer.session)
         except MagnetarError:
             self.drop_if_idle(subscription)
             raise

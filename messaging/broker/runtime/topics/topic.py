@@ -14,6 +14,7 @@ from messaging.broker.runtime.topics.outlet import Outlet
 from messaging.broker.runtime.topics.services import TopicRates, TopicServices, refusal_of
 from messaging.broker.runtime.topics.subscriptions import LATEST, TopicSubscriptions
 from messaging.errors import MagnetarError, NotReady, StorageFailed, TopicTerminated
+from messaging.permissions.model import Resource
 from messaging.protocol.frames import message_id_tail
 from messaging.protocol.names import TopicName
 from messaging.storage.managed_ledger import ManagedLedger
@@ -47,6 +48,10 @@ class Topic(TopicSubscriptions):
     def created_ms(self) -> int:
         return self.ledger.record.created_ms
 
+    def resource(self, subscription: str = "") -> Resource:
+        """This topic, as the permission table speaks of it."""
+        return Resource(self.name.tenant, str(self.name.namespace), self.text, subscription)
+
     # --- admitting: nothing is awaited between the check and the attaching, so that nobody gets in beside a close
 
     def check_writable(self) -> None:
@@ -59,8 +64,11 @@ class Topic(TopicSubscriptions):
             raise NotReady(f"topic {self.text} is being terminated: try again")
 
     def attach_producer(self, producer: Producer) -> None:
-        """Raises `NotReady`, `TopicTerminated`, `ProducerBusy`. A producer of the name that may be replaced is closed."""
+        """Raises `NotReady`, `TopicTerminated`, `ProducerBusy`, and where its right ended meanwhile what `Rights.admit` raises. A
+        producer of the name that may be replaced is closed."""
         self.check_writable()
+        if producer.session is not None:
+            self.services.admit(producer.session)
         former = self.producers.attach(producer)
         if former is not None:
             former.closed = True

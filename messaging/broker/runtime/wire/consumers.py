@@ -9,6 +9,7 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
 from messaging.broker.runtime.topics.reading import batch_size_of, mark_delete_at_time
 from messaging.broker.runtime.topics.topic import LATEST, Topic
+from messaging.broker.runtime.wire.sessions import BinaryConsumerSession
 from messaging.broker.runtime.wire.sinks import BinaryConsumerSink
 from messaging.errors import ConsumerBusy, ConsumerNotFound, InvalidValue, NotAllowed
 from messaging.permissions.model import Resource
@@ -47,6 +48,7 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     sink = BinaryConsumerSink(connection, topic, subscription)
     consumer = Consumer(body.consumer_id, body.consumer_name, sink, priority=body.priority_level, now_ms=service.now_ms())
     consumer.metadata = {pair.key: pair.value for pair in body.metadata}
+    consumer.session = BinaryConsumerSession(connection, topic, body.consumer_id, name)
 
     def admitted() -> None:
         # SUCCESS first: Failover tells a consumer whether it is active, and that must not come before it is known to be open.

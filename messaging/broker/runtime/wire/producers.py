@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from messaging.broker.core.producers import Producer
+from messaging.broker.runtime.wire.sessions import BinaryProducerSession
 from messaging.errors import NotAllowed, NotReady, StorageFailed
 from messaging.permissions.model import Action, Resource
 from messaging.protocol import frames
@@ -47,6 +48,7 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
     producer = Producer(body.producer_id, name, connection.producer_sink, epoch=body.epoch, now_ms=service.now_ms())
     if body.metadata:
         producer.metadata = {pair.key: pair.value for pair in body.metadata}
+    producer.session = BinaryProducerSession(connection, topic, body.producer_id)
     topic.attach_producer(producer)
     connection.producers[body.producer_id] = (topic, producer)
     connection.ended_producers.pop(body.producer_id, None)

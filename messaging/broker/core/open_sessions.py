@@ -1,0 +1,161 @@
+"""Which producers and consumers are open under which right, and which of them a change of rights touches. Pure.
+
+A right can end while somebody uses it: a grant is revoked, an admin role withdrawn, a subscription kept for others, a namespace
+deleted. `touched` names the sessions that a change may have ended, from an index by tenant, namespace and role, so that a change
+costs what it touches: sessions of roles that lost nothing are not looked at. Whether a session may go on is asked elsewhere.
+
+Sessions are held weakly: whoever owns a session need not say when it ends, and the index cannot keep one alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Protocol
+from weakref import WeakSet
+
+from messaging.errors import MagnetarError
+from messaging.permissions.model import Action, Principal, Resource
+
+EVERYBODY = None
+State = Mapping[str, Any]
+_NOTHING: Mapping[str, Any] = {}
+
+
+class OpenSession(Protocol):
+    """A producer or consumer that was authorised when it was opened."""
+
+    @property
+    def principal(self) -> Principal:
+        """Who opened it."""
+
+    @property
+    def action(self) -> Action:
+        """PRODUCE or CONSUME."""
+
+    @property
+    def resource(self) -> Resource: ...
+
+    def end(self, error: MagnetarError) -> None:
+        """Closes it from the broker's side; its client is told and may try again. Idempotent, never raises."""
+
+
+class _Namespace:
+    __slots__ = ("roles", "state")
+
+    def __init__(self, state: State | None) -> None:
+        self.state = state  # what the sessions were opened, or last checked, under
+        self.roles: dict[str, WeakSet[OpenSession]] = {}
+
+
+class _Tenant:
+    __slots__ = ("namespaces", "state")
+
+    def __init__(self, state: State | None) -> None:
+        self.state = state
+        self.namespaces: dict[str, _Namespace] = {}
+
+
+class View(Protocol):
+    """What the broker knows of the control plane. A state is replaced as a whole, never changed in place."""
+
+    @property
+    def tenants(self) -> Mapping[str, State]: ...
+
+    @property
+    def namespaces(self) -> Mapping[str, State]: ...
+
+
+class OpenSessions:
+    def __init__(self, view: Callable[[], View]) -> None:
+        self._view = view
+        self._tenants: dict[str, _Tenant] = {}
+
+    def add(self, session: OpenSession) -> None:
+        """`session` was allowed under the states of now. Call in the same turn of the loop as that check."""
+        resource = session.resource
+        tenant = self._tenants.get(resource.tenant)
+        if tenant is None:
+            tenant = self._tenants[resource.tenant] = _Tenant(self._view().tenants.get(resource.tenant))
+        namespace = tenant.namespaces.get(resource.namespace)
+        if namespace is None:
+            namespace = tenant.namespaces[resource.namespace] = _Namespace(self._view().namespaces.get(resource.namespace))
+        role = session.principal.role
+        if role not in namespace.roles:
+            namespace.roles[role] = WeakSet()
+        namespace.roles[role].add(session)
+
+    def touched(self, changed: Iterable[tuple[str, str]]) -> list[OpenSession]:
+        """The open sessions whose right may have ended with these changes of the view, (kind, key)."""
+        found: dict[int, OpenSession] = {}
+        for kind, key in changed:
+            for session in self._of_tenant(key) if kind == "tenant" else self._of_namespace(key) if kind == "namespace" else ():
+                found[id(session)] = session
+        return list(found.values())
+
+    def _of_tenant(self, name: str) -> list[OpenSession]:
+        tenant = self._tenants.get(name)
+        if tenant is None:
+            return []
+        before, tenant.state = tenant.state, self._view().tenants.get(name)
+        roles = admins_lost(before, tenant.state)
+        found = [session for namespace in tenant.namespaces.values() for session in _sessions(namespace, roles)]
+        for namespace in list(tenant.namespaces):
+            self._prune(name, namespace)
+        return found
+
+    def _of_namespace(self, name: str) -> list[OpenSession]:
+        tenant_name = name.partition("/")[0]
+        tenant = self._tenants.get(tenant_name)
+        namespace = tenant.namespaces.get(name) if tenant is not None else None
+        if namespace is None:
+            return []
+        before, namespace.state = namespace.state, self._view().namespaces.get(name)
+        found = _sessions(namespace, grants_lost(before, namespace.state))
+        self._prune(tenant_name, name)
+        return found
+
+    def _prune(self, tenant_name: str, name: str) -> None:
+        """Drops what holds no session any more."""
+        tenant = self._tenants[tenant_name]
+        roles = tenant.namespaces[name].roles
+        for role in [role for role, sessions in roles.items() if not sessions]:
+            del roles[role]
+        if not roles:
+            del tenant.namespaces[name]
+        if not tenant.namespaces:
+            del self._tenants[tenant_name]
+
+
+def _sessions(namespace: _Namespace, roles: Collection[str] | None) -> list[OpenSession]:
+    """Of these roles, or of everybody. A copy: sessions end while they are looked at."""
+    chosen = namespace.roles.keys() if roles is EVERYBODY else namespace.roles.keys() & roles
+    return [session for role in chosen for session in namespace.roles[role]]
+
+
+def admins_lost(before: State | None, after: State | None) -> Collection[str] | None:
+    """Roles that administered the tenant and do so no more; `EVERYBODY` where the tenant is gone, or is another of its name."""
+    if after is None or (before is not None and before.get("id") != after.get("id")):
+        return EVERYBODY
+    return set((before or _NOTHING).get("admin_roles", ())) - set(after.get("admin_roles", ()))
+
+
+def grants_lost(before: State | None, after: State | None) -> Collection[str] | None:
+    """Roles that may do less in the namespace than before; `EVERYBODY` where that cannot be told by role."""
+    if after is None or (before is not None and before.get("tenant_id") != after.get("tenant_id")):
+        return EVERYBODY
+    if before is None:
+        return ()
+    lost = _lost(before.get("grants", _NOTHING), after.get("grants", _NOTHING))
+    topics = after.get("topic_grants", _NOTHING)
+    for topic, roles in before.get("topic_grants", _NOTHING).items():
+        lost |= _lost(roles, topics.get(topic, _NOTHING))
+    former = before.get("subscription_roles", _NOTHING)
+    for subscription, roles in after.get("subscription_roles", _NOTHING).items():
+        if roles and not former.get(subscription):
+            return EVERYBODY  # it was open to all who may consume
+        lost |= set(former.get(subscription, ())) - set(roles)
+    return lost
+
+
+def _lost(before: Mapping[str, Collection[str]], after: Mapping[str, Collection[str]]) -> set[str]:
+    return {role for role, actions in before.items() if not set(actions) <= set(after.get(role, ()))}

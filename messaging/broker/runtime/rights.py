@@ -1,0 +1,92 @@
+"""The rights of what is open: a producer or consumer lives no longer than the right it was opened under.
+
+`admit` checks and registers in one turn of the loop, so that no change of rights fits between the two: one that came before is
+seen by the check, one that comes after finds the session registered. `changed` has the sessions that a change may have touched
+checked again, some a turn, so that a change that touches many keeps nobody waiting; `settled` returns when all of them were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from messaging.background import ONE_OFF, BackgroundLoops
+from messaging.broker.core.open_sessions import OpenSession, OpenSessions
+from messaging.broker.core.view import ControlView
+from messaging.errors import AuthenticationFailed, MagnetarError, NotAuthorized, NotFound
+from messaging.identity import SUPERUSER_KEY_ID
+from messaging.permissions.model import require
+
+log = structlog.get_logger("broker.rights")
+
+CHECKS_A_TURN = 200  # some 2 ms of the loop
+
+
+class Rights:
+    def __init__(self, view: Callable[[], ControlView], background: BackgroundLoops) -> None:
+        self._view = view
+        self._background = background
+        self._open = OpenSessions(view)
+        self._due: deque[OpenSession] = deque()
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self.ended = 0  # since the start
+
+    def admit(self, session: OpenSession) -> None:
+        """For a topic that attaches it in the same turn, when nothing is waited for any more. Raises `NotAuthorized`,
+        `AuthenticationFailed` for a key that was revoked meanwhile, and `NotFound` for a namespace that was deleted meanwhile."""
+        refusal = self._refusal(session)
+        if refusal is not None:
+            raise refusal
+        self._open.add(session)
+
+    def changed(self, changed: Iterable[tuple[str, str]]) -> None:
+        """The view changed in these places."""
+        touched = self._open.touched(changed)
+        if not touched:
+            return
+        self._due.extend(touched)
+        if self._settled.is_set():
+            self._settled.clear()
+            self._background.spawn(self._check_again(), "check open sessions again")
+
+    async def settled(self) -> None:
+        await self._settled.wait()
+
+    async def _check_again(self) -> None:
+        checked, ended_before = 0, self.ended
+        try:
+            while self._due:
+                for _ in range(min(CHECKS_A_TURN, len(self._due))):
+                    self._check(self._due.popleft())
+                    checked += 1
+                await asyncio.sleep(0)
+        finally:
+            self._settled.set()
+        log.info("rights.checked_again", sessions=checked, ended=self.ended - ended_before)
+
+    def _check(self, session: OpenSession) -> None:
+        refusal = self._refusal(session)
+        if refusal is None:
+            return
+        self.ended += 1
+        try:
+            session.end(refusal)
+        except Exception as error:  # a fault of ours in one session keeps no other open
+            self._background.register(ONE_OFF).failed(error, role=session.principal.role, topic=session.resource.topic)
+
+    def _refusal(self, session: OpenSession) -> MagnetarError | None:
+        view, principal, resource = self._view(), session.principal, session.resource
+        revoked = view.key_revoked(principal.key_id) if principal.key_id else False
+        if revoked or (revoked is None and principal.key_id != SUPERUSER_KEY_ID):
+            return AuthenticationFailed("the key of this token was revoked or deleted: make a new one")
+        if resource.namespace not in view.namespaces:
+            return NotFound(f"namespace {resource.namespace} does not exist: it was deleted")
+        try:
+            require(view, principal, session.action, resource)
+        except NotAuthorized as error:
+            return error
+        return None

@@ -1,0 +1,105 @@
+"""Which open sessions a change of rights touches."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from messaging.broker.core.open_sessions import OpenSessions, admins_lost, grants_lost
+from messaging.errors import MagnetarError
+from messaging.permissions.model import Action, Principal, Resource
+
+EVERYBODY = None
+
+
+@dataclass
+class View:
+    tenants: dict[str, dict[str, Any]] = field(default_factory=dict)
+    namespaces: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+class Session:
+    action = Action.PRODUCE
+
+    def __init__(self, role: str, namespace: str) -> None:
+        self.principal = Principal(role)
+        self.resource = Resource(namespace.partition("/")[0], namespace, f"persistent://{namespace}/t")
+
+    def end(self, error: MagnetarError) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lost"),
+    [
+        ({}, {}, set()),
+        (None, {"grants": {"a": ["produce"]}}, set()),
+        ({"grants": {"a": ["produce"]}}, None, EVERYBODY),
+        ({"tenant_id": "1"}, {"tenant_id": "2"}, EVERYBODY),
+        ({"grants": {"a": ["produce"]}}, {"grants": {}}, {"a"}),
+        ({"grants": {"a": ["produce", "consume"], "b": ["produce"]}}, {"grants": {"a": ["produce"], "b": ["produce"]}}, {"a"}),
+        ({"grants": {"a": ["produce"]}}, {"grants": {"a": ["produce", "consume"]}, "policies": {"x": 1}}, set()),
+        ({"topic_grants": {"t": {"a": ["produce"]}}}, {"topic_grants": {"u": {"a": ["produce"]}}}, {"a"}),
+        ({}, {"subscription_roles": {"s": ["a"]}}, EVERYBODY),
+        ({"subscription_roles": {"s": ["a", "b"]}}, {"subscription_roles": {"s": ["b"]}}, {"a"}),
+        ({"subscription_roles": {"s": ["a"]}}, {"subscription_roles": {}}, set()),
+    ],
+)
+def test_who_may_do_less_in_a_namespace(before: Any, after: Any, lost: Collection[str] | None) -> None:
+    found = grants_lost(before, after)
+    assert (found if found is None else set(found)) == lost
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lost"),
+    [
+        ({"admin_roles": ["a", "b"]}, {"admin_roles": ["b", "c"]}, {"a"}),
+        (None, {"admin_roles": ["a"]}, set()),
+        ({"admin_roles": ["a"]}, None, EVERYBODY),
+        ({"admin_roles": ["a"], "id": "1"}, {"admin_roles": ["a"], "id": "2"}, EVERYBODY),
+    ],
+)
+def test_who_administers_a_tenant_no_more(before: Any, after: Any, lost: Collection[str] | None) -> None:
+    found = admins_lost(before, after)
+    assert (found if found is None else set(found)) == lost
+
+
+def test_a_change_finds_the_sessions_of_the_roles_that_lost() -> None:
+    view = View({"t": {"admin_roles": []}}, {"t/n": {"grants": {"a": ["produce"], "b": ["produce"]}}, "t/m": {}})
+    sessions = OpenSessions(lambda: view)
+    held = [Session("a", "t/n"), Session("a", "t/n"), Session("b", "t/n"), Session("a", "t/m")]
+    for session in held:
+        sessions.add(session)
+    view.namespaces["t/n"] = {"grants": {"b": ["produce"]}}
+    assert set(sessions.touched({("namespace", "t/n"), ("key", "t/n")})) == set(held[:2])
+    assert sessions.touched({("namespace", "t/n")}) == []  # that change was looked at
+    del view.tenants["t"]
+    assert set(sessions.touched({("tenant", "t")})) == set(held)
+
+
+def test_two_changes_before_anybody_looks_are_one() -> None:
+    """The states compared are those that sessions were checked under, not the last two."""
+    view = View({}, {"t/n": {"grants": {"a": ["produce"]}}})
+    sessions = OpenSessions(lambda: view)
+    held = Session("a", "t/n")
+    sessions.add(held)
+    view.namespaces["t/n"] = {"grants": {}}
+    view.namespaces["t/n"] = {"grants": {"b": ["produce"]}}
+    later = Session("b", "t/n")
+    sessions.add(later)
+    assert sessions.touched({("namespace", "t/n")}) == [held]
+
+
+def test_sessions_that_ended_leave_nothing() -> None:
+    view = View({}, {"t/n": {"grants": {"a": ["produce"]}}})
+    sessions = OpenSessions(lambda: view)
+    held = Session("a", "t/n")
+    sessions.add(held)
+    del held
+    gc.collect()
+    view.namespaces["t/n"] = {"grants": {}}
+    assert sessions.touched({("namespace", "t/n")}) == []
+    assert not sessions._tenants
