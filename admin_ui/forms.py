@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from django import forms
 from django.utils import timezone
 
 from messaging.errors import InvalidName
+from messaging.policies.model import Policy, value_schema
+from messaging.policies.registry import ENFORCED
 from messaging.protocol.names import NAME_LENGTH_MAX, PERSISTENT, TopicName, entity_name, parse_topic
 
 _PLAIN = {"autocomplete": "off", "spellcheck": "false", "autocapitalize": "none"}
@@ -141,25 +144,35 @@ class KeyForm(forms.Form):
 
 
 class PoliciesForm(forms.Form):
-    """Empty means "not set here". Limits are those of `tenants.policies`."""
+    """One field for each policy that is enforced and has a simple value, from the registry. Empty means "not set here"."""
 
-    message_ttl_s = forms.IntegerField(
-        label="Messages expire after",
-        required=False,
-        min_value=0,
-        max_value=2**31 - 1,
-        help_text="0: never. An expired message is not delivered any more.",
-    )
-    retention_time_min = forms.IntegerField(
-        label="Keep read messages for", required=False, min_value=-1, max_value=2**53 - 1, help_text="0: not at all. -1: for ever."
-    )
-    retention_size_mb = forms.IntegerField(
-        label="Keep read messages up to",
-        required=False,
-        min_value=-1,
-        max_value=2**53 - 1,
-        help_text="For each topic. 0: not at all. -1: without limit.",
-    )
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        for name, policy in ENFORCED.items():
+            field = _policy_field(policy)
+            if field is not None:
+                self.fields[name] = field
+
+    def rows(self) -> list[dict[str, object]]:
+        return [{"field": self[name], "unit": ENFORCED[name].unit} for name in self.fields]
+
+
+def _policy_field(policy: Policy) -> forms.Field | None:
+    """None for lists and objects: those are set over REST."""
+    schema = value_schema(policy)
+    about: dict[str, Any] = {"label": policy.title, "help_text": policy.meaning, "required": False}
+    if "enum" in schema:
+        choices = [("", "Default"), *((value, value) for value in schema["enum"])]
+        return forms.TypedChoiceField(choices=choices, empty_value=None, **about)
+    match schema["type"]:
+        case "boolean":
+            choices = [("", "Default"), ("True", "Yes"), ("False", "No")]
+            return forms.TypedChoiceField(choices=choices, coerce=lambda text: text == "True", empty_value=None, **about)
+        case "integer":
+            return forms.IntegerField(min_value=schema["minimum"], max_value=schema["maximum"], **about)
+        case "number":
+            return forms.FloatField(min_value=schema["minimum"], max_value=schema["maximum"], **about)
+    return None
 
 
 class ConfirmForm(forms.Form):

@@ -1,4 +1,4 @@
-"""Effective policies in words: the value in force, and where it came from. First light: namespace, then the broker's default."""
+"""Policies in words: the value in force and where it came from, for each policy of the registry that is enforced."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from typing import Any
 from django.conf import settings as django_settings
 
 from admin_ui.figures import span
-from messaging.settings import Settings
+from messaging.policies import defaults, effective
+from messaging.policies.model import Policy
+from messaging.policies.registry import ENFORCED
+from messaging.policies.validation import split
+
+_SECONDS = {"seconds": 1, "minutes": 60}
+_TEXT_LENGTH_MAX = 200
 
 
 @dataclass(frozen=True)
-class Effective:
+class InForce:
     """`text`: the value with its unit. `is_set`: on this namespace itself. `source`: where else it came from."""
 
     label: str
@@ -22,70 +28,41 @@ class Effective:
     meaning: str
 
 
-@dataclass(frozen=True)
-class EffectivePolicies:
-    ttl: Effective
-    retention: Effective
-    retention_time: Effective
-    retention_size: Effective
+def in_force(policies: dict[str, Any]) -> list[InForce]:
+    """`policies` are those stored with the namespace."""
+    return [one(name, policies) for name in ENFORCED]
 
 
-def effective(policies: dict[str, Any]) -> EffectivePolicies:
-    """`policies` are those set on the namespace (`tenants.policies`)."""
-    settings: Settings = django_settings.MAGNETAR
-    ttl, ttl_set, ttl_source = _resolve(policies, "message_ttl_s", settings.message_ttl_s)
-    time_min, time_set, time_source = _resolve(policies, "retention_time_min", settings.retention_time_min)
-    size_mb, size_set, size_source = _resolve(policies, "retention_size_mb", settings.retention_size_mb)
-    return EffectivePolicies(
-        Effective(
-            "Messages expire",
-            ttl_text(ttl),
-            ttl_set,
-            ttl_source,
-            "A message that nobody acknowledged by then is not delivered any more, on any subscription.",
-        ),
-        Effective("Read messages are kept", retention_text(time_min, size_mb), time_set or size_set, time_source, ""),
-        Effective(
-            "Kept after reading, time",
-            _time_text(time_min),
-            time_set,
-            time_source,
-            "How long messages stay that every subscription has acknowledged, so that they can be read again.",
-        ),
-        Effective(
-            "Kept after reading, size",
-            _size_text(size_mb),
-            size_set,
-            size_source,
-            "How much of them stays for each topic. The stricter of the two limits holds.",
-        ),
-    )
+def one(name: str, policies: dict[str, Any]) -> InForce:
+    policy = ENFORCED[name]
+    value, level = effective(name, policies, defaults(django_settings.MAGNETAR))
+    source = f"default of the broker ({policy.setting})" if policy.setting else "default of the broker"
+    return InForce(policy.title, text_of(policy, value), level == "namespace", source, policy.meaning)
 
 
-def _resolve(policies: dict[str, Any], name: str, default: int) -> tuple[int, bool, str]:
-    value = policies.get(name)
-    return (default, False, f"default of the broker ({name})") if value is None else (value, True, "this namespace")
+def retention(policies: dict[str, Any]) -> InForce:
+    """Time and size in one: the stricter holds."""
+    time, size = one("retention_time_min", policies), one("retention_size_mb", policies)
+    limits = [limit.text for limit in (time, size) if limit.text not in ("for ever", "without limit")]
+    text = "not at all" if "not at all" in limits else " or ".join(limits) or "for ever"
+    return InForce("Retention", text, time.is_set or size.is_set, time.source, time.meaning)
 
 
-def ttl_text(seconds: int) -> str:
-    return "never" if seconds == 0 else f"after {span(seconds)}"
+def not_enforced(policies: dict[str, Any]) -> list[dict[str, str]]:
+    """What an earlier release stored and nothing follows."""
+    return [{"name": name, "text": str(value)[:_TEXT_LENGTH_MAX]} for name, value in sorted(split(policies)[1].items())]
 
 
-def retention_text(time_min: int, size_mb: int) -> str:
-    if time_min == 0 or size_mb == 0:
-        return "not at all"
-    if time_min < 0 and size_mb < 0:
-        return "for ever"
-    return " or ".join(
-        text for text in (_time_text(time_min) if time_min > 0 else "", _size_text(size_mb) if size_mb > 0 else "") if text
-    )
-
-
-def _time_text(time_min: int) -> str:
-    return "for ever" if time_min < 0 else "not at all" if time_min == 0 else f"for {span(60 * time_min)}"
-
-
-def _size_text(size_mb: int) -> str:
-    if size_mb < 0:
-        return "without limit"
-    return "nothing" if size_mb == 0 else f"up to {size_mb:,} MiB"
+def text_of(policy: Policy, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return f"{len(value):,} of them" if value else "none"
+    if isinstance(value, list):
+        return ", ".join(value) or policy.words.get((), "none")
+    if value in policy.words:
+        return policy.words[value]
+    if policy.unit in _SECONDS:
+        return policy.phrase.format(span(value * _SECONDS[policy.unit]))
+    number = f"{value:,}" if isinstance(value, int | float) else str(value)
+    return policy.phrase.format(f"{number} {policy.unit}".rstrip())

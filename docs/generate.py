@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 import tokenize
 from collections.abc import Callable
@@ -14,6 +15,8 @@ import msgspec
 from docs import limits_page
 from messaging import metrics, settings
 from messaging.permissions import table
+from messaging.policies.model import range_text
+from messaging.policies.registry import POLICIES
 
 FOLDER = Path(__file__).resolve().parent
 _NOTE = "<!-- Made from {source} by `make docs`. Change that, not this page. -->\n\n"
@@ -124,11 +127,38 @@ def permissions_page() -> str:
     return page.rstrip("\n") + "\n"
 
 
+def policies_page() -> str:
+    page = _NOTE.format(source="messaging/policies/") + (
+        "# Policies\n\n"
+        "A policy is set on a namespace, over Pulsar's admin API (`pulsar-admin namespaces set-...`), over `/api/v1` or in the "
+        "console. What the namespace does not set is the broker's default, which is a setting where one is named "
+        "([configuration](configuration.md)).\n\n"
+        "A policy is accepted only if it is enforced. Setting another one answers 412 with the code `policy_not_enforced` and its "
+        "name; reading it answers as Pulsar does for what is not set; removing it always works, for values that an earlier release "
+        "stored.\n\n"
+        "Path: below `/admin/v2/namespaces/TENANT/NAMESPACE/`. Name: as `/api/v1` has it.\n"
+    )
+    columns = "| name | values | unit | default | Pulsar's path | field | meaning |\n| --- | --- | --- | --- | --- | --- | --- |\n"
+    head = "\n## {}\n\n" + columns
+    for title, enforced in (("Enforced", True), ("Not enforced yet: refused", False)):
+        page += head.format(title)
+        for policy in POLICIES.values():
+            if policy.enforced is enforced:
+                default = f"setting `{policy.setting}`" if policy.setting else f"`{json.dumps(policy.default)}`"
+                field = f"`{policy.field}`" if policy.field else ""
+                page += (
+                    f"| `{policy.name}` | {range_text(policy)} | {policy.unit} | {default} | `{policy.path}` | {field} "
+                    f"| {policy.meaning} |\n"
+                )
+    return page
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration,
     "limits.md": lambda: limits_page.page(_NOTE.format(source="messaging/limits/")),
     "metrics.md": metrics_page,
     "permissions.md": permissions_page,
+    "policies.md": policies_page,
 }
 
 

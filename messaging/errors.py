@@ -8,6 +8,8 @@
     ├── Conflict                 exists already, or is in use
     │   ├── ProducerBusy ├── ConsumerBusy
     ├── PreconditionFailed       the state does not allow it (active clients, wrong value)
+    │   └── PolicyNotEnforced    this release does not enforce the policy, so it does not accept it
+    ├── NotAcceptable            fields of one request contradict each other
     ├── NotAllowed               this kind of thing is not done here
     │   └── ProducerFenced ├── MessageTooLarge
     ├── TopicTerminated
@@ -79,6 +81,14 @@ class ConsumerBusy(Conflict):
 
 class PreconditionFailed(MagnetarError):
     code, http_status, wire_code = "precondition_failed", 412, 22
+
+
+class PolicyNotEnforced(PreconditionFailed):
+    code = "policy_not_enforced"
+
+
+class NotAcceptable(MagnetarError):
+    code, http_status, wire_code = "not_acceptable", 406, 22
 
 
 class NotAllowed(MagnetarError):

@@ -17,7 +17,6 @@ from tenants.actions.namespaces import create_namespace, delete_namespace, set_p
 from tenants.models import Namespace
 
 FIRST_PAINT_ROWS_MAX = 250
-POLICIES = ("message_ttl_s", "retention_time_min", "retention_size_mb")
 
 
 @page
@@ -80,23 +79,24 @@ def policies(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRespon
     row = Namespace.objects.get(name=name)
     form = None
     if nav.may_administer:
-        form = PoliciesForm(request.POST or None, initial={key: row.policies.get(key) for key in POLICIES})
-        if request.method == "POST" and form.is_valid():
+        removed = request.POST.get("remove", "")
+        form = PoliciesForm(request.POST if request.POST and not removed else None, initial=row.policies)
+        if request.method == "POST" and (removed or form.is_valid()):
             try:
-                set_policies(request.actor, name, {key: form.cleaned_data[key] for key in POLICIES})
+                set_policies(request.actor, name, {removed: None} if removed else form.cleaned_data)
             except MagnetarError as error:
                 form.add_error(None, explain(error))
             else:
-                say(request, "The policies are saved, and the broker follows them.")
+                say(request, f"{removed} is removed." if removed else "The policies are saved, and the broker follows them.")
                 return HttpResponseRedirect(request.path)
-    found = policy_texts.effective(row.policies)
     return show(
         request,
         "pages/policies.html",
         nav,
         crumbs=crumbs(tenant),
         form=form,
-        effective=[found.ttl, found.retention_time, found.retention_size],
+        effective=policy_texts.in_force(row.policies),
+        idle=policy_texts.not_enforced(row.policies),
     )
 
 

@@ -60,13 +60,12 @@ def tenant(request: ConsoleRequest, tenant: str) -> HttpResponse:
     nav = navigation(request, "tenant", tenant)
     namespaces = []
     for row in Namespace.objects.all():
-        effective = policy_texts.effective(row.policies)
         namespaces.append(
             {
                 "name": row.local,
                 "url": reverse("console:namespace", args=[tenant, row.local]),
-                "ttl": effective.ttl,
-                "retention": effective.retention,
+                "ttl": policy_texts.one("message_ttl_s", row.policies),
+                "retention": policy_texts.retention(row.policies),
                 "created_at": row.created_at,
             }
         )

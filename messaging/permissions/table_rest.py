@@ -7,40 +7,7 @@ made of the arguments of the route (tenant, namespace, topic, subscription). HEA
 from __future__ import annotations
 
 from messaging.permissions.model import Action
-
-# Namespace policies of Pulsar's API: path below /admin/v2/namespaces/T/N -> method that sets it. GET reads all; DELETE unsets all
-# that Pulsar lets one unset.
-NAMESPACE_POLICIES: dict[str, tuple[str, ...]] = {
-    "retention": ("POST", "DELETE"),
-    "messageTTL": ("POST", "DELETE"),
-    "deduplication": ("POST", "DELETE"),
-    "deduplicationSnapshotInterval": ("POST", "DELETE"),
-    "autoTopicCreation": ("POST", "DELETE"),
-    "autoSubscriptionCreation": ("POST", "DELETE"),
-    "subscriptionExpirationTime": ("POST", "DELETE"),
-    "delayedDelivery": ("POST", "DELETE"),
-    "inactiveTopicPolicies": ("POST", "DELETE"),
-    "persistence": ("POST", "DELETE"),
-    "publishRate": ("POST", "DELETE"),
-    "dispatchRate": ("POST", "DELETE"),
-    "subscriptionDispatchRate": ("POST", "DELETE"),
-    "subscribeRate": ("POST", "DELETE"),
-    "maxProducersPerTopic": ("POST", "DELETE"),
-    "maxConsumersPerTopic": ("POST", "DELETE"),
-    "maxConsumersPerSubscription": ("POST", "DELETE"),
-    "maxUnackedMessagesPerConsumer": ("POST", "DELETE"),
-    "maxUnackedMessagesPerSubscription": ("POST", "DELETE"),
-    "maxSubscriptionsPerTopic": ("POST", "DELETE"),
-    "maxTopicsPerNamespace": ("POST", "DELETE"),
-    "compactionThreshold": ("PUT", "DELETE"),
-    "schemaCompatibilityStrategy": ("PUT",),
-    "isAllowAutoUpdateSchema": ("POST",),
-    "schemaValidationEnforced": ("POST",),
-    "encryptionRequired": ("POST",),
-    "subscriptionAuthMode": ("POST",),
-    "subscriptionTypesEnabled": ("POST", "DELETE"),
-    "properties": ("PUT", "DELETE"),
-}
+from messaging.policies.pulsar import PATHS
 
 _API: dict[tuple[str, str], Action] = {
     ("GET", "api:openapi"): Action.PUBLIC,  # the same for everybody: the description of the API
@@ -147,8 +114,8 @@ _PULSAR: dict[tuple[str, str], Action] = {
 
 _POLICIES: dict[tuple[str, str], Action] = {
     (method, f"admin_v2:policy-{path}"): Action.TENANT_READ if method == "GET" else Action.TENANT_ADMIN
-    for path, methods in NAMESPACE_POLICIES.items()
-    for method in ("GET", *methods)
+    for path, one in PATHS.items()
+    for method in ("GET", one.set_by, "DELETE")
 }
 
 _PROCESSES: dict[tuple[str, str], Action] = {

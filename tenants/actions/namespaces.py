@@ -3,16 +3,16 @@ from __future__ import annotations
 from messaging.adminrpc.schema import TopicDelete, TopicsList
 from messaging.errors import Conflict, NotFound, TopicNotFound
 from messaging.permissions.model import Action, Resource
+from messaging.policies.validation import JsonPolicies, changed
 from messaging.protocol.names import parse_namespace, parse_topic
 from tenants import broker
 from tenants.access import Actor, require
 from tenants.actions.change import change
 from tenants.models import Namespace, Tenant
-from tenants.policies import JsonPolicies, changed
 
 
 def create_namespace(actor: Actor, name: str, policies: JsonPolicies | None = None) -> Namespace:
-    """`name` is tenant/local. Raises `NotFound` for the tenant, `Conflict`, and what `tenants.policies.changed` raises."""
+    """`name` is tenant/local. Raises `NotFound` for the tenant, `Conflict`, and what `validation.changed` raises."""
     tenant, _ = parse_namespace(name)
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     valid = changed({}, policies or {})

@@ -30,7 +30,7 @@ class Tenant(models.Model):
 
 
 class Namespace(models.Model):
-    """A namespace. `name` is ``tenant/local``; `policies` holds what is set, in the shape of `tenants.policies.Policies`."""
+    """A namespace. `name` is ``tenant/local``; `policies` holds what is set, by the names of `messaging.policies.registry`."""
 
     name = models.CharField(primary_key=True, max_length=2 * NAME_LENGTH_MAX + 1)
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="namespaces")

@@ -9,11 +9,12 @@ from django.conf import settings as django_settings
 from django.http import HttpRequest, HttpResponse
 
 from messaging.errors import InvalidValue, PreconditionFailed
+from messaging.policies.pulsar import PulsarPath
+from messaging.policies.registry import POLICIES
+from messaging.policies.validation import JsonPolicies
 from tenants import actions
 from tenants.names import namespace_of
-from tenants.policies import JsonPolicies
 from tenants.pulsar.http import View, actor, body, route, value_or_nothing
-from tenants.pulsar.policy_table import BY_PATH
 from tenants.pulsar.rows import existing_namespace
 
 _QUOTA_TYPES = {"destination_storage": "backlog_quota_bytes", "message_age": "backlog_quota_age_s"}
@@ -31,19 +32,18 @@ class as_precondition:
         return False
 
 
-def policy_view(path: str, methods: tuple[str, ...]) -> View:
-    """The view of one row of the policy table."""
-    row = BY_PATH[path]
+def policy_view(path: PulsarPath) -> View:
+    """Reads, sets and unsets the policies of one of Pulsar's paths."""
 
     def read(request: HttpRequest, tenant: str, namespace: str) -> HttpResponse:
-        return value_or_nothing(row.read(existing_namespace(tenant, namespace).policies))
+        return value_or_nothing(path.read(existing_namespace(tenant, namespace).policies))
 
     def write(request: HttpRequest, tenant: str, namespace: str) -> None:
         value = body(request, Any) if request.method != "DELETE" else None
         with as_precondition():
-            actions.set_policies(actor(request), str(namespace_of(tenant, namespace)), row.changes(value))
+            actions.set_policies(actor(request), str(namespace_of(tenant, namespace)), path.changes(value))
 
-    return route(GET=read, **dict.fromkeys(methods, write))
+    return route(GET=read, DELETE=write, **{path.set_by: write})
 
 
 class _Quota(msgspec.Struct, rename="camel"):
@@ -63,9 +63,10 @@ def _quota_type(request: HttpRequest) -> str:
 
 
 def quotas(policies: JsonPolicies) -> dict[str, Any]:
+    """What is set and enforced, by the kind of quota."""
     found: dict[str, Any] = {}
     for kind, name in _QUOTA_TYPES.items():
-        if name in policies:
+        if name in policies and POLICIES[name].enforced:
             size = policies[name] if kind == "destination_storage" else -1
             seconds = policies[name] if kind == "message_age" else -1
             found[kind] = {"limit": size, "limitSize": size, "limitTime": seconds, "policy": policies.get(_QUOTA_POLICIES[kind])}

@@ -12,17 +12,17 @@ from django.http import HttpRequest
 from messaging.adminrpc.schema import SubscriptionDelete, SubscriptionSkip, TopicRef
 from messaging.errors import MagnetarError, PreconditionFailed, TopicNotFound
 from messaging.permissions.model import Action
+from messaging.policies.pulsar import PATHS
+from messaging.policies.validation import JsonPolicies
 from messaging.protocol.names import parse_topic
 from tenants import actions, broker
 from tenants.access import require
 from tenants.actions.topics import topic_resource
 from tenants.models import Namespace
 from tenants.names import namespace_of, subscription_of
-from tenants.policies import JsonPolicies
 from tenants.pulsar.http import actor, body, flag, route
 from tenants.pulsar.namespace_permissions import auth_policies
 from tenants.pulsar.namespace_policies import as_precondition, check_clusters, quotas
-from tenants.pulsar.policy_table import BY_PATH, ROWS
 from tenants.pulsar.rows import existing_namespace, existing_tenant, topic_names
 from tenants.scoping import tenant_scope
 
@@ -38,17 +38,11 @@ def _list(request: HttpRequest, tenant: str) -> list[str]:
 def _get(request: HttpRequest, tenant: str, namespace: str) -> dict[str, Any]:
     """The whole of it. Fields of mixed style, because that is what Pulsar's tools read."""
     found = existing_namespace(tenant, namespace)
-    whole = {row.policies_key: row.read(found.policies) for row in ROWS if row.policies_key}
     cluster = django_settings.MAGNETAR.cluster_name
-    rates = {
-        "publishMaxMessageRate": "publishRate",
-        "topicDispatchRate": "dispatchRate",
-        "subscriptionDispatchRate": "subscriptionDispatchRate",
-        "clusterSubscribeRate": "subscribeRate",
-    }
-    for key, path in rates.items():
-        rate = BY_PATH[path].read(found.policies)
-        whole[key] = {} if rate is None else {cluster: rate}
+    whole: dict[str, Any] = {}
+    for path in PATHS.values():
+        value = path.read(found.policies)
+        whole[path.whole_key] = ({} if value is None else {cluster: value}) if path.by_cluster else value
     return whole | {
         "auth_policies": auth_policies(found),
         "replication_clusters": [cluster],
@@ -76,13 +70,31 @@ def _create(request: HttpRequest, tenant: str, namespace: str) -> None:
     if given.bundles is not None and not 0 <= given.bundles.num_bundles <= 1024:
         raise PreconditionFailed(f"{given.bundles.num_bundles} bundles are not possible: use 0 to 1024")
     check_clusters(given.replication_clusters)
-    whole = body(request, dict[str, Any], {})
-    policies: JsonPolicies = {}
-    for row in ROWS:
-        if row.policies_key and whole.get(row.policies_key) is not None:
-            policies |= row.changes(whole[row.policies_key])
     with as_precondition():
+        policies = _policies_of(body(request, dict[str, Any], {}))
         actions.create_namespace(actor(request), str(namespace_of(tenant, namespace)), policies)
+
+
+def _policies_of(whole: dict[str, Any]) -> JsonPolicies:
+    """The policies that a whole Policies object sets. Raises `PreconditionFailed` for a field that would be lost."""
+    policies: JsonPolicies = {}
+    for path in PATHS.values():
+        value = whole.pop(path.whole_key, None)
+        if path.by_cluster:
+            value = value.get(django_settings.MAGNETAR.cluster_name) if isinstance(value, dict) else value
+        if value is not None:
+            policies |= path.changes(value)
+    for name, value in whole.items():
+        if name not in _NewNamespace.__struct_fields__ and not _says_nothing(value):
+            raise PreconditionFailed(f"{name[:80]} cannot be set with a new namespace: leave it out")
+    return policies
+
+
+def _says_nothing(value: Any) -> bool:
+    """What tools send for a field that nobody set."""
+    if isinstance(value, dict):
+        return all(_says_nothing(one) for one in value.values())
+    return value in (None, False, "", -1) or value == []
 
 
 def _delete(request: HttpRequest, tenant: str, namespace: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path, register_converter
 
 from controlplane.segments import SegmentConverter
-from messaging.permissions.table_rest import NAMESPACE_POLICIES
+from messaging.policies.pulsar import PATHS
 from tenants.pulsar import brokers, namespace_permissions, namespace_policies, namespaces, subscriptions, tenants, topics
 
 register_converter(SegmentConverter, "segment")
@@ -64,10 +64,7 @@ urlpatterns = [
     path(f"{_N}/clearBacklog", namespaces.clear_backlog_view, name="namespace-clear-backlog"),
     path(f"{_N}/clearBacklog/<segment:subscription>", namespaces.clear_backlog_view, name="namespace-clear-backlog-of"),
     path(f"{_N}/unsubscribe/<segment:subscription>", namespaces.unsubscribe_view, name="namespace-unsubscribe"),
-    *(
-        path(f"{_N}/{policy}", namespace_policies.policy_view(policy, methods), name=f"policy-{policy}")
-        for policy, methods in NAMESPACE_POLICIES.items()
-    ),
+    *(path(f"{_N}/{one.path}", namespace_policies.policy_view(one), name=f"policy-{one.path}") for one in PATHS.values()),
     path(_T, topics.list_view, name="topics"),
     path(f"{_T}/partitioned", topics.partitioned_list_view, name="partitioned-topics"),
     path(_TOPIC, topics.topic_view, name="topic"),

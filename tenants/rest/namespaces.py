@@ -1,23 +1,21 @@
 from __future__ import annotations
 
-from drf_spectacular.types import OpenApiTypes
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from messaging.adminrpc.schema import PartitionsGet, TopicRef, TopicsList
 from messaging.errors import InvalidValue
+from messaging.policies.registry import POLICIES
+from messaging.policies.validation import JsonPolicies, split
 from messaging.protocol.names import TopicName
 from tenants import actions, broker
 from tenants.models import Grant, Namespace
 from tenants.names import namespace_of, topic_of
-from tenants.policies import NAMES, JsonPolicies
 from tenants.rest import shapes
 from tenants.rest.base import View, existing_namespace, page, page_of_names
 from tenants.rest.schema import FORCE, PAGE, describe, page_of
 from tenants.rest.tenants import existing
 from tenants.scoping import tenant_scope
-
-_OBJECT = OpenApiTypes.OBJECT
 
 
 class Namespaces(View):
@@ -46,15 +44,17 @@ class NamespaceOne(View):
 
 
 class Policies(View):
-    @describe("Policies that are set", _OBJECT)
+    @describe("Policies that are set", shapes.POLICIES)
     def get(self, request: Request, tenant: str, namespace: str) -> Response:
-        return Response(existing_namespace(tenant, namespace).policies)
+        return Response(split(existing_namespace(tenant, namespace).policies)[0])
 
-    @describe("Set all policies: what is missing inherits again", _OBJECT, _OBJECT)
+    @describe("Set all policies: what is missing inherits again", shapes.POLICIES, shapes.POLICIES_GIVEN)
     def put(self, request: Request, tenant: str, namespace: str) -> Response:
-        return self._set(tenant, namespace, {**dict.fromkeys(NAMES), **self._given()})
+        given = self._given()
+        held = existing_namespace(tenant, namespace).policies
+        return self._set(tenant, namespace, {**dict.fromkeys([*POLICIES, *held]), **given})
 
-    @describe("Set some policies; null lets one inherit again", _OBJECT, _OBJECT)
+    @describe("Set some policies; null lets one inherit again", shapes.POLICIES, shapes.POLICIES_GIVEN)
     def patch(self, request: Request, tenant: str, namespace: str) -> Response:
         return self._set(tenant, namespace, self._given())
 
@@ -64,7 +64,8 @@ class Policies(View):
         return dict(self.request.data)
 
     def _set(self, tenant: str, namespace: str, changes: JsonPolicies) -> Response:
-        return Response(actions.set_policies(self.actor(), str(namespace_of(tenant, namespace)), changes).policies)
+        namespace_row = actions.set_policies(self.actor(), str(namespace_of(tenant, namespace)), changes)
+        return Response(split(namespace_row.policies)[0])
 
 
 class NamespacePermissions(View):

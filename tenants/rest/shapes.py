@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from messaging.policies.api_schema import policies_schema
+from messaging.policies.validation import split
 from tenants.models import AuditRecord, Key, Membership, Namespace, Tenant
+
+POLICIES = {"application/json": policies_schema()}
+POLICIES_GIVEN = {"application/json": policies_schema(nullable=True)}
+
+
+@extend_schema_field(policies_schema())
+class PoliciesField(serializers.DictField):
+    """What the registry of policies says may be set."""
+
+
+@extend_schema_field(policies_schema(nullable=True))
+class PoliciesGivenField(serializers.DictField):
+    """The same; null lets a policy inherit again."""
 
 
 class Problem(serializers.Serializer[Any]):
@@ -45,13 +61,16 @@ class TenantChange(serializers.Serializer[Any]):
 class NamespaceShape(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="tenant/namespace")
     tenant = serializers.CharField()
-    policies = serializers.DictField(help_text="What is set; what is missing inherits.")
+    policies = PoliciesField(help_text="What is set; what is missing inherits.")
+    policies_not_enforced = serializers.DictField(
+        help_text="Stored by an earlier release and followed by nothing; null in a PATCH of the policies removes one."
+    )
     created_at = serializers.DateTimeField()
 
 
 class NewNamespace(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="Without the tenant.")
-    policies = serializers.DictField(required=False)
+    policies = PoliciesGivenField(required=False)
 
 
 class Permissions(serializers.Serializer[Any]):
@@ -127,7 +146,14 @@ def show_tenant(row: Tenant) -> dict[str, Any]:
 
 
 def show_namespace(row: Namespace) -> dict[str, Any]:
-    return {"name": row.name, "tenant": row.tenant_id, "policies": row.policies, "created_at": row.created_at}
+    enforced, idle = split(row.policies)
+    return {
+        "name": row.name,
+        "tenant": row.tenant_id,
+        "policies": enforced,
+        "policies_not_enforced": idle,
+        "created_at": row.created_at,
+    }
 
 
 def show_key(row: Key) -> dict[str, Any]:

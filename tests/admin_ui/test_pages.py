@@ -15,6 +15,8 @@ from django.utils import timezone
 
 from messaging.errors import NotReady
 from messaging.identity import TokenVerifier
+from messaging.policies.model import value_schema
+from messaging.policies.registry import ENFORCED, POLICIES
 from tenants.access import actor_of_user
 from tenants.actions import create_key, create_namespace
 from tenants.models import AuditRecord, Grant, Key, Namespace, Tenant, User
@@ -57,7 +59,7 @@ def test_a_namespace_is_made_and_deleted_by_its_name(browse: Browse, world: Fake
 
 def test_policies_say_what_is_in_force_and_where_it_comes_from(browse: Browse) -> None:
     client = browse("owner")
-    assert text(client, f"{NAMESPACE}/policies").count("default of the broker") == 3
+    assert text(client, f"{NAMESPACE}/policies").count("default of the broker") == len(ENFORCED)
     form = {"message_ttl_s": "5400", "retention_time_min": "2880", "retention_size_mb": "-1"}
     assert client.post(f"{NAMESPACE}/policies", form).status_code == 302
     assert Namespace.unscoped.get(name=ORDERS).policies == {
@@ -67,12 +69,29 @@ def test_policies_say_what_is_in_force_and_where_it_comes_from(browse: Browse) -
     }
     page = text(client, f"{NAMESPACE}/policies")
     assert "after 1 h 30 min" in page and "for 2 d" in page and "without limit" in page
-    assert "default of the broker" not in page and page.count("<strong>this namespace</strong>") == 3
+    assert page.count("<strong>this namespace</strong>") == 3
+    assert client.post(f"{NAMESPACE}/policies", {"deduplication": "True", "auto_topic_creation": "False"}).status_code == 302
+    assert Namespace.unscoped.get(name=ORDERS).policies == {"deduplication": True, "auto_topic_creation": False}
     assert client.post(f"{NAMESPACE}/policies", {"message_ttl_s": "60"}).status_code == 302  # an emptied field is unset
     assert Namespace.unscoped.get(name=ORDERS).policies == {"message_ttl_s": 60}
     bad = client.post(f"{NAMESPACE}/policies", {"retention_time_min": "0", "retention_size_mb": "5"}).content.decode()
     assert "set both to 0" in bad
     assert 'name="message_ttl_s"' not in text(browse("teammate"), f"{NAMESPACE}/policies")  # who may only look sees no form
+
+
+def test_only_what_is_enforced_is_offered_and_what_was_stored_earlier_can_be_removed(browse: Browse) -> None:
+    client = browse("owner")
+    page = text(client, f"{NAMESPACE}/policies")
+    for name, policy in POLICIES.items():
+        offered = name in ENFORCED and value_schema(policy).get("type") not in ("array", "object")
+        assert (f'name="{name}"' in page) is offered, name
+    assert "Stored, not enforced" not in page
+    Namespace.unscoped.filter(name=ORDERS).update(policies={"publish_rate_bytes": 77, "message_ttl_s": 60})
+    assert "publish_rate_bytes" in text(browse("teammate"), f"{NAMESPACE}/policies")
+    assert "Stored, not enforced" in text(client, f"{NAMESPACE}/policies")
+    assert browse("teammate").post(f"{NAMESPACE}/policies", {"remove": "publish_rate_bytes"}).status_code == 403
+    assert client.post(f"{NAMESPACE}/policies", {"remove": "publish_rate_bytes"}).status_code == 302
+    assert Namespace.unscoped.get(name=ORDERS).policies == {"message_ttl_s": 60}
 
 
 def test_a_token_is_in_one_answer_and_nowhere_else(browse: Browse) -> None:

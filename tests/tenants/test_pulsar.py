@@ -98,7 +98,7 @@ def test_a_namespace_made_with_policies(call: Call, world: World) -> None:
         "replication_clusters": ["standalone"],
         "message_ttl_in_seconds": 30,
         "retention_policies": {"retentionTimeInMinutes": 10, "retentionSizeInMB": 20},
-        "schema_compatibility_strategy": "FULL",
+        "schema_compatibility_strategy": "UNDEFINED",
     }
     assert status(call("PUT", "/admin/v2/namespaces/acme/new", whole)) == 204
     found = call("GET", "/admin/v2/namespaces/acme/new").json()
@@ -111,90 +111,6 @@ def test_a_namespace_made_with_policies(call: Call, world: World) -> None:
     assert status(call("PUT", "/admin/v2/namespaces/acme/n2", {"replication_clusters": ["elsewhere"]})) == 412
     assert status(call("PUT", "/admin/v2/namespaces/acme/n2", {"bundles": {"numBundles": -1}})) == 412
     assert status(call("PUT", "/admin/v2/namespaces/acme/n2", {"message_ttl_in_seconds": -1})) == 412
-
-
-# path, method that sets, body, what GET answers then, what GET answers when nothing is set (None: 204)
-POLICIES: list[tuple[str, str, Any, Any]] = [
-    ("retention", "POST", {"retentionTimeInMinutes": 10, "retentionSizeInMB": -1}, None),
-    ("messageTTL", "POST", 3600, None),
-    ("deduplication", "POST", True, None),
-    ("deduplicationSnapshotInterval", "POST", 100, None),
-    ("autoTopicCreation", "POST", {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 3}, None),
-    (
-        "autoTopicCreation",
-        "POST",
-        {"allowAutoTopicCreation": False, "topicType": "non-partitioned", "defaultNumPartitions": None},
-        None,
-    ),
-    ("autoSubscriptionCreation", "POST", {"allowAutoSubscriptionCreation": False}, None),
-    ("subscriptionExpirationTime", "POST", 5, None),
-    ("delayedDelivery", "POST", {"active": True, "tickTime": 500, "maxDeliveryDelayInMillis": 0}, None),
-    (
-        "inactiveTopicPolicies",
-        "POST",
-        {
-            "inactiveTopicDeleteMode": "delete_when_subscriptions_caught_up",
-            "maxInactiveDurationSeconds": 30,
-            "deleteWhileInactive": False,
-        },
-        None,
-    ),
-    (
-        "persistence",
-        "POST",
-        {
-            "bookkeeperEnsemble": 3,
-            "bookkeeperWriteQuorum": 2,
-            "bookkeeperAckQuorum": 1,
-            "managedLedgerMaxMarkDeleteRate": 0.5,
-        },
-        None,
-    ),
-    ("publishRate", "POST", {"publishThrottlingRateInMsg": 10, "publishThrottlingRateInByte": -1}, None),
-    (
-        "dispatchRate",
-        "POST",
-        {
-            "dispatchThrottlingRateInMsg": 1,
-            "dispatchThrottlingRateInByte": 2,
-            "relativeToPublishRate": False,
-            "ratePeriodInSecond": 3,
-        },
-        None,
-    ),
-    ("subscribeRate", "POST", {"subscribeThrottlingRatePerConsumer": 1, "ratePeriodInSecond": 30}, None),
-    ("maxProducersPerTopic", "POST", 0, None),
-    ("maxConsumersPerTopic", "POST", 7, None),
-    ("maxTopicsPerNamespace", "POST", 7, None),
-    ("compactionThreshold", "PUT", 1 << 40, None),
-    ("schemaCompatibilityStrategy", "PUT", "FORWARD", "UNDEFINED"),
-    ("isAllowAutoUpdateSchema", "POST", False, True),
-    ("schemaValidationEnforced", "POST", True, False),
-    ("encryptionRequired", "POST", True, False),
-    ("subscriptionAuthMode", "POST", "Prefix", "None"),
-    ("subscriptionTypesEnabled", "POST", ["Exclusive", "Shared"], []),
-    ("properties", "PUT", {"a": "b"}, {}),
-]
-
-
-@pytest.mark.parametrize(("path", "method", "value", "unset"), POLICIES)
-def test_policies_round_trip(call: Call, world: World, path: str, method: str, value: Any, unset: Any) -> None:
-    at = f"/admin/v2/namespaces/acme/orders/{path}"
-
-    def read() -> Any:
-        response = call("GET", at)
-        return None if response.status_code == 204 else response.json()
-
-    assert read() == unset
-    assert status(call(method, at, value)) == 204
-    assert read() == value
-    assert world.broker.state[("namespace", "acme/orders")]["policies"]  # live topics have it when the call answers
-    deleted = call("DELETE", at)
-    if deleted.status_code == 204:
-        assert read() == unset
-        assert world.broker.state[("namespace", "acme/orders")]["policies"] == {}
-    else:
-        assert status(deleted) == 405
 
 
 @pytest.mark.parametrize(
@@ -227,25 +143,17 @@ def test_a_policy_set_to_null_is_unset(call: Call, world: World) -> None:
 
 
 def test_backlog_quotas(call: Call, world: World) -> None:
+    """Not enforced yet: refused by name, read as unset, and what an earlier release stored can be removed."""
     at = "/admin/v2/namespaces/acme/orders"
-    assert call("GET", f"{at}/backlogQuotaMap").json() == {}
     quota = {"limitSize": 1000, "limitTime": -1, "policy": "producer_exception"}
-    assert status(call("POST", f"{at}/backlogQuota?backlogQuotaType=destination_storage", quota)) == 204
-    assert status(call("POST", f"{at}/backlogQuota?backlogQuotaType=message_age", {"limitTime": 60})) == 204
-    assert status(call("POST", f"{at}/backlogQuota", {"limit": 2000, "policy": "consumer_backlog_eviction"})) == 204
-    found = call("GET", f"{at}/backlogQuotaMap").json()
-    assert (found["destination_storage"]["limitSize"], found["destination_storage"]["policy"]) == (
-        2000,
-        "consumer_backlog_eviction",
-    )
-    assert (found["message_age"]["limitTime"], found["message_age"]["policy"]) == (60, "producer_request_hold")
-    assert (
-        status(call("POST", f"{at}/retention", {"retentionTimeInMinutes": 1, "retentionSizeInMB": -1})) == 412
-    )  # below the quota's age
+    for query in ("", "?backlogQuotaType=destination_storage", "?backlogQuotaType=message_age"):
+        answer = call("POST", f"{at}/backlogQuota{query}", quota)
+        assert (answer.status_code, "backlog" in answer.json()["reason"]) == (412, True)
+    Namespace.unscoped.filter(name="acme/orders").update(policies={"backlog_quota_age_s": 5, "backlog_quota_age_policy": "x"})
+    assert call("GET", f"{at}/backlogQuotaMap").json() == {}
     assert status(call("DELETE", f"{at}/backlogQuota?backlogQuotaType=message_age")) == 204
-    assert set(call("GET", f"{at}/backlogQuotaMap").json()) == {"destination_storage"}
+    assert Namespace.unscoped.get(name="acme/orders").policies == {}
     assert status(call("POST", f"{at}/backlogQuota?backlogQuotaType=odd", quota)) == 400
-    assert status(call("POST", f"{at}/backlogQuota", {"limitSize": 1, "policy": "odd"})) == 412
 
 
 def test_permissions(call: Call, world: World) -> None:

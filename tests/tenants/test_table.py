@@ -9,8 +9,6 @@ from django.urls import ResolverMatch, URLPattern, URLResolver, get_resolver
 
 from controlplane.middleware import TABLED, PermissionTable
 from messaging.permissions.table import REST
-from messaging.permissions.table_rest import NAMESPACE_POLICIES
-from tenants.pulsar.policy_table import BY_PATH
 from tests.tenants.conftest import Caller, World
 
 
@@ -30,10 +28,6 @@ def routes(patterns: list[Any], namespace: str = "") -> set[tuple[str, str]]:
 
 def test_every_route_has_a_row_and_every_row_a_route() -> None:
     assert routes(get_resolver().url_patterns) == set(REST)
-
-
-def test_every_policy_of_the_table_is_offered() -> None:
-    assert set(NAMESPACE_POLICIES) == set(BY_PATH)
 
 
 def test_a_route_without_a_row_is_closed(world: World) -> None:

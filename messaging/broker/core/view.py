@@ -94,12 +94,7 @@ class ControlView(InheritedGrants):
         known = self._policies.get((name, namespace))
         if known is not None:
             return known
-        levels = {
-            "namespace": self.namespaces.get(namespace, {}).get("policies"),
-            "tenant": self.tenants.get(namespace.partition("/")[0], {}).get("policies"),
-            "broker": self._defaults,
-        }
-        found = effective(name, levels)
+        found = effective(name, self.namespaces.get(namespace, {}).get("policies"), self._defaults)
         if namespace in self.namespaces:  # else whoever asks could make this grow
             self._policies[name, namespace] = found
         return found

@@ -105,7 +105,7 @@ def filled(*, anonymous: bool = True) -> ControlView:
         1,
         [
             change(1, "tenant", "public", {"admin_roles": []}),
-            change(1, "tenant", "acme", {"admin_roles": ["boss@acme"], "policies": {"message_ttl_s": 60}}),
+            change(1, "tenant", "acme", {"admin_roles": ["boss@acme"]}),
             change(1, "namespace", "public/default", {}),
             change(
                 1,
@@ -161,7 +161,7 @@ def test_anonymous_may_nothing_where_it_is_turned_off() -> None:
 def test_policies_come_from_the_nearest_level() -> None:
     held = filled()
     assert held.policy("retention_time_min", "acme/orders") == (5, "namespace")
-    assert held.policy("message_ttl_s", "acme/orders") == (60, "tenant")
+    assert held.policy("message_ttl_s", "acme/orders") == (0, "broker")
     assert held.policy("retention_size_mb", "acme/orders") == (0, "broker")
     assert held.policy("message_ttl_s", "no/such") == (0, "broker")
 
@@ -169,7 +169,7 @@ def test_policies_come_from_the_nearest_level() -> None:
 def test_a_policy_that_was_asked_for_follows_every_change() -> None:
     held = filled()
     name, version = ("message_ttl_s", "acme/orders"), held.version
-    assert held.policy(*name) == (60, "tenant")
+    assert held.policy(*name) == (0, "broker")
     nearer = Change(version=version + 1, kind="namespace", key="acme/orders", state={"policies": {"message_ttl_s": 7}})
     held.apply(version, version + 1, [nearer], full=False)
     assert held.policy(*name) == (7, "namespace")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from messaging.adminrpc.schema import SubscriptionReset, SubscriptionSkip, UpkeepResult, UpkeepRun
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.clock import BELIEVED_AFTER_MS, DeletionClock
+from messaging.clock import BELIEVED_AFTER_MS
 from messaging.protocol.names import parse_topic
 from messaging.storage.cursor_log import CursorLog
 from messaging.storage.memory import MemoryLedgerStore
@@ -16,6 +14,7 @@ from messaging.storage.retention import Limits
 from messaging.storage.seam import EARLIEST
 from tests.messaging.broker.runtime.conftest import BrokerWorld
 from tests.messaging.broker.runtime.raw_client import send_frame
+from tests.support.clock import Clock, give
 
 TOPIC = "persistent://acme/orders/t"
 NAME = parse_topic(TOPIC)
@@ -23,27 +22,10 @@ MINUTE_MS = 60_000
 AN_HOUR = {"message_ttl_s": 3600, "retention_time_min": 60, "retention_size_mb": -1}
 
 
-@dataclass
-class Clock:
-    """Moves on, or jumps."""
-
-    now_ms: int = 1_700_000_000_000
-    passed_ms: int = 0
-
-    def __call__(self) -> int:
-        return self.now_ms
-
-    def pass_(self, time_ms: int) -> None:
-        self.now_ms += time_ms
-        self.passed_ms += time_ms
-
-
 @pytest.fixture
-def clock(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(world: BrokerWorld) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(world.service, "now_ms", clock)
-    world.service.storage.clock_ms = world.service.topics.services.clock_ms = clock
-    world.service.storage.deletion_clock = DeletionClock(clock, lambda: clock.passed_ms)
+    give(world.service, clock)
     world.service.storage.limits = Limits(age_max_ms=240 * MINUTE_MS, consumed_age_max_ms=10 * MINUTE_MS)
     return clock
 

@@ -1,0 +1,38 @@
+"""Policies: which there are (`registry`), which values they take (`validation`), which value is in force (here).
+
+The nearest level that sets a policy wins: the namespace, then the broker's default. Values carry their unit in the policy's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from messaging.errors import InvalidValue
+from messaging.policies.registry import POLICIES
+from messaging.policies.validation import valid_value
+from messaging.settings import Settings
+
+
+class Effective(NamedTuple):
+    value: Any
+    level: str  # where it was set: one of `messaging.policies.model.LEVELS`
+
+
+def defaults(settings: Settings) -> dict[str, Any]:
+    """What each policy is where nobody set it."""
+    return {name: getattr(settings, policy.setting) if policy.setting else policy.default for name, policy in POLICIES.items()}
+
+
+def effective(name: str, namespace: Mapping[str, Any] | None, broker: Mapping[str, Any]) -> Effective:
+    """The value of policy `name` in force. `namespace`: what is set there; `broker`: the defaults.
+
+    A stored value that the policy cannot have counts as not set. Raises `KeyError` for a policy that does not exist."""
+    policy = POLICIES[name]
+    value = (namespace or {}).get(name)
+    if value is not None:
+        try:
+            return Effective(valid_value(policy, value), "namespace")
+        except InvalidValue:
+            pass
+    return Effective(broker[name], "broker")

@@ -1,0 +1,115 @@
+"""Policies as Pulsar's admin API has them: a path below the namespace, the shape of its body, its key in the whole object.
+
+Which policies a path sets, and by which fields, stands in the registry; here is only what belongs to the path itself. A path takes
+a bare value, or an object: a field that is missing when the object is set takes the `fill` of its policy, and the whole is unset
+when none of its policies is set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from messaging.errors import InvalidValue, NotAcceptable
+from messaging.policies.model import Policy
+from messaging.policies.registry import POLICIES
+from messaging.policies.validation import JsonPolicies
+
+QUOTA_PATH = "backlogQuota"  # one path for two quotas: `tenants.pulsar.namespace_policies`
+
+
+@dataclass(frozen=True)
+class PulsarPath:
+    path: str
+    whole_key: str  # its name in the object that GET /namespaces/TENANT/NAMESPACE answers
+    unset: Any = None  # what GET answers for a value that is not set; None: 204 without a body. Setting it unsets.
+    set_by: str = "POST"  # the HTTP method that sets it; DELETE always unsets
+    by_cluster: bool = False  # in the whole object it stands below the cluster's name
+
+    @cached_property
+    def policies(self) -> tuple[Policy, ...]:
+        return tuple(policy for policy in POLICIES.values() if policy.path == self.path)
+
+    def read(self, held: JsonPolicies) -> Any:
+        """What GET answers. A policy that is not enforced reads as unset, whatever was stored."""
+        found = {policy.name: held[policy.name] for policy in self.policies if policy.enforced and policy.name in held}
+        if not found:
+            return self.unset
+        if not self.policies[0].field:
+            return found[self.policies[0].name]
+        return {policy.field: found.get(policy.name, policy.fill) for policy in self.policies}
+
+    def changes(self, value: Any) -> JsonPolicies:
+        """What setting `value` (None: unsetting) changes. Raises `InvalidValue`."""
+        if value is None or (type(value) is type(self.unset) and value == self.unset):
+            return {policy.name: None for policy in self.policies}
+        if not self.policies[0].field:
+            return {self.policies[0].name: value}
+        if not isinstance(value, dict):
+            fields = ", ".join(policy.field for policy in self.policies)
+            raise InvalidValue(f"{self.path} is an object with the fields {fields}")
+        return {policy.name: value.get(policy.field, policy.fill) for policy in self.policies}
+
+
+class AutoTopicCreation(PulsarPath):
+    """Two fields that speak of one thing: a topic of so many partitions, or (0) one without any."""
+
+    def read(self, held: JsonPolicies) -> Any:
+        if "auto_topic_creation" not in held:
+            return None
+        partitions = held.get("auto_topic_partitions") if POLICIES["auto_topic_partitions"].enforced else None
+        return {
+            "allowAutoTopicCreation": held["auto_topic_creation"],
+            "topicType": "partitioned" if partitions else "non-partitioned",
+            "defaultNumPartitions": partitions or None,
+        }
+
+    def changes(self, value: Any) -> JsonPolicies:
+        if value is None:
+            return {"auto_topic_creation": None, "auto_topic_partitions": None}
+        if not isinstance(value, dict):
+            raise InvalidValue("autoTopicCreation is an object with allowAutoTopicCreation, topicType and defaultNumPartitions")
+        allowed, partitions = value.get("allowAutoTopicCreation", True), value.get("defaultNumPartitions")
+        kind = value.get("topicType") or "non-partitioned"
+        if kind not in ("partitioned", "non-partitioned"):
+            raise NotAcceptable(f"topicType {str(kind)[:40]!r} is not known: use partitioned or non-partitioned")
+        if kind == "partitioned" and allowed and (not isinstance(partitions, int) or partitions < 1):
+            raise NotAcceptable("a partitioned topic has at least one partition: set defaultNumPartitions")
+        if kind == "non-partitioned" and partitions:
+            raise NotAcceptable("a topic that is not partitioned has no defaultNumPartitions: leave it out")
+        return {"auto_topic_creation": allowed, "auto_topic_partitions": partitions or None}
+
+
+_PATHS = (
+    PulsarPath("retention", "retention_policies"),
+    PulsarPath("messageTTL", "message_ttl_in_seconds"),
+    PulsarPath("deduplication", "deduplicationEnabled"),
+    PulsarPath("deduplicationSnapshotInterval", "deduplicationSnapshotIntervalSeconds"),
+    AutoTopicCreation("autoTopicCreation", "autoTopicCreationOverride"),
+    PulsarPath("autoSubscriptionCreation", "autoSubscriptionCreationOverride"),
+    PulsarPath("subscriptionExpirationTime", "subscription_expiration_time_minutes"),
+    PulsarPath("delayedDelivery", "delayed_delivery_policies"),
+    PulsarPath("inactiveTopicPolicies", "inactive_topic_policies"),
+    PulsarPath("persistence", "persistence"),
+    PulsarPath("publishRate", "publishMaxMessageRate", by_cluster=True),
+    PulsarPath("dispatchRate", "topicDispatchRate", by_cluster=True),
+    PulsarPath("subscriptionDispatchRate", "subscriptionDispatchRate", by_cluster=True),
+    PulsarPath("subscribeRate", "clusterSubscribeRate", by_cluster=True),
+    PulsarPath("maxProducersPerTopic", "max_producers_per_topic"),
+    PulsarPath("maxConsumersPerTopic", "max_consumers_per_topic"),
+    PulsarPath("maxConsumersPerSubscription", "max_consumers_per_subscription"),
+    PulsarPath("maxUnackedMessagesPerConsumer", "max_unacked_messages_per_consumer"),
+    PulsarPath("maxUnackedMessagesPerSubscription", "max_unacked_messages_per_subscription"),
+    PulsarPath("maxSubscriptionsPerTopic", "max_subscriptions_per_topic"),
+    PulsarPath("maxTopicsPerNamespace", "max_topics_per_namespace"),
+    PulsarPath("compactionThreshold", "compaction_threshold", set_by="PUT"),
+    PulsarPath("schemaCompatibilityStrategy", "schema_compatibility_strategy", "UNDEFINED", "PUT"),
+    PulsarPath("isAllowAutoUpdateSchema", "is_allow_auto_update_schema", True),
+    PulsarPath("schemaValidationEnforced", "schema_validation_enforced", False),
+    PulsarPath("encryptionRequired", "encryption_required", False),
+    PulsarPath("subscriptionAuthMode", "subscription_auth_mode", "None"),
+    PulsarPath("subscriptionTypesEnabled", "subscription_types_enabled", []),
+    PulsarPath("properties", "properties", {}, "PUT"),
+)
+PATHS: dict[str, PulsarPath] = {one.path: one for one in _PATHS}

@@ -1,0 +1,161 @@
+"""Policies of limits and rates; see `registry`."""
+
+from __future__ import annotations
+
+from messaging.policies import model as m
+from messaging.policies.model import Policy
+
+TABLE = (
+    # Limits
+    Policy(
+        name="max_producers_per_topic",
+        kind=m.Count,
+        unit="producers",
+        default=0,
+        path="maxProducersPerTopic",
+        words={0: "no limit"},
+        meaning="Producers that may be attached to a topic at the same time; 0: no limit.",
+    ),
+    Policy(
+        name="max_consumers_per_topic",
+        kind=m.Count,
+        unit="consumers",
+        default=0,
+        path="maxConsumersPerTopic",
+        words={0: "no limit"},
+        meaning="Consumers that may be attached to a topic at the same time; 0: no limit.",
+    ),
+    Policy(
+        name="max_consumers_per_subscription",
+        kind=m.Count,
+        unit="consumers",
+        default=0,
+        path="maxConsumersPerSubscription",
+        words={0: "no limit"},
+        meaning="Consumers that may be attached to a subscription at the same time; 0: no limit.",
+    ),
+    Policy(
+        name="max_unacked_per_consumer",
+        kind=m.Count,
+        unit="messages",
+        setting="consumer_unacked_max",
+        path="maxUnackedMessagesPerConsumer",
+        words={0: "no limit"},
+        meaning="A consumer that holds this many messages without acknowledging them gets no more; 0: no limit.",
+    ),
+    Policy(
+        name="max_unacked_per_subscription",
+        kind=m.Count,
+        unit="messages",
+        default=0,
+        path="maxUnackedMessagesPerSubscription",
+        meaning="The same over all consumers of a subscription; 0: no limit.",
+    ),
+    Policy(
+        name="max_subscriptions_per_topic",
+        kind=m.Count,
+        unit="subscriptions",
+        default=0,
+        path="maxSubscriptionsPerTopic",
+        words={0: "no limit"},
+        meaning="Durable subscriptions that a topic may have; 0: no limit.",
+    ),
+    Policy(
+        name="max_topics_per_namespace",
+        kind=m.Count,
+        unit="topics",
+        default=0,
+        path="maxTopicsPerNamespace",
+        words={0: "no limit"},
+        meaning="Topics that the namespace may have, each partition counted; 0: no limit.",
+    ),
+    # Rates
+    Policy(
+        name="publish_rate_messages",
+        kind=m.CountOrUnlimited,
+        unit="messages/s",
+        default=-1,
+        path="publishRate",
+        field="publishThrottlingRateInMsg",
+        fill=-1,
+        meaning="Messages that a topic takes in a second; -1: without limit.",
+    ),
+    Policy(
+        name="publish_rate_bytes",
+        kind=m.CountOrUnlimited,
+        unit="bytes/s",
+        default=-1,
+        path="publishRate",
+        field="publishThrottlingRateInByte",
+        fill=-1,
+        meaning="Bytes that a topic takes in a second; -1: without limit.",
+    ),
+    *(
+        policy
+        for prefix, path, of in (
+            ("dispatch_rate", "dispatchRate", "a topic"),
+            ("subscription_dispatch_rate", "subscriptionDispatchRate", "a subscription"),
+        )
+        for policy in (
+            Policy(
+                name=f"{prefix}_messages",
+                kind=m.CountOrUnlimited,
+                unit="messages",
+                default=-1,
+                path=path,
+                field="dispatchThrottlingRateInMsg",
+                fill=-1,
+                meaning=f"Messages that {of} delivers in a period; -1: without limit.",
+            ),
+            Policy(
+                name=f"{prefix}_bytes",
+                kind=m.CountOrUnlimited,
+                unit="bytes",
+                default=-1,
+                path=path,
+                field="dispatchThrottlingRateInByte",
+                fill=-1,
+                meaning=f"Bytes that {of} delivers in a period; -1: without limit.",
+            ),
+            Policy(
+                name=f"{prefix}_relative",
+                kind=m.Flag,
+                default=False,
+                path=path,
+                field="relativeToPublishRate",
+                fill=False,
+                meaning="The limit is on top of the rate at which messages come in.",
+            ),
+            Policy(
+                name=f"{prefix}_period_s",
+                kind=m.Positive,
+                unit="seconds",
+                default=1,
+                path=path,
+                field="ratePeriodInSecond",
+                fill=1,
+                meaning="The period of that limit.",
+            ),
+        )
+    ),
+    Policy(
+        name="subscribe_rate_per_consumer",
+        kind=m.CountOrUnlimited,
+        unit="subscribes",
+        default=-1,
+        path="subscribeRate",
+        field="subscribeThrottlingRatePerConsumer",
+        fill=-1,
+        meaning="How often a consumer may subscribe in a period; -1: without limit.",
+    ),
+    Policy(
+        name="subscribe_rate_period_s",
+        kind=m.Positive,
+        unit="seconds",
+        default=30,
+        path="subscribeRate",
+        field="ratePeriodInSecond",
+        fill=30,
+        meaning="The period of that limit.",
+    ),
+)

@@ -1,0 +1,118 @@
+"""Whether values may be stored: each by its own type, then the rules between them. What is not enforced is refused.
+
+Policies of a namespace are kept as one flat JSON object, name -> value, of what is set; what is not in it inherits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from messaging.errors import InvalidValue, PolicyNotEnforced, PreconditionFailed
+from messaging.policies.model import Policy, range_text
+from messaging.policies.registry import POLICIES
+
+JsonPolicies = dict[str, Any]
+PROPERTIES_BYTES_MAX = 64 << 10
+
+
+def changed(held: Mapping[str, Any], changes: Mapping[str, Any]) -> JsonPolicies:
+    """`held` with `changes` applied. A value of None removes a policy, whether it is known and enforced or not.
+
+    Raises `InvalidValue` naming what is unknown or wrong, `PolicyNotEnforced`, and `PreconditionFailed` where values contradict
+    each other."""
+    result = dict(held)
+    for name, value in changes.items():
+        if value is None and (name in held or name in POLICIES):
+            result.pop(name, None)
+        else:
+            result[name] = valid_value(_settable(name), value)
+    if any(value is not None for value in changes.values()):
+        for rule in _RULES:
+            rule(result)
+    return result
+
+
+def _settable(name: str) -> Policy:
+    policy = POLICIES.get(name)
+    if policy is None:
+        raise InvalidValue(f"policy {name[:80]!r} is not known: docs/policies.md lists them all")
+    if not policy.enforced:
+        raise PolicyNotEnforced(
+            f"policy {name} ({policy.path}) is not enforced by this release, so it cannot be set: leave it out; "
+            "docs/policies.md lists those that can"
+        )
+    return policy
+
+
+def valid_value(policy: Policy, value: Any) -> Any:
+    """Raises `InvalidValue` with the value and the range."""
+    try:
+        return msgspec.convert(value, policy.kind)
+    except msgspec.ValidationError as error:
+        shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:80] + "..."
+        raise InvalidValue(f"policy {policy.name} cannot be {shown}: {error}. It takes {range_text(policy)}") from None
+
+
+def split(held: Mapping[str, Any]) -> tuple[JsonPolicies, JsonPolicies]:
+    """(policies in force, policies that an earlier release stored and this one does not enforce)."""
+    enforced: JsonPolicies = {}
+    idle: JsonPolicies = {}
+    for name, value in held.items():
+        (enforced if name in POLICIES and POLICIES[name].enforced else idle)[name] = value
+    return enforced, idle
+
+
+# --- rules between policies; each raises `PreconditionFailed`, which is how Pulsar answers them -----------------------------------
+
+
+def _properties_fit(policies: JsonPolicies) -> None:
+    properties = policies.get("properties")
+    if not properties:
+        return
+    if any("\x00" in text for pair in properties.items() for text in pair):
+        raise PreconditionFailed("a property holds a NUL character, which cannot be stored: leave it out")
+    size = len(msgspec.json.encode(properties))
+    if size > PROPERTIES_BYTES_MAX:
+        raise PreconditionFailed(
+            f"properties of {size} bytes are too large: at most {PROPERTIES_BYTES_MAX}, keep what is long elsewhere"
+        )
+
+
+def _retention_keeps_something(policies: JsonPolicies) -> None:
+    time_min, size_mb = policies.get("retention_time_min"), policies.get("retention_size_mb")
+    if time_min is not None and size_mb is not None and (time_min == 0) != (size_mb == 0):
+        raise PreconditionFailed(
+            f"retention of {time_min} min and {size_mb} MB keeps nothing: set both to 0 for none, or -1 for no limit"
+        )
+
+
+def _quota_is_below_retention(policies: JsonPolicies) -> None:
+    for quota_name, retention_name, scale, unit in (
+        ("backlog_quota_bytes", "retention_size_mb", 1 << 20, "bytes"),
+        ("backlog_quota_age_s", "retention_time_min", 60, "s"),
+    ):
+        if not POLICIES[quota_name].enforced:
+            continue
+        quota, kept = policies.get(quota_name, -1), policies.get(retention_name, 0) * scale
+        if quota >= 0 and kept > 0 and quota >= kept:
+            raise PreconditionFailed(f"a backlog quota of {quota} {unit} is not below the retention of {kept} {unit}: lower it")
+
+
+def _quorums_are_possible(policies: JsonPolicies) -> None:
+    quorums = [policies.get(f"persistence_{name}") for name in ("ensemble", "write_quorum", "ack_quorum")]
+    numbers = [number for number in quorums if number is not None]
+    if len(numbers) == 3 and numbers != sorted(numbers, reverse=True):
+        raise PreconditionFailed(
+            f"persistence {'/'.join(map(str, numbers))} is not possible: ensemble >= write quorum >= ack quorum"
+        )
+
+
+_RULES: tuple[Callable[[JsonPolicies], None], ...] = (
+    _properties_fit,
+    _retention_keeps_something,
+    _quota_is_below_retention,
+    _quorums_are_possible,
+)

@@ -1,0 +1,114 @@
+"""What each policy does, seen by clients of a real broker: one test at least for every policy that is accepted.
+
+`tests/messaging/policies/test_registry.py` fails where an enforced policy has no test called ``test_policy_<name>_...`` here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from messaging.adminrpc.schema import SubscriptionSkip, UpkeepResult, UpkeepRun
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.names import parse_topic
+from messaging.storage.retention import Limits
+from messaging.storage.seam import EARLIEST
+from tests.messaging.broker.runtime.conftest import FEED, BrokerWorld
+from tests.messaging.broker.runtime.raw_client import RawClient, send_frame
+from tests.support.clock import Clock, give
+
+TOPIC = "persistent://acme/orders/t"
+NAME = parse_topic(TOPIC)
+C = pb.Command
+GRANTS = next(state["grants"] for kind, key, state in FEED if key == "acme/orders")
+
+
+async def set_policies(world: BrokerWorld, **policies: Any) -> None:
+    await world.feed(("namespace", "acme/orders", {"grants": GRANTS, "policies": policies}))
+
+
+@pytest.fixture
+def clock(world: BrokerWorld) -> Clock:
+    clock = Clock()
+    give(world.service, clock)
+    return clock
+
+
+async def upkeep(world: BrokerWorld) -> UpkeepResult:
+    result = await world.service.upkeep_run(UpkeepRun(task_id="1", topics=[TOPIC]))
+    assert result.failed == {}
+    return result
+
+
+async def published(world: BrokerWorld, count: int, payload: bytes = b"x") -> tuple[RawClient, Topic]:
+    """A topic with a subscription and so many messages."""
+    client = await world.connected("owner")
+    await client.producer(TOPIC)
+    topic = await world.service.topics.get(NAME, create=False)
+    await topic.create_subscription("s", EARLIEST)
+    for index in range(count):
+        client.write(send_frame(index, payload))
+        await client.expect("SEND_RECEIPT")
+    return client, topic
+
+
+async def test_policy_message_ttl_s_keeps_expired_messages_from_consumers(world: BrokerWorld, clock: Clock) -> None:
+    client, _ = await published(world, 2)
+    clock.pass_(9_999)
+    assert (await upkeep(world)).expired_entries == 0
+    await set_policies(world, message_ttl_s=10)
+    assert (await upkeep(world)).expired_entries == 0
+    clock.pass_(2)
+    assert (await upkeep(world)).expired_entries == 2
+    await client.subscribe(TOPIC, "s", permits=10)
+    assert await client.quiet() == []
+
+
+async def rolled(world: BrokerWorld, topic: Topic) -> None:
+    await topic.ledger.roll()
+    await world.service.subscriptions_skip(SubscriptionSkip(topic=TOPIC, subscription="s"))
+
+
+async def test_policy_retention_time_min_keeps_acknowledged_messages_that_long(world: BrokerWorld, clock: Clock) -> None:
+    await set_policies(world, retention_time_min=5, retention_size_mb=-1)
+    _, topic = await published(world, 3)
+    await rolled(world, topic)
+    clock.pass_(5 * 60_000 - 1)
+    assert (await upkeep(world)).trimmed_ledgers == 0
+    clock.pass_(2)
+    assert (await upkeep(world)).trimmed_ledgers == 1
+
+
+async def test_policy_retention_size_mb_keeps_acknowledged_messages_up_to_that_size(world: BrokerWorld) -> None:
+    world.service.storage.limits = Limits(entries_max=1)
+    await set_policies(world, retention_time_min=-1, retention_size_mb=1)
+    _, topic = await published(world, 5, b"x" * (400 << 10))
+    await rolled(world, topic)
+    await upkeep(world)
+    kept = [info.length_bytes for info in await world.ledgers.ledgers() if "reserved" not in info.properties and info.entries]
+    assert 0 < sum(kept) <= 1 << 20
+    assert len(kept) == 2
+
+
+async def test_policy_deduplication_stores_what_is_sent_again_once(world: BrokerWorld) -> None:
+    for wanted in (1, 2):
+        await set_policies(world, deduplication=wanted == 1)
+        client = await world.connected("owner")
+        topic_name = f"{TOPIC}-{wanted}"
+        await client.producer(topic_name, producer_name="raw")
+        for _ in range(2):
+            client.write(send_frame(7, b"once"))
+            await client.expect("SEND_RECEIPT")
+        assert (await world.service.topics.get(parse_topic(topic_name), create=False)).chain.entries == wanted
+
+
+async def test_policy_auto_topic_creation_decides_whether_use_creates_a_topic(world: BrokerWorld) -> None:
+    client = await world.connected("owner")
+    await set_policies(world, auto_topic_creation=False)
+    for kind, fields in ((C.PRODUCER, {"producer_id": 1}), (C.SUBSCRIBE, {"subscription": "s", "consumer_id": 1, "sub_type": 1})):
+        client.say(kind, topic=TOPIC, **fields)
+        assert (await client.expect("ERROR")).error == pb.TopicNotFound
+    await set_policies(world, auto_topic_creation=True)
+    await client.producer(TOPIC)

@@ -1,0 +1,55 @@
+"""The registry: each policy is complete, and each that is accepted is enforced by code that exists and by a test of its effect."""
+
+from __future__ import annotations
+
+import ast
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from messaging.policies.model import LEVELS, Policy, range_text, value_schema
+from messaging.policies.pulsar import PATHS, QUOTA_PATH
+from messaging.policies.registry import ENFORCED, POLICIES
+from messaging.policies.validation import valid_value
+from messaging.settings import Settings
+
+EFFECTS = Path("tests/messaging/broker/runtime/test_policies.py")
+EFFECTS_OF_THE_WEB = Path("tests/tenants/test_policies.py")
+
+
+def _test_names(path: Path, repository: Path) -> set[str]:
+    tree = ast.parse((repository / path).read_text())
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_every_policy_is_complete(policy: Policy) -> None:
+    assert policy.meaning.endswith(".")
+    assert policy.path in {*PATHS, QUOTA_PATH}
+    assert set(policy.levels) <= set(LEVELS)
+    assert (policy.default is None) == bool(policy.setting), "a policy has a default of its own or a setting, not both"
+    valid_value(policy, getattr(Settings(), policy.setting) if policy.setting else policy.default)
+    assert range_text(policy)
+    assert value_schema(policy)
+    for value in policy.words:
+        valid_value(policy, list(value) if isinstance(value, tuple) else value)
+
+
+@pytest.mark.parametrize("policy", ENFORCED.values(), ids=ENFORCED)
+def test_what_is_accepted_is_enforced_by_code_that_exists_and_has_a_test_of_its_effect(policy: Policy, repository: Path) -> None:
+    module, _, path = policy.enforced_by.partition(":")
+    found: object = import_module(module)
+    for name in path.split("."):
+        found = getattr(found, name)
+    assert callable(found)
+    known = _test_names(EFFECTS, repository) | _test_names(EFFECTS_OF_THE_WEB, repository)
+    assert any(name.startswith(f"test_policy_{policy.name}_") for name in known), f"no test of the effect of {policy.name}"
+
+
+@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
+def test_every_path_of_pulsar_has_policies(path: object) -> None:
+    policies = path.policies  # type: ignore[attr-defined]
+    assert policies
+    assert len(policies) == 1 or all(policy.field for policy in policies)
+    assert len({policy.field for policy in policies}) == len(policies)

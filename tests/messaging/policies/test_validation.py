@@ -1,0 +1,86 @@
+"""What may be stored: valid values of enforced policies, and nothing that only looks accepted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messaging.errors import InvalidValue, PolicyNotEnforced, PreconditionFailed
+from messaging.policies.registry import ENFORCED, POLICIES
+from messaging.policies.validation import PROPERTIES_BYTES_MAX, changed, split
+
+IDLE = sorted(POLICIES.keys() - ENFORCED.keys())
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_a_policy_that_is_not_enforced_is_refused_by_its_name_and_can_always_be_removed(name: str) -> None:
+    policy = POLICIES[name]
+    with pytest.raises(PolicyNotEnforced, match=name) as refused:
+        changed({}, {name: policy.default if policy.default is not None else 1})
+    assert policy.path in refused.value.message
+    assert refused.value.http_status == 412
+    assert changed({name: policy.default, "message_ttl_s": 5}, {name: None}) == {"message_ttl_s": 5}
+
+
+def test_what_an_earlier_release_stored_stands_in_nobodys_way() -> None:
+    stored = {"publish_rate_messages": 10, "from_the_future": {"a": 1}, "persistence_ensemble": 1}
+    result = changed(stored, {"message_ttl_s": 5})
+    assert result == {**stored, "message_ttl_s": 5}
+    assert split(result) == ({"message_ttl_s": 5}, stored)
+    assert changed(result, dict.fromkeys(stored)) == {"message_ttl_s": 5}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("message_ttl_s", -1, "message_ttl_s cannot be -1"),
+        ("message_ttl_s", 2**31, "0 to 2147483647"),
+        ("message_ttl_s", True, "message_ttl_s cannot be True"),
+        ("message_ttl_s", "9" * 500, r"99\.\.\."),
+        ("deduplication", "yes", "true or false"),
+        ("nonsense", 1, "'nonsense' is not known"),
+        ("nonsense", None, "'nonsense' is not known"),
+        ("properties", {"": "x"}, "properties cannot be"),
+        ("properties", {"k" * 257: "x"}, "properties cannot be"),
+        ("properties", {"k": "v" * 4097}, "properties cannot be"),
+        ("properties", {str(index): "" for index in range(101)}, "properties cannot be"),
+    ],
+)
+def test_a_value_that_cannot_be_is_named_with_its_range(name: str, value: Any, says: str) -> None:
+    with pytest.raises(InvalidValue, match=says) as refused:
+        changed({}, {name: value})
+    assert len(refused.value.message) < 500
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"retention_time_min": 0, "retention_size_mb": 5}, "keeps nothing"),
+        ({"properties": {"a": "\x00"}}, "NUL"),
+        ({"properties": {str(index): "v" * 4000 for index in range(20)}}, str(PROPERTIES_BYTES_MAX)),
+    ],
+)
+def test_values_that_contradict_each_other(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(PreconditionFailed, match=says):
+        changed({}, changes)
+
+
+def test_a_contradiction_that_is_stored_can_be_taken_back() -> None:
+    stored = {"retention_time_min": 0, "retention_size_mb": 5}
+    assert changed(stored, {"retention_time_min": None}) == {"retention_size_mb": 5}
+
+
+@given(st.dictionaries(st.sampled_from(sorted(POLICIES)), st.none() | st.booleans() | st.integers() | st.text(max_size=5)))
+def test_whatever_is_given_only_enforced_policies_are_added(changes: dict[str, Any]) -> None:
+    held = {"publish_rate_messages": 1, "message_ttl_s": 5}
+    before = dict(held)
+    try:
+        result = changed(held, changes)
+    except (InvalidValue, PreconditionFailed):
+        pass
+    else:
+        assert all(name in ENFORCED or result[name] == before[name] for name in result)
+    assert held == before

@@ -1,0 +1,222 @@
+"""Policies as people and tools meet them: what is accepted is kept and enforced, the rest is refused by its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from messaging.policies.pulsar import PATHS
+from messaging.policies.registry import ENFORCED, POLICIES
+from tenants.models import Namespace
+from tenants.rest.document import document
+from tests.tenants.conftest import Caller, World
+
+AT = "/admin/v2/namespaces/acme/orders"
+API = "/api/v1/tenants/acme/namespaces/orders"
+IDLE = sorted(POLICIES.keys() - ENFORCED.keys())
+LIMITS = {path: 7 for path in PATHS if path.startswith("max")}
+# path -> (a value that says something, what GET answers when nothing is set; None: 204)
+EXAMPLES: dict[str, tuple[Any, Any]] = {
+    "retention": ({"retentionTimeInMinutes": 10, "retentionSizeInMB": -1}, None),
+    "messageTTL": (3600, None),
+    "deduplication": (True, None),
+    "deduplicationSnapshotInterval": (100, None),
+    "autoTopicCreation": (
+        {"allowAutoTopicCreation": False, "topicType": "non-partitioned", "defaultNumPartitions": None},
+        None,
+    ),
+    "autoSubscriptionCreation": ({"allowAutoSubscriptionCreation": False}, None),
+    "subscriptionExpirationTime": (5, None),
+    "delayedDelivery": ({"active": True, "tickTime": 500, "maxDeliveryDelayInMillis": 0}, None),
+    "inactiveTopicPolicies": (
+        {
+            "inactiveTopicDeleteMode": "delete_when_subscriptions_caught_up",
+            "maxInactiveDurationSeconds": 30,
+            "deleteWhileInactive": False,
+        },
+        None,
+    ),
+    "persistence": (
+        {"bookkeeperEnsemble": 3, "bookkeeperWriteQuorum": 2, "bookkeeperAckQuorum": 1, "managedLedgerMaxMarkDeleteRate": 0.5},
+        None,
+    ),
+    "publishRate": ({"publishThrottlingRateInMsg": 10, "publishThrottlingRateInByte": -1}, None),
+    **{
+        path: (
+            {
+                "dispatchThrottlingRateInMsg": 1,
+                "dispatchThrottlingRateInByte": 2,
+                "relativeToPublishRate": False,
+                "ratePeriodInSecond": 3,
+            },
+            None,
+        )
+        for path in ("dispatchRate", "subscriptionDispatchRate")
+    },
+    "subscribeRate": ({"subscribeThrottlingRatePerConsumer": 1, "ratePeriodInSecond": 30}, None),
+    **{path: (value, None) for path, value in LIMITS.items()},
+    "compactionThreshold": (1 << 40, None),
+    "schemaCompatibilityStrategy": ("FORWARD", "UNDEFINED"),
+    "isAllowAutoUpdateSchema": (False, True),
+    "schemaValidationEnforced": (True, False),
+    "encryptionRequired": (True, False),
+    "subscriptionAuthMode": ("Prefix", "None"),
+    "subscriptionTypesEnabled": (["Exclusive", "Shared"], []),
+    "properties": ({"a": "b"}, {}),
+}
+
+
+def stored() -> dict[str, Any]:
+    found: dict[str, Any] = Namespace.unscoped.get(name="acme/orders").policies
+    return found
+
+
+def store(**policies: Any) -> None:
+    """As an earlier release did."""
+    Namespace.unscoped.filter(name="acme/orders").update(policies=policies)
+
+
+@pytest.fixture
+def call(world: World) -> Caller:
+    return Caller(world.superuser_token)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_path_of_pulsar_is_enforced_or_refused(call: Caller, world: World, path: str) -> None:
+    at, row = f"{AT}/{path}", PATHS[path]
+    value, unset = EXAMPLES[path]
+
+    def read() -> Any:
+        response = call("GET", at)
+        return None if response.status_code == 204 else response.json()
+
+    assert read() == unset
+    answer = call(row.set_by, at, value)
+    if any(policy.enforced for policy in row.policies):
+        assert answer.status_code == 204, answer.content
+        assert read() == value
+        assert world.broker.state[("namespace", "acme/orders")]["policies"], "the broker has it when the call answers"
+    else:
+        assert answer.status_code == 412
+        assert path in answer.json()["reason"]
+        store(**{policy.name: policy.default for policy in row.policies})
+        assert read() == unset, "what an earlier release stored reads as unset"
+    assert call("DELETE", at).status_code == 204
+    assert read() == unset
+    assert stored() == {}
+
+
+def test_every_path_has_an_example() -> None:
+    assert EXAMPLES.keys() == PATHS.keys()
+
+
+@pytest.mark.parametrize("path", [path for path, row in PATHS.items() if row.unset is not None])
+def test_setting_what_is_unset_anyway_unsets(call: Caller, world: World, path: str) -> None:
+    """Tools switch encryptionRequired and its like off by setting them, as Pulsar has no DELETE there."""
+    row = PATHS[path]
+    store(**{policy.name: EXAMPLES[path][0] for policy in row.policies})
+    assert call(row.set_by, f"{AT}/{path}", row.unset).status_code == 204
+    assert stored() == {}
+
+
+def test_auto_creation_of_partitioned_topics_is_refused(call: Caller, world: World) -> None:
+    value = {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 3}
+    answer = call("POST", f"{AT}/autoTopicCreation", value)
+    if "auto_topic_partitions" in ENFORCED:
+        assert answer.status_code == 204
+    else:
+        assert (answer.status_code, "auto_topic_partitions" in answer.json()["reason"]) == (412, True)
+        assert stored() == {}
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_our_api_refuses_what_is_not_enforced(world: World, caller: Callable[[str], Caller], name: str) -> None:
+    olga = caller("olga")
+    value = 1 if POLICIES[name].default is None else POLICIES[name].default
+    for method, path, body in (
+        ("PATCH", f"{API}/policies", {name: value}),
+        ("PUT", f"{API}/policies", {name: value}),
+        ("POST", "/api/v1/tenants/acme/namespaces", {"name": "new", "policies": {name: value}}),
+    ):
+        answer = olga(method, path, body)
+        assert (answer.status_code, answer.json()["code"]) == (412, "policy_not_enforced")
+        assert name in answer.json()["detail"]
+    assert stored() == {}
+    assert not Namespace.unscoped.filter(name="acme/new").exists()
+    store(**{name: value, "message_ttl_s": 5})
+    assert olga("GET", f"{API}/policies").json() == {"message_ttl_s": 5}
+    assert olga("GET", API).json()["policies_not_enforced"] == {name: value}
+    assert olga("PATCH", f"{API}/policies", {"message_ttl_s": 6}).status_code == 200, "what was stored stands in nobody's way"
+    assert olga("PATCH", f"{API}/policies", {name: None}).status_code == 200
+    assert stored() == {"message_ttl_s": 6}
+
+
+def test_setting_all_policies_removes_what_an_earlier_release_stored(world: World, caller: Callable[[str], Caller]) -> None:
+    store(publish_rate_messages=5, from_the_past=1, message_ttl_s=5)
+    assert caller("olga")("PUT", f"{API}/policies", {"deduplication": True}).json() == {"deduplication": True}
+    assert stored() == {"deduplication": True}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("publishMaxMessageRate", {"standalone": {"publishThrottlingRateInMsg": 1}}),
+        ("max_producers_per_topic", 3),
+        ("encryption_required", True),
+        ("backlog_quota_map", {"destination_storage": {"limit": 5}}),
+        ("offload_policies", {"offloadThresholdInBytes": 1}),
+        ("auth_policies", {"namespace_auth": {"app": ["produce"]}}),
+        ("resource_group_name", "gold"),
+    ],
+)
+def test_a_new_namespace_is_refused_with_what_would_be_lost(call: Caller, world: World, field: str, value: Any) -> None:
+    answer = call("PUT", "/admin/v2/namespaces/acme/new", {field: value})
+    policies = [policy for row in PATHS.values() if row.whole_key == field for policy in row.policies]
+    if policies and all(policy.enforced for policy in policies):
+        assert answer.status_code == 204
+    else:
+        assert answer.status_code == 412
+        assert re.search(f"{field}|{'|'.join(policy.name for policy in policies) or field}", answer.json()["reason"])
+
+
+def test_a_new_namespace_may_say_what_nobody_set(call: Caller, world: World) -> None:
+    """As pulsar-admin sends it."""
+    whole = {
+        "bundles": {"boundaries": None, "numBundles": 4},
+        "replication_clusters": ["standalone"],
+        "auth_policies": {"namespace_auth": {}, "destination_auth": {}, "subscription_auth_roles": {}},
+        "backlog_quota_map": {},
+        "topicDispatchRate": {},
+        "publishMaxMessageRate": {},
+        "encryption_required": False,
+        "subscription_auth_mode": "None",
+        "schema_compatibility_strategy": "UNDEFINED",
+        "schema_validation_enforced": False,
+        "is_allow_auto_update_schema": None,
+        "subscription_types_enabled": [],
+        "offload_threshold": -1,
+        "deleted": False,
+        "properties": {},
+    }
+    assert call("PUT", "/admin/v2/namespaces/acme/new", whole).status_code == 204
+    assert Namespace.unscoped.get(name="acme/new").policies == {}
+
+
+def test_policy_properties_are_kept_and_shown(call: Caller, world: World) -> None:
+    assert call("PUT", f"{AT}/properties", {"team": "ships"}).status_code == 204
+    assert call("GET", f"{AT}/properties").json() == {"team": "ships"}
+    assert call("GET", AT).json()["properties"] == {"team": "ships"}
+    large = {str(index): "v" * 4000 for index in range(20)}
+    assert call("PUT", f"{AT}/properties", large).status_code == 412
+    assert call("GET", f"{AT}/properties").json() == {"team": "ships"}
+
+
+def test_the_api_describes_what_can_be_set_and_nothing_else() -> None:
+    body = document()["paths"]["/api/v1/tenants/{tenant}/namespaces/{namespace}/policies"]["patch"]["requestBody"]
+    schema = body["content"]["application/json"]["schema"]
+    assert schema["properties"].keys() == ENFORCED.keys()
+    assert schema["additionalProperties"] is False
+    assert schema["properties"]["message_ttl_s"]["description"] == ENFORCED["message_ttl_s"].meaning
