@@ -41,7 +41,7 @@ API: dict[str, Limit] = {
     "TenantChange.admin_roles": _ROLES,
     "TenantChange.allowed_clusters": _CLUSTERS,
     "NewNamespace.name": _NAME,
-    "NewNamespace.policies": Limit("as the policies themselves (tenants.policies)", count_max=100),
+    "NewNamespace.policies": Limit("as the policies themselves (messaging.policies)", count_max=100),
     "PermissionActions.actions": Limit("there are six", bytes_max=64, count_max=16),
     "NewTopic.name": _NAME,
     "NewTopic.partitions": _PARTITIONS,

@@ -9,12 +9,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from messaging.limits.sizes import PAIRS_COUNT_MAX
+
 LEVELS = ("namespace", "broker")  # where a value may come from, nearest to the message first
 
 _LIMIT = 2**53 - 1  # what JSON readers keep exactly
-PROPERTIES_MAX = 100
-PROPERTY_KEY_LENGTH_MAX = 256
-PROPERTY_VALUE_LENGTH_MAX = 4096
 
 Flag = bool
 Count = Annotated[int, Meta(ge=0, le=_LIMIT)]
@@ -38,13 +37,7 @@ SchemaStrategy = Literal[
     "FORWARD_TRANSITIVE",
     "FULL_TRANSITIVE",
 ]
-Properties = Annotated[
-    dict[
-        Annotated[str, Meta(min_length=1, max_length=PROPERTY_KEY_LENGTH_MAX)],
-        Annotated[str, Meta(max_length=PROPERTY_VALUE_LENGTH_MAX)],
-    ],
-    Meta(max_length=PROPERTIES_MAX),
-]
+Properties = Annotated[dict[str, str], Meta(max_length=PAIRS_COUNT_MAX)]  # their sizes: messaging.limits.rest
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,12 @@ from typing import Any
 import msgspec
 
 from messaging.errors import InvalidValue, PolicyNotEnforced, PreconditionFailed
+from messaging.limits.model import check
+from messaging.limits.rest import PULSAR
 from messaging.policies.model import Policy, range_text
 from messaging.policies.registry import POLICIES
 
 JsonPolicies = dict[str, Any]
-PROPERTIES_BYTES_MAX = 64 << 10
 
 
 def changed(held: Mapping[str, Any], changes: Mapping[str, Any]) -> JsonPolicies:
@@ -74,11 +75,7 @@ def _properties_fit(policies: JsonPolicies) -> None:
         return
     if any("\x00" in text for pair in properties.items() for text in pair):
         raise PreconditionFailed("a property holds a NUL character, which cannot be stored: leave it out")
-    size = len(msgspec.json.encode(properties))
-    if size > PROPERTIES_BYTES_MAX:
-        raise PreconditionFailed(
-            f"properties of {size} bytes are too large: at most {PROPERTIES_BYTES_MAX}, keep what is long elsewhere"
-        )
+    check("properties", properties, PULSAR["body.properties"])
 
 
 def _retention_keeps_something(policies: JsonPolicies) -> None:
