@@ -30,8 +30,9 @@ def changed(held: Mapping[str, Any], changes: Mapping[str, Any]) -> JsonPolicies
             result.pop(name, None)
         else:
             result[name] = valid_value(_settable(name), value)
-    if any(value is not None for value in changes.values()):
-        for rule in _RULES:
+    given = {name for name, value in changes.items() if value is not None}
+    for names, rule in _RULES:
+        if not given.isdisjoint(names):  # a contradiction that is stored stands in the way of nothing else
             rule(result)
     return result
 
@@ -107,9 +108,10 @@ def _quorums_are_possible(policies: JsonPolicies) -> None:
         )
 
 
-_RULES: tuple[Callable[[JsonPolicies], None], ...] = (
-    _properties_fit,
-    _retention_keeps_something,
-    _quota_is_below_retention,
-    _quorums_are_possible,
+_RETENTION = ("retention_time_min", "retention_size_mb")
+_RULES: tuple[tuple[tuple[str, ...], Callable[[JsonPolicies], None]], ...] = (
+    (("properties",), _properties_fit),
+    (_RETENTION, _retention_keeps_something),
+    ((*_RETENTION, "backlog_quota_bytes", "backlog_quota_age_s"), _quota_is_below_retention),
+    (("persistence_ensemble", "persistence_write_quorum", "persistence_ack_quorum"), _quorums_are_possible),
 )

@@ -69,7 +69,9 @@ def test_values_that_contradict_each_other(changes: dict[str, Any], says: str) -
 
 
 def test_a_contradiction_that_is_stored_can_be_taken_back() -> None:
-    stored = {"retention_time_min": 0, "retention_size_mb": 5}
+    stored = {"retention_time_min": 0, "retention_size_mb": 5, "properties": {"k": "v" * 100_000}}
+    assert changed(stored, {"message_ttl_s": 5}) == {**stored, "message_ttl_s": 5}
+    stored.pop("properties")
     assert changed(stored, {"retention_time_min": None}) == {"retention_size_mb": 5}
 
 
