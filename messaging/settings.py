@@ -56,7 +56,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     # Who may come in
     anonymous_public: bool = True  # anonymous clients on this machine may use public/default, where `host` is a loopback address
     superuser_roles: tuple[str, ...] = ("admin",)  # roles that may do everything
-    token_verify_keys: tuple[str, ...] = ()  # further public keys (PEM files) whose tokens are accepted
+    token_verify_keys: tuple[str, ...] = ()  # public keys (PEM files) of another issuer whose tokens are accepted
+    token_verify_issuer: str = ""  # `iss` of those tokens
+    token_verify_audience: str = ""  # `aud` that they must have been made for: this platform
+    token_verify_role_claim: str = "sub"  # the claim that names the role
+    token_verify_roles: tuple[str, ...] = ()  # CLAIM=ROLE; a claim that is not named here is the role external:CLAIM
     trusted_proxies: tuple[str, ...] = ()  # addresses and networks whose X-Forwarded-For is believed; no others are
     allowed_hosts: tuple[str, ...] = ()  # names in Host and Origin accepted beside loopback and `advertised_host`
     tls: Literal["off", "self-signed", "files"] = "off"  # one switch for every listener
@@ -101,6 +105,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def __post_init__(self) -> None:
         if self.tls == "files" and not (self.tls_cert_file and self.tls_key_file):
             raise ConfigError("tls = 'files' needs tls_cert_file and tls_key_file: set both, or use tls = 'self-signed'")
+        if self.token_verify_keys and not (self.token_verify_issuer and self.token_verify_audience):
+            raise ConfigError(
+                "token_verify_keys needs token_verify_issuer and token_verify_audience: without them any token that this issuer "
+                "ever signed, for whatever service, would be accepted here"
+            )
+        for text in self.token_verify_roles:
+            if not all(text.partition("=")):
+                raise ConfigError(f"token_verify_roles: {text!r} is not CLAIM=ROLE, such as ops-team=admin")
         try:
             networks(self.trusted_proxies)
         except ValueError as error:

@@ -9,7 +9,7 @@ over its database.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -18,8 +18,10 @@ from messaging.errors import NotAuthorized
 ANONYMOUS = "anonymous"
 USER_ROLE_PREFIX = "user:"
 SERVICE_ROLE_PREFIX = "service:"
+EXTERNAL_ROLE_PREFIX = "external:"  # of tokens of another issuer, unless a setting maps them to a role
 # Roles that no token may carry: people act by their session, our processes by their service identity.
 RESERVED_ROLE_PREFIXES = (USER_ROLE_PREFIX, SERVICE_ROLE_PREFIX)
+RESERVED_KEY_NAME_PREFIXES = (*RESERVED_ROLE_PREFIXES, EXTERNAL_ROLE_PREFIX)
 
 
 class Action(StrEnum):
@@ -59,6 +61,7 @@ class Principal:
     key_id: str = ""
     service: bool = False
     expires_ms: int = 0  # 0: never
+    signing_key_id: str = field(default="", compare=False)  # of our key that signed the token
 
     @property
     def anonymous(self) -> bool:
@@ -67,7 +70,7 @@ class Principal:
     @property
     def tenant(self) -> str:
         """Whose key it came with; for roles of no tenant, the role."""
-        return self.role.rpartition("@")[2]
+        return self.role if self.role.startswith(EXTERNAL_ROLE_PREFIX) else self.role.rpartition("@")[2]
 
 
 def key_role(name: str, tenant: str) -> str:

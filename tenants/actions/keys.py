@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from messaging.errors import InvalidName, InvalidValue, NotFound
 from messaging.identity import issue_token
-from messaging.permissions.model import RESERVED_ROLE_PREFIXES, Action, Resource, key_role
+from messaging.permissions.model import RESERVED_KEY_NAME_PREFIXES, Action, Resource, key_role
 from messaging.protocol.names import entity_name
 from tenants import feed
 from tenants.access import Actor, require
@@ -28,7 +28,7 @@ def create_key(actor: Actor, tenant: str, name: str, expires_at: datetime | None
     """A key with the role ``name@tenant``. It can do what is granted to that role: nothing, until somebody grants it."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     entity_name("key", name)
-    if name.startswith(RESERVED_ROLE_PREFIXES):
+    if name.startswith(RESERVED_KEY_NAME_PREFIXES):
         raise InvalidName(f"key name {name!r} is reserved: choose one that does not begin with {name.partition(':')[0]}:")
     now = timezone.now()
     if expires_at is not None and expires_at <= now:

@@ -67,7 +67,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
         service = await start(settings, stack, BackgroundLoops(turns.sleep))
         stack.push_async_callback(service.stop)
         # Those of a fake clock have begun to wait before a test lets them go on.
-        await eventually(lambda: len(turns.waiting) == 5)
+        await eventually(lambda: turns.waiting.keys() >= {name for name, (_, go_on) in FAILURES.items() if go_on is again})
         yield Running(service, turns)
     asyncio.get_running_loop().set_exception_handler(None)
 
@@ -115,6 +115,12 @@ async def in_pull_feed(at: Running, patch: pytest.MonkeyPatch) -> None:
     with patch.context() as patched:
         patched.setattr(at.broker.access, "refresh", boom)
         await at.turns.next("pull_feed")
+
+
+async def in_check_signing_keys(at: Running, patch: pytest.MonkeyPatch) -> None:
+    with patch.context() as patched:
+        patched.setattr(at.broker.access.verifier, "reload", boom)
+        await at.turns.next("check_signing_keys")
 
 
 async def in_collect_usage(at: Running, patch: pytest.MonkeyPatch) -> None:
@@ -178,6 +184,7 @@ async def never_again(at: Running, name: str) -> None:
 
 # loop: how it fails, and how it is seen to go on
 FAILURES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "check_signing_keys": (in_check_signing_keys, again),
     "checkpoint_cursors": (in_checkpoint_cursors, checkpoint_again),
     "collect_usage": (in_collect_usage, again),
     "event_loop": (in_event_loop, never_again),

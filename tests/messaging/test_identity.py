@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from messaging import identity
 from messaging.errors import AuthenticationFailed
-from messaging.identity import ServiceVerifier, TokenVerifier, create_secrets, issue_token, service_token
+from messaging.identity import ServiceVerifier, TokenVerifier, create_secrets, issue_token, service, service_token, signing_keys
+from messaging.identity.files import private_key
 from messaging.permissions.model import Principal
 from messaging.settings import ConfigError, Settings
 
@@ -34,7 +35,7 @@ def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519Pri
 
 
 def own_key(settings: Settings) -> ec.EllipticCurvePrivateKey:
-    return identity._private_key(identity.secrets_path(settings) / "token-signing.pem")
+    return private_key(identity.secrets_path(settings) / "token-signing.pem")
 
 
 def test_secrets_are_private_complete_and_kept(settings: Settings) -> None:
@@ -160,13 +161,143 @@ def test_further_keys_are_accepted_with_the_algorithm_of_their_type(settings: Se
     for name, key in (("rsa", rsa_key), ("ec", ec_key)):
         (tmp_path / name).write_bytes(pem(key))
         paths.append(str(tmp_path / name))
-    verifier = TokenVerifier.from_settings(Settings(data_dir=settings.data_dir, token_verify_keys=tuple(paths)))
-    claims = {"sub": "app", "jti": "superuser-1", "iss": "someone", "exp": NOW_S + 5}
+    trusting = external(settings, *paths, token_verify_roles=("ops=admin",))
+    verifier = TokenVerifier.from_settings(trusting)
+    claims = {"sub": "app", "jti": "superuser-1", "iss": "someone", "aud": "magnetar", "exp": NOW_S + 5}
     for token in (jwt.encode(claims, rsa_key, algorithm="RS256"), jwt.encode(claims, ec_key, algorithm="ES256")):
         # no key id: their ids must not collide with those of keys that we revoke
-        assert verifier.verify(token, NOW_MS) == Principal("app", "", expires_ms=NOW_MS + 5000)
+        assert verifier.verify(token, NOW_MS) == Principal("external:app", "", expires_ms=NOW_MS + 5000)
+    with_id = jwt.encode(claims, ec_key, algorithm="ES256", headers={"kid": "theirs"})
+    assert verifier.verify(with_id, NOW_MS).role == "external:app"
     with pytest.raises(AuthenticationFailed):
         verifier.verify(jwt.encode(claims, rsa_key, algorithm="RS512"), NOW_MS)
+
+
+def external(settings: Settings, *paths: str, **more: object) -> Settings:
+    values = {"token_verify_issuer": "someone", "token_verify_audience": "magnetar", **more}
+    return Settings(data_dir=settings.data_dir, token_verify_keys=paths, **values)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def issuer_key(tmp_path: Path) -> ec.EllipticCurvePrivateKey:
+    key = ec.generate_private_key(ec.SECP256R1())
+    (tmp_path / "issuer").write_bytes(pem(key))
+    return key
+
+
+THEIRS = {"sub": "app", "iss": "someone", "aud": "magnetar", "exp": NOW_S + 5}
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {**THEIRS, "iss": "magnetar"},
+        {**THEIRS, "iss": "elsewhere"},
+        {**THEIRS, "aud": "another-service"},
+        {name: value for name, value in THEIRS.items() if name != "iss"},
+        {name: value for name, value in THEIRS.items() if name != "aud"},
+        {name: value for name, value in THEIRS.items() if name != "sub"},
+        {**THEIRS, "sub": ["admin"]},
+        {**THEIRS, "sub": "x" * 1000},
+    ],
+)
+def test_of_another_issuer_only_tokens_for_this_platform_are_accepted(
+    settings: Settings, tmp_path: Path, issuer_key: ec.EllipticCurvePrivateKey, claims: dict[str, object]
+) -> None:
+    verifier = TokenVerifier.from_settings(external(settings, str(tmp_path / "issuer")))
+    assert verifier.verify(jwt.encode(THEIRS, issuer_key, algorithm="ES256"), NOW_MS).role == "external:app"
+    with pytest.raises(AuthenticationFailed):
+        verifier.verify(jwt.encode(claims, issuer_key, algorithm="ES256"), NOW_MS)
+
+
+@pytest.mark.parametrize("claimed", ["admin", "app@acme", "anonymous", "user:ada", "service:web"])
+def test_another_issuer_cannot_name_a_role_of_ours(
+    settings: Settings, tmp_path: Path, issuer_key: ec.EllipticCurvePrivateKey, claimed: str
+) -> None:
+    verifier = TokenVerifier.from_settings(external(settings, str(tmp_path / "issuer")))
+    principal = verifier.verify(jwt.encode({**THEIRS, "sub": claimed}, issuer_key, algorithm="ES256"), NOW_MS)
+    assert principal.role == f"external:{claimed}" and principal.tenant == f"external:{claimed}"
+
+
+def test_a_setting_maps_claims_of_another_issuer_to_roles(
+    settings: Settings, tmp_path: Path, issuer_key: ec.EllipticCurvePrivateKey
+) -> None:
+    mapped = external(
+        settings, str(tmp_path / "issuer"), token_verify_role_claim="team", token_verify_roles=("ops=admin", "web=user:ada")
+    )
+    verifier = TokenVerifier.from_settings(mapped)
+    assert verifier.verify(jwt.encode({**THEIRS, "team": "ops"}, issuer_key, algorithm="ES256"), NOW_MS).role == "admin"
+    with pytest.raises(AuthenticationFailed, match="user:ada"):
+        verifier.verify(jwt.encode({**THEIRS, "team": "web"}, issuer_key, algorithm="ES256"), NOW_MS)
+
+
+def test_keys_of_another_issuer_need_its_name_and_an_audience(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="token_verify_issuer and token_verify_audience"):
+        Settings(data_dir=str(tmp_path), token_verify_keys=("issuer.pem",))
+    with pytest.raises(ConfigError, match="ops"):
+        Settings(data_dir=str(tmp_path), token_verify_roles=("ops",))
+
+
+def test_a_new_key_signs_and_the_former_one_goes_on_verifying_until_it_is_retired(settings: Settings) -> None:
+    verifier = TokenVerifier.from_settings(settings)
+    before = issue_token(settings, "app@acme", "k1", NOW_S)
+    former = signing_keys.signing_key_id(settings)
+    made = signing_keys.rotate(settings)
+    after = issue_token(settings, "app@acme", "k2", NOW_S)
+    assert list(signing_keys.verify_keys(settings)) == [made, former]
+    assert verifier.verify(before, NOW_MS).signing_key_id == former
+    assert verifier.verify(after, NOW_MS + 1000).signing_key_id == made  # a running process takes the new file in
+    with pytest.raises(ConfigError, match="signs tokens"):
+        signing_keys.retire(settings, made)
+    with pytest.raises(ConfigError, match="no key"):
+        signing_keys.retire(settings, "unknown")
+    signing_keys.retire(settings, former)
+    held = Principal("app@acme", "k1", signing_key_id=former)
+    assert verifier.still_verifies(held)
+    verifier.reload(NOW_MS + 5000)
+    assert not verifier.still_verifies(held)
+    with pytest.raises(AuthenticationFailed):
+        verifier.verify(before, NOW_MS + 5000)
+    assert verifier.verify(after, NOW_MS + 5000).role == "app@acme"
+    assert {path.stat().st_mode & 0o777 for path in identity.secrets_path(settings).rglob("*") if path.is_file()} == {0o600}
+
+
+def test_tokens_made_before_keys_had_ids_are_verified(settings: Settings) -> None:
+    token = jwt.encode({"sub": "app@acme", "jti": "k1", "iss": "magnetar"}, own_key(settings), algorithm="ES256")
+    former = signing_keys.signing_key_id(settings)
+    signing_keys.rotate(settings)
+    verifier = TokenVerifier.from_settings(settings)
+    assert verifier.verify(token, NOW_MS).signing_key_id == former
+    signing_keys.retire(settings, former)
+    with pytest.raises(AuthenticationFailed):
+        TokenVerifier.from_settings(settings).verify(token, NOW_MS)
+
+
+def test_a_file_of_keys_that_cannot_be_read_changes_nothing(settings: Settings) -> None:
+    verifier = TokenVerifier.from_settings(settings)
+    token = issue_token(settings, "app@acme", "k1", NOW_S)
+    (identity.secrets_path(settings) / "token-verify.pem").write_text("half a key")
+    assert verifier.verify(token, NOW_MS + 5000).role == "app@acme"
+
+
+def test_a_kill_between_the_two_files_of_a_rotation_leaves_all_tokens_valid(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = issue_token(settings, "app@acme", "k1", NOW_S)
+    real = Path.replace
+
+    def killed(self: Path, target: Path) -> Path:
+        if self.name.endswith(".next"):  # the last step: the new key takes the place of the one that signs
+            raise OSError("killed")
+        return real(self, target)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="killed"):
+        patch.setattr(Path, "replace", killed)
+        signing_keys.rotate(settings)
+    verifier = TokenVerifier.from_settings(settings)
+    assert verifier.verify(before, NOW_MS) and verifier.verify(issue_token(settings, "a", "k", NOW_S), NOW_MS)
+    assert len(signing_keys.verify_keys(settings)) == 2
+    signing_keys.rotate(settings)  # and it can be done again
 
 
 def test_key_files_that_are_none(settings: Settings, tmp_path: Path) -> None:
@@ -176,7 +307,7 @@ def test_key_files_that_are_none(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "ed").write_bytes(pem(ed25519.Ed25519PrivateKey.generate()))
     for name in ("text", "small", "curve", "ed", "absent"):
         with pytest.raises(ConfigError, match=name):
-            TokenVerifier.from_settings(Settings(data_dir=settings.data_dir, token_verify_keys=(str(tmp_path / name),)))
+            TokenVerifier.from_settings(external(settings, str(tmp_path / name)))
 
 
 def test_missing_secrets_name_the_file(tmp_path: Path) -> None:
@@ -191,7 +322,7 @@ def test_missing_secrets_name_the_file(tmp_path: Path) -> None:
 
 def test_service_token_round_trip_and_renewal(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [float(NOW_S)]
-    monkeypatch.setattr(identity.time, "time", lambda: clock[0])
+    monkeypatch.setattr(service.time, "time", lambda: clock[0])
     verifier = ServiceVerifier.from_settings(settings)
     token = service_token(settings, "worker")
     principal = verifier.verify(token, NOW_MS)
@@ -210,7 +341,7 @@ def test_service_token_round_trip_and_renewal(settings: Settings, monkeypatch: p
 
 def test_service_tokens_that_are_refused(settings: Settings) -> None:
     verifier = ServiceVerifier.from_settings(settings)
-    web = identity._private_key(identity.secrets_path(settings) / "identity" / "web.key")
+    web = private_key(identity.secrets_path(settings) / "identity" / "web.key")
     good = {"sub": "service:web", "aud": "magnetar-rpc", "iat": NOW_S, "exp": NOW_S + 60}
     assert verifier.verify(jwt.encode(good, web, algorithm="ES256"), NOW_MS).service
     bad = [

@@ -22,7 +22,7 @@ from messaging.adminrpc.schema import FeedApply
 from messaging.broker.core.view import ControlView
 from messaging.clock import passed_ms
 from messaging.errors import AuthenticationFailed, NotAuthorized, NotFound, NotReady
-from messaging.identity import SUPERUSER_KEY_ID, TokenVerifier, service_token
+from messaging.identity import TokenVerifier, service_token
 from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, require
 from messaging.policies import defaults
 from messaging.settings import Settings
@@ -127,7 +127,7 @@ class Access:
         if not principal.key_id:
             return principal
         revoked = self.view.key_revoked(principal.key_id)
-        if revoked is None and principal.key_id != SUPERUSER_KEY_ID:
+        if revoked is None:
             await self._ask()
             revoked = self.view.key_revoked(principal.key_id)
             if revoked is None:

@@ -38,6 +38,7 @@ log = structlog.get_logger("broker")
 ACKNOWLEDGEMENTS_REFUSED = "acknowledgements cannot be stored"
 RATE_SAMPLE_S = 1.0
 MEMORY_SWEEP_S = 1.0
+SIGNING_KEYS_S = 1.0
 FEED_PULL_S = 30.0  # a push that was missed is caught up by then at the latest
 FEED_PULL_SOON_S = 1.0  # while the web process does not answer, or nothing is known yet
 
@@ -256,11 +257,15 @@ class Broker:
         background.every(RATE_SAMPLE_S, "sample_rates", self.metering.sample_rates)
         background.every(MEMORY_SWEEP_S, "sweep_memory", self.sweep_memory)
         background.every(self.settings.keep_alive_ms / 1000, "keep_alive", self._keep_alive)
+        background.every(SIGNING_KEYS_S, "check_signing_keys", self._check_signing_keys)
         background.every(self._feed_pull_s, "pull_feed", self._pull_feed, first_s=0.0)
         background.every(self.metering.wait_s, "collect_usage", self.metering.collect)
 
     def _keep_alive(self) -> None:
         self.background.register("keep_alive").each(self.peers.connections, lambda peer: peer.keep_alive())
+
+    def _check_signing_keys(self) -> None:
+        self.peers.check_signing_keys(self.access.verifier, self.now_ms())
 
     def sweep_memory(self) -> None:
         """Readers whose consumers take nothing keep less and less; peers that were sent nothing since are counted anew."""

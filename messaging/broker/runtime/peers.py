@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from typing import Protocol
 
 from messaging.broker.core.connection_shares import ConnectionLimits, ConnectionShares, Party
 from messaging.broker.runtime.wire.outgoing import Outgoing
 from messaging.errors import MagnetarError, NotAuthorized, NotReady
+from messaging.identity import TokenVerifier
 from messaging.permissions.model import Principal
 from messaging.settings import Settings
 
@@ -45,6 +47,7 @@ class Peers:
         self.sessions: set[LocalSession] = set()
         self.unread: set[Outgoing] = set()  # of connections whose peers have not read all that was sent to them
         self.opened = 0
+        self._signing_keys_revision = 0
         self.refused: Counter[str] = Counter()
 
     def arrived(self, peer: Peer) -> None:
@@ -74,12 +77,24 @@ class Peers:
 
     def end_keys(self, key_ids: set[str]) -> None:
         """These keys were revoked or deleted: what lives by them ends."""
+        self._end_where(lambda principal: principal.key_id in key_ids, "key revoked", "the key was revoked: make a new one")
+
+    def check_signing_keys(self, verifier: TokenVerifier, now_ms: int) -> None:
+        """Once a second: where a key that signs tokens was retired, what lives by its tokens ends."""
+        verifier.reload(now_ms)
+        if verifier.revision == self._signing_keys_revision:
+            return
+        self._signing_keys_revision = verifier.revision
+        why = "the key that signed the token was retired: make a new key"
+        self._end_where(lambda principal: not verifier.still_verifies(principal), "signing key retired", why)
+
+    def _end_where(self, ends: Callable[[Principal], bool], reason: str, why: str) -> None:
         for peer in list(self.connections):
-            if peer.principal is not None and peer.principal.key_id and peer.principal.key_id in key_ids:
-                peer.refuse("key revoked")
+            if peer.principal is not None and ends(peer.principal):
+                peer.refuse(reason)
         for session in list(self.sessions):
-            if session.principal.key_id and session.principal.key_id in key_ids:
-                session.end(NotAuthorized("the key was revoked: make a new one"))
+            if ends(session.principal):
+                session.end(NotAuthorized(why))
 
     def end_all(self) -> None:
         for session in list(self.sessions):

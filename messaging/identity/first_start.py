@@ -1,0 +1,40 @@
+"""What a first start needs: keys that sign, service identities, passwords. Never replaces what is there, so that two processes that
+start together end with the same secrets."""
+
+from __future__ import annotations
+
+import secrets as random_secrets
+import time
+
+from messaging.identity.files import create, create_key_pair, secrets_path
+from messaging.identity.service import SERVICE_NAMES
+from messaging.identity.signing_keys import SIGNING_FILE, VERIFY_FILE
+from messaging.identity.tokens import issue_token
+from messaging.settings import Settings
+
+SUPERUSER_KEY_ID = "superuser-1"  # of the first one; `magnetar keys rotate-superuser` makes others
+SUPERUSER_FILE = "superuser.token"
+
+
+def create_secrets(settings: Settings) -> None:
+    """Makes every secret of a data directory that is not there yet. Idempotent; safe beside another process doing the same.
+
+    Raises `OSError` where the directory cannot be written.
+    """
+    folder = secrets_path(settings)
+    identity = folder / "identity"
+    for path in (folder, identity):
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.chmod(0o700)
+    create_key_pair(folder / SIGNING_FILE, folder / VERIFY_FILE)
+    for name in SERVICE_NAMES:
+        create_key_pair(identity / f"{name}.key", identity / f"{name}.pub")
+    create(folder / "django-secret-key", random_secrets.token_urlsafe(50))
+    create(folder / "console-password", random_secrets.token_urlsafe(15))
+    if not (folder / SUPERUSER_FILE).exists():
+        create(folder / SUPERUSER_FILE, issue_token(settings, superuser_role(settings), SUPERUSER_KEY_ID, int(time.time())))
+
+
+def superuser_role(settings: Settings) -> str:
+    """The role of the token in secrets/superuser.token."""
+    return settings.superuser_roles[0] if settings.superuser_roles else "admin"
