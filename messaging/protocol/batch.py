@@ -24,6 +24,13 @@ else:
     from backports import zstd
 
 
+SINGLE_BYTES_MIN = 6  # of a message in a batch: the size of its metadata, and there the size of its payload
+
+
+# A frame names the window that opening it takes, whatever it holds: 32 MiB, where its default is 128.
+_ZSTD_OPTIONS: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 25}
+
+
 class Single(NamedTuple):
     """One message: its place in the batch (-1: not batched), what was written about it, its bytes."""
 
@@ -49,7 +56,7 @@ def decompress(compression: int, payload: bytes, uncompressed_size: int, bytes_m
         elif compression == pb.ZLIB:
             data = zlib.decompressobj().decompress(payload, uncompressed_size + 1)
         elif compression == pb.ZSTD:
-            data = bytes(zstd.ZstdDecompressor().decompress(payload, uncompressed_size + 1))
+            data = bytes(zstd.ZstdDecompressor(options=_ZSTD_OPTIONS).decompress(payload, uncompressed_size + 1))
         elif compression == pb.SNAPPY:
             if cramjam.snappy.decompress_raw_len(payload) != uncompressed_size:
                 raise FrameError("a snappy message does not have the size that it declares")
@@ -77,20 +84,45 @@ def compress(compression: int, payload: bytes) -> bytes:
     return payload
 
 
-def singles(stored: Stored, bytes_max: int) -> Iterator[Single]:
-    """The messages of one stored payload, in order. An encrypted payload comes back as one message, unopened."""
+def unpacked_bytes(stored: Stored, bytes_max: int) -> int:
+    """What `unpack` makes beside the payload, as its producer declared it. Raises `FrameError` for more than `bytes_max`."""
+    metadata = stored.metadata
+    if metadata.compression == pb.NONE or metadata.encryption_keys:
+        return 0
+    if not 0 <= metadata.uncompressed_size <= bytes_max:
+        raise FrameError(f"a message declares {metadata.uncompressed_size} bytes; at most {bytes_max} are allowed")
+    return metadata.uncompressed_size
+
+
+def unpack(stored: Stored, bytes_max: int) -> bytes:
+    """The payload decompressed; as it is where it is encrypted. Raises `FrameError`."""
     metadata = stored.metadata
     if metadata.encryption_keys:
-        yield _whole(metadata, stored.payload)
-        return
-    data = decompress(metadata.compression, stored.payload, metadata.uncompressed_size, bytes_max)
-    if not metadata.HasField("num_messages_in_batch"):
+        return stored.payload
+    return decompress(metadata.compression, stored.payload, metadata.uncompressed_size, bytes_max)
+
+
+def batch_size(stored: Stored, data: bytes) -> int:
+    """The messages of an entry whose unpacked payload is `data`; 0 where it is no batch, or one that is encrypted. Raises
+    `FrameError` for a number of messages that so many bytes cannot hold."""
+    metadata = stored.metadata
+    if metadata.encryption_keys or not metadata.HasField("num_messages_in_batch"):
+        return 0
+    size = metadata.num_messages_in_batch
+    if not 1 <= size <= len(data) // SINGLE_BYTES_MIN:
+        raise FrameError(f"a batch of {len(data)} bytes declares {size} messages")
+    return size
+
+
+def singles(stored: Stored, data: bytes) -> Iterator[Single]:
+    """The messages of one entry in order, made as they are asked for. `data`: its payload unpacked; an encrypted one comes back as
+    one message, unopened. Raises `FrameError` where the next one is not what it declares."""
+    metadata = stored.metadata
+    size = batch_size(stored, data)
+    if not size:
         yield _whole(metadata, data)
         return
     position = 0
-    size = metadata.num_messages_in_batch
-    if size < 1:
-        raise FrameError(f"a batch declares {size} messages")
     for index in range(size):
         length = int.from_bytes(data[position : position + 4], "big")
         head = data[position + 4 : position + 4 + length]

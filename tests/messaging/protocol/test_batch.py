@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 import zlib
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -84,6 +85,10 @@ def single(payload: bytes, **fields: object) -> bytes:
     return len(head).to_bytes(4, "big") + head + payload
 
 
+def singles(packed: Stored, bytes_max: int) -> Iterator[batch.Single]:
+    return batch.singles(packed, batch.unpack(packed, bytes_max))
+
+
 def stored(data: bytes, count: int | None, **fields: object) -> Stored:
     metadata = pb.Metadata(producer_name="p", sequence_id=40, publish_time=1, **fields)  # type: ignore[arg-type]
     if count is not None:
@@ -97,24 +102,24 @@ def test_the_messages_of_a_batch(codec: int) -> None:
         b"", sequence_id=7, event_time=5
     )
     packed = stored(batch.compress(codec, data), 2, compression=codec, uncompressed_size=len(data))
-    first, second = batch.singles(packed, 1000)
+    first, second = singles(packed, 1000)
     assert first == (0, 2, {"a": "b"}, "k", False, 0, 40, b"one")
     assert second == (1, 2, {}, None, False, 5, 7, b"")
 
 
 def test_a_message_that_is_no_batch() -> None:
-    (one,) = batch.singles(stored(b"hello", None, partition_key="k", event_time=3), 1000)
+    (one,) = singles(stored(b"hello", None, partition_key="k", event_time=3), 1000)
     assert one == (-1, 1, {}, "k", False, 3, 40, b"hello")
 
 
 def test_a_batch_of_one_has_an_index() -> None:
-    (one,) = batch.singles(stored(single(b"x"), 1), 1000)
+    (one,) = singles(stored(single(b"x"), 1), 1000)
     assert (one.batch_index, one.batch_size) == (0, 1)
 
 
 def test_an_encrypted_batch_stays_closed() -> None:
     closed = stored(b"secret", 3, encryption_keys=[pb.EncryptionKey(key="k", value=b"v")], compression=pb.ZLIB, uncompressed_size=9)
-    (one,) = batch.singles(closed, 1000)
+    (one,) = singles(closed, 1000)
     assert (one.batch_index, one.payload) == (-1, b"secret")
 
 
@@ -137,13 +142,13 @@ def test_an_encrypted_batch_stays_closed() -> None:
 )
 def test_a_batch_that_is_not_what_it_says(data: bytes, count: int) -> None:
     with pytest.raises(FrameError):
-        list(batch.singles(stored(data, count), 1000))
+        list(singles(stored(data, count), 1000))
 
 
 @given(st.binary(max_size=100), st.integers(-5, 2**31 - 1))
 def test_singles_of_garbage(data: bytes, count: int) -> None:
     try:
-        found = list(batch.singles(stored(data, count), 1000))
+        found = list(singles(stored(data, count), 1000))
     except FrameError:
         return
     assert len(found) == count

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Sequence
 
-import structlog
-
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
@@ -16,21 +14,21 @@ from messaging.broker.runtime.local.messages import (
     DeliveredMessage,
     MessagePosition,
 )
+from messaging.broker.runtime.local.open_batches import OpenBatches, words
+from messaging.broker.runtime.local.unpacking import Packed, Unpacker
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed, StorageFailed
 from messaging.permissions.model import Action, Principal, Resource
-from messaging.protocol.batch import singles
-from messaging.protocol.frames import FrameError, parse_stored
 from messaging.storage.seam import Position, StoreError
 
-log = structlog.get_logger("broker.local")
+UNPACKED_TIMES_MAX = 4  # of the largest message: clients bound batches before compression, and not after it
+PRUNE_AT = 1024  # batches held before those that others acknowledged are looked for
 
 
 class LocalConsumer:
     """`ConsumerHandle`, towards the subscription `messaging.broker.core.consumer.ConsumerSink`, towards its right `OpenSession`."""
 
     action = Action.CONSUME
-    writable = True
 
     def __init__(self, service: Broker, topic: Topic, subscription: Subscription, sink: ConsumerSink, principal: Principal) -> None:
         self.service = service
@@ -41,7 +39,17 @@ class LocalConsumer:
         self._sink = sink
         self.consumer = Consumer(0, service.new_producer_name(), self, now_ms=service.now_ms())
         self.consumer.session = None if principal.service else self
-        self._open_indexes: dict[Position, int] = {}  # batches handed out: a bit for each message not acknowledged yet
+        self._batches = OpenBatches(self._charge)
+        self._prune_at = PRUNE_AT
+        self._unpacker = Unpacker(
+            service.accountant.egress,
+            principal.tenant,
+            service.settings.message_bytes_max * UNPACKED_TIMES_MAX,
+            topic.name.partition,
+            deliver=self._hand_over,
+            open_bits=self._open_bits,
+            finished=self._entry_finished,
+        )
 
     @property
     def resource(self) -> Resource:
@@ -49,6 +57,7 @@ class LocalConsumer:
 
     def flow(self, permits: int) -> None:
         if self.open:
+            self._unpacker.ask(permits)
             self.consumer.permits += permits
             self.consumer.last_flow_ms = self.service.now_ms()
             self.topic.outlet.dispatch(self.subscription)
@@ -58,17 +67,18 @@ class LocalConsumer:
         deltas: list[bytes] = []
         whole: dict[int, list[int]] = {}
         now_ms = self.service.now_ms()
+        parts: dict[Position, list[int]] = {}
         for one in positions:
-            position = Position(one.ledger_id, one.entry_id)
-            left = self._open_indexes.get(position)
-            if one.batch_index >= 0 and left is not None:
-                left &= ~(1 << one.batch_index)
-                if left:
-                    self._open_indexes[position] = left
-                    deltas.append(self.subscription.acknowledge_batch(self.consumer, position, _words(left), now_ms))
-                    continue
-                del self._open_indexes[position]
-            whole.setdefault(one.ledger_id, []).append(one.entry_id)
+            if one.batch_index < 0:
+                whole.setdefault(one.ledger_id, []).append(one.entry_id)
+            else:
+                parts.setdefault(Position(one.ledger_id, one.entry_id), []).append(one.batch_index)
+        for position, indexes in parts.items():
+            left = self._batches.acknowledge(position, indexes)
+            if left:
+                deltas.append(self.subscription.acknowledge_batch(self.consumer, position, words(left), now_ms))
+            elif left == 0:
+                whole.setdefault(position.ledger_id, []).append(position.entry_id)
         for ledger_id, entries in whole.items():
             deltas.append(self.subscription.acknowledge(self.consumer, ledger_id, entries, now_ms))
             self.service.acknowledgements += len(entries)
@@ -103,61 +113,56 @@ class LocalConsumer:
     def close(self) -> None:
         if self.open:
             self.open = False
+            self._unpacker.close()
+            self._batches.clear()
             self.service.peers.sessions.discard(self)
             self.topic.detach(self.subscription, self.consumer)
 
     # --- from the subscription
 
+    @property
+    def writable(self) -> bool:
+        """Not while it has been given as many batches as it may hold unacknowledged."""
+        return len(self._batches) < self.subscription.unacked_max
+
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
-        messages: list[DeliveredMessage] = []
         size = 0
         for index in range(first, last):
             payload = block.payload(block.first_entry + index)
             size += len(payload)
-            position = Position(block.ledger_id, block.first_entry + index)
-            try:
-                messages += self._messages(position, payload, redeliveries[index - first] if redeliveries else 0)
-            except FrameError as error:
-                # It cannot be opened here: a binary client may. It stays unacknowledged and is not lost.
-                log.warning("message.unreadable", topic=self.topic.text, entry=f"{position}", error=str(error))
-        # What is left out here (unreadable) was not handed over, so it takes no permits.
-        kept = sum(self.subscription.open_messages_of(block, index) for index in range(first, last)) - len(messages)
-        if kept:
-            consumer.permits += kept
-            asyncio.get_running_loop().call_soon(self.topic.outlet.dispatch, self.subscription)
-        # Later, so that a sink that answers by acknowledging does not do so inside the decision that gave it the message.
-        asyncio.get_running_loop().call_soon(self._hand_over, messages)
-        return size
-
-    def _hand_over(self, messages: list[DeliveredMessage]) -> None:
-        if self.open and messages:
-            self._sink.deliver(messages)
-
-    def _messages(self, position: Position, payload: bytes, redelivery_count: int) -> list[DeliveredMessage]:
-        stored = parse_stored(payload)
-        metadata = stored.metadata
-        acknowledged = self.subscription.cursor.batches.get(position)
-        found = []
-        for single in singles(stored, self.service.settings.message_bytes_max * 4):
-            if single.batch_index >= 0:
-                if acknowledged is not None and not acknowledged[single.batch_index // 64] >> (single.batch_index % 64) & 1:
-                    continue
-                self._open_indexes[position] = self._open_indexes.get(position, 0) | 1 << single.batch_index
-            found.append(
-                DeliveredMessage(
-                    position=MessagePosition(position.ledger_id, position.entry_id, single.batch_index, self.topic.name.partition),
-                    payload=single.payload,
-                    publish_time_ms=metadata.publish_time,
-                    properties=single.properties,
-                    key=single.partition_key,
-                    event_time_ms=single.event_time_ms,
-                    redelivery_count=redelivery_count,
-                    batch_size=single.batch_size,
-                    producer_name=metadata.producer_name,
-                    sequence_id=single.sequence_id,
+            self._unpacker.add(
+                Packed(
+                    Position(block.ledger_id, block.first_entry + index),
+                    payload,
+                    block.broker_time_ms,
+                    redeliveries[index - first] if redeliveries else 0,
+                    self.subscription.open_messages_of(block, index),
                 )
             )
-        return found
+        return size
+
+    def _open_bits(self, position: Position, size: int) -> int:
+        if len(self._batches) >= self._prune_at:
+            self._batches.discard_if(self.subscription.cursor.acknowledged)
+            self._prune_at = max(PRUNE_AT, 2 * len(self._batches))
+        return self._batches.add(position, size, self.subscription.cursor.batches.get(position))
+
+    def _entry_finished(self, unused_permits: int) -> None:
+        """What was not handed over takes no permits."""
+        if unused_permits and self.open:
+            self.consumer.permits += unused_permits
+            self.topic.outlet.dispatch(self.subscription)
+
+    def _hand_over(self, messages: Sequence[DeliveredMessage]) -> None:
+        if self.open:
+            self._sink.deliver(messages)
+
+    def _charge(self, size: int) -> None:
+        account, tenant = self.service.accountant.egress, self.principal.tenant
+        if size > 0:
+            account.take(tenant, size)
+        else:
+            account.give(tenant, -size)
 
     def active_changed(self, consumer: Consumer, active: bool) -> None:
         pass
@@ -176,12 +181,3 @@ class LocalConsumer:
         if self.open:
             self.close()
             self._sink.closed(error)
-
-
-def _words(bits: int) -> list[int]:
-    """A bit set as 64-bit words, lowest first."""
-    words = []
-    while bits:
-        words.append(bits & 0xFFFFFFFFFFFFFFFF)
-        bits >>= 64
-    return words

@@ -19,10 +19,10 @@ from messaging.broker.runtime.local.messages import (
 )
 from messaging.broker.runtime.local.producer import LocalProducer
 from messaging.broker.runtime.topics.topic import LATEST
-from messaging.errors import MagnetarError, NotAllowed, NotReady, StorageFailed
+from messaging.errors import MagnetarError, NotAllowed, NotReady
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
-from messaging.storage.seam import EARLIEST, Position, StoreError
+from messaging.storage.seam import EARLIEST, Position
 
 KINDS: dict[SubscriptionKind, Kind] = {"Exclusive": Kind.EXCLUSIVE, "Shared": Kind.SHARED, "Failover": Kind.FAILOVER}
 HEALTH_TOPIC = TopicName("persistent", "magnetar", "system", "health")
@@ -36,11 +36,7 @@ class LocalSessions(Broker):
         name = parse_topic(topic)
         await self.authorize(principal, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
         opened = await self.open_topic(name)
-        opened.check_writable()
-        try:
-            await opened.ledger.writable()
-        except StoreError as error:
-            raise StorageFailed(f"topic {name} takes no messages now: {error}") from error
+        await opened.writable()
         producer = LocalProducer(self, opened, producer_name or self.new_producer_name(), sink, principal)
         self.peers.sessions.add(producer)
         return producer

@@ -18,7 +18,7 @@ from messaging.permissions.model import Resource
 from messaging.protocol.frames import message_id_tail
 from messaging.protocol.names import TopicName
 from messaging.storage.managed_ledger import ManagedLedger
-from messaging.storage.seam import Position, StoreError
+from messaging.storage.seam import LedgerClosed, Position, StoreError
 
 __all__ = ["LATEST", "Topic", "snapshot"]
 
@@ -62,6 +62,17 @@ class Topic(TopicSubscriptions):
             )
         if self.ledger.ended:
             raise NotReady(f"topic {self.text} is being terminated: try again")
+
+    async def writable(self) -> None:
+        """Returns when its log takes messages. Where it is full or cannot be written, clients try again and consumers notice
+        nothing. Raises `TopicTerminated`, `NotReady`, `StorageFailed`."""
+        self.check_writable()
+        try:
+            await self.ledger.writable()
+        except LedgerClosed:
+            raise NotReady(f"topic {self.text} is being opened again: try again") from None
+        except StoreError as error:
+            raise StorageFailed(f"topic {self.text} takes no messages now: {error}") from error
 
     def attach_producer(self, producer: Producer) -> None:
         """Raises `NotReady`, `TopicTerminated`, `ProducerBusy`, and where its right ended meanwhile what `Rights.admit` raises. A

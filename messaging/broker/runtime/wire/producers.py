@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.wire.sessions import BinaryProducerSession
-from messaging.errors import NotAllowed, NotReady, StorageFailed
+from messaging.errors import NotAllowed
 from messaging.permissions.model import Action, Resource
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic, subscription_name
-from messaging.storage.seam import LedgerClosed, StoreError
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.broker import Broker
@@ -29,14 +28,7 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
         mode = pb.Producer.AccessMode.Name(body.producer_access_mode)
         raise NotAllowed(f"access mode {mode} is not served yet: open the producer with access mode Shared")
     topic = await service.open_topic(parse_topic(resource.topic))
-    topic.check_writable()
-    try:
-        await topic.ledger.writable()
-    except LedgerClosed:
-        raise NotReady(f"topic {topic.text} is being opened again: try again") from None
-    except StoreError as error:
-        # Full, or not to be written: clients try again, and consumers of the topic notice nothing.
-        raise StorageFailed(f"topic {topic.text} takes no messages now: {error}") from error
+    await topic.writable()
     if body.initial_subscription_name:
         name = subscription_name(body.initial_subscription_name)
         assert connection.principal is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from messaging.adminrpc.schema import Change, FeedApply, TopicRef
-from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import DeliveredMessage
 from messaging.broker.runtime.main import start
@@ -18,13 +16,10 @@ from messaging.broker.runtime.service import BrokerService
 from messaging.errors import MagnetarError
 from messaging.identity import create_secrets
 from messaging.permissions.model import Principal
-from messaging.protocol import hot
-from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.frames import build_send
-from messaging.protocol.hot import Sent
 from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
 from messaging.storage.seam import Position
+from tests.support.batches import single, store
 from tests.waiting import eventually
 
 TOPIC = "persistent://acme/orders/new"
@@ -49,23 +44,6 @@ class Inbox:
         self.ended += 1
 
 
-class Receipts:
-    """A producer's end that waits for its receipts."""
-
-    def __init__(self) -> None:
-        self.first: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
-
-    def receipts(self, producer: Producer, sent: list[Sent], first: Position) -> None:
-        self.first.set_result(first)
-
-    def settled(self, size: int) -> None: ...
-
-    def closed(self, producer: Producer) -> None: ...
-
-    def alive(self) -> bool:
-        return True
-
-
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[BrokerService]:
     settings = Settings(data_dir=str(tmp_path), broker_port=0, ws_port=0, broker_rpc_port=0)
@@ -77,27 +55,8 @@ async def broker(tmp_path: Path) -> AsyncIterator[BrokerService]:
         await service.stop()
 
 
-async def publish_batch(broker: BrokerService, payloads: list[bytes], sequence_id: int) -> Position:
-    body = b"".join(
-        len(head).to_bytes(4, "big") + head + payload
-        for payload in payloads
-        for head in [pb.SingleMetadata(payload_size=len(payload)).SerializeToString()]
-    )
-    metadata = pb.Metadata(
-        producer_name="batcher",
-        sequence_id=sequence_id,
-        publish_time=1,
-        num_messages_in_batch=len(payloads),
-        uncompressed_size=len(body),
-    )
-    frame = build_send(0, sequence_id, metadata, body, len(payloads))
-    sent: list[Sent] = []
-    assert hot.scan(frame, 0, len(frame), sent) == len(frame)
-    topic = await broker.topics.get(parse_topic(TOPIC), create=True)
-    await topic.ledger.writable()
-    receipts = Receipts()
-    topic.inlet.publish(Producer(0, "batcher", receipts), frame, sent, hot.measured(sent))
-    return await receipts.first
+async def publish_batch(broker: BrokerService, payloads: list[bytes]) -> Position:
+    return await store(broker, TOPIC, b"".join(map(single, payloads)), len(payloads))
 
 
 async def consume(broker: BrokerService, inbox: Inbox) -> LocalConsumer:
@@ -107,8 +66,8 @@ async def consume(broker: BrokerService, inbox: Inbox) -> LocalConsumer:
 async def test_messages_acknowledged_before_take_no_permits(broker: BrokerService) -> None:
     first, second = Inbox(), Inbox()
     consumer = await consume(broker, first)
-    await publish_batch(broker, [b"a%d" % index for index in range(20)], 0)
-    await publish_batch(broker, [b"b%d" % index for index in range(3)], 20)
+    await publish_batch(broker, [b"a%d" % index for index in range(20)])
+    await publish_batch(broker, [b"b%d" % index for index in range(3)])
     consumer.flow(20)
     await eventually(lambda: len(first.messages) >= 20)
     await consumer.ack([message.position for message in first.messages[:20:2]])
@@ -127,7 +86,7 @@ async def test_messages_acknowledged_before_take_no_permits(broker: BrokerServic
 async def test_the_end_of_a_terminated_topic_is_told_once_when_all_is_acknowledged(broker: BrokerService) -> None:
     inbox = Inbox()
     consumer = await consume(broker, inbox)
-    await publish_batch(broker, [b"only"], 0)
+    await publish_batch(broker, [b"only"])
     consumer.flow(10)
     await eventually(lambda: inbox.messages)
     await broker.topics_terminate(TopicRef(topic=TOPIC))

@@ -1,0 +1,79 @@
+"""The batches of which a consumer of single messages was given some and has not acknowledged all. Pure.
+
+What an acknowledgement names is checked against the entry it names: an index that the batch does not have, or a batch that this
+consumer was not given, acknowledges nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+
+from messaging.storage.seam import Position
+
+ENTRY_BYTES = 256  # what one costs beside its bits
+
+
+class OpenBatches:
+    """`charge` is told of what these take and give back, in bytes."""
+
+    def __init__(self, charge: Callable[[int], None]) -> None:
+        self._charge = charge
+        self._open: dict[Position, int] = {}  # a bit for each message that is not acknowledged
+        self._sizes: dict[Position, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, position: Position, size: int, acknowledged: Sequence[int] | None) -> int:
+        """A batch of `size` messages is opened; `acknowledged`: its ack set as the cursor has it. Returns the open messages."""
+        bits = (1 << size) - 1
+        if acknowledged is not None:
+            bits &= int.from_bytes(struct.pack(f"<{len(acknowledged)}Q", *acknowledged), "little")
+        if position not in self._open:
+            self._charge(_cost(size))
+        self._open[position] = bits
+        self._sizes[position] = size
+        return bits
+
+    def acknowledge(self, position: Position, indexes: Iterable[int]) -> int | None:
+        """The messages that are open afterwards, as bits: 0, all are done. None where the acknowledgement changes nothing."""
+        held = self._open.get(position)
+        if held is None:
+            return None
+        size = self._sizes[position]
+        done = bytearray((size + 7) // 8)
+        for index in indexes:
+            if 0 <= index < size:
+                done[index >> 3] |= 1 << (index & 7)
+        left = held & ~int.from_bytes(done, "little")
+        if left == held:
+            return None
+        if left:
+            self._open[position] = left
+        else:
+            self.discard(position)
+        return left
+
+    def discard(self, position: Position) -> None:
+        if self._open.pop(position, None) is not None:
+            self._charge(-_cost(self._sizes.pop(position)))
+
+    def discard_if(self, acknowledged: Callable[[Position], bool]) -> None:
+        """Forgets those that others acknowledged meanwhile."""
+        for position in [held for held in self._open if acknowledged(held)]:
+            self.discard(position)
+
+    def clear(self) -> None:
+        for position in list(self._open):
+            self.discard(position)
+
+
+def words(bits: int) -> list[int]:
+    """A bit set as 64-bit words, lowest first."""
+    count = (bits.bit_length() + 63) // 64
+    return list(struct.unpack(f"<{count}Q", bits.to_bytes(8 * count, "little")))
+
+
+def _cost(size: int) -> int:
+    return ENTRY_BYTES + size // 4  # the bits, twice: as they are and as they become

@@ -1,0 +1,63 @@
+"""Batches as a producer packs them, and as a hostile one would, stored as if they had come over the binary protocol."""
+
+from __future__ import annotations
+
+import asyncio
+
+from messaging.broker.core.producers import Producer
+from messaging.broker.runtime.service import BrokerService
+from messaging.protocol import hot
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.batch import compress
+from messaging.protocol.frames import build_send
+from messaging.protocol.hot import Sent
+from messaging.protocol.names import parse_topic
+from messaging.storage.seam import Position
+
+
+class _Receipts:
+    def __init__(self) -> None:
+        self.first: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
+
+    def receipts(self, producer: Producer, sent: list[Sent], first: Position) -> None:
+        self.first.set_result(first)
+
+    def settled(self, size: int) -> None: ...
+
+    def closed(self, producer: Producer) -> None: ...
+
+    def alive(self) -> bool:
+        return True
+
+
+def single(payload: bytes) -> bytes:
+    head = pb.SingleMetadata(payload_size=len(payload)).SerializeToString()
+    return len(head).to_bytes(4, "big") + head + payload
+
+
+async def store(
+    service: BrokerService,
+    topic_text: str,
+    body: bytes,
+    messages: int,
+    *,
+    compression: int = pb.NONE,
+    declared_bytes: int | None = None,
+) -> Position:
+    """Stores `body` as a batch of `messages`; `declared_bytes` is what it says to have uncompressed, if not the truth."""
+    metadata = pb.Metadata(
+        producer_name="batcher",
+        sequence_id=0,
+        publish_time=1,
+        num_messages_in_batch=messages,
+        compression=compression,  # type: ignore[arg-type]
+        uncompressed_size=len(body) if declared_bytes is None else declared_bytes,
+    )
+    frame = build_send(0, 0, metadata, compress(compression, body), messages)
+    sent: list[Sent] = []
+    assert hot.scan(frame, 0, len(frame), sent) == len(frame)
+    topic = await service.topics.get(parse_topic(topic_text), create=True)
+    await topic.ledger.writable()
+    receipts = _Receipts()
+    topic.inlet.publish(Producer(0, "batcher", receipts), frame, sent, hot.measured(sent))
+    return await receipts.first
