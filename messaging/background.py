@@ -29,6 +29,7 @@ Act = Callable[[], Awaitable[object] | object]
 LOG_EVERY_MS = 60_000  # of one loop: a failure that repeats every second fills no disk
 RETRY_S = 1.0  # after a failure, doubled from one to the next
 RETRY_S_MAX = 30.0
+FORGIVEN_MS = 600_000  # after a failure of what does not come again, and cannot show that it succeeds now
 ERROR_CHARACTERS_MAX = 300
 ONE_OFF, CALLBACKS = "one_off", "event_loop"
 
@@ -36,29 +37,34 @@ ONE_OFF, CALLBACKS = "one_off", "event_loop"
 class BackgroundLoop:
     """How one loop fares. `failed` and `succeeded` may be called in the thread that does the work."""
 
-    __slots__ = ("_log_at_ms", "_unlogged", "failing", "failures", "last_error", "last_success_ms", "name")
+    __slots__ = ("_failed_at_ms", "_log_at_ms", "_recurs", "_unlogged", "failures", "last_error", "last_success_ms", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.failures = 0
-        self.failing = False  # it failed and has not succeeded since
         self.last_error = ""
         self.last_success_ms = 0  # since 1970; 0: never yet
+        self._recurs = name not in (ONE_OFF, CALLBACKS)
+        self._failed_at_ms: int | None = None
         self._unlogged = 0
         self._log_at_ms = 0
 
+    @property
+    def failing(self) -> bool:
+        """It failed and has not succeeded since."""
+        return self._failed_at_ms is not None and (self._recurs or passed_ms() - self._failed_at_ms < FORGIVEN_MS)
+
     def succeeded(self) -> None:
-        if self.failing:
-            self.failing = False
+        if self._failed_at_ms is not None:
+            self._failed_at_ms = None
             log.info("background.mended", loop=self.name, failures=self.failures)
         self.last_success_ms = wall_ms()
 
     def failed(self, error: BaseException, **about: Any) -> None:
         """`about` names what it happened to, for the log."""
         self.failures += 1
-        self.failing = True
         self.last_error = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS_MAX]
-        now_ms = passed_ms()
+        now_ms = self._failed_at_ms = passed_ms()
         if now_ms < self._log_at_ms:
             self._unlogged += 1
             return

@@ -97,6 +97,13 @@ _TABLE = (
     Metric("magnetar_acknowledgements_total", "counter", "messages", (), "Messages acknowledged."),
     Metric("magnetar_publish_errors_total", "counter", "messages", ("code",), "Messages refused, by the code of the error."),
     # Storage
+    Metric(
+        "magnetar_cursors_unsaved",
+        "gauge",
+        "subscriptions",
+        (),
+        "Subscriptions whose acknowledgements are durable in the cursor log only, because the last saving of their cursor failed.",
+    ),
     Metric("magnetar_log_syncs_total", "counter", "syncs", (), "Times that commits of the log were forced to disk."),
     Metric(
         "magnetar_log_sync_seconds_total",

@@ -5,6 +5,9 @@ A delta is kept in the log until the snapshot of its cursor is in MetaStore: whe
 one is begun, the cursors changed since are saved in one commit, and the old ledger goes. Recovery reads the one or two ledgers
 that MetaStore names and hands each cursor its deltas when its topic is loaded.
 
+A cursor that cannot be saved (its snapshot cannot be packed, or the store refuses just that one) keeps its deltas: they are copied
+from ledger to ledger, and every other cursor is saved without it. `health` says so.
+
 When the store refuses a delta, whoever waits for it is told, and so is `on_failure`; nothing is taken for now. The cursors in
 memory have every delta, so a checkpoint on a new ledger mends it all: it is tried until it succeeds, and `on_mended` is told. Only
 a store that failed for good, or has another owner, is left alone.
@@ -17,11 +20,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from messaging.storage.cursor_recovery import block_of, entry_of, read_deltas
+from messaging.background import ONE_OFF
+from messaging.storage.cursor_recovery import block_of, copy_deltas, entry_of, read_deltas
+from messaging.storage.cursor_states import CursorStates, StoredCursor
 from messaging.storage.meta_seam import MetaStore
-from messaging.storage.seam import Fenced, LedgerWriter, Position, StoreError
+from messaging.storage.seam import Fenced, LedgerWriter, StoreError, Unavailable
 from messaging.storage.shared import Storage
 
 logger = logging.getLogger(__name__)
@@ -34,8 +39,6 @@ RETRY_S = 0.5  # after a failure; doubled from try to try
 LOOP = "checkpoint_cursors"
 
 Done = Callable[[StoreError | None], None]
-# Given ids of changed cursors, the (id, mark-delete, snapshot) of those that are loaded; the others were saved when unloaded.
-Snapshots = Callable[[set[int]], list[tuple[int, Position, bytes]]]
 
 
 async def ledgers_of_cursors(meta: MetaStore) -> list[int]:
@@ -50,6 +53,7 @@ class CursorLog:
         self.checkpoint_bytes = checkpoint_bytes
         self.retry_s = retry_s
         self.health = storage.background.register(LOOP)
+        self._answers = storage.background.register(ONE_OFF)
         self.recovered: dict[int, list[bytes]] = {}  # deltas of cursors whose topics are not loaded since the start
         self._carried_bytes = 0  # of recovered deltas, copied from ledger to ledger until their topics are loaded
         self._changed: set[int] = set()  # cursors with deltas in the current ledger, or refused
@@ -57,6 +61,7 @@ class CursorLog:
         self._ledgers: list[int] = []
         self._turn: list[bytes] = []
         self._turn_done: list[Done] = []
+        self._under_way: list[Done] | None = None  # who waits for the newest block that is not durable yet
         self._scheduled = False
         self._refused: StoreError | None = None  # why nothing is taken just now
         self._failing = False  # `on_failure` was told, and `on_mended` not yet
@@ -64,7 +69,7 @@ class CursorLog:
         self._one_at_a_time = asyncio.Lock()
         self._stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.snapshots: Snapshots = lambda _: []
+        self.states = CursorStates(storage.meta)
         self.on_failure: Callable[[StoreError], None] = lambda _: None
         self.on_mended: Callable[[], None] = lambda: None
 
@@ -94,14 +99,49 @@ class CursorLog:
         self._writer = writer
         self._refused = None
 
+    # --- cursors come and go
+
     def recovered_deltas(self, subscription_id: int) -> list[bytes]:
-        """The deltas that the cursor of a topic now being loaded has to repeat, oldest first. Call `adopted` when it has."""
+        """The deltas that the cursor of a topic now being loaded has to repeat, oldest first. They stay until `adopt`."""
         return self.recovered.get(subscription_id, [])
 
-    def adopted(self, subscription_id: int) -> None:
-        """From here on `snapshots` knows this cursor, with its recovered deltas repeated."""
+    def is_saved(self, subscription_id: int) -> bool:
+        """Of a topic that is not loaded: whether what MetaStore has of this cursor is all there is."""
+        return subscription_id not in self.recovered and subscription_id not in self.states.cursors
+
+    def adopt(self, subscription_id: int, cursor: StoredCursor) -> None:
+        """From here on checkpoints save this cursor, which has repeated its recovered deltas. Call it when nothing about the load
+        can fail any more."""
+        self.states.cursors[subscription_id] = cursor
         if self.recovered.pop(subscription_id, None):
             self._changed.add(subscription_id)
+
+    async def release(self, ids: list[int]) -> None:
+        """A topic is unloaded: saves its cursors and lets go of them. What cannot be saved stays for the next load. Raises
+        nothing."""
+        try:
+            failed = await self.states.save(ids)
+        except StoreError as error:
+            failed = dict.fromkeys(ids, error)
+        for subscription_id in ids:
+            if subscription_id not in failed:
+                self.states.forget(subscription_id)
+        if failed:
+            self._changed |= failed.keys()
+            self._report(failed)
+            self._begin_checkpoint()
+
+    def forget(self, subscription_id: int) -> None:
+        """The subscription was deleted."""
+        self.states.forget(subscription_id)
+        self.recovered.pop(subscription_id, None)
+        self._changed.discard(subscription_id)
+
+    def _report(self, failed: Mapping[int, Exception]) -> None:
+        for subscription_id, error in failed.items():
+            self.health.failed(error, subscription_id=subscription_id)
+
+    # --- deltas
 
     def append(self, subscription_id: int, delta: bytes, done: Done | None = None) -> None:
         """Stores a delta; `done` runs on the loop when it is durable. Never blocks; deltas of one loop turn share one block."""
@@ -114,18 +154,29 @@ class CursorLog:
             assert self._loop is not None
             self._loop.call_soon(self._flush)
 
+    def when_durable(self, done: Done) -> None:
+        """`done` runs when every delta appended so far is durable: at once where they are."""
+        if self._turn:
+            self._turn_done.append(done)
+        elif self._under_way is not None:
+            self._under_way.append(done)
+        else:
+            done(self._refused)
+
     def _flush(self) -> None:
         self._scheduled = False
         entries, self._turn = self._turn, []
         waiting, self._turn_done = self._turn_done, []
         if not entries:
             return
+        self._under_way = waiting
         assert self._writer is not None
         writer = self._writer
 
         def durable(error: StoreError | None) -> None:
-            for done in waiting:
-                done(error)
+            if self._under_way is waiting:
+                self._under_way = None
+            self._answers.each(waiting, lambda done: done(error))
             if error is not None:
                 self._refuse(writer, error)
 
@@ -135,6 +186,10 @@ class CursorLog:
             writer.append(*block_of(entries, self.storage.clock_ms()), durable)
         except StoreError as error:
             durable(error)
+            return
+        except Exception as error:  # nobody knows what of them was stored: a checkpoint has it all
+            self.health.failed(error)
+            durable(Unavailable(f"acknowledgements could not be stored: {error!r}"))
             return
         if writer.length_bytes > self.checkpoint_bytes + self._carried_bytes:
             self._begin_checkpoint()
@@ -214,11 +269,14 @@ class CursorLog:
             if error is not None:
                 raise error
             # Taken only now: a cursor that was saved meanwhile, because its topic was unloaded, must not be set back.
-            await self.storage.meta.save_cursors(self.snapshots(changed))
+            failed = await self.states.save(changed)
+            kept = [await copy_deltas(self.storage, old, failed.keys(), PROPERTIES)] if failed else []
         except BaseException:
             self._changed |= changed  # their deltas are in the old ledgers only, which therefore stay
             raise
-        self._ledgers = [one for one in self._ledgers if one not in old]
+        self._changed |= failed.keys()
+        self._report(failed)
+        self._ledgers = kept + [one for one in self._ledgers if one not in old]
         await self.storage.meta.put_value(KEY, json.dumps(self._ledgers).encode())
         for ledger_id in old:
             await self.storage.ledgers.delete(self.storage.fence, ledger_id)

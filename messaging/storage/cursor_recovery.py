@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from array import array
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from messaging.storage.block_header import BlockHeader
-from messaging.storage.seam import Block, Corrupt, NoSuchLedger
+from messaging.storage.seam import Block, Corrupt, NoSuchLedger, StoreError
 from messaging.storage.shared import Storage
 
 logger = logging.getLogger(__name__)
 
 READ_ENTRIES = 100_000
 READ_BYTES = 4 << 20
+COPIED_TOGETHER = 10_000
 _ID_BYTES = 8
 
 
@@ -58,6 +60,22 @@ async def read_deltas(storage: Storage, ledger_id: int) -> list[tuple[int, bytes
         logger.critical("cursor ledger %d: %d of %d deltas are lost to damage", ledger_id, lost, info.entries)
     await reader.aclose()
     return found
+
+
+async def copy_deltas(storage: Storage, ledgers: list[int], ids: Collection[int], properties: dict[str, str]) -> int:
+    """A new ledger with what `ledgers` have of the cursors `ids`, in order, and nothing else; its id. Raises `StoreError`."""
+    copy_id = await storage.meta.next_ledger_id()
+    writer = await storage.ledgers.create(storage.fence, copy_id, properties)
+    for ledger_id in ledgers:
+        found = [entry_of(*one) for one in await read_deltas(storage, ledger_id) if one[0] in ids]
+        for start in range(0, len(found), COPIED_TOGETHER):
+            stored: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+            writer.append(*block_of(found[start : start + COPIED_TOGETHER], storage.clock_ms()), stored.set_result)
+            error = await stored
+            if error is not None:
+                raise error
+    await writer.close()
+    return copy_id
 
 
 def _deltas(block: Block, first: int) -> Iterator[tuple[int, bytes]]:

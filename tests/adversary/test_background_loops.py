@@ -135,7 +135,7 @@ async def in_collect_usage(at: Running, patch: pytest.MonkeyPatch) -> None:
 async def in_checkpoint_cursors(at: Running, patch: pytest.MonkeyPatch) -> None:
     cursors = at.broker.cursors
     with patch.context() as patched:
-        patched.setattr(cursors, "snapshots", boom)
+        patched.setattr(cursors.states, "save", boom)
         cursors._begin_checkpoint()
         await eventually(lambda: at.turns.slept["checkpoint_cursors"] == 1)
     at.turns.waiting["checkpoint_cursors"].set()

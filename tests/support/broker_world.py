@@ -81,13 +81,16 @@ MakeWorld = Callable[..., Awaitable[BrokerWorld]]
 async def make_world(tmp_path: Path) -> AsyncIterator[MakeWorld]:
     ends: list[Callable[[], Awaitable[None]]] = []
 
-    async def make(**settings: Any) -> BrokerWorld:
+    async def make(*, after: BrokerWorld | None = None, **settings: Any) -> BrokerWorld:
+        """`after`: on what that one left when it was killed, this instant."""
         configured = Settings(data_dir=str(tmp_path), **settings)
         create_secrets(configured)
-        ledgers, meta = (
-            FaultyLedgerStore(MemoryLedgerStore(entry_bytes_max=configured.message_bytes_max + 65_536)),
-            MemoryMetaStore(),
-        )
+        if after is None:
+            memory, meta = MemoryLedgerStore(entry_bytes_max=configured.message_bytes_max + 65_536), MemoryMetaStore()
+        else:
+            assert isinstance(after.ledgers._store, MemoryLedgerStore)
+            memory, meta = MemoryLedgerStore(after.ledgers._store), after.meta
+        ledgers = FaultyLedgerStore(memory)
         fence = await ledgers.start()
         access = Access(configured, lambda: time.time_ns() // 1_000_000)
         storage = Storage(ledgers, meta, fence, access.now_ms)

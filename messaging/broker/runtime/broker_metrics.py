@@ -43,6 +43,7 @@ def broker_samples(service: Broker, *, private: bool) -> Iterator[Sample]:
         yield Sample("magnetar_background_failures_total", loop.failures, (loop.name,))
         yield Sample("magnetar_background_failing", int(loop.failing), (loop.name,))
         yield Sample("magnetar_background_last_success_seconds", loop.last_success_ms / 1000, (loop.name,))
+    yield Sample("magnetar_cursors_unsaved", len(service.cursors.states.unsaved))
     yield from _of_the_log(service)
     yield from _of_all_topics(service, topics)
     yield Sample("magnetar_acknowledgements_total", service.acknowledgements)

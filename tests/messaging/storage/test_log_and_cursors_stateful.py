@@ -93,12 +93,8 @@ class LogAndCursors(RuleBasedStateMachine):
         clock = DeletionClock(lambda: self.wall_ms, lambda: self.passed_ms)
         self.storage = Storage(self.store, self.meta, await self.store.start(), lambda: self.wall_ms, LIMITS, deletion_clock=clock)
         self.cursor_log = CursorLog(self.storage, checkpoint_bytes=400, retry_s=0.0)
-        self.cursor_log.snapshots = lambda changed: [state for state in self.states() if state[0] in changed]
         self.cursors: dict[str, Cursor] = {}
         await self.cursor_log.start()
-
-    def states(self) -> list[tuple[int, Position, bytes]]:
-        return [(self.ids[name], cursor.mark_delete, cursor.snapshot()) for name, cursor in self.cursors.items()]
 
     async def open_topic(self) -> None:
         record = await self.meta.get_topic(NAME)
@@ -109,11 +105,11 @@ class LogAndCursors(RuleBasedStateMachine):
             for delta in self.cursor_log.recovered_deltas(stored.subscription_id):
                 cursor.repeat(delta, self.ledger.chain)
             self.cursors[stored.name] = cursor
-            self.cursor_log.adopted(stored.subscription_id)
+            self.cursor_log.adopt(stored.subscription_id, cursor)
 
     async def close_topic(self) -> None:
         await self.ledger.close()
-        await self.meta.save_cursors(self.states())
+        await self.cursor_log.release(list(self.ids.values()))
         self.cursors = {}
 
     @rule()

@@ -69,7 +69,7 @@ class UpkeepRpc(SubscriptionRpc):
         if last.last_entry is None:  # of a broker that died: loading it settles where it ended
             return self.storage.old_ms() - last.created_ms >= self.storage.limits.age_max_ms
         marks = [
-            LATEST if self.cursors.recovered_deltas(one.subscription_id) else one.mark_delete
+            one.mark_delete if self.cursors.is_saved(one.subscription_id) else LATEST
             for one in await self.storage.meta.subscriptions(record.name)
         ]
         return any(one.last_entry != -1 for one in droppable(record.ledgers, min(marks, default=LATEST), self._retention(name)))

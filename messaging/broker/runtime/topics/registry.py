@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import structlog
 
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
-from messaging.broker.runtime.topics.subscriptions import TopicSubscriptions
-from messaging.broker.runtime.topics.topic import Topic, snapshot
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import (
     Conflict,
     InvalidValue,
@@ -24,7 +22,7 @@ from messaging.errors import (
 from messaging.protocol.names import TopicName
 from messaging.storage.managed_ledger import ManagedLedger
 from messaging.storage.meta_seam import MetaConflict, PartitionedRecord, TopicRecord
-from messaging.storage.seam import Position, StoreError
+from messaging.storage.seam import StoreError
 
 log = structlog.get_logger("broker.topics")
 
@@ -39,13 +37,7 @@ class Topics:
         self.loaded: dict[str, Topic] = {}
         self._loading: dict[str, asyncio.Task[Topic]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
-        self._by_subscription_id: dict[int, TopicSubscriptions] = {}
-        # Cursors whose topic was unloaded while they could not be saved; the next load, or checkpoint, takes them from here.
-        self._unsaved: dict[int, tuple[int, Position, bytes]] = {}
         self.on_unloaded: Callable[[Topic], None] = lambda topic: None
-        services.cursors.snapshots = self.snapshots
-        services.track = self._track
-        services.untrack = self._untrack
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(list(self.loaded.values()))
@@ -84,9 +76,6 @@ class Topics:
             ledger = await ManagedLedger.open(self.services.storage, record, {"tenant": name.tenant})
             topic = Topic(name, self.services, ledger)
             for stored in await self.meta.subscriptions(text):
-                unsaved = self._unsaved.get(stored.subscription_id)
-                if unsaved is not None:
-                    stored = replace(stored, mark_delete=unsaved[1], state=unsaved[2])
                 topic.restore(stored)
             if self.services.deduplicates(name):
                 await dedup_state.begin(topic)
@@ -94,8 +83,8 @@ class Topics:
             log.error("topic.load_failed", topic=text, error=str(error))
             raise refusal_of(error, f"topic {text} cannot be opened") from error
         self.loaded[topic.text] = topic
-        for subscription in topic.subscriptions.values():
-            self._unsaved.pop(subscription.subscription_id, None)
+        for subscription in topic.subscriptions.values():  # only now: a load that fails must leave what was recovered to the next
+            self.services.cursors.adopt(subscription.subscription_id, subscription.cursor)
         return topic
 
     async def _first_record(self, name: TopicName, text: str, create: bool) -> TopicRecord:
@@ -116,28 +105,6 @@ class Topics:
             if found is None:
                 raise NotReady(f"topic {text} is being deleted: try again") from None
             return found
-
-    def _track(self, topic: TopicSubscriptions, subscription_id: int) -> None:
-        self._by_subscription_id[subscription_id] = topic
-
-    def _untrack(self, subscription_id: int) -> None:
-        self._by_subscription_id.pop(subscription_id, None)
-
-    def snapshots(self, changed: set[int]) -> list[tuple[int, Position, bytes]]:
-        """The cursors among `changed` that are loaded, for a checkpoint."""
-        states = []
-        for subscription_id in changed:
-            topic = self._by_subscription_id.get(subscription_id)
-            if topic is None:
-                if subscription_id in self._unsaved:
-                    states.append(self._unsaved[subscription_id])
-                continue
-            for subscription in topic.subscriptions.values():
-                if subscription.subscription_id == subscription_id:
-                    state = snapshot(subscription)
-                    if state is not None:
-                        states.append(state)
-        return states
 
     # --- asking
 
@@ -221,17 +188,15 @@ class Topics:
         try:
             try:
                 await topic.close()
-            except StoreError as error:  # the cursors stay in the cursor log, which repeats them at the next start
-                log.error("topic.close_failed", topic=topic.text, error=str(error))
-                states = [snapshot(subscription) for subscription in topic.subscriptions.values()]
-                self._unsaved.update({state[0]: state for state in states if state is not None})
+            except Exception as error:  # it is out of use all the same; its cursors are saved, or kept by the cursor log
+                log.error("topic.close_failed", topic=topic.text, error=str(error), exc_info=not isinstance(error, StoreError))
             if delete:
                 await self._remove(topic)
+                for subscription in topic.subscriptions.values():
+                    self.services.cursors.forget(subscription.subscription_id)
         finally:
             if self.loaded.get(topic.text) is topic:
                 del self.loaded[topic.text]
-            for subscription in topic.subscriptions.values():
-                self._by_subscription_id.pop(subscription.subscription_id, None)
             self.on_unloaded(topic)  # last: what became durable during the close counts too
 
     async def _remove(self, topic: Topic) -> None:

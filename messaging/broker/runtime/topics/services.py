@@ -18,7 +18,6 @@ from messaging.storage.managed_ledger import Storage
 from messaging.storage.seam import LedgerClosed, StoreError
 
 if TYPE_CHECKING:
-    from messaging.broker.runtime.topics.subscriptions import TopicSubscriptions
     from messaging.broker.runtime.topics.topic import Topic
 
 
@@ -36,9 +35,6 @@ class TopicServices:
     failed: Callable[[Topic, MagnetarError], None]  # the topic cannot go on and is to be unloaded
     active: Callable[[Topic], None]  # something happened in a topic without `rates`: give it some, and sample them
     admit: Callable[[OpenSession], None]  # raises where the right to open it ended meanwhile: `Rights.admit`
-    # The registry's: which topic a durable subscription belongs to, for checkpoints.
-    track: Callable[[TopicSubscriptions, int], None] = lambda topic, subscription_id: None
-    untrack: Callable[[int], None] = lambda subscription_id: None
 
 
 def refusal_of(error: StoreError, what: str) -> MagnetarError:

@@ -80,12 +80,13 @@ class TopicSubscriptions:
 
     def restore(self, record: SubscriptionRecord) -> Subscription:
         """A stored subscription, with the deltas that the last run left in the cursor log."""
-        cursor = Cursor.restore(record.mark_delete, record.state)
-        for delta in merged(self.services.cursors.recovered_deltas(record.subscription_id)):
-            cursor.repeat(delta, self.chain)
-        subscription = self._new_subscription(record.name, cursor, record.subscription_id, record.properties)
-        self.services.cursors.adopted(record.subscription_id)
-        return subscription
+        cursors = self.services.cursors
+        cursor = cursors.states.cursors.get(record.subscription_id)  # where it could not be saved when the topic was unloaded
+        if not isinstance(cursor, Cursor):
+            cursor = Cursor.restore(record.mark_delete, record.state)
+            for delta in merged(cursors.recovered_deltas(record.subscription_id)):
+                cursor.repeat(delta, self.chain)
+        return self._new_subscription(record.name, cursor, record.subscription_id, record.properties)
 
     def _new_subscription(self, name: str, cursor: Cursor, subscription_id: int, properties: dict[str, str]) -> Subscription:
         subscription = Subscription(
@@ -101,8 +102,6 @@ class TopicSubscriptions:
         if self.subscriptions is NO_SUBSCRIPTIONS:
             self.subscriptions = {}
         self.subscriptions[name] = subscription
-        if subscription_id:
-            self.services.track(self, subscription_id)
         return subscription
 
     @asynccontextmanager
@@ -134,7 +133,9 @@ class TopicSubscriptions:
             record = await self.services.storage.meta.create_subscription(
                 self.text, name, created_ms=self.services.clock_ms(), mark_delete=mark_delete, properties=properties or {}
             )
-            return self._new_subscription(name, Cursor(mark_delete), record.subscription_id, record.properties)
+            subscription = self._new_subscription(name, Cursor(mark_delete), record.subscription_id, record.properties)
+            self.services.cursors.adopt(record.subscription_id, subscription.cursor)
+            return subscription
 
     def create_reader(self, name: str, start: Position) -> Subscription:
         """A subscription that is not durable: it lives as long as its consumer. Raises `NotReady`."""
@@ -174,7 +175,7 @@ class TopicSubscriptions:
                 if subscription.durable:
                     await self.services.storage.meta.delete_subscription(self.text, name)
                 self.subscriptions.pop(name, None)
-                self.services.untrack(subscription.subscription_id)
+                self.services.cursors.forget(subscription.subscription_id)
             finally:
                 subscription.fenced = False
 
@@ -234,8 +235,11 @@ class TopicSubscriptions:
         self.outlet.forget(subscription)
 
     def store(self, subscription: Subscription, delta: bytes, done: Callable[[StoreError | None], None] | None = None) -> None:
-        """Makes a cursor's change durable; `done` (if any) runs when it is, at once where there is nothing to store."""
+        """Makes a cursor's change durable; `done` (if any) runs when it is. Where nothing changed, because the same was asked for
+        before, that may still be on its way to the disk."""
         if delta and subscription.durable:
             self.services.cursors.append(subscription.subscription_id, delta, done)
+        elif done is not None and subscription.durable:
+            self.services.cursors.when_durable(done)
         elif done is not None:
             done(None)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 
 from messaging.broker.core.producers import Producer, ProducerTable
-from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.inlet import Appended, Inlet
 from messaging.broker.runtime.topics.outlet import Outlet
@@ -20,7 +19,7 @@ from messaging.protocol.names import TopicName
 from messaging.storage.managed_ledger import ManagedLedger
 from messaging.storage.seam import LedgerClosed, Position, StoreError
 
-__all__ = ["LATEST", "Topic", "snapshot"]
+__all__ = ["LATEST", "Topic"]
 
 
 class Topic(TopicSubscriptions):
@@ -149,11 +148,11 @@ class Topic(TopicSubscriptions):
         """After `begin_close`: closes the ledger and saves every cursor. The topic is not used again. Raises `StoreError`."""
         if self._changes:
             await asyncio.wait(list(self._changes.values()))
-        await self.ledger.close()
-        await dedup_state.save(self)
-        await self.services.storage.meta.save_cursors(
-            [state for state in (snapshot(one) for one in self.subscriptions.values()) if state]
-        )
+        try:
+            await self.ledger.close()
+            await dedup_state.save(self)
+        finally:
+            await self.services.cursors.release([one.subscription_id for one in self.subscriptions.values() if one.durable])
 
     async def terminate(self) -> Position:
         """No message is taken from here on. Returns the last position. Raises `NotReady`, `StorageFailed`: then it goes on."""
@@ -166,10 +165,3 @@ class Topic(TopicSubscriptions):
         for subscription in self.subscriptions.values():
             self.outlet.dispatch(subscription)
         return last
-
-
-def snapshot(subscription: Subscription) -> tuple[int, Position, bytes] | None:
-    """What MetaStore keeps of a cursor; None for one that is not durable."""
-    if not subscription.durable:
-        return None
-    return subscription.subscription_id, subscription.cursor.mark_delete, subscription.cursor.snapshot()
