@@ -23,10 +23,11 @@ import logging
 from collections.abc import Callable, Mapping
 
 from messaging.background import ONE_OFF
-from messaging.storage.cursor_recovery import block_of, copy_deltas, entry_of, read_deltas
+from messaging.storage.cursor_recovery import copy_deltas, entry_of, read_deltas
 from messaging.storage.cursor_states import CursorStates, StoredCursor
+from messaging.storage.delta_blocks import DeltaBlocks, Done
 from messaging.storage.meta_seam import MetaStore
-from messaging.storage.seam import Fenced, LedgerWriter, StoreError, Unavailable
+from messaging.storage.seam import Fenced, LedgerWriter, StoreError
 from messaging.storage.shared import Storage
 
 logger = logging.getLogger(__name__)
@@ -37,8 +38,6 @@ LEDGERS_MAX = 8  # each crash leaves one; beyond this a start folds them into a 
 PROPERTIES = {"reserved": "cursor"}
 RETRY_S = 0.5  # after a failure; doubled from try to try
 LOOP = "checkpoint_cursors"
-
-Done = Callable[[StoreError | None], None]
 
 
 async def ledgers_of_cursors(meta: MetaStore) -> list[int]:
@@ -53,29 +52,23 @@ class CursorLog:
         self.checkpoint_bytes = checkpoint_bytes
         self.retry_s = retry_s
         self.health = storage.background.register(LOOP)
-        self._answers = storage.background.register(ONE_OFF)
+        self._blocks = DeltaBlocks(storage.clock_ms, self.health, storage.background.register(ONE_OFF))
+        self._blocks.refused_by = self._refuse
+        self._blocks.written = self._written
         self.recovered: dict[int, list[bytes]] = {}  # deltas of cursors whose topics are not loaded since the start
         self._carried_bytes = 0  # of recovered deltas, copied from ledger to ledger until their topics are loaded
         self._changed: set[int] = set()  # cursors with deltas in the current ledger, or refused
-        self._writer: LedgerWriter | None = None
         self._ledgers: list[int] = []
-        self._turn: list[bytes] = []
-        self._turn_done: list[Done] = []
-        self._under_way: list[Done] | None = None  # who waits for the newest block that is not durable yet
-        self._scheduled = False
-        self._refused: StoreError | None = None  # why nothing is taken just now
         self._failing = False  # `on_failure` was told, and `on_mended` not yet
         self._checkpointing: asyncio.Task[None] | None = None
         self._one_at_a_time = asyncio.Lock()
         self._stopping = False
-        self._loop: asyncio.AbstractEventLoop | None = None
         self.states = CursorStates(storage.meta)
         self.on_failure: Callable[[StoreError], None] = lambda _: None
         self.on_mended: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
         """Reads what the last run left and begins a ledger of this run. Raises `StoreError`."""
-        self._loop = asyncio.get_running_loop()
         self._ledgers = await ledgers_of_cursors(self.storage.meta)
         for ledger_id in self._ledgers:
             for subscription_id, delta in await read_deltas(self.storage, ledger_id):
@@ -96,8 +89,7 @@ class CursorLog:
             await ledgers.delete(fence, ledger_id)
             raise
         self._ledgers.append(ledger_id)
-        self._writer = writer
-        self._refused = None
+        self._blocks.use(writer)
 
     # --- cursors come and go
 
@@ -145,52 +137,14 @@ class CursorLog:
 
     def append(self, subscription_id: int, delta: bytes, done: Done | None = None) -> None:
         """Stores a delta; `done` runs on the loop when it is durable. Never blocks; deltas of one loop turn share one block."""
-        self._turn.append(entry_of(subscription_id, delta))
-        if done is not None:
-            self._turn_done.append(done)
         self._changed.add(subscription_id)
-        if not self._scheduled:
-            self._scheduled = True
-            assert self._loop is not None
-            self._loop.call_soon(self._flush)
+        self._blocks.append(entry_of(subscription_id, delta), done)
 
     def when_durable(self, done: Done) -> None:
         """`done` runs when every delta appended so far is durable: at once where they are."""
-        if self._turn:
-            self._turn_done.append(done)
-        elif self._under_way is not None:
-            self._under_way.append(done)
-        else:
-            done(self._refused)
+        self._blocks.when_durable(done)
 
-    def _flush(self) -> None:
-        self._scheduled = False
-        entries, self._turn = self._turn, []
-        waiting, self._turn_done = self._turn_done, []
-        if not entries:
-            return
-        self._under_way = waiting
-        assert self._writer is not None
-        writer = self._writer
-
-        def durable(error: StoreError | None) -> None:
-            if self._under_way is waiting:
-                self._under_way = None
-            self._answers.each(waiting, lambda done: done(error))
-            if error is not None:
-                self._refuse(writer, error)
-
-        try:
-            if self._refused is not None:
-                raise self._refused
-            writer.append(*block_of(entries, self.storage.clock_ms()), durable)
-        except StoreError as error:
-            durable(error)
-            return
-        except Exception as error:  # nobody knows what of them was stored: a checkpoint has it all
-            self.health.failed(error)
-            durable(Unavailable(f"acknowledgements could not be stored: {error!r}"))
-            return
+    def _written(self, writer: LedgerWriter) -> None:
         if writer.length_bytes > self.checkpoint_bytes + self._carried_bytes:
             self._begin_checkpoint()
 
@@ -198,9 +152,9 @@ class CursorLog:
 
     def _refuse(self, writer: LedgerWriter, error: StoreError) -> None:
         """A ledger takes no more. Where it was left already, the checkpoint that left it has what it refused."""
-        if writer is not self._writer:
+        if writer is not self._blocks.writer:
             return
-        self._refused = self._refused or error
+        self._blocks.refused = self._blocks.refused or error
         self._failed(error)
         if not self._hopeless(error):
             self._begin_checkpoint()
@@ -228,7 +182,7 @@ class CursorLog:
         error: Exception | None
         try:
             await self.checkpoint()
-            error = self._refused
+            error = self._blocks.refused
         except StoreError as failure:
             error = failure
         if error is not None:
@@ -251,7 +205,7 @@ class CursorLog:
             await self._checkpoint()
 
     async def _checkpoint(self) -> None:
-        old_writer, old = self._writer, list(self._ledgers)
+        old_writer, old = self._blocks.writer, list(self._ledgers)
         assert old_writer is not None
         await self._forget_deleted()
         await self._begin_ledger()
@@ -299,7 +253,7 @@ class CursorLog:
 
     async def stop(self) -> None:
         """Flushes, saves and leaves nothing to repeat, where it can; what it cannot save is repeated by the next start."""
-        self._flush()
+        self._blocks.flush()
         self._stopping = True
         running, self._checkpointing = self._checkpointing, None
         if running is not None:

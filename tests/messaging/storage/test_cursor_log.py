@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from messaging.storage import cursor_log
+from messaging.storage import delta_blocks
 from messaging.storage.cursor_log import KEY, CursorLog
 from messaging.storage.cursor_states import SAVED_BYTES_MAX, SAVED_TOGETHER_MAX
 from messaging.storage.faults import FaultyLedgerStore
@@ -535,7 +535,7 @@ async def test_what_a_writer_raises_unexpectedly_is_answered_and_mended(monkeypa
     world = await World().start()
     (one,) = await world.subscriptions(1)
     with monkeypatch.context() as patched:
-        patched.setattr(cursor_log, "block_of", lambda *_: 1 // 0)
+        patched.setattr(delta_blocks, "block_of", lambda *_: 1 // 0)
         assert isinstance(await world.store_delta(one, b"a"), Unavailable)
     await eventually(lambda: world.mended == [1])
     after = await world.crash()
