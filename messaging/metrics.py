@@ -115,6 +115,15 @@ _TABLE = (
     Metric("magnetar_log_written_bytes_total", "counter", "bytes", (), "Bytes of commits written to the log, overhead included."),
     Metric("magnetar_log_segments", "gauge", "files", (), "Segment files of the log."),
     Metric("magnetar_log_bytes", "gauge", "bytes", (), "Size of them: what lives, and what was not reclaimed yet."),
+    Metric(
+        "magnetar_storage_damage_total",
+        "counter",
+        "",
+        ("during",),
+        "Times that something stored could not be read and was passed over, by what needed it: delivery (a message is not "
+        "delivered), deduplication (a message sent again may be stored again), ledger (all messages in it are lost), "
+        "cursor (what was acknowledged is delivered again), segment (a file of the log was read in whole).",
+    ),
     # HTTP and WebSocket listeners of the broker
     Metric(
         "magnetar_http_requests_total", "counter", "requests", ("path", "status"), "HTTP requests answered, by route and status."

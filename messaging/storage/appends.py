@@ -2,76 +2,60 @@
 
 One owner (the topic), one event loop. `chain` speaks of confirmed entries only; nothing is read, counted or reported beyond it.
 After a failed append the managed ledger is `failed` and takes no more, until `recover` (or opening it again) has sealed the ledger
-and so settled which entries are in it.
+and so settled which entries are in it. A roll for which no ledger can be made (the disk is full) fails nothing: the ledger that is
+written to is used on, and an append some time later begins the roll again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from array import array
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-
-import msgspec
+from contextlib import suppress
 
 from messaging.storage.chain import Chain
-from messaging.storage.meta_seam import LedgerRecord, MetaConflict, TopicRecord
+from messaging.storage.meta_seam import LedgerRecord, TopicRecord
 from messaging.storage.pending import Pending, Turnover
 from messaging.storage.seam import (
     Buffer,
     Fenced,
     LedgerClosed,
-    LedgerInfo,
     LedgerWriter,
     Position,
     StoreError,
 )
 from messaging.storage.shared import Storage
+from messaging.storage.stored_record import StoredRecord
+
+logger = logging.getLogger(__name__)
+
+ROLL_RETRY_MS = 1_000  # after a roll for which no ledger could be made
 
 
-class Appends:
-    """An idle one costs a few hundred bytes: what is needed only while something happens is made then, and let go of after."""
-
+class Appends(StoredRecord):
     __slots__ = (
         "_opened_ms",
-        "_under_way",
+        "_roll_after_ms",
         "_writer",
         "chain",
-        "closed",
         "ended",
-        "failed",
         "in_flight",
         "properties",
-        "record",
         "settling",
-        "stamped_ms",
-        "storage",
         "turnover",
     )
 
     def __init__(self, storage: Storage, record: TopicRecord, properties: dict[str, str]) -> None:
-        self.storage = storage
-        self.record = record
+        super().__init__(storage, record)
         self.properties = storage.shared(properties)
         self.chain = Chain([(one.ledger_id, -1 if one.last_entry is None else one.last_entry) for one in record.ledgers])
-        self.failed: StoreError | None = None
         self.ended = record.terminated_at is not None  # terminated, or about to be: no append is taken any more
-        self.closed = False  # this owner is done with it: the record is another's to change
-        self.stamped_ms = max((max(one.created_ms, one.sealed_ms) for one in record.ledgers), default=record.created_ms)
         self.in_flight = 0  # blocks appended and not yet answered
         self.turnover: Turnover | None = None
         self.settling: list[asyncio.Future[None]] | None = None  # who waits until nothing is in flight
         self._opened_ms = 0  # when the ledger now written to was made
+        self._roll_after_ms = 0  # no roll is begun before: the last one failed
         self._writer: LedgerWriter | None = None
-        self._under_way: dict[str, asyncio.Future[None]] | None = None  # "opening" a ledger, "updating" the record, "rolling"
-
-    @property
-    def terminated(self) -> bool:
-        return self.record.terminated_at is not None
-
-    @property
-    def sealed_bytes(self) -> int:
-        return sum(ledger.length_bytes for ledger in self.record.ledgers)
 
     @property
     def stored_bytes(self) -> int:
@@ -81,43 +65,18 @@ class Appends:
     def pending_bytes(self) -> int:
         return self._writer.pending_bytes if self._writer else 0
 
-    def stamp(self) -> int:
-        """The time for what is stored next, in milliseconds: the broker's clock, but never before an earlier stamp of this topic.
-
-        A clock that is set back cannot make stored times fall along a topic (halving over them would go astray), nor make new
-        messages look old (expiry would take them)."""
-        now_ms = self.storage.clock_ms()
-        if now_ms > self.stamped_ms:
-            self.stamped_ms = now_ms
-        return self.stamped_ms
-
-    @asynccontextmanager
-    async def _alone(self, what: str) -> AsyncIterator[None]:
-        """One after the other; a lock of asyncio would cost each idle topic its bytes."""
-        while self._under_way is not None and (held := self._under_way.get(what)) is not None:
-            await asyncio.wait([held])
-        held = asyncio.get_running_loop().create_future()
-        self._begin(what, held)
-        try:
-            yield
-        finally:
-            self._end(what)
-            held.set_result(None)
-
-    def _begin(self, what: str, future: asyncio.Future[None]) -> None:
-        if self._under_way is None:
-            self._under_way = {}
-        self._under_way[what] = future
-
-    def _end(self, what: str) -> None:
-        assert self._under_way is not None
-        del self._under_way[what]
-        if not self._under_way:
-            self._under_way = None
+    def check_takes(self) -> LedgerWriter:
+        """The open ledger. Raises `LedgerClosed` where there is none, or where it refused something that was appended to it."""
+        writer = self._writer
+        if writer is None or self.failed is not None or self.ended:
+            raise LedgerClosed(
+                "this topic was terminated" if self.ended else "this topic takes no messages until it is opened again"
+            )
+        return writer
 
     @property
-    def rolling(self) -> asyncio.Future[None] | None:
-        """The change to another ledger that is under way; never fails, see `failed`."""
+    def rolling(self) -> asyncio.Future[StoreError | None] | None:
+        """The change to another ledger that is under way; its result is why there was none."""
         return self._under_way.get("rolling") if self._under_way is not None else None
 
     # --- writing
@@ -132,34 +91,31 @@ class Appends:
                 self.chain.add(writer.ledger_id)
                 self._writer = writer
 
-    async def update(self, change: Callable[[TopicRecord], TopicRecord]) -> None:
-        """Changes the stored record, one change after the other. Raises `StoreError`; `Fenced` where another owner wrote it."""
-        async with self._alone("updating"):
-            if self.closed:
-                raise LedgerClosed(f"topic {self.record.name} was closed")
-            try:
-                self.record = await self.storage.meta.cas_topic(change(self.record))
-            except MetaConflict as error:
-                raise Fenced(f"topic {self.record.name} was changed by another owner: {error}") from error
-
     async def _create(self) -> LedgerWriter:
         ledger_id = await self.storage.meta.next_ledger_id()
         writer = await self.storage.ledgers.create(self.storage.fence, ledger_id, self.properties)
         added = LedgerRecord(ledger_id, created_ms=self.stamp())
-        await self.update(lambda record: record.with_ledgers((*record.ledgers, added)))
+        try:
+            await self.update(lambda record: record.with_ledgers((*record.ledgers, added)))
+        except StoreError:
+            await self._drop_unnamed(ledger_id)
+            raise
         self._opened_ms = added.created_ms
         return writer
+
+    async def _drop_unnamed(self, ledger_id: int) -> None:
+        """Deletes a ledger that could not be named, if that is certain; else the next start finds out whose it is."""
+        with suppress(StoreError):
+            stored = await self.storage.meta.get_topic(self.record.name)
+            if stored is not None and stored.version == self.record.version:
+                await self.storage.ledgers.delete(self.storage.fence, ledger_id)
 
     def append(self, header: bytes, data: Buffer, stops: array[int], pending: Pending) -> Position:
         """Appends a block; returns the position of its first entry at once. `pending.confirmed` runs on the loop, in append order
         over the whole managed ledger, with None once the block is durable. Raises what `LedgerWriter.append` raises.
 
         Call `stamp` before, for the block's header: a ledger that grew too old by that time is followed by another."""
-        writer = self._writer
-        if writer is None or self.failed is not None or self.ended:
-            raise LedgerClosed(
-                "this topic was terminated" if self.ended else "this topic takes no messages until it is opened again"
-            )
+        writer = self.check_takes()
         pending.ledger = self
         entry = writer.append(header, data, stops, pending)
         pending.first = first = Position(writer.ledger_id, entry)
@@ -167,10 +123,14 @@ class Appends:
         self.in_flight += 1
         limits = self.storage.limits
         if (
-            last >= limits.entries_max
-            or writer.length_bytes >= limits.bytes_max
-            or self.stamped_ms - self._opened_ms >= limits.age_max_ms
-        ) and self.rolling is None:
+            (
+                last >= limits.entries_max
+                or writer.length_bytes >= limits.bytes_max
+                or self.stamped_ms - self._opened_ms >= limits.age_max_ms
+            )
+            and self.rolling is None
+            and self.stamped_ms >= self._roll_after_ms
+        ):
             self._begin_roll()
         return first
 
@@ -217,43 +177,58 @@ class Appends:
     def _begin_roll(self) -> None:
         self._begin("rolling", asyncio.get_running_loop().create_task(self._roll(), name=f"roll {self.record.name}"))
 
-    async def _roll(self) -> None:
+    async def _roll(self) -> StoreError | None:
         old = self._writer
         assert old is not None
         try:
-            self._writer = new = await self._create()
-            turnover = self.turnover = Turnover(new.ledger_id, self.in_flight)
-            if not turnover.left:
-                self._turn_over(turnover)
-            await self._sealed(await old.close())
-            await turnover.ended
-        except StoreError as error:
-            self.failed = self.failed or error
+            return await self._go_on_after(old)
+        except Exception as error:  # nobody waits for this task: what it did not expect is told to who appends next
+            logger.exception("rolling the ledger of %s failed", self.record.name)
+            self.failed = self.failed or StoreError(f"rolling the ledger failed: {error!r}")
+            return self.failed
         finally:
             self._end("rolling")
 
-    async def _rolled(self) -> None:
-        if self.rolling is not None:
-            await asyncio.wait([self.rolling])
+    async def _go_on_after(self, old: LedgerWriter) -> StoreError | None:
+        """Why there is no other ledger: then everything is as it was. One that could not be sealed is sealed with the next."""
+        try:
+            new = await self._create()
+        except StoreError as error:
+            self._roll_after_ms = self.stamped_ms + ROLL_RETRY_MS
+            if isinstance(error, Fenced):
+                self.failed = self.failed or error
+            else:
+                logger.warning("%s goes on in ledger %d: no other could be made: %s", self.record.name, old.ledger_id, error)
+            return error
+        self._writer = new
+        turnover = self.turnover = Turnover(new.ledger_id, self.in_flight)
+        if not turnover.left:
+            self._turn_over(turnover)
+        try:
+            await self._sealed(await old.close())
+            await self._seal_left(new.ledger_id)
+        except Fenced as error:
+            self.failed = self.failed or error
+        except StoreError as error:
+            logger.warning("ledger %d of %s is sealed later: %s", old.ledger_id, self.record.name, error)
+        await turnover.ended
+        return None
+
+    async def _rolled(self) -> StoreError | None:
+        rolling = self.rolling
+        if rolling is None:
+            return None
+        await asyncio.wait([rolling])
+        return rolling.result()
 
     async def roll(self) -> None:
         """Ends the ledger that is written to and goes on in another; waits for a roll that is under way. Nothing happens where
         none is open, or where it is empty. Raises `StoreError`."""
         if self.rolling is None and self._writer is not None and self._writer.next_entry:
             self._begin_roll()
-        await self._rolled()
-        if self.failed:
-            raise self.failed
-
-    async def _sealed(self, info: LedgerInfo) -> None:
-        sealed_ms = self.stamp()
-
-        def sealed(ledger: LedgerRecord) -> LedgerRecord:
-            if ledger.ledger_id != info.ledger_id:
-                return ledger
-            return msgspec.structs.replace(ledger, last_entry=info.last_entry, length_bytes=info.length_bytes, sealed_ms=sealed_ms)
-
-        await self.update(lambda record: record.with_ledgers(tuple(sealed(ledger) for ledger in record.ledgers)))
+        error = await self._rolled() or self.failed
+        if error:
+            raise error
 
     async def recover(self) -> None:
         """After a failed append: seals what is open, which settles the fate of every entry, so that `writable` can begin anew.

@@ -4,6 +4,7 @@ above every `LedgerStore`. How appends work stands in `appends.py`, which ledger
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 from msgspec import structs
@@ -11,10 +12,26 @@ from msgspec import structs
 from messaging.storage.appends import Appends
 from messaging.storage.meta_seam import LedgerRecord, TopicRecord
 from messaging.storage.retention import Retention, droppable, ending_is_due
-from messaging.storage.seam import Block, LedgerReader, NoSuchEntry, NoSuchLedger, Position, Unavailable
+from messaging.storage.seam import Block, Corrupt, LedgerReader, NoSuchEntry, NoSuchLedger, Position, StoreError, Unavailable
 from messaging.storage.shared import Storage
 
 __all__ = ["ManagedLedger", "Storage"]
+
+logger = logging.getLogger(__name__)
+
+
+async def _ended(storage: Storage, record: TopicRecord, ledger: LedgerRecord) -> LedgerRecord:
+    """`ledger` with its final last entry. Raises `StoreError`."""
+    if ledger.last_entry is not None:
+        return ledger
+    sealed_ms = max(storage.clock_ms(), ledger.created_ms)
+    try:
+        info = await storage.ledgers.seal(storage.fence, ledger.ledger_id)
+    except NoSuchLedger:  # it was made before it was named: the disk has lost it
+        storage.damage["ledger"] += 1
+        logger.critical("ledger %d of %s is lost, and all messages in it", ledger.ledger_id, record.name)
+        return structs.replace(ledger, last_entry=-1, sealed_ms=sealed_ms)
+    return structs.replace(ledger, last_entry=info.last_entry, length_bytes=info.length_bytes, sealed_ms=sealed_ms)
 
 
 class ManagedLedger(Appends):
@@ -23,17 +40,15 @@ class ManagedLedger(Appends):
     @classmethod
     async def open(cls, storage: Storage, record: TopicRecord, properties: dict[str, str]) -> ManagedLedger:
         """Settles what a former owner left open: every ledger is sealed, so that each has its final last entry."""
-        ledgers = []
-        for ledger in record.ledgers:
-            if ledger.last_entry is None:
-                info = await storage.ledgers.seal(storage.fence, ledger.ledger_id)
-                sealed_ms = max(storage.clock_ms(), ledger.created_ms)
-                ledger = structs.replace(ledger, last_entry=info.last_entry, length_bytes=info.length_bytes, sealed_ms=sealed_ms)
-            ledgers.append(ledger)
+        ledgers = [await _ended(storage, record, ledger) for ledger in record.ledgers]
         # Empty ones go, but never all of them: where positions go on is then the last one's to say.
         kept = tuple(ledger for ledger in ledgers if ledger.last_entry != -1) or tuple(ledgers[-1:])
         if kept != record.ledgers:
-            record = await storage.meta.cas_topic(record.with_ledgers(kept))
+            try:
+                record = await storage.meta.cas_topic(record.with_ledgers(kept))
+            except StoreError as error:  # whoever only reads needs no write; it is found out again by the next that opens it
+                logger.warning("where the ledgers of %s end could not be noted: %s", record.name, error)
+                return cls(storage, record.with_ledgers(tuple(ledgers)), properties)
             for ledger in ledgers:
                 if ledger not in kept:
                     await storage.drop(ledger)
@@ -55,12 +70,12 @@ class ManagedLedger(Appends):
                 return await reader.read(position.entry_id, entries_max=entries_max, bytes_max=bytes_max)
             finally:
                 await reader.aclose()
-        except NoSuchEntry:
-            return []
-        except NoSuchLedger:
-            if self.chain.last_of(position.ledger_id) < 0:  # dropped while it was read: reading goes on after it
+        except (NoSuchEntry, NoSuchLedger) as error:
+            last = self.chain.last_of(position.ledger_id)
+            if position.entry_id > last:  # dropped while it was read: reading goes on after it
                 return []
-            raise
+            # Confirmed once, and not in the store any more.
+            raise Corrupt(f"what follows is lost: {error}", position.ledger_id, position.entry_id, last + 1) from error
 
     def forecast(self, position: Position, *, entries_max: int, bytes_max: int) -> int:
         """How many entries a `read` of about this size brings: see `LedgerStore.forecast`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from messaging.storage.meta_seam import MetaConflict, PartitionedRecord, SubscriptionRecord, TopicRecord
@@ -51,8 +51,10 @@ class MemoryMetaStore:
         written = self._topics[record.name] = replace(record, version=record.version + 1)
         return written
 
-    async def delete_topic(self, name: str) -> None:
+    async def delete_topic(self, name: str, *, values: Sequence[str] = ()) -> None:
         await asyncio.sleep(0)
+        for value in values:
+            self._values.pop(value, None)
         self._topics.pop(name, None)
         for key in [key for key in self._subscriptions if key[0] == name]:
             self._by_id.pop(self._subscriptions.pop(key).subscription_id)
@@ -122,3 +124,6 @@ class MemoryMetaStore:
 
     async def put_value(self, key: str, value: bytes) -> None:
         self._values[key] = bytes(value)
+
+    async def delete_value(self, key: str) -> None:
+        self._values.pop(key, None)

@@ -7,7 +7,7 @@ order; several share one commit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -90,8 +90,8 @@ class MetaStore(Protocol):
         """Stores `record` if the stored version equals `record.version` (0: must not exist). Returns it with the new version.
         Raises `MetaConflict`."""
 
-    async def delete_topic(self, name: str) -> None:
-        """Forgets a topic and its subscriptions, in one commit. Idempotent."""
+    async def delete_topic(self, name: str, *, values: Sequence[str] = ()) -> None:
+        """Forgets a topic, its subscriptions and the values under these keys, in one commit: nothing of it is left. Idempotent."""
 
     async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
         """Full names of the topics (partitions listed one by one) of ``tenant/namespace``, sorted, beginning after `after`."""
@@ -129,3 +129,5 @@ class MetaStore(Protocol):
         """Small named values of the broker itself (the cursor ledgers in use, for one)."""
 
     async def put_value(self, key: str, value: bytes) -> None: ...
+    async def delete_value(self, key: str) -> None:
+        """Idempotent."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -119,8 +119,9 @@ class SqliteMetaStore:
 
         return await self._call(run)
 
-    async def delete_topic(self, name: str) -> None:
+    async def delete_topic(self, name: str, *, values: Sequence[str] = ()) -> None:
         def run(db: sqlite3.Connection) -> None:
+            db.executemany("delete from value where key = ?", [(key,) for key in values])
             db.execute("delete from topic where name = ?", (name,))
             db.execute("delete from subscription where topic = ?", (name,))
 
@@ -209,6 +210,9 @@ class SqliteMetaStore:
 
     async def put_value(self, key: str, value: bytes) -> None:
         await self._call(lambda db: _put_value(db, key, bytes(value)))
+
+    async def delete_value(self, key: str) -> None:
+        await self._call(lambda db: db.execute("delete from value where key = ?", (key,)) and None)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -139,11 +139,14 @@ class Unavailable(StoreError):
 
 
 class Corrupt(StoreError):
-    """Stored bytes do not match their checksum; `entry_id` is the first entry concerned."""
+    """Stored entries are lost: their bytes do not match their checksum, or are not there any more.
 
-    def __init__(self, message: str, ledger_id: int, entry_id: int) -> None:
+    `entry_id` is the first entry concerned, `resume_entry` the one to go on with: all between the two are lost for certain."""
+
+    def __init__(self, message: str, ledger_id: int, entry_id: int, resume_entry: int | None = None) -> None:
         super().__init__(message, ledger_id)
         self.entry_id = entry_id
+        self.resume_entry = max(entry_id + 1, resume_entry or 0)
 
 
 Done = Callable[[StoreError | None], None]

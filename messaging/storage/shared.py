@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,6 +12,9 @@ from messaging.storage.meta_seam import LedgerRecord, MetaStore
 from messaging.storage.offload import LedgerOffloader
 from messaging.storage.retention import Limits
 from messaging.storage.seam import Fence, LedgerStore
+
+# What was passed over because it cannot be read, by what needed it; `docs/metrics.md` says what that costs.
+DAMAGE = ("delivery", "deduplication", "ledger", "cursor", "segment")
 
 
 @dataclass(slots=True)
@@ -25,6 +29,7 @@ class Storage:
     offloader: LedgerOffloader | None = None
     deletion_clock: DeletionClock | None = None
     background: BackgroundLoops = field(default_factory=BackgroundLoops)
+    damage: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(DAMAGE, 0)))
     _shared: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
 
     def old_ms(self) -> int:

@@ -61,24 +61,31 @@ class Deduplication:
         held = self.names.get(name)
         return held.taken if held is not None else -1
 
-    def sift(self, name: bytes, sent: list[Sent], now_ms: int) -> tuple[list[Sent], bool]:
-        """The entries of one producer that are new, which from now on count as taken; and whether any was a duplicate."""
+    def sift(self, name: bytes, sent: list[Sent]) -> tuple[list[Sent], bool]:
+        """The entries of one producer that are new, and whether any was a duplicate. Changes nothing: `took` does, once the log
+        has taken the new ones."""
         held = self.names.get(name)
-        if held is None:
-            held = self.names[name] = ProducerSequences()
-            self._bound()
-        held.last_used_ms = now_ms
-        if sent[0][1] > held.taken and _rising(sent):
-            held.taken = max(sent[-1][1], sent[-1][6])
+        highest = held.taken if held is not None else -1
+        if sent[0][1] > highest and _rising(sent):
             return sent, False
         fresh = []
         for one in sent:
             # Parts of one message share its sequence id. Which part this is only its metadata says: a part that is sent again is
             # kept too, and consumers, who put the parts together by their numbers, pass over it.
-            if one[1] > held.taken or (one[7] & CHUNK and one[1] == held.taken):
-                held.taken = max(one[1], one[6])
+            if one[1] > highest or (one[7] & CHUNK and one[1] == highest):
+                highest = max(one[1], one[6])
                 fresh.append(one)
         return fresh, len(fresh) != len(sent)
+
+    def took(self, name: bytes, fresh: list[Sent], now_ms: int) -> None:
+        """The log took `fresh`, what `sift` left of a block: from now on they are duplicates, though not stored yet."""
+        held = self.names.get(name)
+        if held is None:
+            held = self.names[name] = ProducerSequences()
+            self._bound()
+        held.last_used_ms = now_ms
+        if fresh:
+            held.taken = max(held.taken, fresh[-1][1], fresh[-1][6])
 
     def stored(self, name: bytes, sent: list[Sent], first: Position) -> None:
         """`sent` are durable at `first` and on. The first entry of a batch names it."""

@@ -73,6 +73,9 @@ class FakeFile:
 
     def read(self, size: int, offset: int) -> bytes:
         with self._disk.operation("read", self._path):
+            for name, page in self._disk.bad_pages:
+                if name == self._path.name and offset < (page + 1) * PAGE_BYTES and offset + size > page * PAGE_BYTES:
+                    raise OSError(errno.EIO, f"page {page} of {name} cannot be read")
             return bytes(self._inode.current[offset : offset + size])
 
     def begin_read(self, size: int, offset: int, completions: FakeCompletions, done: Got) -> bool:
@@ -148,14 +151,16 @@ class _Lock:
 
 
 class FakeDisk:
-    """`fail(kind, path, number)` decides whether the operation of that number, counted from 1, raises EIO."""
+    """`fail(kind, path, number)` decides whether the operation of that number, counted from 1, raises EIO, or the error number that
+    it returns. `bad_pages` are pages of files that cannot be read."""
 
     def __init__(self, capacity_bytes: int = 1 << 30) -> None:
         self.lock_ = threading.RLock()
         self.locks: set[Path] = set()
         self.capacity_bytes = capacity_bytes
         self.operations = 0
-        self.fail: Callable[[str, Path, int], bool] = lambda kind, path, number: False
+        self.fail: Callable[[str, Path, int], bool | int] = lambda kind, path, number: False
+        self.bad_pages: set[tuple[str, int]] = set()  # (name, number)
         self.before_unlocked: Callable[[str, Path], None] = lambda kind, path: None  # may block: other threads go on
         self.image_at = 0  # operation before which `image` is taken
         self.image: FakeDisk | None = None
@@ -174,8 +179,10 @@ class FakeDisk:
             self.on_image()
         if kind == "sync":
             self.on_sync(path)
-        if self.fail(kind, path, self.operations):
-            raise OSError(errno.EIO, f"injected at operation {self.operations} ({kind} {path.name})")
+        failure = self.fail(kind, path, self.operations)
+        if failure:
+            code = errno.EIO if failure is True else failure
+            raise OSError(code, f"injected at operation {self.operations} ({kind} {path.name})")
 
     def frozen(self) -> FakeDisk:
         """The disk as it is now, unsynced writes included: what a killed process leaves."""

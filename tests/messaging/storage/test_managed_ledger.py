@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from messaging.storage.appends import ROLL_RETRY_MS
+from messaging.storage.meta_seam import TopicRecord
 from messaging.storage.retention import Retention
-from messaging.storage.seam import AppendFailed, DiskFull, Fenced, LedgerClosed, Position, StoreError, Unavailable
+from messaging.storage.seam import AppendFailed, Corrupt, DiskFull, Fenced, LedgerClosed, Position, StoreError, Unavailable
 from tests.messaging.storage.managed_world import NAME, World
 from tests.waiting import eventually
 
@@ -188,18 +190,107 @@ async def test_a_store_that_fails_while_opening_says_so(call: str) -> None:
         await confirmed(held, 1)
 
 
-async def test_a_roll_that_fails_stops_the_topic() -> None:
+@pytest.mark.parametrize("unknown", [False, True])
+async def test_a_roll_that_fails_stops_nobody_and_is_tried_again(unknown: bool) -> None:
+    """Topics refused their producers until they were unloaded, though there was space again."""
     held = await world(entries_max=1)
     await held.ledger.writable()
-    held.store.fail_next("create", Unavailable("no"))
+    held.store.fail_next("create", DiskFull("no space"), unknown=unknown)
     held.append(b"a")
     held.append(b"b")
-    await eventually(lambda: held.ledger.failed is not None)
-    with pytest.raises(LedgerClosed):
-        held.append(b"c")
-    await held.ledger.close()
-    await held.open()
-    assert [data for _, data in await held.read_all()] in ([b"a"], [b"a", b"b"])
+    with pytest.raises(DiskFull):
+        await held.ledger.roll()
+    assert held.ledger.failed is None
+    held.append(b"c")
+    await confirmed(held, 3)
+    assert len(held.ledger.record.ledgers) == 1 and held.store.calls.count("create") == 2, "not with every append"
+    held.now_ms += ROLL_RETRY_MS
+    held.append(b"d")
+    await rolled(held, 2)
+    held.append(b"e")
+    await confirmed(held, 5)
+    assert held.outcomes == [(name, None) for name in "abcde"]
+    assert [data for _, data in await held.read_all()] == [b"a", b"b", b"c", b"d", b"e"]
+
+
+async def test_a_ledger_that_cannot_be_named_is_not_left_behind() -> None:
+    held = await world(entries_max=1)
+    await held.ledger.writable()
+    real = held.meta.cas_topic
+    held.meta.cas_topic = full  # type: ignore[method-assign]
+    held.append(b"a")
+    with pytest.raises(DiskFull):
+        await held.ledger.roll()
+    held.meta.cas_topic = real  # type: ignore[method-assign]
+    assert [info.ledger_id for info in await held.memory.ledgers()] == [one.ledger_id for one in held.ledger.record.ledgers]
+    held.now_ms += ROLL_RETRY_MS
+    held.append(b"b")
+    await rolled(held, 2)
+
+
+async def test_a_ledger_that_a_roll_could_not_seal_is_sealed_with_the_next() -> None:
+    held = await world(entries_max=1)
+    await held.ledger.writable()
+    real = held.meta.cas_topic
+    named: list[int] = []
+
+    async def once(record: TopicRecord) -> TopicRecord:
+        if len(record.ledgers) == 2 and len(named) == 1:
+            named.append(0)
+            raise Unavailable("not now")
+        named.append(len(record.ledgers))
+        return await real(record)
+
+    held.meta.cas_topic = once  # type: ignore[method-assign]
+    held.append(b"a")
+    held.append(b"b")
+    await held.ledger.roll()
+    assert [one.last_entry for one in held.ledger.record.ledgers] == [None, None]
+    held.append(b"c")
+    held.append(b"d")
+    await rolled(held, 3)
+    await confirmed(held, 4)
+    assert [data for _, data in await held.read_all()] == [b"a", b"b", b"c", b"d"]
+
+
+async def test_reading_a_topic_needs_no_write() -> None:
+    """After a crash, with the disk full: where its ledgers end is found out, whether it can be noted or not."""
+    held = await world()
+    await held.ledger.writable()
+    first = held.append(b"a")
+    await confirmed(held, 1)
+    held.meta.cas_topic = full  # type: ignore[method-assign,assignment]
+    after = await held.crash()
+    assert await after.read_all() == [(first, b"a")]
+    del after.meta.cas_topic  # type: ignore[attr-defined]
+    await after.ledger.writable()
+    assert after.append(b"b") > first
+    await confirmed(after, 1)
+    assert [data for _, data in await after.read_all()] == [b"a", b"b"]
+
+
+async def full(record: TopicRecord) -> TopicRecord:
+    raise DiskFull("no space")
+
+
+async def test_a_ledger_that_the_disk_lost_is_told_to_readers_as_damage() -> None:
+    """They tried again for ever; and an open one kept its topic from opening."""
+    held = await world(entries_max=1)
+    await held.ledger.writable()
+    for index in range(3):
+        held.append(b"%d" % index, b"")
+        await rolled(held, index + 2)
+    lost = held.ledger.record.ledgers[1]
+    last = held.ledger.record.ledgers[-1]
+    for ledger in (lost, last):
+        await held.memory.delete(held.storage.fence, ledger.ledger_id)
+    with pytest.raises(Corrupt) as refused:
+        await held.ledger.read(Position(lost.ledger_id, 0), entries_max=9, bytes_max=9)
+    assert (refused.value.entry_id, refused.value.resume_entry) == (0, 2)
+    after = await held.crash()
+    assert after.storage.damage["ledger"] == 1
+    chain = after.ledger.chain
+    assert chain.settle(Position(lost.ledger_id, 2)).ledger_id > lost.ledger_id
 
 
 async def test_after_a_crash_the_open_ledger_is_sealed_where_it_ended() -> None:

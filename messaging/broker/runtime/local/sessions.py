@@ -77,7 +77,7 @@ class LocalSessions(Broker):
         """Publishes one message on a topic of the broker's own and reads it back. Raises `NotReady`, `StorageFailed`."""
         principal = Principal("service:broker", service=True)
         topic = await self.topics.get(HEALTH_TOPIC, create=True)
-        await topic.ledger.writable()
+        await topic.writable()
         reader = topic.create_reader(f"health-{self.new_producer_name()}", LATEST)
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         consumer = LocalConsumer(self, topic, reader, _Arrival(arrived), principal)

@@ -196,10 +196,11 @@ class Behind:
 
     def _skip(self, subscription: Subscription, error: Corrupt) -> None:
         bad = Position(error.ledger_id, error.entry_id)
+        self.outlet.topic.services.storage.damage["delivery"] += 1
         log.error("entry.corrupt", topic=self.outlet.topic.text, ledger_id=bad.ledger_id, entry_id=bad.entry_id, error=str(error))
         at = subscription.next_position()
         if at is not None and at <= bad:
-            subscription.skip_to(Position(bad.ledger_id, bad.entry_id + 1))
+            subscription.skip_to(Position(bad.ledger_id, error.resume_entry))
 
     # --- giving back
 

@@ -2,62 +2,98 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
+
+import structlog
 
 from messaging.broker.core.dedup import Deduplication
 from messaging.broker.core.entries import scanned
 from messaging.storage.block_header import decode
-from messaging.storage.seam import Position
+from messaging.storage.seam import Block, Corrupt, Position, StoreError
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.topics.topic import Topic
+
+log = structlog.get_logger("broker.deduplication")
 
 SNAPSHOT_ENTRIES = 10_000  # so many entries are replayed at the most when a topic is loaded
 REPLAY_BYTES = 4 << 20
 UNUSED_MS_MAX = 6 * 3_600_000  # a name that sent nothing for so long is forgotten (Pulsar: 360 minutes)
 
 
-def _key(topic: Topic) -> str:
-    return f"dedup:{topic.text}"
+def key_of(topic: str) -> str:
+    """Of the snapshot in MetaStore."""
+    return f"dedup:{topic}"
 
 
 async def begin(topic: Topic) -> None:
-    """Turns deduplication on: from the snapshot and the log after it, or from here where there is none."""
-    stored = await topic.services.storage.meta.get_value(_key(topic))
-    dedup = Deduplication.restore(stored)
+    """Turns deduplication on: from the snapshot and the log after it, or from here where there is none.
+
+    Damage keeps nobody from the topic: what cannot be read is passed over and said; a message whose sequence id stood only there
+    is stored again when it is sent again. Raises `StoreError` while the stores cannot be asked."""
+    stored = await topic.services.storage.meta.get_value(key_of(topic.text))
+    dedup = _restored(topic, stored)
     if stored:
         await _replay(topic, dedup)
     topic.inlet.dedup = dedup
     if not stored:
-        await save(topic)
+        try:
+            await save(topic)
+        except StoreError as error:  # a later snapshot does; consumers need none
+            log.warning("deduplication.not_saved", topic=topic.text, error=str(error))
+
+
+def _restored(topic: Topic, stored: bytes | None) -> Deduplication:
+    try:
+        return Deduplication.restore(stored)
+    except (ValueError, struct.error) as error:
+        _lost(topic, f"the snapshot cannot be read, all that is stored of the topic is read instead: {error}")
+        return Deduplication()
 
 
 async def _replay(topic: Topic, dedup: Deduplication) -> None:
     position = topic.chain.settle(topic.chain.next_after(dedup.snapshot_position))
     while topic.chain.holds(position):
-        blocks = await topic.ledger.read(position, entries_max=SNAPSHOT_ENTRIES, bytes_max=REPLAY_BYTES)
+        try:
+            blocks = await topic.ledger.read(position, entries_max=SNAPSHOT_ENTRIES, bytes_max=REPLAY_BYTES)
+        except Corrupt as error:
+            _lost(topic, str(error))
+            position = topic.chain.settle(Position(position.ledger_id, error.resume_entry))
+            continue
         for block in blocks:
-            header = decode(block.header)
-            first = Position(block.ledger_id, block.first_entry)
-            dedup.replay(header.producer, scanned(block), first, header.broker_time_ms)
+            _take(topic, dedup, block)
         if not blocks:
             break
         position = topic.chain.next_after(Position(position.ledger_id, blocks[-1].last_entry))
 
 
+def _take(topic: Topic, dedup: Deduplication, block: Block) -> None:
+    try:
+        header = decode(block.header)
+        dedup.replay(header.producer, scanned(block), Position(block.ledger_id, block.first_entry), header.broker_time_ms)
+    except ValueError as error:
+        _lost(topic, str(error))
+
+
+def _lost(topic: Topic, why: str) -> None:
+    topic.services.storage.damage["deduplication"] += 1
+    log.error("deduplication.damaged", topic=topic.text, error=why)
+
+
 async def save(topic: Topic) -> None:
-    """Stores the state as of the last confirmed entry; retention may then trim up to there."""
+    """Stores the state as of the last confirmed entry; retention may then trim up to there. Raises `StoreError`."""
     dedup = topic.inlet.dedup
     if dedup is None:
         return
     dedup.entries_since_snapshot = 0
     dedup.forget_unused(topic.services.storage.old_ms() - UNUSED_MS_MAX)
     position = topic.chain.last
-    await topic.services.storage.meta.put_value(_key(topic), dedup.snapshot(position))
+    await topic.services.storage.meta.put_value(key_of(topic.text), dedup.snapshot(position))
     dedup.snapshot_position = position
 
 
 async def end(topic: Topic) -> None:
-    """Turns deduplication off and forgets what was known."""
+    """Turns deduplication off and forgets what was known. Raises `StoreError`."""
     topic.inlet.dedup = None
-    await topic.services.storage.meta.put_value(_key(topic), b"")
+    await topic.services.storage.meta.delete_value(key_of(topic.text))

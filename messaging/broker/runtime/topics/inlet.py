@@ -62,11 +62,13 @@ class Inlet:
         Raises `StoreError` where the log takes nothing: the topic then has to be opened again."""
         now_ms = self.ledger.stamp()
         name = producer.name_bytes
-        asked = sent
-        if self.dedup is not None:
-            sent, repeated = self.dedup.sift(name, sent, now_ms)
+        asked, dedup = sent, self.dedup
+        if dedup is not None:
+            self.ledger.check_takes()  # what it counts as taken may have been refused: then nothing is judged by that
+            sent, repeated = dedup.sift(name, sent)
             if repeated:
                 if not sent:
+                    dedup.took(name, sent, now_ms)
                     self.in_turn(lambda stored: self.answer(producer, asked) if stored else None)
                     return 0
                 measured = hot.measured(sent)
@@ -74,6 +76,8 @@ class Inlet:
         data, ends = for_log(buf, sent, stops), array("I", stops)
         appended = Appended(self, producer, data, ends, sent, asked, measured, now_ms)
         self.ledger.append(header_of(sent, name, now_ms, messages), data, ends, appended)
+        if dedup is not None:
+            dedup.took(name, sent, now_ms)
         self.appended_blocks += 1
         return stops[-1]
 

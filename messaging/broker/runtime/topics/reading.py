@@ -8,7 +8,7 @@ from messaging.errors import StorageFailed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import FrameError, Stored, parse_stored
 from messaging.storage.block_header import decode
-from messaging.storage.seam import EARLIEST, Position, StoreError
+from messaging.storage.seam import EARLIEST, Corrupt, Position, StoreError
 
 
 async def entry_at(topic: Topic, position: Position) -> Stored | None:
@@ -77,8 +77,16 @@ async def mark_delete_before_broker_time(topic: Topic, cutoff_ms: int) -> Positi
 
 
 async def _broker_time(topic: Topic, position: Position) -> int:
-    block = topic.outlet.tail.find(position)
-    if block is not None:
-        return block.broker_time_ms
-    blocks = await topic.ledger.read(position, entries_max=1, bytes_max=1)
-    return decode(blocks[0].header).broker_time_ms if blocks else 0
+    """Of an entry that cannot be read: that of the next one that can, so that nothing is taken for older than it is."""
+    while topic.chain.holds(position):
+        block = topic.outlet.tail.find(position)
+        if block is not None:
+            return block.broker_time_ms
+        try:
+            blocks = await topic.ledger.read(position, entries_max=1, bytes_max=1)
+            return decode(blocks[0].header).broker_time_ms if blocks else 0
+        except Corrupt as error:
+            position = topic.chain.settle(Position(position.ledger_id, error.resume_entry))
+        except ValueError:  # no block of ours
+            position = topic.chain.next_after(position)
+    return topic.ledger.stamped_ms

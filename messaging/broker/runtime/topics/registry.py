@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
 
 import structlog
 
@@ -178,10 +179,14 @@ class Topics:
         closing = self._closing.get(topic.text)
         if closing is None:
             topic.begin_close(why)  # in this step: whoever gets a turn next finds it closed
-            closing = self._closing[topic.text] = asyncio.get_running_loop().create_task(
-                self._close(topic, delete=delete), name=f"{'delete' if delete else 'unload'} {topic.text}"
-            )
-            closing.add_done_callback(lambda _: self._closing.pop(topic.text, None))
+            await self._close_as(topic.text, "delete" if delete else "unload", self._close(topic, delete=delete))
+        else:
+            await asyncio.shield(closing)
+
+    async def _close_as(self, text: str, what: str, work: Coroutine[Any, Any, None]) -> None:
+        """Goes on to its end even where whoever asked for it gives up waiting."""
+        closing = self._closing[text] = asyncio.get_running_loop().create_task(work, name=f"{what} {text}")
+        closing.add_done_callback(lambda _: self._closing.pop(text, None))
         await asyncio.shield(closing)
 
     async def _close(self, topic: Topic, *, delete: bool) -> None:
@@ -191,7 +196,8 @@ class Topics:
             except Exception as error:  # it is out of use all the same; its cursors are saved, or kept by the cursor log
                 log.error("topic.close_failed", topic=topic.text, error=str(error), exc_info=not isinstance(error, StoreError))
             if delete:
-                await self._remove(topic)
+                topic.inlet.dedup = None  # a snapshot that is still to be taken would outlive the topic
+                await self._remove(topic.text)
                 for subscription in topic.subscriptions.values():
                     self.services.cursors.forget(subscription.subscription_id)
         finally:
@@ -199,26 +205,40 @@ class Topics:
                 del self.loaded[topic.text]
             self.on_unloaded(topic)  # last: what became durable during the close counts too
 
-    async def _remove(self, topic: Topic) -> None:
+    async def _remove(self, text: str) -> None:
         """The record first, then the ledgers: a crash between leaves orphans, never a topic with a hole."""
-        record = await self.meta.get_topic(topic.text)
-        await dedup_state.end(topic)
-        await self.meta.delete_topic(topic.text)
+        record = await self.meta.get_topic(text)
+        await self.meta.delete_topic(text, values=(dedup_state.key_of(text),))
         for ledger in record.ledgers if record else ():
             await self.services.storage.drop(ledger)
 
     async def delete(self, name: TopicName, *, force: bool) -> None:
-        """Raises `TopicNotFound`, `PreconditionFailed` while producers or subscriptions are attached (unless `force`)."""
+        """Raises `TopicNotFound`, `PreconditionFailed` while producers or subscriptions are attached (unless `force`).
+
+        A topic that is not loaded is deleted without loading it: one that cannot be opened can be deleted."""
         text = str(name)
-        topic = await self.get(name, create=False)
-        while topic.closed is not None:  # somebody unloads it just now
-            topic = await self.get(name, create=False)
+        while under_way := self._closing.get(text) or self._loading.get(text):
+            await asyncio.wait([under_way])
+        topic = self.loaded.get(text)
+        if topic is None:
+            await self._close_as(text, "delete", self._delete_unloaded(text, force=force))
+            return
         if not force:
             if len(topic.producers) or any(one.consumers for one in topic.subscriptions.values()):
                 raise PreconditionFailed(f"topic {text} has connected producers or consumers: close them, or delete with force")
             if any(one.durable for one in topic.subscriptions.values()):
                 raise PreconditionFailed(f"topic {text} has subscriptions: delete them first, or delete with force")
         await self._end(topic, TopicNotFound(f"topic {text} was deleted"), delete=True)
+
+    async def _delete_unloaded(self, text: str, *, force: bool) -> None:
+        if await self.meta.get_topic(text) is None:
+            raise TopicNotFound(f"topic {text} does not exist")
+        subscriptions = await self.meta.subscriptions(text)
+        if subscriptions and not force:
+            raise PreconditionFailed(f"topic {text} has subscriptions: delete them first, or delete with force")
+        await self._remove(text)
+        for stored in subscriptions:
+            self.services.cursors.forget(stored.subscription_id)
 
     async def delete_partitioned(self, name: TopicName, *, force: bool) -> None:
         held = await self.partitions(name)

@@ -17,7 +17,7 @@ from messaging.permissions.model import Resource
 from messaging.protocol.frames import message_id_tail
 from messaging.protocol.names import TopicName
 from messaging.storage.managed_ledger import ManagedLedger
-from messaging.storage.seam import LedgerClosed, Position, StoreError
+from messaging.storage.seam import Fenced, LedgerClosed, Position, StoreError
 
 __all__ = ["LATEST", "Topic"]
 
@@ -71,7 +71,10 @@ class Topic(TopicSubscriptions):
         except LedgerClosed:
             raise NotReady(f"topic {self.text} is being opened again: try again") from None
         except StoreError as error:
-            raise StorageFailed(f"topic {self.text} takes no messages now: {error}") from error
+            refused = StorageFailed(f"topic {self.text} takes no messages now: {error}")
+            if self.ledger.failed is not None:
+                self.services.failed(self, refused)
+            raise refused from error
 
     def attach_producer(self, producer: Producer) -> None:
         """Raises `NotReady`, `TopicTerminated`, `ProducerBusy`, and where its right ended meanwhile what `Rights.admit` raises. A
@@ -124,6 +127,8 @@ class Topic(TopicSubscriptions):
         has to be loaded anew instead."""
         self._close_producers()
         if self.inlet.dedup is not None:  # it counts entries as taken that were not stored
+            return False
+        if isinstance(self.ledger.failed, Fenced):  # what is stored of the topic is not what it knows
             return False
         try:
             await self.ledger.recover()

@@ -16,13 +16,20 @@ def sent(sequence_id: int, highest: int = 0) -> Sent:
     return (1, sequence_id, 0, 0, 1, 1, highest, 0)
 
 
+def take(dedup: Deduplication, name: bytes, block: list[Sent], now_ms: int = 1) -> tuple[list[Sent], bool]:
+    """As for a block that the log takes."""
+    fresh, repeated = dedup.sift(name, block)
+    dedup.took(name, fresh, now_ms)
+    return fresh, repeated
+
+
 @given(st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=8), max_size=20), st.booleans())
 def test_each_sequence_id_is_stored_once_and_found_again(reads: list[list[int]], crash: bool) -> None:
     dedup = Deduplication()
     stored: list[int] = []  # the log: entry n holds stored[n]
     highest = -1
     for read in reads:
-        fresh, repeated = dedup.sift(NAME, [sent(number) for number in read], now_ms=1)
+        fresh, repeated = take(dedup, NAME, [sent(number) for number in read])
         expected = []
         for number in read:
             if number > highest:
@@ -44,27 +51,35 @@ def test_each_sequence_id_is_stored_once_and_found_again(reads: list[list[int]],
 
 def test_a_batch_counts_up_to_its_last_message() -> None:
     dedup = Deduplication()
-    fresh, _ = dedup.sift(NAME, [sent(0, 9), sent(10, 19)], 1)
+    fresh, _ = take(dedup, NAME, [sent(0, 9), sent(10, 19)], 1)
     dedup.stored(NAME, fresh, Position(7, 0))
     assert dedup.highest_taken(NAME) == 19
-    assert dedup.sift(NAME, [sent(10, 19)], 1) == ([], True)
+    assert dedup.sift(NAME, [sent(10, 19)]) == ([], True)
     assert dedup.position_of(NAME, 10) == Position(7, 1)
-    fresh, repeated = dedup.sift(NAME, [sent(10, 19), sent(20, 29)], 1)
+    fresh, repeated = take(dedup, NAME, [sent(10, 19), sent(20, 29)])
     assert ([one[1] for one in fresh], repeated) == ([20], True)
 
 
 def test_what_is_taken_and_not_stored_is_a_duplicate_already_and_not_in_a_snapshot() -> None:
     dedup = Deduplication()
-    dedup.sift(NAME, [sent(0), sent(1)], 1)
-    assert dedup.sift(NAME, [sent(1)], 1) == ([], True)
+    take(dedup, NAME, [sent(0), sent(1)])
+    assert dedup.sift(NAME, [sent(1)]) == ([], True)
     assert Deduplication.restore(dedup.snapshot(Position(7, 3))).highest_taken(NAME) == -1
+
+
+def test_what_was_sifted_and_then_refused_by_the_log_is_no_duplicate() -> None:
+    dedup = Deduplication()
+    block = [sent(0), sent(1)]
+    assert dedup.sift(NAME, block) == (block, False)
+    assert dedup.sift(NAME, block) == (block, False)
+    assert dedup.highest_taken(NAME) == -1 and not dedup.names
 
 
 def test_the_window_is_bounded_and_older_ids_are_nowhere() -> None:
     dedup = Deduplication()
     count = 5 * WINDOW_ENTRIES
     for number in range(count):
-        fresh, _ = dedup.sift(NAME, [sent(number)], 1)
+        fresh, _ = take(dedup, NAME, [sent(number)], 1)
         dedup.stored(NAME, fresh, Position(7, number))
     assert dedup.position_of(NAME, 0) == NOWHERE
     assert dedup.position_of(NAME, count - 1) == Position(7, count - 1)
@@ -74,7 +89,7 @@ def test_the_window_is_bounded_and_older_ids_are_nowhere() -> None:
 def test_a_snapshot_keeps_names_numbers_and_the_position_that_trimming_must_not_pass() -> None:
     dedup = Deduplication()
     for name, number in ((b"a", 5), ("ä".encode(), 2**62)):
-        fresh, _ = dedup.sift(name, [sent(number)], 1)
+        fresh, _ = take(dedup, name, [sent(number)], 1)
         dedup.stored(name, fresh, Position(7, 0))
     again = Deduplication.restore(dedup.snapshot(Position(9, 4)))
     assert again.snapshot_position == Position(9, 4)
@@ -83,7 +98,7 @@ def test_a_snapshot_keeps_names_numbers_and_the_position_that_trimming_must_not_
 
 def test_names_that_send_nothing_are_forgotten() -> None:
     dedup = Deduplication()
-    dedup.sift(b"old", [sent(1)], 1_000)
-    dedup.sift(b"new", [sent(1)], 2_000)
+    take(dedup, b"old", [sent(1)], 1_000)
+    take(dedup, b"new", [sent(1)], 2_000)
     dedup.forget_unused(1_500)
     assert list(dedup.names) == [b"new"]

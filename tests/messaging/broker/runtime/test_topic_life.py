@@ -93,7 +93,7 @@ async def test_a_client_that_comes_back_at_once_finds_a_new_topic(world: BrokerW
     client = await busy(world)
     go_on, delete = asyncio.Event(), world.meta.delete_topic
 
-    async def slow(name: str) -> None:
+    async def slow(name: str, **options: object) -> None:
         await go_on.wait()
         await delete(name)
 

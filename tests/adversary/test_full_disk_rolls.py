@@ -1,0 +1,202 @@
+"""The disk is full while a topic goes on to its next ledger, at each operation in turn: nothing that got a receipt is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from messaging.broker.runtime.local.messages import MessagePosition
+from messaging.broker.runtime.service import BrokerService
+from messaging.errors import MagnetarError
+from messaging.storage.faults import FaultyLedgerStore
+from messaging.storage.local import LocalConfig, LocalLedgerStore
+from messaging.storage.memory import MemoryLedgerStore, MemoryMetaStore
+from messaging.storage.retention import Limits
+from messaging.storage.seam import DiskFull
+from tests.messaging.storage.fake_disk import FakeDisk
+from tests.support.fault_meta import FaultyMetaStore
+from tests.support.storage_broker import Sender, storage_broker, stored_numbers
+from tests.waiting import eventually
+
+DIRECTORY = Path("/log")
+CONFIG = LocalConfig(
+    segment_bytes=64 << 10, commit_bytes_max=32 << 10, reserved_bytes=64 << 10, entry_bytes_max=16 << 10, checkpoint_bytes=16 << 10
+)
+ROLLING = Limits(entries_max=2)
+MESSAGES = 24
+TRIES_MAX = 50
+
+
+async def no_matter() -> None: ...
+
+
+class Run:
+    """A deduplicated topic on a disk that fails, and the client that sends everything until it has its receipt."""
+
+    def __init__(self, folder: Path, disk: FakeDisk, meta: FaultyMetaStore) -> None:
+        self.folder, self.disk, self.meta = folder, disk, meta
+        self.receipts: dict[int, tuple[int, int]] = {}
+        self.on_refused: Callable[[], Awaitable[None]] = no_matter
+        self.store: LocalLedgerStore
+        self.service: BrokerService
+
+    async def start(self) -> None:
+        self.store = LocalLedgerStore(DIRECTORY, CONFIG, disk=self.disk)
+        self.service = await storage_broker(self.folder, self.store, self.meta, limits=ROLLING, deduplication=True)
+
+    async def stop(self) -> None:
+        await self.service.stop()
+        await self.service.cursors.stop()
+        await self.store.stop()
+
+    async def send_all(self) -> None:
+        """Each block is sent twice in a row, as by a client that connected again: a receipt of either counts."""
+        first, tries = 0, 0
+        while first < MESSAGES:
+            tries += 1
+            assert tries < TRIES_MAX, f"message {first} got no receipt"
+            positions = await self._twice(first, first + 2)
+            if not positions:
+                if self.store.failed is not None:  # for good: as after an error of the disk, only a new start mends it
+                    await self.stop()
+                    await self.start()
+                await self.on_refused()
+                continue
+            self.receipts.update({first + index: (one.ledger_id, one.entry_id) for index, one in enumerate(positions)})
+            first += 2
+
+    async def _twice(self, first: int, stop: int) -> list[MessagePosition]:
+        try:
+            sender = await Sender.open(self.service)
+        except MagnetarError:
+            return []
+        outcomes = await asyncio.gather(*(sender.send(first, stop, 9_000) for _ in range(2)), return_exceptions=True)
+        sender.producer.close()
+        return next((one for one in outcomes if isinstance(one, list)), [])
+
+    async def check(self) -> None:
+        await self.stop()
+        await self.start()
+        found = await stored_numbers(self.service)
+        assert sorted(found) == list(range(MESSAGES))
+        for number, places in found.items():
+            assert len(places) == 1, f"message {number} is stored {len(places)} times"
+            told = self.receipts[number]
+            assert told in ((-1, -1), (places[0].ledger_id, places[0].entry_id))
+        await self.stop()
+
+
+async def run(folder: Path, *, disk_fails_at: int = 0, meta_fails_at: int = 0, after_doing: bool = False) -> tuple[int, int]:
+    """The number of operations that sending took: of the disk, of the metadata."""
+    disk, meta = FakeDisk(), FaultyMetaStore(MemoryMetaStore())
+    held = Run(folder, disk, meta)
+    await held.start()
+    began = disk.operations
+    disk.fail = lambda kind, path, number: errno.ENOSPC if number == began + disk_fails_at else False
+    meta.begin(meta_fails_at, DiskFull("no space left"), after_doing=after_doing)
+    await held.send_all()
+    counted = disk.operations - began, meta.calls
+    disk.fail = lambda kind, path, number: False
+    meta.begin(0)
+    await held.check()
+    return counted
+
+
+async def test_the_disk_fails_at_each_operation(tmp_path: Path) -> None:
+    operations, _ = await run(tmp_path)
+    assert operations > 20
+    for number in range(1, operations + 1):
+        await run(tmp_path, disk_fails_at=number)
+
+
+@pytest.mark.parametrize("after_doing", [False, True])
+async def test_the_metadata_fails_at_each_call(tmp_path: Path, after_doing: bool) -> None:
+    """`after_doing`: the outcome is unknown: it was stored, and the error was told all the same."""
+    _, calls = await run(tmp_path)
+    assert calls > 10
+    for number in range(1, calls + 1):
+        await run(tmp_path, meta_fails_at=number, after_doing=after_doing)
+
+
+async def test_the_disk_is_full_from_each_operation_on_until_producers_were_refused_a_few_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("messaging.storage.local.store.SPACE_RETRY_S", 0.005)
+    operations, _ = await run(tmp_path)
+    refused_in = 0
+    for number in range(1, operations + 1, 3):
+        disk, meta = FakeDisk(), FaultyMetaStore(MemoryMetaStore())
+        held = Run(tmp_path, disk, meta)
+        await held.start()
+        began, refused = disk.operations, 0
+
+        def fill_up(kind: str, path: Path, at: int, disk: FakeDisk = disk, full_at: int = began + number) -> bool:
+            if at == full_at:
+                disk.capacity_bytes -= disk.free()
+            return False
+
+        async def refuse(disk: FakeDisk = disk, held: Run = held) -> None:
+            nonlocal refused
+            refused += 1
+            if refused == 3:
+                disk.capacity_bytes = 1 << 30
+                await eventually(lambda: not held.store._log.full)
+
+        disk.fail, held.on_refused = fill_up, refuse
+        await held.send_all()
+        refused_in += refused > 0
+        disk.capacity_bytes = 1 << 30
+        await held.check()
+    assert refused_in > 3, "or this proves nothing"
+
+
+async def rolling_over_memory(folder: Path) -> tuple[BrokerService, FaultyLedgerStore]:
+    ledgers = FaultyLedgerStore(MemoryLedgerStore())
+    return await storage_broker(folder, ledgers, MemoryMetaStore(), limits=Limits(entries_max=1), deduplication=True), ledgers
+
+
+async def test_a_roll_fails_after_the_last_receipt_and_the_next_message_is_sent_twice(tmp_path: Path) -> None:
+    """The first was refused and counted as taken all the same, so that the second got the receipt of a duplicate."""
+    service, ledgers = await rolling_over_memory(tmp_path)
+    sender = await Sender.open(service)
+    go_on = ledgers.delay("create")
+    ledgers.fail_next("create", DiskFull("no space left"))
+    await sender.send(0, 2)  # the topic goes on to another ledger
+    topic = next(iter(service.topics))
+    go_on.set()
+    await eventually(lambda: topic.ledger.rolling is None)
+    outcomes = await asyncio.gather(sender.send(2, 4), sender.send(2, 4), return_exceptions=True)
+    assert all(isinstance(one, list) for one in outcomes), "the ledger that is there takes them"
+    assert sorted(await stored_numbers(service)) == [0, 1, 2, 3]
+    await service.stop()
+
+
+async def test_what_was_refused_is_no_duplicate_whenever_it_is_sent_again(tmp_path: Path) -> None:
+    service, ledgers = await rolling_over_memory(tmp_path)
+    sender = await Sender.open(service)
+    await sender.send(0, 1)
+    ledgers.hold()
+    ledgers.fail_appends(DiskFull("no space left"))
+    again: list[asyncio.Future[list[MessagePosition]]] = []
+    first = sender.send(1, 2)
+    first.add_done_callback(lambda _: again.append(sender.send(1, 2)))
+    second = sender.send(1, 2)  # before the first was refused
+    ledgers.release()
+    outcomes = await asyncio.gather(first, second, return_exceptions=True)
+    outcomes += await asyncio.gather(*again, return_exceptions=True)
+    assert len(outcomes) == 3 and not any(isinstance(one, list) for one in outcomes)
+    ledgers.heal()
+
+    async def accepted() -> bool:
+        try:
+            return bool(await (await Sender.open(service)).send(1, 2))
+        except MagnetarError:
+            return False
+
+    await eventually(accepted)
+    assert sorted(await stored_numbers(service)) == [0, 1]
+    await service.stop()

@@ -1,0 +1,127 @@
+"""A broker in this process over any stores, with one namespace, used through local sessions: to test what storage does to it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from messaging.adminrpc.schema import Change, FeedApply
+from messaging.broker.runtime.access import Access
+from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition, OutgoingMessage
+from messaging.broker.runtime.local.producer import LocalProducer
+from messaging.broker.runtime.service import BrokerService
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.errors import MagnetarError
+from messaging.identity import create_secrets
+from messaging.permissions.model import Principal
+from messaging.protocol.names import parse_topic
+from messaging.settings import Settings
+from messaging.storage.cursor_log import CursorLog
+from messaging.storage.managed_ledger import Storage
+from messaging.storage.meta_seam import MetaStore
+from messaging.storage.retention import Limits
+from messaging.storage.seam import LedgerStore
+from tests.waiting import eventually
+
+NAMESPACE = "acme/orders"
+TOPIC = f"persistent://{NAMESPACE}/t"
+ADMIN = Principal("admin")
+
+
+class Inbox:
+    """What a producer or consumer of a local session is told."""
+
+    def __init__(self) -> None:
+        self.messages: list[DeliveredMessage] = []
+        self.ended: list[MagnetarError | None] = []
+
+    def deliver(self, messages: Sequence[DeliveredMessage]) -> None:
+        self.messages += messages
+
+    def closed(self, error: MagnetarError | None) -> None:
+        self.ended.append(error)
+
+    def end_of_topic(self) -> None: ...
+
+
+async def storage_broker(
+    folder: Path, ledgers: LedgerStore, meta: MetaStore, *, limits: Limits | None = None, **policies: Any
+) -> BrokerService:
+    """Starts `ledgers`; `meta` is started already. Stop it with `service.stop()`, or leave it as a crash would."""
+    settings = Settings(data_dir=str(folder))
+    create_secrets(settings)
+    fence = await ledgers.start()
+    access = Access(settings, lambda: time.time_ns() // 1_000_000)
+    storage = Storage(ledgers, meta, fence, access.now_ms, limits or Limits())
+    cursors = CursorLog(storage, retry_s=0.01)
+    await cursors.start()
+    service = BrokerService(settings, storage, cursors, access, fence.epoch)
+    service.why_not_ready = ""
+    changes = [
+        Change(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
+        Change(version=1, kind="namespace", key=NAMESPACE, state={"policies": policies}),
+    ]
+    await service.feed_apply(FeedApply(from_version=0, to_version=1, full=True, changes=changes))
+    return service
+
+
+class Sender:
+    """One open producer. Sequence ids are the numbers that it sends."""
+
+    def __init__(self, producer: LocalProducer, told: Inbox) -> None:
+        self.producer = producer
+        self.told = told
+
+    @classmethod
+    async def open(cls, service: BrokerService, name: str = "ingest", topic: str = TOPIC) -> Sender:
+        told = Inbox()
+        return cls(await service.open_producer(ADMIN, topic, name, told), told)
+
+    def send(self, first: int, stop: int, size: int = 0) -> asyncio.Future[list[MessagePosition]]:
+        """One block of the numbers from `first` to before `stop`: the receipts, or what the producer was told instead."""
+        answer: asyncio.Future[list[MessagePosition]] = asyncio.get_running_loop().create_future()
+
+        def told(positions: Sequence[MessagePosition] | None, error: MagnetarError | None) -> None:
+            if answer.done():
+                return
+            if error is not None or positions is None:
+                answer.set_exception(error or AssertionError("neither receipts nor an error"))
+            else:
+                answer.set_result(list(positions))
+
+        payloads = [OutgoingMessage(payload_of(number, size), sequence_id=number) for number in range(first, stop)]
+        self.producer.publish(payloads, told)
+        return answer
+
+
+async def publish(
+    service: BrokerService, first: int, stop: int, *, name: str = "ingest", topic: str = TOPIC, size: int = 0
+) -> list[MessagePosition]:
+    """Sends one block through a new producer; its receipts. Raises what the producer was told."""
+    sender = await Sender.open(service, name, topic)
+    try:
+        return await asyncio.wait_for(sender.send(first, stop, size), 10)
+    finally:
+        sender.producer.close()
+
+
+def payload_of(number: int, size: int = 0) -> bytes:
+    return b"%d" % number + b"." * size
+
+
+async def stored_numbers(service: BrokerService, topic: str = TOPIC) -> dict[int, list[MessagePosition]]:
+    """Number -> where `publish` stored it, read through a new reader from the beginning."""
+    held: Topic = await service.topics.get(parse_topic(topic), create=False)
+    inbox = Inbox()
+    reader = await service.open_consumer(ADMIN, topic, f"check-{time.time_ns()}", "Exclusive", "earliest", False, None, inbox)
+    count = held.chain.entries
+    reader.flow(count + 1)
+    await eventually(lambda: len(inbox.messages) >= count)
+    reader.close()
+    found: dict[int, list[MessagePosition]] = {}
+    for message in inbox.messages:
+        found.setdefault(int(message.payload.rstrip(b".")), []).append(message.position)
+    return found
