@@ -24,6 +24,7 @@ else:
     from backports import zstd
 
 
+UNPACKED_TIMES_MAX = 4  # what a payload may unpack to, in largest messages: clients bound batches by what they are packed
 SINGLE_BYTES_MIN = 6  # of a message in a batch: the size of its metadata, and there the size of its payload
 
 

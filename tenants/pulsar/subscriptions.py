@@ -16,6 +16,7 @@ from messaging.adminrpc.schema import (
     TopicRef,
 )
 from messaging.errors import Conflict, InvalidValue, NotAllowed, SubscriptionNotFound
+from messaging.http_headers import header_fields
 from messaging.permissions.model import Action
 from messaging.protocol.names import TopicName
 from tenants import broker
@@ -140,9 +141,8 @@ def _peek(request: HttpRequest, subscription: str, position: str, **parts: str) 
         "subscriptions.peek", SubscriptionPeek(topic=topic, subscription=subscription_of(subscription), position=nth)
     )
     response = HttpResponse(base64.b64decode(found.payload), content_type="application/octet-stream")
-    for name, value in found.headers.items():
-        if "\n" not in value and "\r" not in value:
-            response.headers[name] = value
+    for name, value in header_fields(found.headers).items():
+        response.headers[name] = value
     response.headers["X-Pulsar-Message-ID"] = f"{found.ledger_id}:{found.entry_id}"
     return response
 

@@ -12,10 +12,10 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.reading import entry_at, mark_delete_at_time, mark_delete_before_broker_time
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import Conflict, InvalidValue, NotFound, StorageFailed
+from messaging.errors import Conflict, InvalidValue, NotFound, NotReady, StorageFailed
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.batch import decompress
-from messaging.protocol.frames import Stored
+from messaging.protocol.batch import UNPACKED_TIMES_MAX, unpack, unpacked_bytes
+from messaging.protocol.frames import FrameError, Stored
 from messaging.protocol.names import subscription_name
 from messaging.storage.meta_seam import MetaConflict
 from messaging.storage.seam import EARLIEST, Position, StoreError
@@ -114,13 +114,31 @@ class SubscriptionRpc(Broker):
         stored = await entry_at(topic, position) if position is not None else None
         if position is None or stored is None:
             raise NotFound(f"subscription {subscription.name!r} has no unacknowledged entry number {request.position}")
-        headers, payload = _peeked(stored, self.settings.message_bytes_max * 4, self.time_text)
+        headers = {"X-Pulsar-Message-ID": f"{position.ledger_id}:{position.entry_id}", **_peeked(stored, self.time_text)}
+        try:
+            payload = await self._unpacked(topic, stored)
+        except FrameError as error:
+            payload = stored.payload
+            headers |= {"X-Magnetar-Unreadable": str(error), **_packed(stored.metadata)}
         return schema.PeekAnswer(
             ledger_id=position.ledger_id,
             entry_id=position.entry_id,
             payload=base64.b64encode(payload).decode(),
-            headers={"X-Pulsar-Message-ID": f"{position.ledger_id}:{position.entry_id}", **headers},
+            headers=headers,
         )
+
+    async def _unpacked(self, topic: Topic, stored: Stored) -> bytes:
+        """The payload decompressed, on a thread, charged before it is made; an encrypted one as it is. Raises `FrameError`, and
+        `NotReady` where there is no memory for it now."""
+        size = unpacked_bytes(stored, self.settings.message_bytes_max * UNPACKED_TIMES_MAX)
+        account, tenant = self.accountant.egress, topic.name.tenant
+        if size and not account.allows(tenant, size):
+            raise NotReady(f"there is no memory for the {size} bytes of this message now: try again in a moment")
+        account.take(tenant, size)
+        try:
+            return await asyncio.to_thread(unpack, stored, size)
+        finally:
+            account.give(tenant, size)
 
     async def _each(self, topic_text: str, subscription: str) -> list[tuple[Topic, Subscription]]:
         """The subscription on the topic, or on each partition. Raises `SubscriptionNotFound` where none has it."""
@@ -164,8 +182,16 @@ def _nth_open(subscription: Subscription, number: int) -> Position | None:
     return None
 
 
-def _peeked(stored: Stored, bytes_max: int, time_text: Callable[[int], str]) -> tuple[dict[str, str], bytes]:
-    """Pulsar's headers for a peeked entry, and its payload decompressed; a batch is left for the client to split."""
+def _packed(metadata: pb.Metadata) -> dict[str, str]:
+    """For a payload that comes as it is stored."""
+    return {
+        "X-Pulsar-compression": pb.Compression.Name(metadata.compression),
+        "X-Pulsar-uncompressed-size": str(metadata.uncompressed_size),
+    }
+
+
+def _peeked(stored: Stored, time_text: Callable[[int], str]) -> dict[str, str]:
+    """Pulsar's headers for a peeked entry; a batch is left for the client to split."""
     metadata = stored.metadata
     headers = {"X-Pulsar-publish-time": time_text(metadata.publish_time), "X-Pulsar-producer-name": metadata.producer_name}
     headers["X-Pulsar-sequence-id"] = str(metadata.sequence_id)
@@ -184,7 +210,5 @@ def _peeked(stored: Stored, bytes_max: int, time_text: Callable[[int], str]) -> 
         headers["X-Pulsar-PROPERTY"] = json.dumps(properties)
         headers.update({f"X-Pulsar-PROPERTY-{key}": value for key, value in properties.items()})
     if metadata.encryption_keys:
-        headers["X-Pulsar-compression"] = pb.Compression.Name(metadata.compression)
-        headers["X-Pulsar-uncompressed-size"] = str(metadata.uncompressed_size)
-        return headers, stored.payload
-    return headers, decompress(metadata.compression, stored.payload, metadata.uncompressed_size, bytes_max)
+        headers |= _packed(metadata)
+    return headers

@@ -19,9 +19,9 @@ from messaging.broker.runtime.local.unpacking import Packed, Unpacker
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed, StorageFailed
 from messaging.permissions.model import Action, Principal, Resource
+from messaging.protocol.batch import UNPACKED_TIMES_MAX
 from messaging.storage.seam import Position, StoreError
 
-UNPACKED_TIMES_MAX = 4  # of the largest message: clients bound batches before compression, and not after it
 PRUNE_AT = 1024  # batches held before those that others acknowledged are looked for
 
 
