@@ -6,6 +6,7 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ import msgspec
 from messaging.background import BackgroundLoop
 from messaging.storage.memory_meta import namespace_of
 from messaging.storage.meta_seam import NO_PROPERTIES, MetaConflict, PartitionedRecord, SubscriptionRecord, TopicRecord
-from messaging.storage.seam import Position
+from messaging.storage.reserve import NO_RESERVE, Reserve
+from messaging.storage.seam import DiskFull, Position, StoreError
 from messaging.storage.sqlite_thread import SqliteThread
 
 FORMAT_VERSION = 1
@@ -52,11 +54,14 @@ _properties_decoder = msgspec.msgpack.Decoder(dict[str, str])
 
 
 class SqliteMetaStore:
-    """`path`: the file, made on first start. Raises `sqlite3.Error` from `start` when it cannot be opened."""
+    """`path`: the file, made on first start. Raises `StoreError` from `start` when it cannot be opened.
 
-    def __init__(self, path: Path | str, health: BackgroundLoop | None = None) -> None:
+    When the disk is full, `reserve` keeps everything going but what makes something new: topics are refused meanwhile."""
+
+    def __init__(self, path: Path | str, health: BackgroundLoop | None = None, reserve: Reserve = NO_RESERVE) -> None:
         self._path = Path(path)
-        self._thread = SqliteThread(lambda: _connect(self._path), health)
+        self._reserve = reserve
+        self._thread = SqliteThread(lambda: _connect(self._path), health, reserve)
         self._call = self._thread.call
         self._ledger_id_next = 0
         self._ledger_id_stop = 0
@@ -75,10 +80,18 @@ class SqliteMetaStore:
         except BaseException:
             await self.stop()
             raise
+        with suppress(StoreError):  # another start will do it
+            await self._call(_forget_leftovers)
 
     async def stop(self) -> None:
         """Waits for what is queued, then closes the file."""
         await self._thread.stop()
+
+    def _check_space(self, name: str) -> None:
+        """In the thread. Raises `DiskFull`."""
+        if not self._reserve.whole and not self._reserve.fill():
+            kept = f"{self._reserve.held_bytes} of {self._reserve.size_bytes} bytes kept for metadata are left"
+            raise DiskFull(f"{name} cannot be made: the disk under {self._path.parent} is full ({kept}): free some space")
 
     async def next_ledger_id(self) -> int:
         assert self._ledger_ids is not None, "start() comes first"
@@ -108,6 +121,7 @@ class SqliteMetaStore:
 
         def run(db: sqlite3.Connection) -> TopicRecord:
             if record.version == 0:
+                self._check_space(record.name)
                 sql = "insert into topic values (?, ?, 1, ?) on conflict do nothing"
                 changed = db.execute(sql, (record.name, namespace_of(record.name), blob)).rowcount
             else:
@@ -154,6 +168,7 @@ class SqliteMetaStore:
     async def put_partitioned(self, record: PartitionedRecord, *, create: bool) -> None:
         def run(db: sqlite3.Connection) -> None:
             if create:
+                self._check_space(record.name)
                 sql = "insert into partitioned values (?, ?, ?) on conflict do nothing"
                 changed = db.execute(sql, (record.name, namespace_of(record.name), _encode(record))).rowcount
             else:
@@ -221,6 +236,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         db.execute("pragma journal_mode = wal")
         db.execute("pragma synchronous = full")  # WAL with less forgets commits at power loss
+        db.execute("pragma temp_store = memory")  # a full disk under the system's folder for such files is no matter of ours
         version = db.execute("pragma user_version").fetchone()[0]
         if version not in (0, FORMAT_VERSION):
             raise sqlite3.DatabaseError(f"{path} has format {version}; this build reads {FORMAT_VERSION}")
@@ -234,6 +250,12 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _open_check(db: sqlite3.Connection) -> None:
     db.execute("select 1 from topic limit 1").fetchone()
+
+
+def _forget_leftovers(db: sqlite3.Connection) -> None:
+    """Values of topics (their keys are a word, a colon and the topic's name) that do not exist: earlier versions left them."""
+    of_a_topic = "instr(key, '://') > 0 and (length(value) = 0 or substr(key, instr(key, ':') + 1) not in (select name from topic))"
+    db.execute(f"delete from value where {of_a_topic}")
 
 
 def _put_value(db: sqlite3.Connection, key: str, value: bytes) -> None:

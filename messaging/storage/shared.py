@@ -10,6 +10,7 @@ from messaging.background import BackgroundLoops
 from messaging.clock import DeletionClock
 from messaging.storage.meta_seam import LedgerRecord, MetaStore
 from messaging.storage.offload import LedgerOffloader
+from messaging.storage.reserve import NO_RESERVE, Reserve
 from messaging.storage.retention import Limits
 from messaging.storage.seam import Fence, LedgerStore
 
@@ -29,6 +30,7 @@ class Storage:
     offloader: LedgerOffloader | None = None
     deletion_clock: DeletionClock | None = None
     background: BackgroundLoops = field(default_factory=BackgroundLoops)
+    reserve: Reserve = NO_RESERVE
     damage: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(DAMAGE, 0)))
     _shared: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
 

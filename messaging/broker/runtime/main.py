@@ -31,6 +31,7 @@ from messaging.storage.cursor_log import CursorLog
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.managed_ledger import Storage
 from messaging.storage.meta_sqlite import SqliteMetaStore
+from messaging.storage.reserve import Reserve
 from messaging.storage.retention import Limits
 from messaging.storage.seam import StoreError
 from messaging.tls import server_context
@@ -39,6 +40,7 @@ log = structlog.get_logger("broker")
 
 BACKLOG = 1024
 STOP_S = 8.0
+RESERVE_BYTES_MAX = 16 << 20  # kept for metadata: thousands of subscriptions, or all that a running broker writes in hours
 
 
 def main(settings: Settings) -> int:
@@ -82,6 +84,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     background = background or BackgroundLoops()
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        reserve = _reserve(settings)
         _withdraw(settings)  # of a broker that was killed: nobody is to be sent there
         plain = _listen(settings.host, settings.broker_port, "broker_port")
         stack.callback(plain.close)
@@ -92,7 +95,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         store = LocalLedgerStore(folder / "log", LocalConfig.from_settings(settings))
         fence = await store.start()
         stack.push_async_callback(store.stop)
-        meta = SqliteMetaStore(folder / "meta.sqlite3", background.register("metadata_store"))
+        meta = SqliteMetaStore(folder / "meta.sqlite3", background.register("metadata_store"), reserve)
         await meta.start()
         stack.push_async_callback(meta.stop)
     except PermissionError as error:
@@ -103,7 +106,16 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         raise ConfigError(f"the broker cannot open its storage: {error}") from error
     access = Access(settings, wall_ms)
     access.load()
-    storage = Storage(store, meta, fence, wall_ms, _ledger_limits(settings), deletion_clock=DeletionClock(), background=background)
+    storage = Storage(
+        store,
+        meta,
+        fence,
+        wall_ms,
+        _ledger_limits(settings),
+        deletion_clock=DeletionClock(),
+        background=background,
+        reserve=reserve,
+    )
     first_id = await meta.next_ledger_id()  # taken before any other: what has a lower one is of an earlier run
     cursors = CursorLog(storage)
     await cursors.start()
@@ -133,6 +145,13 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     service.start_upkeep()
     background.spawn(collect_after_start(storage, first_id), LOOP)
     return service
+
+
+def _reserve(settings: Settings) -> Reserve:
+    """A part of what is kept of the disk, for metadata."""
+    reserve = Reserve(settings.data_path / "broker" / "meta.reserve", min(RESERVE_BYTES_MAX, settings.reserved_bytes // 4))
+    reserve.fill()
+    return reserve
 
 
 def _ledger_limits(settings: Settings) -> Limits:
@@ -193,9 +212,7 @@ def _announce(settings: Settings, service: BrokerService) -> None:
     }
     path = _run_file(settings)
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(content))
-    draft.replace(path)
+    service.storage.reserve.write_file(path, json.dumps(content).encode())
 
 
 def _withdraw(settings: Settings) -> None:

@@ -1,0 +1,98 @@
+"""Disk space kept in a file, given back bit by bit once the disk is full: what must be written then still can be.
+
+Without it a full disk would stop everything that writes a row: opening a topic after a crash, a new subscription, a checkpoint of
+the cursors. The file holds nothing. It is made whole again when there is space.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+SLICE_BYTES = 1 << 20
+MARGIN_BYTES = 4 << 20  # left to others when the reserve is made whole: it must not fill the disk itself
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class Reserve:
+    """For any thread. `size_bytes` 0: nothing is kept. Never raises: what the disk does to it only makes it smaller."""
+
+    def __init__(self, path: Path, size_bytes: int) -> None:
+        self.path = path
+        self.size_bytes = size_bytes
+        self._lock = threading.Lock()
+        self._held_bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        return self._held_bytes
+
+    @property
+    def whole(self) -> bool:
+        return self._held_bytes >= self.size_bytes
+
+    @property
+    def disk_full(self) -> bool:
+        """Whether a slice would help whoever was refused something."""
+        try:
+            state = os.statvfs(self.path.parent)
+        except OSError:
+            return False
+        return state.f_bavail * state.f_frsize < SLICE_BYTES
+
+    def fill(self) -> bool:
+        """Makes it whole, if that leaves enough to others. Whether it is whole."""
+        if self.whole:
+            return True
+        with self._lock:
+            try:
+                self._fill()
+            except OSError:
+                pass  # as much as there is; the next time more
+        return self.whole
+
+    def _fill(self) -> None:
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._held_bytes = held = min(os.fstat(descriptor).st_size, self.size_bytes)
+            state = os.fstatvfs(descriptor)
+            if held < self.size_bytes and state.f_bavail * state.f_frsize >= self.size_bytes - held + MARGIN_BYTES:
+                os.posix_fallocate(descriptor, 0, self.size_bytes)
+                self._held_bytes = self.size_bytes
+        finally:
+            os.close(descriptor)
+
+    def release(self) -> bool:
+        """Gives a slice back to the disk. False: there is nothing left to give."""
+        with self._lock:
+            try:
+                descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+            except OSError:
+                return False
+            try:
+                held = os.fstat(descriptor).st_size
+                self._held_bytes = max(0, held - SLICE_BYTES)
+                os.ftruncate(descriptor, self._held_bytes)
+            except OSError:
+                return False
+            finally:
+                os.close(descriptor)
+            return held > 0
+
+    def write_file(self, path: Path, content: bytes) -> None:
+        """Puts `content` in place of the file, wholly or not at all, with space of its own if need be. Raises `OSError`."""
+        draft = path.with_name(path.name + ".draft")
+        while True:
+            try:
+                draft.write_bytes(content)
+                draft.replace(path)
+                return
+            except OSError as error:
+                if error.errno not in NO_SPACE or not self.release():
+                    draft.unlink(missing_ok=True)
+                    raise
+
+
+NO_RESERVE = Reserve(Path(os.devnull), 0)
