@@ -11,9 +11,12 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
 from urllib.parse import urlencode
 
+from django.contrib.auth import HASH_SESSION_KEY
+from django.contrib.sessions.backends.base import SessionBase
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.crypto import constant_time_compare
 
 from messaging.permissions.model import NOTHING, Action, Resource
 from messaging.permissions.table import CONSOLE
@@ -82,14 +85,21 @@ def websocket_refusal(scope: dict[str, Any], name: str) -> int:
     claimed = scope.get("user")
     user = User.objects.filter(pk=claimed.pk, is_active=True).first() if claimed and claimed.is_authenticated else None
     session = scope.get("session")
-    if user is None or (session is not None and not session.exists(session.session_key)):
-        return SIGNED_OUT  # never signed in, or signed out elsewhere meanwhile
+    if user is None or (session is not None and not _still_signed_in(user, session)):
+        return SIGNED_OUT
     action = CONSOLE.get(("WEBSOCKET", name))
     resource = resource_of(scope["url_route"]["kwargs"])
     if action is None or not actor_of_user(user).may(action, resource):
         return NOT_VISIBLE
     with tenant_scope(resource.tenant):
         return 0 if exists(resource) else NOT_VISIBLE
+
+
+def _still_signed_in(user: User, session: SessionBase) -> bool:
+    """As Django asks with every request: the session exists, and the password is the one that it began with."""
+    if not session.exists(session.session_key or ""):
+        return False
+    return constant_time_compare(session.get(HASH_SESSION_KEY, ""), user.get_session_auth_hash())
 
 
 def resource_of(kwargs: dict[str, Any]) -> Resource:

@@ -40,6 +40,16 @@ class SignInForm(forms.Form):
     )
 
 
+class PersonForm(forms.Form):
+    username = forms.CharField(
+        label="Name",
+        max_length=150,
+        widget=forms.TextInput(attrs=_PLAIN),
+        help_text="They sign in with it. Letters, digits and @ . + - _",
+    )
+    superuser = forms.BooleanField(label="Administer the platform: all tenants, people and settings", required=False)
+
+
 class TenantForm(forms.Form):
     name = EntityField(
         "tenant", label="Name", help_text="It is part of every topic's name and does not change. Letters, digits and - = : . _"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from admin_ui.views import jump, keys, namespaces, platform, quick_start, session, tenants, topics, usage
+from admin_ui.views import jump, keys, namespaces, people, platform, quick_start, session, tenants, topics, usage
 
 app_name = "console"
 
@@ -36,6 +36,10 @@ urlpatterns = [
     path(_TOPIC, topics.topic, name="topic"),
     path(f"{_TOPIC}/detail", topics.topic_fragment, name="topic_fragment"),
     path(f"{_TOPIC}/delete", topics.topic_delete, name="topic_delete"),
+    path("people", people.people, name="people"),
+    path("new-person", people.person_create, name="person_create"),
+    path("people/<str:person>/password", people.person_password, name="person_password"),
+    path("people/<str:person>/active", people.person_active, name="person_active"),
     path("usage", usage.usage, name="usage"),
     path("usage/compute", usage.usage_compute, name="usage_compute"),
     path("platform", platform.platform, name="platform"),

@@ -47,7 +47,14 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:topic_fragment"): Action.NAMESPACE_READ,
     ("GET", "console:topic_delete"): Action.TENANT_ADMIN,
     ("POST", "console:topic_delete"): Action.TENANT_ADMIN,
-    # Usage and the platform
+    # People, usage and the platform
+    ("GET", "console:people"): Action.SUPERUSER,
+    ("GET", "console:person_create"): Action.SUPERUSER,
+    ("POST", "console:person_create"): Action.SUPERUSER,
+    ("GET", "console:person_password"): Action.SUPERUSER,
+    ("POST", "console:person_password"): Action.SUPERUSER,
+    ("GET", "console:person_active"): Action.SUPERUSER,
+    ("POST", "console:person_active"): Action.SUPERUSER,
     ("GET", "console:usage"): Action.AUTHENTICATED,
     ("POST", "console:usage_compute"): Action.SUPERUSER,
     ("GET", "console:platform"): Action.SUPERUSER,

@@ -55,16 +55,16 @@ def make_secrets(settings: Settings) -> None:
 
 
 def loose_permissions(path: Path) -> list[str]:
-    """Files below secrets/ that others may read, and folders they may enter, as paths relative to the data directory."""
-    secrets = path / "secrets"
-    found = []
-    for entry in [secrets, *secrets.rglob("*")]:
-        try:
-            status = entry.stat()
-        except OSError:
-            continue
-        public = entry.suffix == ".pub" or entry.name == "token-verify.pem"
-        readable = bool(status.st_mode & 0o077) and not public
-        if readable or status.st_uid not in (os.getuid(), 0):
-            found.append(str(entry.relative_to(path)))
-    return sorted(found)
+    """Files that others may read and folders that they may enter, as paths relative to the data directory. Where nobody else may
+    enter the directory itself, that is enough for all but secrets/."""
+    begin = path / "secrets" if _private(path) else path
+    return sorted(str(entry.relative_to(path)) for entry in [begin, *begin.rglob("*")] if not _private(entry))
+
+
+def _private(entry: Path) -> bool:
+    try:
+        status = entry.lstat()
+    except OSError:
+        return True
+    public = entry.suffix == ".pub" or entry.name == "token-verify.pem" or entry.is_symlink()
+    return (public or not status.st_mode & 0o077) and status.st_uid in (os.getuid(), 0)

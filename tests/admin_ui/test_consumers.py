@@ -136,6 +136,18 @@ async def test_nobody_left_nothing_polled(connect: Connect, live: FakeLive) -> N
     await eventually(lambda: hub.namespaces == [])
 
 
+async def test_a_new_password_ends_live_feeds_of_sessions_that_began_with_the_former_one(
+    connect: Connect, live: FakeLive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NamespaceLiveConsumer, "check_again_s", 0.0)
+    socket = await connect("owner")
+    await socket.receive()
+    owner = await User.objects.aget(username="owner")
+    owner.set_password("another-lantern-77")
+    await owner.asave()
+    assert await socket.closed() == 4401
+
+
 @pytest.mark.parametrize(("person", "code"), [("", 4401), ("stranger", 4404)])
 async def test_who_is_not_let_in(person: str, code: int, connect: Connect, live: FakeLive) -> None:
     socket = await connect(person)

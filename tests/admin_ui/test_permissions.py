@@ -17,7 +17,7 @@ from tenants.actions import create_key
 from tenants.models import User
 from tests.admin_ui.fake_rpc import FakeBroker
 
-FILLING = {"tenant": "acme", "namespace": "orders", "topic": "placed"}
+FILLING = {"tenant": "acme", "namespace": "orders", "topic": "placed", "person": "teammate"}
 # What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?
 EXPECTED = {
     Action.PUBLIC: {"owner": "yes", "teammate": "yes", "stranger": "yes", "superuser": "yes"},

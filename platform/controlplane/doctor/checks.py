@@ -181,21 +181,25 @@ def sync_probe_ms(path: Path, probes: int = SYNC_PROBES) -> list[float]:
     return took_ms
 
 
-def secrets(settings: Settings) -> Iterator[Finding]:
+def permissions(settings: Settings) -> Iterator[Finding]:
+    """Messages, databases and logs are as private as secrets are."""
     path = settings.data_path
     if not (path / "secrets").exists():
         return
     loose = datadir.loose_permissions(path)
-    if loose:
-        names = ", ".join(loose[:4]) + (" ..." if len(loose) > 4 else "")
-        yield Finding(
-            "Secrets",
-            "fail",
-            f"others may read or own {names}",
-            f"chmod -R go= {path / 'secrets'}; make new keys if others could read",
-        )
+    secrets = [name for name in loose if Path(name).parts[:1] == ("secrets",)]
+    if secrets:
+        do = f"chmod -R go= {path / 'secrets'}; make new keys if others could read"
+        yield Finding("Secrets", "fail", f"others may read or own {_some(secrets)}", do)
     else:
         yield Finding("Secrets", "ok", "files that only their owner may read")
+    others = [name for name in loose if name not in secrets]
+    if others:
+        yield Finding("Privacy", "warn", f"others may read or own {_some(others)}", f"chmod -R go= {path}")
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def free_ports(settings: Settings) -> Iterator[Finding]:
@@ -209,4 +213,4 @@ def free_ports(settings: Settings) -> Iterator[Finding]:
 
 
 INSTALLATION: tuple[Check, ...] = (python, hot_loops, event_loop, commits, queue, java, chromium)
-DATA: tuple[Check, ...] = (data_directory, secrets)
+DATA: tuple[Check, ...] = (data_directory, permissions)

@@ -68,7 +68,7 @@ def test_a_twin_older_than_its_source(settings: Settings, monkeypatch: pytest.Mo
 
 def test_secrets_of_a_first_start_are_private(settings: Settings) -> None:
     datadir.prepare(settings)
-    assert only(checks.secrets(settings)).level == "ok"
+    assert only(checks.permissions(settings)).level == "ok"
 
 
 def test_a_port_of_somebody_else(settings: Settings) -> None:
@@ -159,3 +159,15 @@ def test_a_background_loop_that_fails_is_named(
     finding = only(running._background("http://127.0.0.1:1/metrics", settings))
     assert (finding.level, finding.says) == (level, says)
     assert ("background.failed" in finding.do) == bool(failing)
+
+
+def test_files_that_others_may_read(settings: Settings, tmp_path: Path) -> None:
+    datadir.prepare(settings)
+    (tmp_path / "segment").write_bytes(b"")
+    (tmp_path / "segment").chmod(0o644)
+    tmp_path.chmod(0o755)
+    warned = {finding.what: finding for finding in checks.permissions(settings)}
+    assert warned["Secrets"].level == "ok"
+    assert warned["Privacy"].level == "warn" and "segment" in warned["Privacy"].says
+    tmp_path.chmod(0o700)
+    assert [finding.what for finding in checks.permissions(settings)] == ["Secrets"]

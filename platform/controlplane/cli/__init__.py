@@ -5,88 +5,41 @@ An error of configuration is one line on stderr that names the key and what woul
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import time
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from controlplane.cli.accounts import keys, users
+from controlplane.cli.options import Refused, refusals, settings_options
+
+if TYPE_CHECKING:
+    from messaging.settings import Settings
+
+PRIVATE_UMASK = 0o077  # what any process of ours writes is for its owner: messages, databases, logs
 STARTED_S = time.monotonic()  # as near to the start of the process as we can look
-EXIT_CONFIGURATION = 2
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
-class Refused(click.ClickException):
-    """One line for a person: what is wrong and what to do."""
-
-    exit_code = EXIT_CONFIGURATION
-
-    def show(self, file: Any = None) -> None:
-        click.echo(f"magnetar: {self.format_message()}", err=True)
-
-
-def _refusals(command: Callable[P, T]) -> Callable[P, T]:
-    """What a person can mend becomes a line; anything else stays a traceback, because it is a bug."""
-
-    @functools.wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        from messaging.settings import ConfigError
-
-        try:
-            return command(*args, **kwargs)
-        except ConfigError as error:
-            raise Refused(str(error)) from None
-        except PermissionError as error:
-            raise Refused(
-                f"{error.strerror or error}: {error.filename or 'see above'}; change its permissions or its owner"
-            ) from None
-
-    return run
-
-
-_OPTIONS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
-    "data_dir": click.option("--data-dir", metavar="DIR", help="Where everything is kept. [default: ~/.local/share/magnetar]"),
-    "host": click.option("--host", metavar="HOST", help="Address to listen on. [default: 127.0.0.1]"),
-    "broker_port": click.option(
-        "--broker-port", metavar="PORT", help="Clients, binary protocol; 0 picks a free one. [default: 6650]"
-    ),
-    "broker_tls_port": click.option("--broker-tls-port", metavar="PORT", help="The same with TLS. [default: 6651]"),
-    "ws_port": click.option("--ws-port", metavar="PORT", help="WebSocket clients; 0 picks a free one. [default: 8081]"),
-    "web_port": click.option("--web-port", metavar="PORT", help="Console and REST; 0 picks a free one. [default: 8080]"),
-    "tls": click.option(
-        "--tls", metavar="MODE", help="off, self-signed, or files (with MAGNETAR_TLS_CERT_FILE and _KEY_FILE). [default: off]"
-    ),
-    "log_level": click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error. [default: info]"),
-    "log_format": click.option("--log-format", metavar="FORMAT", help="json, console, or auto. [default: auto]"),
-}
-_COMMON = ("data_dir", "log_level", "log_format")
-
-
-def _settings_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Options that override settings of the same name; their values are checked by the settings, which say what is wrong."""
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for name in reversed([*names, *_COMMON]):
-            command = _OPTIONS[name](command)
-        return _refusals(command)
-
-    return add
+def _print_version(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    if asked:
+        click.echo(_version())
+        context.exit()
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version.")
 def main() -> None:
     """Magnetar: a multi-tenant messaging platform that Apache Pulsar clients already speak.
 
     Every setting is also a MAGNETAR_* variable or a key of the TOML file that MAGNETAR_CONFIG names.
     """
+    os.umask(PRIVATE_UMASK)
 
 
 @main.command()
-@_settings_options("host", "broker_port", "web_port", "ws_port", "broker_tls_port", "tls")
+@settings_options("host", "broker_port", "web_port", "ws_port", "broker_tls_port", "tls")
 def standalone(**overrides: str | None) -> None:
     """Run everything: broker, web, worker and queue, embedded, under one supervisor."""
     from controlplane import datadir, ports
@@ -95,6 +48,7 @@ def standalone(**overrides: str | None) -> None:
     from messaging.settings import ConfigError, load
 
     settings = load(os.environ, **overrides)
+    _warn_of_open_listeners(settings)
     datadir.make_writable(settings)
     try:
         descriptor = lock.acquire(str(settings.data_path))
@@ -104,6 +58,17 @@ def standalone(**overrides: str | None) -> None:
     datadir.make_secrets(settings)
     plan = plans.make_plan(settings, STARTED_S, prepare=plans.needs_preparation(settings))
     _become_supervisor(plan.to_json(), descriptor)
+
+
+def _warn_of_open_listeners(settings: Settings) -> None:
+    from messaging.local_caller import is_loopback
+
+    if settings.tls == "off" and not is_loopback(settings.host):
+        click.echo(
+            f"magnetar: warning: the listeners on {settings.host} are open to other machines and speak no TLS: tokens, passwords "
+            "and messages can be read on the way. Use --tls self-signed or files, or listen on 127.0.0.1 behind a proxy with TLS.",
+            err=True,
+        )
 
 
 def _become_supervisor(plan: str, lock: int) -> None:
@@ -123,7 +88,7 @@ def _become_supervisor(plan: str, lock: int) -> None:
 
 
 @main.command()
-@_settings_options("host", "broker_port", "ws_port", "broker_tls_port", "tls")
+@settings_options("host", "broker_port", "ws_port", "broker_tls_port", "tls")
 def broker(**overrides: str | None) -> None:
     """Run one broker."""
     from controlplane import datadir, ports
@@ -138,7 +103,7 @@ def broker(**overrides: str | None) -> None:
 
 
 @main.command()
-@_settings_options("host", "web_port", "tls")
+@settings_options("host", "web_port", "tls")
 def web(**overrides: str | None) -> None:
     """Run the web process: console, REST and live views."""
     from controlplane import datadir, ports
@@ -154,7 +119,7 @@ def web(**overrides: str | None) -> None:
 
 
 @main.command()
-@_settings_options()
+@settings_options()
 def worker(**overrides: str | None) -> None:
     """Run one worker: scheduled upkeep, usage and billing jobs."""
     from controlplane import bootstrap, datadir
@@ -177,7 +142,7 @@ def _export(settings: Any) -> None:
 
 
 @main.command()
-@_settings_options()
+@settings_options()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines.")
 def doctor(as_json: bool, **overrides: str | None) -> None:
     """Look over the installation, the data directory and the platform running in it."""
@@ -189,7 +154,7 @@ def doctor(as_json: bool, **overrides: str | None) -> None:
 
 @main.command(context_settings={"ignore_unknown_options": True, "help_option_names": []}, add_help_option=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@_refusals
+@refusals
 def bench(arguments: tuple[str, ...]) -> None:
     """Measure this machine's floors and Magnetar against them. `magnetar bench --help` lists the options."""
     try:
@@ -201,7 +166,7 @@ def bench(arguments: tuple[str, ...]) -> None:
 
 @main.command()
 @click.argument("what", type=click.Choice(["inspect", "verify", "repair"]))
-@_settings_options()
+@settings_options()
 def log(what: str, **overrides: str | None) -> None:
     """Look into a broker's log, compare every checksum in it, or mend it (with the broker stopped)."""
     from controlplane.log_tools import run
@@ -213,10 +178,14 @@ def log(what: str, **overrides: str | None) -> None:
 @main.command()
 def version() -> None:
     """Print the version."""
+    click.echo(_version())
+
+
+def _version() -> str:
     from importlib.metadata import version as installed
 
-    click.echo(installed("magnetar"))
+    return installed("magnetar")
 
 
-if __name__ == "__main__":
-    main()
+main.add_command(users)
+main.add_command(keys)

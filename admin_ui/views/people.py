@@ -1,0 +1,127 @@
+"""People of the platform: who may sign in. A password that was made for somebody is in one answer and nowhere else."""
+
+from __future__ import annotations
+
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.forms import ConfirmForm, PersonForm
+from admin_ui.pages import explain, navigation, say, show
+from messaging.errors import MagnetarError
+from tenants.actions.people import create_person, new_password, set_active, set_password
+from tenants.models import Membership, User
+from tenants.scoping import platform_scope
+
+
+@page
+def people(request: ConsoleRequest) -> HttpResponse:
+    with platform_scope():
+        tenants: dict[int, list[str]] = {}
+        for user_id, tenant, level in Membership.objects.values_list("user_id", "tenant_id", "level"):
+            tenants.setdefault(user_id, []).append(f"{tenant} ({level})")
+    found = [
+        {
+            "username": user.username,
+            "superuser": user.is_superuser,
+            "active": user.is_active,
+            "tenants": tenants.get(user.pk, []),
+            "last_login": user.last_login,
+            "created_at": user.date_joined,
+        }
+        for user in User.objects.order_by("-is_active", "username")
+    ]
+    return show(request, "pages/people.html", navigation(request, "people"), people=found)
+
+
+@page
+def person_create(request: ConsoleRequest) -> HttpResponse:
+    form = PersonForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        password = new_password()
+        try:
+            user = create_person(request.actor, form.cleaned_data["username"], password, superuser=form.cleaned_data["superuser"])
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            return _shown_once(request, user, password)
+    return show(
+        request,
+        "pages/form.html",
+        navigation(request, "people"),
+        crumbs=_above(),
+        heading="New person",
+        intro="A password is made for them and shown once. They see nothing until they are a member of a tenant.",
+        form=form,
+        submit="Add the person",
+        cancel_url=reverse("console:people"),
+    )
+
+
+@page
+def person_password(request: ConsoleRequest, person: str) -> HttpResponse:
+    user = _found(person)
+    impact = ["A new password is made and shown once.", "The former one and all sessions of this person end at once."]
+    form = ConfirmForm(request.POST or None, expected=user.username)
+    if request.method == "POST" and form.is_valid():
+        password = new_password()
+        try:
+            set_password(request.actor, user.username, password)
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            return _shown_once(request, user, password)
+    return _confirm(request, form, user, f"New password for {user.username}", impact, "Make a new password")
+
+
+@page
+def person_active(request: ConsoleRequest, person: str) -> HttpResponse:
+    """Shuts somebody out, or lets them in again, whichever they are not."""
+    user = _found(person)
+    if user.is_active:
+        heading, submit = f"Deactivate {user.username}", "Deactivate"
+        impact = ["They are signed out and cannot sign in. What they did stays in the audit log; keys of their tenants stay valid."]
+    else:
+        heading, submit = f"Activate {user.username}", "Activate"
+        impact = ["They can sign in again with their password, and have the rights that they had."]
+    form = ConfirmForm(request.POST or None, expected=user.username)
+    if request.method == "POST" and form.is_valid():
+        try:
+            set_active(request.actor, user.username, not user.is_active)
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            say(request, f"{user.username} {'cannot sign in any more' if user.is_active else 'can sign in again'}.")
+            return HttpResponseRedirect(reverse("console:people"))
+    return _confirm(request, form, user, heading, impact, submit)
+
+
+def _found(username: str) -> User:
+    user = User.objects.filter(username=username).first()
+    if user is None:
+        raise Http404
+    return user
+
+
+def _above() -> list[tuple[str, str]]:
+    return [("People", reverse("console:people"))]
+
+
+def _shown_once(request: ConsoleRequest, user: User, password: str) -> HttpResponse:
+    nav = navigation(request, "people")
+    return show(request, "pages/person_password.html", nav, crumbs=_above(), username=user.username, password=password)
+
+
+def _confirm(request: ConsoleRequest, form: ConfirmForm, user: User, heading: str, impact: list[str], submit: str) -> HttpResponse:
+    return show(
+        request,
+        "pages/confirm.html",
+        navigation(request, "people"),
+        crumbs=_above(),
+        heading=heading,
+        impact=impact,
+        name=user.username,
+        form=form,
+        submit=submit,
+        cancel_url=reverse("console:people"),
+    )

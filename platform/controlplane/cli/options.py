@@ -1,0 +1,80 @@
+"""Options that override settings, and errors that are one line: the same for every command."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from messaging.settings import Settings
+
+EXIT_CONFIGURATION = 2
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Refused(click.ClickException):
+    """One line for a person: what is wrong and what to do."""
+
+    exit_code = EXIT_CONFIGURATION
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"magnetar: {self.format_message()}", err=True)
+
+
+def refusals(command: Callable[P, T]) -> Callable[P, T]:
+    """What a person can mend becomes a line; anything else stays a traceback, because it is a bug."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        from messaging.settings import ConfigError
+
+        try:
+            return command(*args, **kwargs)
+        except ConfigError as error:
+            raise Refused(str(error)) from None
+        except PermissionError as error:
+            raise Refused(
+                f"{error.strerror or error}: {error.filename or 'see above'}; change its permissions or its owner"
+            ) from None
+
+    return run
+
+
+_OPTIONS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
+    "data_dir": click.option("--data-dir", metavar="DIR", help="Where everything is kept. [default: ~/.local/share/magnetar]"),
+    "host": click.option("--host", metavar="HOST", help="Address to listen on. [default: 127.0.0.1]"),
+    "broker_port": click.option(
+        "--broker-port", metavar="PORT", help="Clients, binary protocol; 0 picks a free one. [default: 6650]"
+    ),
+    "broker_tls_port": click.option("--broker-tls-port", metavar="PORT", help="The same with TLS. [default: 6651]"),
+    "ws_port": click.option("--ws-port", metavar="PORT", help="WebSocket clients; 0 picks a free one. [default: 8081]"),
+    "web_port": click.option("--web-port", metavar="PORT", help="Console and REST; 0 picks a free one. [default: 8080]"),
+    "tls": click.option(
+        "--tls", metavar="MODE", help="off, self-signed, or files (with MAGNETAR_TLS_CERT_FILE and _KEY_FILE). [default: off]"
+    ),
+    "log_level": click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error. [default: info]"),
+    "log_format": click.option("--log-format", metavar="FORMAT", help="json, console, or auto. [default: auto]"),
+}
+_COMMON = ("data_dir", "log_level", "log_format")
+
+
+def settings_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Options that override settings of the same name; their values are checked by the settings, which say what is wrong."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for name in reversed([*names, *_COMMON]):
+            command = _OPTIONS[name](command)
+        return refusals(command)
+
+    return add
+
+
+def loaded(overrides: dict[str, str | None]) -> Settings:
+    from messaging.settings import load
+
+    return load(os.environ, **overrides)
