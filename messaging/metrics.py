@@ -57,7 +57,8 @@ _TABLE = (
         "gauge",
         "bytes",
         ("account",),
-        "What one use of memory holds: ingress (not durable), egress (not read by peers), catch_up (read for them), tail.",
+        "What one use of memory holds: ingress (not durable), egress (not read by peers), catch_up (read for them), "
+        "sessions (names, properties and requests of clients), tail.",
     ),
     Metric("magnetar_memory_account_limit_bytes", "gauge", "bytes", ("account",), "The most that it may hold."),
     Metric("magnetar_sources_paused", "gauge", "connections", (), "Connections and WebSockets that wait before they are read."),
@@ -86,6 +87,16 @@ _TABLE = (
     Metric(
         "magnetar_connections_refused_total", "counter", "connections", ("reason",), "Connections ended by the broker, by reason."
     ),
+    Metric("magnetar_connections_unauthenticated", "gauge", "connections", (), "Those of all kinds that have not signed in yet."),
+    Metric(
+        "magnetar_connections_deferred_total",
+        "counter",
+        "times",
+        (),
+        "Times that a connection had more to do than a turn of the loop allows, and waited for another.",
+    ),
+    Metric("magnetar_requests_pending", "gauge", "requests", (), "Requests of the binary protocol that are not answered yet."),
+    Metric("magnetar_requests_pending_bytes", "gauge", "bytes", (), "What they hold."),
     # Topics and traffic
     Metric("magnetar_topics_loaded", "gauge", "topics", (), "Topics held in memory."),
     Metric("magnetar_producers", "gauge", "producers", (), "Attached producers."),

@@ -17,6 +17,7 @@ from messaging.protocol import pulsar_pb2 as pb
 PROTOCOL_VERSION = 20
 FRAME_PADDING_BYTES = 10 * 1024  # a frame may be this much larger than the largest message
 COMMAND_BYTES_MAX = 64 * 1024  # before a connection is authenticated
+OPEN_COMMAND_BYTES_MAX = 1088 * 1024  # afterwards, of all but messages: the largest schema, or 50,000 message ids
 UNSOLICITED = (1 << 64) - 1  # the request id of commands that answer no request
 NO_ID = (1 << 64) - 1  # ledger and entry id -1 on the wire
 

@@ -19,10 +19,12 @@ from messaging.broker.runtime.peers import Peers
 from messaging.broker.runtime.rights import Rights
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.catch_up import CatchUp
+from messaging.broker.runtime.topics.outlet import Dispatch, dispatch_slice
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.tail import TailCache
 from messaging.broker.runtime.topics.topic import LATEST, Topic
+from messaging.broker.runtime.turns import TurnLoop
 from messaging.clock import passed_ms, wall_ms
 from messaging.errors import MagnetarError, NotAllowed, NotReady, TopicNotFound
 from messaging.permissions.model import Action, Grants, Principal, Resource
@@ -74,12 +76,14 @@ class Broker:
         self.accountant = Accountant(settings.memory_budget_bytes)
         self.gate = Gate(self.accountant.ingress)
         self.catch_up = CatchUp(self.accountant.catch_up)
+        self.dispatch_turns: TurnLoop[Dispatch] = TurnLoop(dispatch_slice)
         self.topics = Topics(
             TopicServices(
                 storage=storage,
                 cursors=cursors,
                 tail_cache=TailCache(self.accountant),
                 catch_up=self.catch_up,
+                dispatch_turns=self.dispatch_turns,
                 clock_ms=self.now_ms,
                 unacked_max=settings.consumer_unacked_max,
                 message_ttl_s=self.message_ttl_s,

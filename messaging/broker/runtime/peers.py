@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from messaging.broker.core.connection_shares import ConnectionLimits, ConnectionShares, Party
+from messaging.broker.runtime.turns import TurnLoop
 from messaging.broker.runtime.wire.outgoing import Outgoing
 from messaging.errors import MagnetarError, NotAuthorized, NotReady
 from messaging.identity import TokenVerifier
 from messaging.permissions.model import Principal
 from messaging.settings import Settings
+
+if TYPE_CHECKING:
+    from messaging.broker.runtime.wire.reading import Reading
 
 
 class Connected(Protocol):
@@ -27,6 +31,8 @@ class Peer(Connected, Protocol):
     principal: Principal | None
     closed: bool
     address: str  # without the port
+    waiting: int  # requests that are not answered yet
+    waiting_bytes: int
 
     def keep_alive(self) -> None: ...
 
@@ -43,6 +49,7 @@ class Peers:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.shares: ConnectionShares[Connected] = ConnectionShares(connection_limits(settings))  # of WebSockets too
+        self.turn_loop: TurnLoop[Reading] = TurnLoop(lambda reading: reading.work())
         self.connections: set[Peer] = set()
         self.sessions: set[LocalSession] = set()
         self.unread: set[Outgoing] = set()  # of connections whose peers have not read all that was sent to them

@@ -7,8 +7,8 @@ cdef Py_ssize_t COPIED_BYTES_MAX
     stop=Py_ssize_t, size=Py_ssize_t, high=Py_ssize_t, body=Py_ssize_t, i=Py_ssize_t, producer_id="unsigned long long",
     sequence_id="unsigned long long", count="unsigned long long", highest="unsigned long long", flags="unsigned int",
     key="unsigned int", value="unsigned long long", shift="unsigned int", byte="unsigned long long", expected="unsigned int",
-    covered=object, view=object)
-cpdef Py_ssize_t scan(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out, bint verified=*) except -1
+    covered=object, view=object, left=Py_ssize_t)
+cpdef Py_ssize_t scan(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out, bint verified=*, Py_ssize_t most=*) except -1
 
 @cython.locals(producer_id="unsigned long long", one=tuple, groups=dict, group=list)
 cpdef list parted(list sent)
@@ -21,5 +21,5 @@ cpdef tuple measured(list sent)
 @cython.locals(
     stop=Py_ssize_t, size=Py_ssize_t, high=Py_ssize_t, i=Py_ssize_t, inner=Py_ssize_t,
     consumer_id="unsigned long long", ledger_id="long long", entry_id="long long", plain=bint, key="unsigned int",
-    value="unsigned long long", shift="unsigned int", byte="unsigned long long")
-cpdef Py_ssize_t acks(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out) except -1
+    value="unsigned long long", shift="unsigned int", byte="unsigned long long", left=Py_ssize_t)
+cpdef Py_ssize_t acks(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out, Py_ssize_t most=*) except -1

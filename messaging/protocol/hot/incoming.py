@@ -26,19 +26,23 @@ Sent = tuple[int, int, int, int, int, int, int, int]
 Measured = tuple[int, int, int, list[int]]
 
 
+ALL = 1 << 30  # frames: more than any read holds
 COPIED_BYTES_MAX = 4096  # copying so much costs less than a view of it
 SEND_HEAD = b"\x08\x06\x32"  # type SEND, then the field that holds it
 TWO_SIZES = struct.Struct(">II")  # of the frame, of its command
 CHECKED = struct.Struct(">HII")  # that a checksum follows, the checksum, size of the metadata
 
 
-def scan(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool = False) -> int:
-    """Appends one `Sent` for each whole SEND frame from `pos` on; returns where it stopped: another command or an incomplete frame.
+def scan(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool = False, most: int = ALL) -> int:
+    """Appends one `Sent` for each whole SEND frame from `pos` on; returns where it stopped: another command or an incomplete frame,
+    or because `out` has `most`.
 
     Verifies the CRC-32C, where there is one and it was not `verified` before, and reports a mismatch in the flags.
     """
     view = memoryview(buf)
-    while end - pos >= 12:
+    left = most - len(out)
+    while end - pos >= 12 and left > 0:
+        left -= 1
         high = buf[pos]  # on its own: compiled, a byte shifted by 24 would be negative from 128 on
         stop = pos + 4 + ((high << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3])
         if stop > end or stop < pos + 12 or buf[pos + 8] != 8 or buf[pos + 9] != 6:
@@ -129,14 +133,14 @@ def scan(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool = False
     return pos
 
 
-def scan_alike(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool = False) -> int:
+def scan_alike(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool = False, most: int = ALL) -> int:
     """The same as `scan`, for where it is not compiled: there, walking over a command byte by byte is the slowest way.
 
     What one producer sends at once differs, as a rule, in nothing but the sequence id, which goes up by what the message before
     counted. So a command is not read but compared with what it would be then; `scan` reads every one that is anything else.
     """
     producer_before = -1
-    while end - pos >= 12:
+    while end - pos >= 12 and len(out) < most:
         stop = pos + 4 + int.from_bytes(buf[pos : pos + 4], "big")
         if stop > end or scan(buf, pos, stop, out, verified) == pos:
             break
@@ -150,7 +154,7 @@ def scan_alike(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool =
         tail = b"" if count == 1 else b"\x18" + varint(count)
         if command[:3] != SEND_HEAD or command != head + varint(sequence_id) + tail:
             continue
-        while end - pos >= 12:
+        while end - pos >= 12 and len(out) < most:
             sequence_id += count
             command = head + varint(sequence_id) + tail
             total, size = TWO_SIZES.unpack_from(buf, pos)
@@ -203,13 +207,16 @@ def measured(sent: list[Sent]) -> Measured:
     return flags, messages, payload, stops
 
 
-def acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]]) -> int:
-    """Appends (consumer id, ledger id, entry id) for each plain individual ACK frame from `pos` on; returns where it stopped.
+def acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]], most: int = ALL) -> int:
+    """Appends (consumer id, ledger id, entry id) for each plain individual ACK frame from `pos` on, until `out` has `most`;
+    returns where it stopped.
 
     Plain: one message id without an ack set, which means the whole entry whatever the batch index says; no request id, no
     transaction. The first frame of any other shape ends the run and goes through protobuf.
     """
-    while end - pos >= 16:
+    left = most - len(out)
+    while end - pos >= 16 and left > 0:
+        left -= 1
         high = buf[pos]  # on its own: compiled, a byte shifted by 24 would be negative from 128 on
         stop = pos + 4 + ((high << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3])
         if stop > end or stop < pos + 16 or buf[pos + 8] != 8 or buf[pos + 9] != 10 or buf[pos + 10] != 82:

@@ -1,15 +1,16 @@
 """Log to sockets: hands the entries of a topic to its subscriptions, from memory where they are still there, else from storage.
 
-`dispatch` is called whenever something may have become possible: a block is durable, a consumer gained permits, became writable
-again or gave entries back. It is the only place where a delivery begins, and serves from memory at once; who is behind is served by
-`dispatch_behind`, in turn with all others that are (see `catch_up.py`).
+Whenever something may have become possible a delivery begins here: with `dispatch` at once, where a block is durable; with
+`dispatch_soon` once a turn of the loop, however many of its consumers gained permits, acknowledged or became writable in it. Both
+serve from memory, a slice at a time, in turn with all others (`core/turns.py`); who is behind is served by `dispatch_behind`, in
+turn with all others that are (see `catch_up.py`).
 """
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from messaging.broker.core.command_costs import BLOCK, SEND_BYTES_A_UNIT
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.behind import Behind
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from messaging.broker.runtime.topics.inlet import Appended
     from messaging.broker.runtime.topics.topic import Topic
 
-DISPATCH_BLOCKS_MAX = 64  # blocks handed out before other topics get their turn of the loop
+DISPATCH_COST = 4096  # handed out before other topics get their turn of the loop: entries, bytes and deliveries as units
+DISPATCH_ENTRIES_MAX = 2048  # of one block at a time
 
 
 class Outlet:
@@ -41,20 +43,33 @@ class Outlet:
             self.tail.add(appended.block(), self.topic.services.tail_cache)
 
     def dispatch(self, subscription: Subscription) -> None:
-        """Hands out what can be handed out now. Safe to call at any time."""
-        for _ in range(DISPATCH_BLOCKS_MAX):
+        """Hands out what can be handed out now, a slice of it at once. Safe to call at any time."""
+        if self._dispatch(subscription, DISPATCH_COST)[1]:
+            self.dispatch_soon(subscription)
+
+    def dispatch_soon(self, subscription: Subscription) -> None:
+        """The same in the next turn of the loop, once however often it was asked for."""
+        self.topic.services.dispatch_turns.wait(self.topic.name.tenant, Dispatch(self, subscription))
+
+    def _dispatch(self, subscription: Subscription, cost_max: int) -> tuple[int, bool]:
+        """What was spent of `cost_max`, and whether there is more to hand out."""
+        cost = 0
+        while cost < cost_max:
             position = self._next(subscription)
             if position is None:
-                return
+                return cost, False
             block = self.tail.find(position)
             if block is None:
                 self.topic.services.catch_up.serve(self, subscription)
-                return
+                return cost, False
             if self.behind is not None and not subscription.replay:
                 self.behind.forget(subscription)
-            if not self._hand_out(subscription, block, position, block.last_entry)[1]:
-                return
-        asyncio.get_running_loop().call_soon(self.dispatch, subscription)
+            last = min(block.last_entry, position.entry_id + DISPATCH_ENTRIES_MAX - 1)
+            size, more, deliveries = self._hand_out(subscription, block, position, last)
+            if not more:
+                return cost, False
+            cost += last + 1 - position.entry_id + size // SEND_BYTES_A_UNIT + BLOCK * (1 + deliveries)
+        return cost, True
 
     def dispatch_behind(self, subscription: Subscription, bytes_max: int) -> bool:
         """Hands out about `bytes_max` that storage has. Whether there is more that can be handed out now."""
@@ -72,7 +87,7 @@ class Outlet:
             if block is None:
                 return False
             last = block.last_within(position.entry_id, bytes_max - handed_out)
-            size, more = self._hand_out(subscription, block, position, last)
+            size, more, _ = self._hand_out(subscription, block, position, last)
             if not more:
                 return False
             # Entries passed over are work too.
@@ -87,8 +102,8 @@ class Outlet:
             return None
         return subscription.next_position()
 
-    def _hand_out(self, subscription: Subscription, block: EntryBlock, position: Position, last: int) -> tuple[int, bool]:
-        """Hands out the entries of `block` from `position` to entry `last`: (bytes handed out, whether to go on)."""
+    def _hand_out(self, subscription: Subscription, block: EntryBlock, position: Position, last: int) -> tuple[int, bool, int]:
+        """Hands out the entries of `block` from `position` to entry `last`: (bytes, whether to go on, deliveries)."""
         topic = self.topic
         services = topic.services
         now_ms = services.clock_ms()
@@ -105,7 +120,7 @@ class Outlet:
         self.bytes_out += total
         for delta in assigned.deltas:
             topic.store(subscription, delta)
-        return total, assigned.more
+        return total, assigned.more, len(assigned.deliveries)
 
     def forget(self, subscription: Subscription) -> None:
         """Lets go of what was read for it."""
@@ -117,6 +132,22 @@ class Outlet:
         if self.behind is not None:
             self.behind.close()
         self.topic.services.tail_cache.clear(self.tail)
+
+
+class Dispatch(NamedTuple):
+    """A subscription that may be handed something: equal to any other of the same one."""
+
+    outlet: Outlet
+    subscription: Subscription
+
+
+def dispatch_slice(due: Dispatch) -> str | None:
+    """A slice of what is due; the tenant whose turn the rest waits for."""
+    outlet, subscription = due
+    turns = outlet.topic.services.dispatch_turns.turns
+    cost, more = outlet._dispatch(subscription, min(DISPATCH_COST, turns.left))
+    turns.left -= cost + BLOCK
+    return outlet.topic.name.tenant if more else None
 
 
 def _tell_end(subscription: Subscription) -> None:

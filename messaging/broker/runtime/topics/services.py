@@ -11,6 +11,7 @@ from messaging.broker.core.open_sessions import OpenSession
 from messaging.broker.core.rates import Rate
 from messaging.broker.runtime.topics.catch_up import CatchUp
 from messaging.broker.runtime.topics.tail import TailCache
+from messaging.broker.runtime.turns import TurnLoop
 from messaging.errors import MagnetarError, NotReady, StorageFailed
 from messaging.protocol.names import TopicName
 from messaging.storage.cursor_log import CursorLog
@@ -18,6 +19,7 @@ from messaging.storage.managed_ledger import Storage
 from messaging.storage.seam import LedgerClosed, StoreError
 
 if TYPE_CHECKING:
+    from messaging.broker.runtime.topics.outlet import Dispatch
     from messaging.broker.runtime.topics.topic import Topic
 
 
@@ -27,6 +29,7 @@ class TopicServices:
     cursors: CursorLog
     tail_cache: TailCache
     catch_up: CatchUp
+    dispatch_turns: TurnLoop[Dispatch]
     clock_ms: Callable[[], int]
     unacked_max: int
     message_ttl_s: Callable[[TopicName], int]

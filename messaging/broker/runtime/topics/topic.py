@@ -21,6 +21,8 @@ from messaging.storage.seam import Fenced, LedgerClosed, Position, StoreError
 
 __all__ = ["LATEST", "Topic"]
 
+READERS_AT_ONCE = 16  # subscriptions that are handed a block as soon as it is durable; the others in turns of the loop
+
 
 class Topic(TopicSubscriptions):
     __slots__ = ("_outlet", "id_tail", "inlet", "rates")
@@ -96,8 +98,10 @@ class Topic(TopicSubscriptions):
             readers = [subscription for subscription in self.subscriptions.values() if subscription.consumers]
             if readers:  # without them nothing is kept in memory: whoever comes later reads from storage
                 self.outlet.keep(appended, readers)
-                for subscription in readers:
+                for subscription in readers[:READERS_AT_ONCE]:
                     self.outlet.dispatch(subscription)
+                for subscription in readers[READERS_AT_ONCE:]:
+                    self.outlet.dispatch_soon(subscription)
         dedup = self.inlet.dedup
         if dedup is not None and dedup.entries_since_snapshot >= dedup_state.SNAPSHOT_ENTRIES:
             dedup.entries_since_snapshot = 0

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger("broker.commands")
 
 Handler = Callable[["Broker", "Connection", Any, Resource], Coroutine[Any, Any, None] | None]
-TASKS_A_CONNECTION_MAX = 2_000
+TASK_BYTES = 1024  # of a request that is carried out, beside its frame
 
 
 class Row(NamedTuple):
@@ -74,8 +74,8 @@ class Commands:
         self.service = service
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def handle(self, connection: Connection, command: pb.Command) -> None:
-        """Acts on one command. Raises `FrameError` where the peer breaks the protocol; every other trouble is answered."""
+    def handle(self, connection: Connection, command: pb.Command, size: int) -> None:
+        """Acts on a command of `size` bytes. Raises `FrameError` where the peer breaks the protocol; other trouble is answered."""
         kind = command.type
         if kind == pb.Command.PING:
             connection.send(frames.PONG)
@@ -86,10 +86,10 @@ class Commands:
             if connection.client_version:
                 raise frames.FrameError("a second CONNECT on one connection")
             connection.client_version = command.connect.client_version or "unknown"
-            self._run(connection, connect(self.service, connection, command.connect), "handshake")
+            self._run(connection, connect(self.service, connection, command.connect), size, "handshake")
             return
         if kind == pb.Command.AUTH_RESPONSE and connection.client_version:
-            self._run(connection, authenticate(self.service, connection, command.auth_response), "handshake")
+            self._run(connection, authenticate(self.service, connection, command.auth_response), size, "handshake")
             return
         if connection.principal is None:
             raise frames.FrameError(f"{pb.Command.Type.Name(kind)} came before CONNECT was answered")
@@ -102,9 +102,9 @@ class Commands:
         if action is Action.SESSION:
             result = row.handler(self.service, connection, body, Resource())
             if result is not None:
-                self._run(connection, self._guarded(connection, kind, body, result), row.order(body) if row.order else None)
+                self._run(connection, self._guarded(connection, kind, body, result), size, row.order(body) if row.order else None)
             return
-        self._run(connection, self._authorised(connection, kind, body, action, row), row.order(body) if row.order else None)
+        self._run(connection, self._authorised(connection, kind, body, action, row), size, row.order(body) if row.order else None)
 
     async def _authorised(self, connection: Connection, kind: int, body: Any, action: Action, row: Row) -> None:
         async def act() -> None:
@@ -126,22 +126,20 @@ class Commands:
             log.exception("command.failed", command=pb.Command.Type.Name(kind), peer=connection.peer)
             connection.send(refusal(kind, body, MagnetarError("the broker could not do this; its log says why")))
 
-    def _run(self, connection: Connection, work: Coroutine[Any, Any, None], key: object = None) -> None:
-        if connection.waiting >= TASKS_A_CONNECTION_MAX:
-            work.close()
-            raise frames.FrameError(f"more than {TASKS_A_CONNECTION_MAX} requests wait for an answer on one connection")
+    def _run(self, connection: Connection, work: Coroutine[Any, Any, None], size: int, key: object = None) -> None:
+        size += TASK_BYTES
         before = connection.order.get(key) if key is not None else None
         task = asyncio.get_running_loop().create_task(_after(before, work))
-        connection.waiting += 1
+        connection.request_begins(size)
         self._tasks.add(task)
-        task.add_done_callback(lambda done: self._done(connection, done))
+        task.add_done_callback(lambda done: self._done(connection, done, size))
         if key is not None:
             connection.order[key] = task
             task.add_done_callback(lambda done: connection.order.get(key) is done and connection.order.pop(key))
 
-    def _done(self, connection: Connection, task: asyncio.Task[None]) -> None:
-        connection.waiting -= 1
+    def _done(self, connection: Connection, task: asyncio.Task[None], size: int) -> None:
         self._tasks.discard(task)
+        connection.request_ended(size)
 
     def _unserved(self, connection: Connection, command: pb.Command) -> None:
         name = pb.Command.Type.Name(command.type)

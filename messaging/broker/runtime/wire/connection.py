@@ -1,7 +1,8 @@
 """One connection of the binary protocol: bytes in, blocks and commands out; receipts and messages back.
 
-The fast path is here and only here: all whole SEND frames of one read become one block a producer, all plain ACKs one call a
-consumer. Every other command goes, decoded, to `commands.py`. No task is made for a message. States: handshake -> open -> closed.
+The fast path is here and in `reading.py`, and only there: all whole SEND frames of one read become one block a producer, all plain
+ACKs one call a consumer. Every other command goes, decoded, to `commands.py`. No task is made for a message. States: handshake ->
+open -> closed.
 
 A peer can only harm itself: before it is known it may send one small command; a frame is never larger than the largest message;
 what it sends is not read while the disk is behind; what it does not read ends the connection when too much has piled up.
@@ -14,13 +15,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
+from messaging.broker.core.command_costs import ACK_RUN, BLOCK
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.holding import Holding
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire import refused
 from messaging.broker.runtime.wire.intake import Intake
 from messaging.broker.runtime.wire.outgoing import Outgoing
+from messaging.broker.runtime.wire.reading import Reading
 from messaging.broker.runtime.wire.sinks import BinaryProducerSink
 from messaging.errors import NotReady
 from messaging.local_caller import is_local_caller
@@ -38,6 +42,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger("broker.connection")
 
 CLOSED_IDS_KEPT = 1000
+REQUESTS_MAX = 500  # pending on one connection; it is read no further until half of them are answered
+REQUESTS_BYTES_MAX = 2 << 20  # of them
 LINGER_S = 5.0  # a refused peer has this long to read what was said to it
 
 
@@ -58,16 +64,16 @@ class Connection(asyncio.Protocol):
         self.producers: dict[int, tuple[Topic, Producer]] = {}
         self.consumers: dict[int, tuple[Topic, Subscription, Consumer]] = {}
         self.ended_producers: dict[int, None] = {}  # closed by the broker: frames still on their way are passed over
-        self.out: Outgoing = cast(Outgoing, None)  # from `connection_made` on, as is `intake`
+        self.out: Outgoing = cast(Outgoing, None)  # from `connection_made` on, as the next three
         self.intake: Intake = cast(Intake, None)
         self.heard = True  # something came since the last keep-alive tick
         self.ping_sent = False
+        self.reading: Reading = cast(Reading, None)
+        self.holding: Holding = cast(Holding, None)
         self.order: dict[Any, asyncio.Task[None]] = {}  # the last command for one producer or consumer: commands.py
         self.waiting = 0  # commands that run as tasks and are not answered yet
+        self.waiting_bytes = 0  # of them
         self.closed = False
-        self._pieces: list[bytes] = []
-        self._have = 0
-        self._need = 0
         self._expiry: asyncio.TimerHandle | None = None
         self._abort: asyncio.TimerHandle | None = None
 
@@ -80,7 +86,9 @@ class Connection(asyncio.Protocol):
         self.address = str(peer[0]) if peer else "?"
         own = transport.get_extra_info("sockname")
         self.local = bool(peer and own and is_local_caller(self.service.settings.host, peer[0], own[0]))
-        self.intake = Intake(self.transport, self.service.gate)
+        self.reading = Reading(self)
+        self.intake = Intake(self.transport, self.service.gate, self.reading.go_on)
+        self.holding = Holding(self.service.accountant.sessions, self.address)
         self.out = Outgoing(self.transport, self._does_not_read, self.service.accountant.egress, self.service.peers.unread)
         self.service.peers.arrived(self)
 
@@ -90,14 +98,15 @@ class Connection(asyncio.Protocol):
         if self._abort:
             self._abort.cancel()
         self._leave()
-        self._pieces.clear()
         self.service.peers.left(self)
 
     def _leave(self) -> None:
         """Gives back what this connection holds. Idempotent."""
         if self._expiry:
             self._expiry.cancel()
+        self.reading.close()
         self.intake.leave()
+        self.holding.change(self.waiting_bytes - self.holding.held_bytes)  # those requests give it back themselves
         producers, self.producers = self.producers, {}
         for topic, producer in producers.values():
             producer.closed = True
@@ -144,7 +153,7 @@ class Connection(asyncio.Protocol):
 
     def keep_alive(self) -> None:
         """Called every keep-alive interval: a peer that was silent is asked, one that does not answer is gone."""
-        if self.heard or self.intake.paused:  # we do not listen: it may have answered
+        if self.heard or not self.intake.reading:  # we do not listen: it may have answered
             self.heard = False
             self.ping_sent = False
         elif self.ping_sent:
@@ -171,95 +180,46 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self.out.resume()
         for topic, subscription, _ in list(self.consumers.values()):
-            topic.outlet.dispatch(subscription)
+            topic.outlet.dispatch_soon(subscription)
+        self.reading.requests_answered()
 
     # --- reading
 
     def data_received(self, data: bytes) -> None:
         self.heard = True
-        if self.closed:
-            return
-        if self._pieces:
-            self._pieces.append(data)
-            self._have += len(data)
-            if self._have < self._need:
-                return
-            data = b"".join(self._pieces)
-            self._pieces.clear()
-            self.intake.frame_came()
-        try:
-            rest = self._take(data)
-        except FrameError as error:
-            self.refuse("bad frame", str(error))
-            return
-        except Exception:  # a fault of ours ends this connection, as a fault of the peer does
-            log.exception("connection.failed", peer=self.peer, client=self.client_version)
-            self.refuse("broker fault")
-            return
-        finally:
-            self.intake.read_done()
-        if rest < len(data) and not self.closed:
-            self._keep(data[rest:] if rest else data)
+        if not self.closed:
+            self.reading.received(data)
 
-    def _take(self, buf: bytes) -> int:
-        """Handles every whole frame of `buf`; returns where the incomplete one begins."""
-        position, end = 0, len(buf)
-        sent: list[Sent] = []
-        while not self.closed:
-            if self.principal is not None:
-                position = hot.scan(buf, position, end, sent)
-                acked: list[tuple[int, int, int]] = []
-                position = hot.acks(buf, position, end, acked)
-                if acked:
-                    self._acknowledge(acked)
-                    continue
-            if end - position < 8:
-                break
-            total = int.from_bytes(buf[position : position + 4], "big")
-            self._check_size(total)
-            if position + 4 + total > end:
-                break
-            kind = buf[position + 9] if total > 6 else 0
-            if kind == pb.Command.SEND and self.principal is not None and buf[position + 8] == 8 and total >= 8:
-                continue  # it came after acknowledgements: for the scan above
-            # What was sent before a command is handed on before it: a close waits for the receipts.
-            if sent:
-                self._publish(buf, sent)
-                sent = []
-            self.commands.handle(self, frames.decode(memoryview(buf)[position + 4 : position + 4 + total]))
-            position += 4 + total
-        if sent:
-            self._publish(buf, sent)
-        return position
+    def charge(self, more: int) -> None:
+        self.holding.change(more)
 
-    def _check_size(self, total: int) -> None:
-        limit = self.service.settings.message_bytes_max + frames.FRAME_PADDING_BYTES
-        if self.principal is None:
-            limit = frames.COMMAND_BYTES_MAX
-        if total > limit:
-            raise FrameError(f"a frame of {total} bytes is larger than the {limit} that are allowed here")
-        if total < 6:
-            raise FrameError(f"a frame of {total} bytes holds no command")
+    def requests_wait(self, size: int) -> bool:
+        """Whether a request of `size` bytes has to wait until others are answered, or until the peer reads its answers."""
+        if not self.out.writable:
+            return True
+        if not self.waiting:
+            return False
+        full = self.waiting >= REQUESTS_MAX or self.waiting_bytes + size > REQUESTS_BYTES_MAX
+        return full or not self.holding.allows(size)
 
-    def _keep(self, rest: bytes) -> None:
-        self._pieces.append(rest)
-        self._have = len(rest)
-        self._need = 8
-        if len(rest) >= 4:
-            total = int.from_bytes(rest[:4], "big")
-            try:
-                self._check_size(total)
-            except FrameError as error:
-                self.refuse("bad frame", str(error))
-                return
-            self._need = 4 + total
-            self.intake.frame_begins(self._need)
+    def request_begins(self, size: int) -> None:
+        self.waiting += 1
+        self.waiting_bytes += size
+        self.holding.change(size)
+
+    def request_ended(self, size: int) -> None:
+        self.waiting -= 1
+        self.waiting_bytes -= size
+        self.holding.change(-size)
+        if self.waiting <= REQUESTS_MAX // 2:
+            self.reading.requests_answered()
 
     # --- the fast path
 
-    def _publish(self, buf: bytes, sent: list[Sent]) -> None:
-        """One block a producer; nearly always there is one."""
-        for part in hot.parted(sent):
+    def publish(self, buf: bytes, sent: list[Sent]) -> int:
+        """One block a producer; nearly always there is one. Returns what that costs beside the messages."""
+        parts = hot.parted(sent)
+        for part in parts:
             held = self.producers.get(part[0][0])
             if held is None or held[1].closed:
                 if part[0][0] not in self.ended_producers:
@@ -270,6 +230,7 @@ class Connection(asyncio.Protocol):
                 refused.publish(self, *held, buf, part)
             else:
                 self.append(*held, buf, part, measured)
+        return BLOCK * len(parts)
 
     def append(self, topic: Topic, producer: Producer, buf: bytes, sent: list[Sent], measured: Measured) -> None:
         try:
@@ -279,26 +240,27 @@ class Connection(asyncio.Protocol):
             return
         self.intake.appended(size)
 
-    def _acknowledge(self, acked: list[tuple[int, int, int]]) -> None:
-        """Plain individual acknowledgements: one call for each run of one consumer and ledger."""
-        start = 0
-        count = len(acked)
-        while start < count:
-            consumer_id, ledger_id, _ = acked[start]
-            stop = start + 1
-            while stop < count and acked[stop][0] == consumer_id and acked[stop][1] == ledger_id:
-                stop += 1
+    def acknowledge_all(self, acked: list[tuple[int, int, int]]) -> int:
+        """Plain individual acknowledgements: one call for each consumer and ledger. Returns what that costs beside them."""
+        runs: dict[tuple[int, int], list[int]] = {}
+        for consumer_id, ledger_id, entry_id in acked:
+            run = runs.get((consumer_id, ledger_id))
+            if run is None:
+                runs[consumer_id, ledger_id] = [entry_id]
+            else:
+                run.append(entry_id)
+        for (consumer_id, ledger_id), entries in runs.items():
             held = self.consumers.get(consumer_id)
             if held is not None:
-                self.acknowledge(held, ledger_id, [acked[index][2] for index in range(start, stop)])
-            start = stop
+                self.acknowledge(held, ledger_id, entries)
+        return ACK_RUN * len(runs)
 
     def acknowledge(self, held: tuple[Topic, Subscription, Consumer], ledger_id: int, entries: list[int]) -> bytes:
         topic, subscription, consumer = held
         delta = subscription.acknowledge(consumer, ledger_id, entries, self.service.now_ms())
         topic.store(subscription, delta)
         self.service.acknowledgements += len(entries)
-        topic.outlet.dispatch(subscription)  # any consumer may have been held at its bound
+        topic.outlet.dispatch_soon(subscription)  # any consumer may have been held at its bound
         return delta
 
     def end_producer(self, producer_id: int) -> None:

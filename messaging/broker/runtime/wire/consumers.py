@@ -95,7 +95,7 @@ def flow(service: Broker, connection: Connection, body: pb.Flow, resource: Resou
         topic, subscription, consumer = held
         consumer.permits += body.message_permits
         consumer.last_flow_ms = service.now_ms()
-        topic.outlet.dispatch(subscription)
+        topic.outlet.dispatch_soon(subscription)
 
 
 def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource: Resource) -> None:
@@ -129,7 +129,7 @@ def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource:
     for delta in stored[:-1]:
         topic.store(subscription, delta)
     topic.store(subscription, stored[-1] if stored else b"", answer)
-    topic.outlet.dispatch(subscription)
+    topic.outlet.dispatch_soon(subscription)
 
 
 def _cumulative(service: Broker, held: tuple[Topic, Subscription, Consumer], message_id: pb.MessageId) -> list[bytes]:
@@ -160,7 +160,7 @@ def redeliver(service: Broker, connection: Connection, body: pb.RedeliverUnackno
         topic, subscription, consumer = held
         ids = [Position(one.ledger_id, one.entry_id) for one in body.message_ids]
         subscription.redeliver(consumer, ids or None)
-        topic.outlet.dispatch(subscription)
+        topic.outlet.dispatch_soon(subscription)
 
 
 async def seek(service: Broker, connection: Connection, body: pb.Seek, resource: Resource) -> None:

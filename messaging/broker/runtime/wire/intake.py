@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from messaging.broker.core.gate import Gate, Source
 
@@ -10,10 +11,14 @@ COUNTED_FRAME_BYTES = 16 << 10  # a frame that is still coming counts from this 
 
 
 class Intake:
-    __slots__ = ("_appended", "_gate", "_loop", "_settled", "_transport", "source")
+    """`go_on` is called where the gate lets it be read again and `hold` says that something of the last read is left."""
 
-    def __init__(self, transport: asyncio.Transport, gate: Gate) -> None:
+    __slots__ = ("_appended", "_gate", "_go_on", "_held", "_loop", "_settled", "_transport", "source")
+
+    def __init__(self, transport: asyncio.Transport, gate: Gate, go_on: Callable[[], None]) -> None:
         self.source = Source("", self._read_on)
+        self._held = False
+        self._go_on = go_on
         self._transport = transport
         self._gate = gate
         self._loop = asyncio.get_running_loop()
@@ -26,7 +31,24 @@ class Intake:
 
     @property
     def paused(self) -> bool:
+        """By the gate: nothing is to be handled now, neither what will be read nor what is left of a read."""
         return self.source.paused
+
+    @property
+    def reading(self) -> bool:
+        return not self._held and not self.source.paused
+
+    def hold(self) -> None:
+        """Something of a read is left: nothing more is read until `release`."""
+        if self.reading:
+            self._pause()
+        self._held = True
+
+    def release(self) -> None:
+        if self._held:
+            self._held = False
+            if not self.source.paused:
+                self._resume()
 
     def appended(self, size: int) -> None:
         self._appended += size
@@ -34,7 +56,7 @@ class Intake:
     def read_done(self) -> None:
         """What this read brought is appended and counts; call before any of it can be settled."""
         size, self._appended = self._appended, 0
-        if size and self._gate.take(self.source, size):
+        if size and self._gate.take(self.source, size) and not self._held:
             self._pause()
 
     def settled(self, size: int) -> None:
@@ -64,5 +86,11 @@ class Intake:
             self._transport.pause_reading()
 
     def _read_on(self) -> None:
+        if self._held:
+            self._go_on()
+        else:
+            self._resume()
+
+    def _resume(self) -> None:
         if not self._transport.is_closing():
             self._transport.resume_reading()

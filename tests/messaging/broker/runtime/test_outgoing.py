@@ -128,7 +128,7 @@ async def test_what_the_peer_has_not_read_counts_until_it_is_read_or_gone() -> N
 
 async def test_less_may_pile_up_while_memory_is_short() -> None:
     transport = Transport()
-    accountant = Accountant(8 << 20)
+    accountant = Accountant(16 << 20)
     out = Outgoing(cast(asyncio.Transport, transport), lambda size: None, accountant.egress, set())
     out.belongs_to("acme")
     assert transport.pause_bytes == UNREAD_BYTES_PAUSE

@@ -1,0 +1,50 @@
+"""What one peer makes the broker keep, counted in an account: how much, and whose. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from messaging.broker.core.accountant import Account
+
+PAIR_BYTES = 128  # of one key and its value, beside their texts
+ENTRY_BYTES = 64  # of one producer or consumer, beside its texts
+NAMELESS = "address "  # before the name of a tenant: whose it is until that is known
+
+
+class Holding:
+    """`tenant` is the peer's address until its tenant is known."""
+
+    __slots__ = ("_account", "held_bytes", "tenant")
+
+    def __init__(self, account: Account, address: str) -> None:
+        self._account = account
+        self.tenant = NAMELESS + address
+        self.held_bytes = 0
+
+    def allows(self, size: int) -> bool:
+        return self._account.allows(self.tenant, size)
+
+    def change(self, more: int) -> None:
+        """Holds so many bytes more, or less where it is negative."""
+        self.held_bytes += more
+        if more > 0:
+            self._account.take(self.tenant, more)
+        elif more < 0:
+            self._account.give(self.tenant, -more)
+
+    def belongs_to(self, tenant: str) -> None:
+        """From now on it counts for `tenant`. The first word counts."""
+        if self.tenant.startswith(NAMELESS):
+            held = self.held_bytes
+            self.change(-held)
+            self.tenant = tenant
+            self.change(held)
+
+    def end(self) -> None:
+        self.change(-self.held_bytes)
+
+
+def kept_bytes(texts: Iterable[str], pairs: Mapping[str, str]) -> int:
+    """What is charged for one producer or consumer with these names and this metadata, as long as it is open."""
+    named = sum(len(text.encode()) for text in texts)
+    return ENTRY_BYTES + named + sum(PAIR_BYTES + len(key.encode()) + len(value.encode()) for key, value in pairs.items())

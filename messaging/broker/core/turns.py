@@ -1,0 +1,67 @@
+"""Bounded work: how much may be done in one turn of the loop, for whom, and who goes on in the next. Pure.
+
+A turn has a budget, and everybody in it a slice of that. Who has used up the slice, or comes when the budget is used up, waits;
+those who wait go on in the following turns, one tenant after the other and the connections of each in order, each for a slice. They
+get a part of the budget, so that whoever has little to do is served in the turn in which it comes. What cannot be divided may cost
+more than a slice: the excess is owed, and paid with the slices of the next turns.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from messaging.broker.core.fair_queue import FairQueue
+
+Item = TypeVar("Item")
+
+TURN_COST = 16_384  # units of `command_costs`: 8 milliseconds
+SLICE_COST = 4096  # a read of the smallest messages is one slice, so that publishing is never divided
+NEWCOMERS_SHARE = 4  # one part of so many of a turn is for those who do not wait yet
+
+
+class Slice:
+    """What one connection has used of the turn with this number. More than a slice: it owes the rest."""
+
+    __slots__ = ("spent", "turn")
+
+    def __init__(self) -> None:
+        self.turn = 0
+        self.spent = 0
+
+
+class Turns(Generic[Item]):
+    __slots__ = ("deferred", "left", "number", "slice_cost", "turn_cost", "waiting")
+
+    def __init__(self, turn_cost: int = TURN_COST, slice_cost: int = SLICE_COST) -> None:
+        self.turn_cost = turn_cost
+        self.slice_cost = slice_cost
+        self.number = 1
+        self.left = turn_cost
+        self.waiting: FairQueue[Item] = FairQueue()
+        self.deferred = 0  # times that somebody had to wait
+
+    def begin(self) -> None:
+        """Another turn of the loop."""
+        self.number += 1
+        self.left = self.turn_cost
+
+    def allowance(self, used: Slice) -> int:
+        """The units that may be spent now; 0 or less: it has to wait."""
+        if used.turn != self.number:
+            used.spent = max(0, used.spent - self.slice_cost * (self.number - used.turn))
+            used.turn = self.number
+        return min(self.slice_cost - used.spent, self.left)
+
+    def spend(self, used: Slice, cost: int) -> None:
+        used.spent += cost
+        self.left -= cost
+
+    def wait(self, tenant: str, item: Item) -> None:
+        self.deferred += 1
+        self.waiting.push(tenant, item)
+
+    def following(self) -> Item | None:
+        """Who goes on now, and waits no longer; None once those who wait had their part of the turn."""
+        if self.left <= self.turn_cost // NEWCOMERS_SHARE:
+            return None
+        return self.waiting.pop()

@@ -1,0 +1,54 @@
+"""The turns of the loop: lets those go on who wait, as `core/turns.py` decides, one turn after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import structlog
+
+from messaging.broker.core.turns import SLICE_COST, TURN_COST, Turns
+
+Item = TypeVar("Item")
+log = structlog.get_logger("broker.turns")
+
+
+class TurnLoop(Generic[Item]):
+    """`work` does a slice of what `Item` has to do and returns whose turn it is for: the tenant where there is more, else None.
+
+    Whoever spends of the turn calls `due` before, so that another one begins."""
+
+    __slots__ = ("_due", "_work", "turns")
+
+    def __init__(self, work: Callable[[Item], str | None], turn_cost: int = TURN_COST, slice_cost: int = SLICE_COST) -> None:
+        self.turns: Turns[Item] = Turns(turn_cost, slice_cost)
+        self._work = work
+        self._due = False
+
+    def due(self) -> None:
+        if not self._due:
+            self._due = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def wait(self, tenant: str, item: Item) -> None:
+        self.turns.wait(tenant, item)
+        self.due()
+
+    def _turn(self) -> None:
+        self._due = False
+        turns = self.turns
+        turns.begin()
+        again: list[tuple[str, Item]] = []
+        while (item := turns.following()) is not None:
+            try:
+                tenant = self._work(item)
+            except Exception:  # of one of them; the others go on
+                log.exception("turn.failed")
+                continue
+            if tenant is not None:
+                again.append((tenant, item))
+        for tenant, item in again:
+            turns.wait(tenant, item)
+        if turns.waiting:
+            self.due()

@@ -1,0 +1,97 @@
+"""How much is done in one turn, and for whom: counted in units, never in time."""
+
+from __future__ import annotations
+
+from messaging.broker.core.command_costs import COSTS, cost_of
+from messaging.broker.core.turns import NEWCOMERS_SHARE, Slice, Turns
+from messaging.permissions.table import BINARY
+from messaging.protocol import pulsar_pb2 as pb
+
+
+def served(turns: Turns[str], work: dict[str, int], tenants: dict[str, str]) -> list[str]:
+    """One turn of those who wait, each of whom takes its whole slice while it has work; who had a turn, in order."""
+    turns.begin()
+    order, again = [], []
+    while (name := turns.following()) is not None:
+        cost = min(work[name], turns.allowance(used[name]))
+        turns.spend(used[name], cost)
+        work[name] -= cost
+        order.append(name)
+        if work[name]:
+            again.append(name)
+    for name in again:
+        turns.wait(tenants[name], name)
+    return order
+
+
+used: dict[str, Slice] = {}
+
+
+def world(work: dict[str, int], tenants: dict[str, str]) -> Turns[str]:
+    turns: Turns[str] = Turns(turn_cost=100, slice_cost=10)
+    used.clear()
+    for name in work:
+        used[name] = Slice()
+        turns.wait(tenants[name], name)
+    return turns
+
+
+def test_a_turn_is_bounded_however_many_wait() -> None:
+    work = {f"c{number}": 1000 for number in range(1000)}
+    turns = world(work, dict.fromkeys(work, "acme"))
+    for _ in range(5):
+        before = sum(work.values())
+        served(turns, work, dict.fromkeys(work, "acme"))
+        assert 0 < before - sum(work.values()) <= 100
+        assert turns.left >= 100 // NEWCOMERS_SHARE - 10, "something is left for those who do not wait yet"
+
+
+def test_connections_go_on_in_the_order_in_which_they_waited() -> None:
+    work = {f"c{number}": 20 for number in range(20)}
+    tenants = dict.fromkeys(work, "acme")
+    turns = world(work, tenants)
+    order = [name for _ in range(6) for name in served(turns, work, tenants)]
+    assert order[:20] == list(tenants), "each once before any comes again"
+    assert sum(work.values()) == 0
+
+
+def test_a_tenant_with_one_connection_waits_for_one_slice_of_each_other_tenant() -> None:
+    work = {f"crowd{number}": 1000 for number in range(500)} | {"alone": 10}
+    tenants = {name: "acme" if name != "alone" else "globex" for name in work}
+    turns = world(work, tenants)
+    assert served(turns, work, tenants)[1] == "alone"
+
+
+def test_one_connection_gets_one_slice_a_turn_however_often_it_is_read() -> None:
+    turns: Turns[str] = Turns(100, 10)
+    mine, other = Slice(), Slice()
+    turns.spend(mine, turns.allowance(mine))
+    assert turns.allowance(mine) == 0
+    assert turns.allowance(other) == 10
+    turns.begin()
+    assert turns.allowance(mine) == 10
+
+
+def test_what_cannot_be_divided_is_paid_with_the_next_slices() -> None:
+    turns: Turns[str] = Turns(100, 10)
+    mine = Slice()
+    turns.allowance(mine)
+    turns.spend(mine, 35)
+    waited = 0
+    while turns.allowance(mine) <= 0:
+        turns.begin()
+        waited += 1
+    assert (waited, turns.allowance(mine)) == (3, 5)
+
+
+def test_when_the_turn_is_used_up_newcomers_wait_too() -> None:
+    turns: Turns[str] = Turns(100, 10)
+    for _ in range(10):
+        turns.spend(Slice(), 10)
+    assert turns.allowance(Slice()) <= 0
+
+
+def test_every_command_that_a_client_sends_has_a_cost() -> None:
+    assert {pb.Command.Type.Name(kind) for kind in COSTS} == set(BINARY)
+    assert min(COSTS.values()) >= 1
+    assert cost_of(pb.Command.SUBSCRIBE, 1 << 20) > cost_of(pb.Command.SUBSCRIBE, 100)
