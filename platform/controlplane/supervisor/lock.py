@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 CLEAN_UP_S = 12.0  # longer than the keeper takes to end the children of a killed supervisor
@@ -48,10 +49,11 @@ def acquire(data_dir: str, wait_s: float = CLEAN_UP_S) -> int:
 
 
 def record(descriptor: int) -> None:
-    """Writes this process's id into the lock file."""
+    """Writes this process's id into the lock file. On a full disk nobody learns it; the lock holds all the same."""
     text = f"{os.getpid()}\n".encode()
-    os.pwrite(descriptor, text, 0)
-    os.ftruncate(descriptor, len(text))
+    with suppress(OSError):
+        os.pwrite(descriptor, text, 0)
+        os.ftruncate(descriptor, len(text))
 
 
 def holder(descriptor: int) -> int:

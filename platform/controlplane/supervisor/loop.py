@@ -10,19 +10,21 @@ import os
 import re
 import selectors
 import signal
-import sys
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from controlplane.supervisor import keeper as keepers
 from controlplane.supervisor import lock as locks
 from controlplane.supervisor import machine, status
 from controlplane.supervisor.machine import Child, Effect, Event, State
-from controlplane.supervisor.notices import ChildLog, complain, notice
+from controlplane.supervisor.notices import ChildLog, complain, notice, say
 from controlplane.supervisor.plan import ChildSpec, Plan
 from controlplane.supervisor.process import Process
 
 _READINESS_POLL_S = 0.01
+_WRITE_AGAIN_S = 1.0  # after a file could not be written
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -53,12 +55,17 @@ class Supervisor:
         self._stopping = False
         self._announced_s: float | None = None
         self._exit_code = 0
+        self._due: set[str] = {"status"}  # files to be written
+        self._write_at_s = 0.0  # not before: the last try failed
+        self._unwritten = ""  # why, while they cannot be
+        for member in self.members:
+            member.process.log.on_trouble = self._log_trouble
 
     def run(self) -> int:
         """Blocks until all is stopped. The exit code: 0 after a signal, 2 for a configuration that cannot work, else 1."""
         self._keeper = keepers.start((self._ready_file, self._status_file))
         locks.record(self._lock)
-        self._ready_file.unlink(missing_ok=True)
+        self._remove(self._ready_file)
         for note in self.plan.notes:
             self._notice("warning", "reduced", note=note)
         wakeup = self._listen_to_signals()
@@ -66,7 +73,7 @@ class Supervisor:
             while not self._stopped():
                 self._look_for_readiness()
                 self._start_and_stop()  # after it: what became ready may be what another child waits for
-                self._publish_if_changed()
+                self._write_due()
                 for key, _ in self._selector.select(self._pause_s()):
                     if key.data is None:
                         self._signals(os.read(wakeup, 4096))
@@ -100,8 +107,8 @@ class Supervisor:
                 self._apply(member, Event.READY)
         if self._announced_s is None and not self._stopping and all(member.record.up for member in self.members):
             self._announced_s = time.monotonic() - self.plan.started_s
-            answers = {member.spec.name: member.process.answer for member in self.members}
-            status.announce(self._ready_file, self.plan, answers, self._announced_s)
+            self._due.add("ready")
+            say(status.greeting(self._readiness(), self._announced_s))
             self._notice("info", "ready", seconds=round(self._announced_s, 2))
 
     def _reap(self) -> None:
@@ -138,7 +145,7 @@ class Supervisor:
         member.record, effects = machine.step(member.record, event, time.monotonic())
         if member.record.state is not before:
             member.since = time.time()
-            self._changed = True
+            self._due.add("status")
         for effect in effects:
             if effect is Effect.SPAWN:
                 self._spawn(member)
@@ -195,17 +202,43 @@ class Supervisor:
             waits.append(_READINESS_POLL_S)
         if self._stopping and not waits:
             return 0.0
+        if self._due:
+            waits.append(self._write_at_s - time.monotonic())
         return max(0.0, min(waits)) if waits else None
 
     def _stopped(self) -> bool:
         return self._stopping and all(member.record.state in (State.STOPPED, State.FAILED) for member in self.members)
 
-    _changed = True
+    def _write_due(self) -> None:
+        """A file that cannot be written (the disk is full) ends nobody: it is said, and tried again until it can."""
+        if not self._due or time.monotonic() < self._write_at_s:
+            return
+        try:
+            if "status" in self._due:
+                status.publish(self._status_file, self.members, self._announced_s)
+            if "ready" in self._due and not self._stopping:
+                status.write_json(self._ready_file, self._readiness())
+        except OSError as error:
+            self._write_at_s = time.monotonic() + _WRITE_AGAIN_S
+            if not self._unwritten:
+                self._unwritten = f"{error.filename or self._status_file}: {error.strerror}"
+                self._notice("error", "file-not-written", why=self._unwritten)
+            return
+        self._due.clear()
+        if self._unwritten:
+            self._notice("warning", "file-written-again", was=self._unwritten)
+            self._unwritten = ""
 
-    def _publish_if_changed(self) -> None:
-        if self._changed:
-            self._changed = False
-            status.publish(self._status_file, self.members, self._announced_s)
+    def _readiness(self) -> dict[str, Any]:
+        return status.readiness(self.plan, {member.spec.name: member.process.answer for member in self.members})
+
+    def _log_trouble(self, what: str) -> None:
+        self._notice("error", "log-file", what=what)
+
+    @staticmethod
+    def _remove(path: Path) -> None:
+        with suppress(OSError):
+            path.unlink()
 
     @property
     def _ready_file(self) -> Path:
@@ -224,12 +257,11 @@ class Supervisor:
             if member.process.exit_code() is None and member.process.output >= 0:
                 member.process.signal(signal.SIGKILL)
             member.process.log.close()
-        self._ready_file.unlink(missing_ok=True)
-        self._status_file.unlink(missing_ok=True)
+        self._remove(self._ready_file)
+        self._remove(self._status_file)
         self._keeper.release()
         os.close(self._lock)
         self._notice("info", "stopped")
-        sys.stdout.flush()
 
 
 def _noted(number: int, frame: object) -> None:

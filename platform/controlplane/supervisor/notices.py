@@ -11,9 +11,11 @@ import json
 import os
 import re
 import select
-import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 LOG_BYTES_MAX = 16 << 20  # then the file becomes <name>.log.1, which replaces the one before
 _PIPE_BYTES = 4096  # what a pipe that polls as writable takes without blocking
@@ -28,9 +30,8 @@ def timestamp(now_s: float | None = None) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now_s)) + f".{int(now_s % 1 * 1000):03d}Z"
 
 
-def _copy(line: bytes) -> None:
-    """To stderr, unless that would block."""
-    descriptor = 2
+def _copy(line: bytes, descriptor: int = 2) -> None:
+    """To stderr, or another of its kind, unless that would block."""
     for start in range(0, len(line), _PIPE_BYTES):
         poll = select.poll()
         poll.register(descriptor, select.POLLOUT)
@@ -54,26 +55,40 @@ def notice(log_format: str, level: str, event: str, **fields: object) -> None:
 
 def complain(message: str) -> None:
     """The one line that a person reads when the platform does not start."""
-    sys.stdout.flush()
     _copy(f"magnetar: {message}\n".encode())
 
 
+def say(text: str) -> None:
+    """To stdout, for people. One that is a file on a full disk does not get it."""
+    _copy(text.encode(), 1)
+
+
 class ChildLog:
-    """Takes a child's output in pieces of any size; `last` holds its newest lines, for the message when it fails."""
+    """Takes a child's output in pieces of any size; `last` holds its newest lines, for the message when it fails.
+
+    A file that cannot be written (the disk is full) costs what would stand in it, nothing else: `lost_bytes` counts that, and
+    `on_trouble` is told when it begins and when it is over."""
 
     def __init__(self, folder: Path, name: str, log_format: str, quiet: bool = False) -> None:
         self.last: list[str] = []
+        self.lost_bytes = 0  # since the file was last written
+        self.on_trouble: Callable[[str], None] = lambda what: None
         self._name = name
         self._json = log_format == "json"
         self._quiet = quiet
         self._path = folder / f"{name}.log"
-        self._file = self._path.open("ab", buffering=0)
+        self._file: BinaryIO | None = None
         self._rest = b""
+        with suppress(OSError):  # else with the first output
+            self._file = self._path.open("ab", buffering=0)
 
     def feed(self, data: bytes) -> None:
-        self._file.write(data)
-        if self._file.tell() > LOG_BYTES_MAX:
-            self._rotate()
+        try:
+            self._write(data)
+        except OSError as error:
+            if not self.lost_bytes:
+                self.on_trouble(f"{self._path} cannot be written: {error.strerror}")
+            self.lost_bytes += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             self._line(line)
@@ -82,7 +97,22 @@ class ChildLog:
         if self._rest:
             self._line(self._rest)
             self._rest = b""
-        self._file.close()
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+
+    def _write(self, data: bytes) -> None:
+        if self._file is None:
+            self._file = self._path.open("ab", buffering=0)
+        assert self._file is not None
+        if self.lost_bytes:
+            note = f"... {self.lost_bytes} bytes of output are lost: this file could not be written ...\n"
+            self._file.write(note.encode())
+            self.on_trouble(f"{self._path} is written again; {self.lost_bytes} bytes of output are lost")
+            self.lost_bytes = 0
+        self.lost_bytes = len(data) - self._file.write(data)  # a disk that fills up takes a part
+        if self._file.tell() > LOG_BYTES_MAX:
+            self._rotate()
 
     def _line(self, line: bytes) -> None:
         text = line.decode(errors="replace").rstrip()
@@ -105,6 +135,7 @@ class ChildLog:
             )
 
     def _rotate(self) -> None:
+        assert self._file is not None
         self._file.close()
+        self._file = None  # the next piece opens another
         self._path.replace(self._path.with_name(f"{self._name}.log.1"))
-        self._file = self._path.open("ab", buffering=0)

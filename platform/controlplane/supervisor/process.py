@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -54,8 +55,7 @@ class Process:
     def spawn(self) -> None:
         """Raises `OSError` if the program cannot be run at all."""
         for left_behind in (self.spec.ready_file, self.spec.ready_socket):
-            if left_behind:
-                Path(left_behind).unlink(missing_ok=True)
+            _remove(left_behind)
         on_orphan = signal.SIGKILL if self.spec.kill_on_orphan else signal.SIGTERM
         self._popen = subprocess.Popen(
             self.spec.argv,
@@ -110,8 +110,7 @@ class Process:
             pass
         self._popen.stdout.close()
         self._popen = None
-        if self.spec.ready_file:
-            Path(self.spec.ready_file).unlink(missing_ok=True)
+        _remove(self.spec.ready_file)
 
     def _more(self) -> bool:
         return bool(select.select([self.output], [], [], 0)[0])
@@ -122,6 +121,13 @@ class Process:
             os.killpg(self.pid, number)
         except (ProcessLookupError, PermissionError):
             pass
+
+
+def _remove(path: str) -> None:
+    """What stays is not believed: it names another process."""
+    if path:
+        with suppress(OSError):
+            Path(path).unlink()
 
 
 def _pong(path: str) -> bool:

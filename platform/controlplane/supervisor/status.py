@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,7 +29,7 @@ class Reported(Protocol):
 
 
 def write_json(path: Path, value: object) -> None:
-    """Whole or not at all: readers never see half a file."""
+    """Whole or not at all: readers never see half a file. Raises `OSError`."""
     beside = path.with_name(path.name + ".new")
     beside.write_text(json.dumps(value, indent=2) + "\n")
     beside.chmod(0o600)
@@ -47,7 +46,7 @@ def running_state(data_path: Path) -> dict[str, Any] | None:
 
 
 def publish(path: Path, members: Sequence[Reported], ready_s: float | None) -> None:
-    """`ready_s`: seconds from the command to readiness, null until then."""
+    """`ready_s`: seconds from the command to readiness, null until then. Raises `OSError`."""
     children = [
         {
             "name": member.spec.name,
@@ -62,16 +61,14 @@ def publish(path: Path, members: Sequence[Reported], ready_s: float | None) -> N
     write_json(path, {"pid": os.getpid(), "ready_s": ready_s and round(ready_s, 3), "children": children})
 
 
-def announce(path: Path, plan: Plan, answers: Mapping[str, Mapping[str, Any]], ready_s: float) -> None:
-    """Writes ready.json and prints the same for people."""
+def readiness(plan: Plan, answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What ready.json says."""
     ready: dict[str, Any] = {
         key: answers[child][source] for key, (child, source) in plan.ready_from.items() if answers.get(child, {}).get(source)
     }
     ready["pid"] = os.getpid()
     ready.update(plan.ready_fixed)
-    write_json(path, ready)
-    sys.stdout.write(greeting(ready, ready_s))
-    sys.stdout.flush()
+    return ready
 
 
 def greeting(ready: Mapping[str, Any], ready_s: float) -> str:
