@@ -207,7 +207,12 @@ def free_ports(settings: Settings) -> Iterator[Finding]:
     for listener in [*ports.broker_listeners(settings), *ports.web_listeners(settings)]:
         problem = ports.why_not_free(listener.host, listener.port) if listener.port else ""
         if problem:
-            yield Finding("Ports", "fail", f"{listener.port} ({listener.what}) {problem}", f"choose another with {listener.option}")
+            yield Finding(
+                "Ports",
+                "fail",
+                f"{listener.port} ({listener.what}) {problem}",
+                f"magnetar standalone {listener.option} 0 picks a free one",
+            )
             return
     yield Finding("Ports", "ok", "free")
 

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 
-from controlplane.doctor import checks, running
+from controlplane.doctor import checks, locate, running
 from controlplane.doctor.checks import Finding
 from controlplane.supervisor.status import running_state
 from messaging.settings import Settings
@@ -15,6 +15,7 @@ _MARKS = {"ok": "ok  ", "warn": "WARN", "fail": "FAIL"}
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
+    """`settings`: of the platform that was chosen (`locate.choose`)."""
     for check in (*checks.INSTALLATION, *checks.DATA):
         yield from check(settings)
     if running_state(settings.data_path) is None:
@@ -24,7 +25,10 @@ def examine(settings: Settings) -> Iterator[Finding]:
 
 def run(settings: Settings, *, as_json: bool) -> int:
     """Prints each finding as it comes. The exit code: 1 if anything failed, else 0."""
-    findings = []
+    settings, findings = locate.choose(settings)
+    for finding in findings:
+        if not as_json:
+            print(_line(finding), flush=True)  # noqa: T201
     for finding in examine(settings):
         findings.append(finding)
         if not as_json:

@@ -1,0 +1,44 @@
+"""Finds the platforms of this user that run on this machine, wherever their data directories are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from controlplane.doctor.checks import Finding
+from controlplane.supervisor.status import running_state
+from messaging.settings import Settings, default_data_dir
+
+_PROC = Path("/proc")
+_SUPERVISOR = b"controlplane.supervisor"
+
+
+def running_data_paths(proc: Path = _PROC) -> list[Path]:
+    """Data directories whose supervisor runs: each keeps its lock file open. Empty where /proc does not tell."""
+    found = set()
+    for process in proc.glob("[0-9]*"):
+        try:
+            if _SUPERVISOR in (process / "cmdline").read_bytes().split(b"\0"):
+                found |= {link.readlink().parent for link in (process / "fd").iterdir() if link.readlink().name == "lock"}
+        except OSError:
+            continue  # it ended meanwhile, or is somebody else's
+    return sorted(path for path in found if running_state(path) is not None)
+
+
+def choose(settings: Settings) -> tuple[Settings, list[Finding]]:
+    """Which platform to look at: the one that was named; else the one that runs, if there is one only."""
+    if settings.data_dir != default_data_dir() or running_state(settings.data_path) is not None:
+        return settings, []
+    paths = running_data_paths()
+    if len(paths) == 1:
+        says = f"looking at the platform that runs in {paths[0]}; the default directory has none"
+        return msgspec.structs.replace(settings, data_dir=str(paths[0])), [Finding("Data directory", "ok", says)]
+    return settings, list(_several(paths))
+
+
+def _several(paths: list[Path]) -> Iterator[Finding]:
+    if paths:
+        says = "several platforms run here: " + ", ".join(str(path) for path in paths)
+        yield Finding("Data directory", "warn", says, "name one with --data-dir")
