@@ -15,8 +15,11 @@ import cramjam
 import lz4.block
 from google.protobuf.message import DecodeError
 
+from messaging.limits.binary import BINARY
+from messaging.limits.model import violation
+from messaging.limits.sizes import BATCHED_MESSAGE_BYTES_MIN
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.frames import FrameError, Stored
+from messaging.protocol.frames import FrameError, Stored, parse_stored
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -25,11 +28,34 @@ else:
 
 
 UNPACKED_TIMES_MAX = 4  # what a payload may unpack to, in largest messages: clients bound batches by what they are packed
-SINGLE_BYTES_MIN = 6  # of a message in a batch: the size of its metadata, and there the size of its payload
 
 
 # A frame names the window that opening it takes, whatever it holds: 32 MiB, where its default is 128.
 _ZSTD_OPTIONS: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 25}
+
+
+def implausible(sequence_id: int, highest: int, count: int, stored: bytes, message_bytes_max: int) -> str | None:
+    """Why a SEND with these numbers cannot be taken; None if it can. `stored` is what follows its command.
+
+    Messages of a batch take `BATCHED_MESSAGE_BYTES_MIN` bytes each before it is compressed: what it declares to hold then is
+    believed up to what the broker would open, which it never does on the way of a message."""
+    for name, value in (("sequence_id", sequence_id), ("highest_sequence_id", highest), ("num_messages", count)):
+        wrong = violation(name, value, BINARY[f"Send.{name}"])
+        if wrong is not None:
+            return wrong
+    least = count * BATCHED_MESSAGE_BYTES_MIN
+    if count == 1 or least <= len(stored):
+        return None
+    try:
+        metadata, payload = parse_stored(stored)
+    except FrameError as error:
+        return str(error)
+    size = (
+        len(payload) if metadata.compression == pb.NONE else min(metadata.uncompressed_size, UNPACKED_TIMES_MAX * message_bytes_max)
+    )
+    if least <= size:
+        return None
+    return f"num_messages is {count}; {size} bytes hold at most {size // BATCHED_MESSAGE_BYTES_MIN}"
 
 
 class Single(NamedTuple):
@@ -110,7 +136,7 @@ def batch_size(stored: Stored, data: bytes) -> int:
     if metadata.encryption_keys or not metadata.HasField("num_messages_in_batch"):
         return 0
     size = metadata.num_messages_in_batch
-    if not 1 <= size <= len(data) // SINGLE_BYTES_MIN:
+    if not 1 <= size <= len(data) // BATCHED_MESSAGE_BYTES_MIN:
         raise FrameError(f"a batch of {len(data)} bytes declares {size} messages")
     return size
 

@@ -25,6 +25,14 @@ NO_ID = (1 << 64) - 1  # ledger and entry id -1 on the wire
 class FrameError(ValueError):
     """Bytes that cannot be a frame of this protocol; the connection is closed."""
 
+    reason = "bad frame"  # as the log and the metrics name it
+
+
+class OverLimit(FrameError):
+    """A field over its limit in a command that has no answer."""
+
+    reason = "field over its limit"
+
 
 def encode(command: pb.Command) -> bytes:
     body = command.SerializeToString()

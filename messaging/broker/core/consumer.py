@@ -8,6 +8,7 @@ from pyroaring import BitMap
 
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.open_sessions import OpenSession
+from messaging.limits.sizes import PERMITS_MAX
 from messaging.storage.seam import Position
 
 
@@ -68,6 +69,11 @@ class Consumer:
         self.connected_ms = now_ms
         self.last_flow_ms = 0
         self.last_acked_ms = 0
+
+    def flow(self, permits: int, now_ms: int) -> None:
+        """The client asks for so many more. What goes beyond `PERMITS_MAX` together is more than it can ever be sent."""
+        self.permits = min(self.permits + permits, PERMITS_MAX)
+        self.last_flow_ms = now_ms
 
     def hold(self, block: EntryBlock, first: int, last: int, open_messages: list[int] | None) -> None:
         """Entries `first` to ``last - 1`` of `block` were sent to this consumer. `open_messages`: how many of each, or None."""

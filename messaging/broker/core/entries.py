@@ -71,6 +71,13 @@ class EntryBlock:
                 self._counts.append(self.message_count - sum(self._counts))
         return self._counts
 
+    def messages_of(self, entry_id: int) -> int:
+        """Messages in one entry, without looking at the others."""
+        if self.uniform:
+            return 1
+        index = entry_id - self.first_entry
+        return self._counts[index] if self._counts is not None else self._messages_of(index)
+
     def _messages_of(self, index: int) -> int:
         start = self.start_of(index)
         head = bytes(self.data[start + 8 : self._body_of(start)])

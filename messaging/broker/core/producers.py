@@ -8,6 +8,8 @@ from typing import Protocol
 
 from messaging.broker.core.open_sessions import OpenSession
 from messaging.errors import ProducerBusy
+from messaging.limits.binary import NAME as PRODUCER_NAME
+from messaging.limits.model import check
 from messaging.protocol.hot import Sent
 from messaging.storage.seam import Position
 
@@ -44,6 +46,8 @@ class Producer:
     )
 
     def __init__(self, producer_id: int, name: str, sink: ProducerSink, *, epoch: int = 0, now_ms: int = 0) -> None:
+        """Raises `InvalidValue` for a name that is too long."""
+        check("producer_name", name, PRODUCER_NAME)  # it goes into every block's header and every snapshot of sequence ids
         self.producer_id = producer_id
         self.name_bytes = name.encode()
         self.sink = sink

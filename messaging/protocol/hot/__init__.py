@@ -12,6 +12,7 @@ from messaging.protocol.hot import incoming, outgoing
 from messaging.protocol.hot.incoming import (
     BAD_CHECKSUM,
     CHUNK,
+    DOUBTFUL,
     MALFORMED,
     MARKER,
     TRANSACTION,
@@ -33,6 +34,7 @@ __all__ = [
     "BAD_CHECKSUM",
     "CHUNK",
     "COMPILED",
+    "DOUBTFUL",
     "MALFORMED",
     "MARKER",
     "TRANSACTION",

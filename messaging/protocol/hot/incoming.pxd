@@ -2,6 +2,7 @@
 cimport cython
 
 cdef Py_ssize_t COPIED_BYTES_MAX
+cdef unsigned long long BATCH_MESSAGES_MAX, BATCHED_MESSAGE_BYTES_MIN, COUNT_MAX
 
 @cython.locals(
     stop=Py_ssize_t, size=Py_ssize_t, high=Py_ssize_t, body=Py_ssize_t, i=Py_ssize_t, producer_id="unsigned long long",

@@ -15,6 +15,8 @@ TRANSACTION = 1
 BAD_CHECKSUM = 2
 MALFORMED = 4
 MARKER = 8
+# Numbers that cannot be, or that can be only if the payload is compressed: `messaging.protocol.batch.implausible` tells.
+DOUBTFUL = 32
 # And one that does not: a part of a larger message. All parts have one sequence id.
 CHUNK = 16
 
@@ -29,6 +31,10 @@ Measured = tuple[int, int, int, list[int]]
 ALL = 1 << 30  # frames: more than any read holds
 COPIED_BYTES_MAX = 4096  # copying so much costs less than a view of it
 SEND_HEAD = b"\x08\x06\x32"  # type SEND, then the field that holds it
+# As messaging.limits.sizes has them; a test compares. Compiled, they are constants.
+BATCH_MESSAGES_MAX = 131072
+BATCHED_MESSAGE_BYTES_MIN = 6
+COUNT_MAX = 2147483647  # what the field can hold; a larger number is reported as this
 TWO_SIZES = struct.Struct(">II")  # of the frame, of its command
 CHECKED = struct.Struct(">HII")  # that a checksum follows, the checksum, size of the metadata
 
@@ -114,7 +120,12 @@ def scan(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool = False
             elif key & 7 != 0:
                 flags |= MALFORMED
                 break
-        if i != body or count < 1 or count > 1000000 or (sequence_id | highest) >> 63:  # kept as signed numbers
+        if count != 1 and (count < 1 or count > BATCH_MESSAGES_MAX or count * BATCHED_MESSAGE_BYTES_MIN > stop - body):
+            flags |= DOUBTFUL
+            count = min(count, COUNT_MAX)
+        if (sequence_id | highest) >> 63:  # kept as signed numbers
+            flags |= DOUBTFUL
+        if i != body:
             flags |= MALFORMED
         else:
             if buf[body] == 14 and buf[body + 1] == 1 and body + 10 <= stop:
@@ -150,6 +161,7 @@ def scan_alike(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool =
         pos = stop
         if flags or highest or producer_id != before or len(command) > 127:
             continue
+        least = max(10, count * BATCHED_MESSAGE_BYTES_MIN)
         head = command[:4] + b"\x08" + varint(producer_id) + b"\x10"
         tail = b"" if count == 1 else b"\x18" + varint(count)
         if command[:3] != SEND_HEAD or command != head + varint(sequence_id) + tail:
@@ -160,7 +172,7 @@ def scan_alike(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool =
             total, size = TWO_SIZES.unpack_from(buf, pos)
             stop = pos + 4 + total
             body = pos + 8 + size
-            if stop > end or size != len(command) or not buf.startswith(command, pos + 8) or body + 10 > stop:
+            if stop > end or size != len(command) or not buf.startswith(command, pos + 8) or body + least > stop:
                 break
             magic, expected, size = CHECKED.unpack_from(buf, body)
             if magic != 0x0E01 or body + 10 + size > stop or sequence_id >> 63:

@@ -9,6 +9,7 @@ from crc32c import crc32c
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from messaging.limits.sizes import BATCH_MESSAGES_MAX, BATCHED_MESSAGE_BYTES_MIN
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import build_send
 from tests.messaging.protocol.hot_variants import VARIANTS
@@ -90,8 +91,10 @@ def test_scan_reads_what_protobuf_reads(
     assert hot.scan(buf, offset, offset + len(frame), out) == offset + len(frame)
     ((producer_id, sequence_id, start, body, stop, count, highest, flags),) = out
     assert (start, stop) == (offset, offset + len(frame))
-    if not 1 <= read.num_messages <= 1_000_000 or max(read.sequence_id, read.highest_sequence_id) >= 2**63:
-        assert flags & hot.MALFORMED
+    room = len(body_of(payload, checksum=checksum)) // BATCHED_MESSAGE_BYTES_MIN
+    possible = read.num_messages == 1 or 1 <= read.num_messages <= min(BATCH_MESSAGES_MAX, room)
+    if not possible or max(read.sequence_id, read.highest_sequence_id) >= 2**63:
+        assert flags & hot.DOUBTFUL and not flags & hot.MALFORMED
         return
     expected = hot.TRANSACTION if read.txnid_least_bits or read.txnid_most_bits else 0
     expected |= hot.MARKER if read.marker else 0
@@ -123,7 +126,8 @@ def test_scan_says_malformed_of_a_send_that_protobuf_refuses(
         assert (command[0], command[1]) != (8, 6)
         return
     ((producer_id, sequence_id, _, body, stop, count, highest, flags),) = out
-    if flags & hot.MALFORMED:
+    if flags & (hot.MALFORMED | hot.DOUBTFUL):
+        assert 0 <= count < 2**31  # they can still be added up
         return
     assert 0 <= body <= stop == len(frame)
     assert 0 <= producer_id < 2**64
@@ -131,7 +135,7 @@ def test_scan_says_malformed_of_a_send_that_protobuf_refuses(
     try:
         read = pb.Command.FromString(bytes(command))
     except Exception:  # only what protobuf holds against fields that do not matter here, or against those that are missing
-        assert 1 <= count <= 1_000_000
+        assert 1 <= count <= BATCH_MESSAGES_MAX
         return
     assert (producer_id, sequence_id, count, highest) == (
         read.send.producer_id,
@@ -324,3 +328,38 @@ def test_the_vector_of_the_protocol_notes(hot: ModuleType) -> None:
     out: list[tuple[int, ...]] = []
     assert hot.scan(frame, 0, len(frame), out) == 45
     assert out == [(0, 0, 0, 18, 45, 1, 0, 0)]
+
+
+def test_the_loop_has_the_numbers_of_the_table() -> None:
+    plain = VARIANTS["plain"]
+    assert (plain.BATCH_MESSAGES_MAX, plain.BATCHED_MESSAGE_BYTES_MIN) == (BATCH_MESSAGES_MAX, BATCHED_MESSAGE_BYTES_MIN)
+
+
+@each_variant
+@pytest.mark.parametrize("count", [2, 10, 1000])
+def test_a_batch_that_its_bytes_cannot_hold_is_doubtful_wherever_it_stands(hot: ModuleType, count: int) -> None:
+    """The first of a run, or one that looks like those before it."""
+    metadata = pb.Metadata(producer_name="p", sequence_id=1, publish_time=1)
+    head = 4 + len(metadata.SerializeToString()) + 6
+    fits = bytes(count * BATCHED_MESSAGE_BYTES_MIN - head) if count > 10 else bytes(count * BATCHED_MESSAGE_BYTES_MIN)
+    short = fits[:-1] if count > 10 else b""
+    sequence_ids = [0, count, 2 * count, 3 * count]
+    payloads = [fits, fits, short, fits]
+    pairs = zip(sequence_ids, payloads, strict=True)
+    buf = b"".join(build_send(1, sequence_id, metadata, payload, count) for sequence_id, payload in pairs)
+    out: list[tuple[int, ...]] = []
+    assert hot.scan(buf, 0, len(buf), out) == len(buf)
+    room = [(one[4] - one[3]) // BATCHED_MESSAGE_BYTES_MIN for one in out]
+    assert [bool(one[7] & hot.DOUBTFUL) for one in out] == [count > each for each in room]
+    assert count < 100 or [count > each for each in room] == [False, False, True, False]
+
+
+@each_variant
+@pytest.mark.parametrize("count", [2**31, 2**32, 2**63, 2**64 - 1])
+def test_a_count_beyond_its_type_can_still_be_added_up(hot: ModuleType, count: int) -> None:
+    command = b"\x08\x06\x32" + varint(4 + len(varint(count)) + 1) + b"\x08\x01\x10\x01\x18" + varint(count)
+    buf = whole(command, body_of(b"x"))
+    out: list[tuple[int, ...]] = []
+    assert hot.scan(buf, 0, len(buf), out) == len(buf)
+    flags, messages, _, _ = hot.measured(out)
+    assert flags == hot.DOUBTFUL and messages == 2**31 - 1

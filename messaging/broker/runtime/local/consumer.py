@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Sequence
 
+from messaging.broker.core.acknowledging import Asked
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
@@ -16,8 +17,9 @@ from messaging.broker.runtime.local.messages import (
 )
 from messaging.broker.runtime.local.open_batches import OpenBatches, words
 from messaging.broker.runtime.local.unpacking import Packed, Unpacker
+from messaging.broker.runtime.topics.acknowledgements import Holder, acknowledge
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import MagnetarError, NotReady, PreconditionFailed, StorageFailed
+from messaging.errors import InvalidValue, MagnetarError, NotReady, PreconditionFailed, StorageFailed
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.batch import UNPACKED_TIMES_MAX
 from messaging.storage.seam import Position, StoreError
@@ -58,45 +60,40 @@ class LocalConsumer:
     def flow(self, permits: int) -> None:
         if self.open:
             self._unpacker.ask(permits)
-            self.consumer.permits += permits
-            self.consumer.last_flow_ms = self.service.now_ms()
+            self.consumer.flow(permits, self.service.now_ms())
             self.topic.outlet.dispatch(self.subscription)
 
     def ack(self, positions: Sequence[MessagePosition]) -> Awaitable[None]:
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        deltas: list[bytes] = []
-        whole: dict[int, list[int]] = {}
-        now_ms = self.service.now_ms()
         parts: dict[Position, list[int]] = {}
+        asked: list[Asked] = []
+        sizes: dict[Position, int] = {}
         for one in positions:
             if one.batch_index < 0:
-                whole.setdefault(one.ledger_id, []).append(one.entry_id)
+                asked.append(Asked(Position(one.ledger_id, one.entry_id)))
             else:
                 parts.setdefault(Position(one.ledger_id, one.entry_id), []).append(one.batch_index)
         for position, indexes in parts.items():
             left = self._batches.acknowledge(position, indexes)
-            if left:
-                deltas.append(self.subscription.acknowledge_batch(self.consumer, position, words(left), now_ms))
-            elif left == 0:
-                whole.setdefault(position.ledger_id, []).append(position.entry_id)
-        for ledger_id, entries in whole.items():
-            deltas.append(self.subscription.acknowledge(self.consumer, ledger_id, entries, now_ms))
-            self.service.acknowledgements += len(entries)
+            if left is not None:
+                asked.append(Asked(position, words(left)))
+                sizes[position] = left.bit_length()
+        self.service.acknowledgements += len(asked)
 
-        def done(error: StoreError | None) -> None:
-            if stored.cancelled():
+        def done(refused: str, error: StoreError | None) -> None:
+            if stored.done():
                 return
-            if error is None:
+            if error is None and not refused:
                 stored.set_result(None)
-            else:
-                stored.set_exception(StorageFailed(f"the acknowledgement is not stored: {error}"))
-                stored.exception()  # whoever does not wait for it need not hear of it
+                return
+            stored.set_exception(
+                InvalidValue(refused) if error is None else StorageFailed(f"the acknowledgement is not stored: {error}")
+            )
+            stored.exception()  # whoever does not wait for it need not hear of it
 
-        changes = [delta for delta in deltas if delta]
-        for delta in changes[:-1]:
-            self.topic.store(self.subscription, delta)
-        self.topic.store(self.subscription, changes[-1] if changes else b"", done)
-        self.topic.outlet.dispatch(self.subscription)
+        holder = Holder(self.topic, self.subscription, self.consumer, self.service.now_ms(), sizes)
+        rest = acknowledge(holder, asked, done)
+        assert rest is None, "the sizes of all batches are known: this consumer opened them"
         return stored
 
     def nack(self, positions: Sequence[MessagePosition]) -> None:

@@ -89,6 +89,16 @@ class Behind:
             self._read_ahead(subscription, reader)
         return block
 
+    def held(self, position: Position) -> EntryBlock | None:
+        """The block that holds `position`, if it was read for anybody and is still here."""
+        for read in self.reads:
+            if read.there and read.covers(position):
+                try:
+                    return read.block_of(position)
+                except ValueError:
+                    return None
+        return None
+
     def _go_on(self, subscription: Subscription, reader: _Reader, position: Position) -> Read:
         """To a read ahead, to another's, or to a new one."""
         before, ahead = reader.current, reader.ahead

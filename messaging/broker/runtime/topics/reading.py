@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messaging.broker.core.entries import from_log
+from messaging.broker.core.entries import EntryBlock, from_log
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import StorageFailed
 from messaging.protocol import pulsar_pb2 as pb
@@ -11,22 +11,28 @@ from messaging.storage.block_header import decode
 from messaging.storage.seam import EARLIEST, Corrupt, Position, StoreError
 
 
-async def entry_at(topic: Topic, position: Position) -> Stored | None:
-    """The stored entry at `position`, None where there is none. Raises `StorageFailed`."""
+async def block_at(topic: Topic, position: Position) -> EntryBlock | None:
+    """The block that holds `position`, None where there is no such entry. Raises `StorageFailed`."""
     if not topic.chain.holds(position):
         return None
     block = topic.outlet.tail.find(position)
-    if block is None:
-        try:
-            blocks = await topic.ledger.read(position, entries_max=1, bytes_max=1)
-        except StoreError as error:
-            raise StorageFailed(
-                f"entry {position.ledger_id}:{position.entry_id} of {topic.text} cannot be read: {error}"
-            ) from error
-        if not blocks:
-            return None
-        block = from_log(blocks[0])
-    data = block.payload(position.entry_id)
+    if block is not None:
+        return block
+    try:
+        blocks = await topic.ledger.read(position, entries_max=1, bytes_max=1)
+        return from_log(blocks[0]) if blocks else None
+    except (StoreError, ValueError) as error:
+        raise StorageFailed(f"entry {position.ledger_id}:{position.entry_id} of {topic.text} cannot be read: {error}") from error
+
+
+async def entry_at(topic: Topic, position: Position) -> Stored | None:
+    """The stored entry at `position`, None where there is none. Raises `StorageFailed`."""
+    block = await block_at(topic, position)
+    return None if block is None else _stored(block, position.entry_id)
+
+
+def _stored(block: EntryBlock, entry_id: int) -> Stored:
+    data = block.payload(entry_id)
     try:
         return parse_stored(data)
     except FrameError:
@@ -36,10 +42,10 @@ async def entry_at(topic: Topic, position: Position) -> Stored | None:
 
 async def batch_size_of(topic: Topic, position: Position) -> int | None:
     """The number of messages in a batch entry; None for a plain message or where there is no entry."""
-    stored = await entry_at(topic, position)
-    if stored is None or not stored.metadata.HasField("num_messages_in_batch"):
+    block = await block_at(topic, position)
+    if block is None or not _stored(block, position.entry_id).metadata.HasField("num_messages_in_batch"):
         return None
-    return stored.metadata.num_messages_in_batch
+    return block.messages_of(position.entry_id)  # what its SEND said, which was checked
 
 
 async def mark_delete_at_time(topic: Topic, publish_time_ms: int) -> Position:

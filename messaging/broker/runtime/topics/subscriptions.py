@@ -148,11 +148,7 @@ class TopicSubscriptions:
         """The mark-delete position that makes `start` the first entry read."""
         if start == LATEST:
             return self.chain.last
-        if start == EARLIEST:
-            return self.chain.before(self.chain.first)
-        return (
-            min(Position(start.ledger_id, start.entry_id - 1), self.chain.last) if start.entry_id > 0 else self.chain.before(start)
-        )
+        return self.chain.before(self.chain.first if start == EARLIEST else start)
 
     def subscription(self, name: str) -> Subscription:
         try:

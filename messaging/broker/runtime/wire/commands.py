@@ -15,12 +15,13 @@ import structlog
 from messaging.broker.runtime.wire import consumers as command_consumer
 from messaging.broker.runtime.wire import lookup as command_lookup
 from messaging.broker.runtime.wire import producers as command_producer
-from messaging.broker.runtime.wire.handshake import authenticate, connect
+from messaging.broker.runtime.wire.handshake import authenticate, connect, fail
 from messaging.errors import ConsumerNotFound, MagnetarError
 from messaging.permissions.model import Action, Resource
 from messaging.permissions.table import BINARY
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.field_limits import over_limit
 from messaging.protocol.names import parse_namespace, parse_topic
 
 if TYPE_CHECKING:
@@ -82,6 +83,10 @@ class Commands:
             return
         if kind == pb.Command.PONG:
             return
+        wrong = over_limit(command)
+        if wrong is not None:
+            self._refuse(connection, command, wrong)
+            return
         if kind == pb.Command.CONNECT:
             if connection.client_version:
                 raise frames.FrameError("a second CONNECT on one connection")
@@ -121,10 +126,14 @@ class Commands:
         try:
             await work
         except MagnetarError as error:
-            connection.send(refusal(kind, body, error))
+            refused = error
         except Exception:
             log.exception("command.failed", command=pb.Command.Type.Name(kind), peer=connection.peer)
-            connection.send(refusal(kind, body, MagnetarError("the broker could not do this; its log says why")))
+            refused = MagnetarError("the broker could not do this; its log says why")
+        else:
+            return
+        if _answered(body):
+            connection.send(refusal(kind, body, refused))
 
     def _run(self, connection: Connection, work: Coroutine[Any, Any, None], size: int, key: object = None) -> None:
         size += TASK_BYTES
@@ -140,6 +149,18 @@ class Commands:
     def _done(self, connection: Connection, task: asyncio.Task[None], size: int) -> None:
         self._tasks.discard(task)
         connection.request_ended(size)
+
+    def _refuse(self, connection: Connection, command: pb.Command, error: MagnetarError) -> None:
+        """A field is over its limit: said where the request has an answer, else the end of the connection. Nothing was done."""
+        kind = command.type
+        if kind in (pb.Command.CONNECT, pb.Command.AUTH_RESPONSE):
+            fail(connection, error)
+            return
+        row = TABLE.get(kind)
+        body = getattr(command, row.field) if row is not None else None
+        if body is None or connection.principal is None or not _answered(body):
+            raise frames.OverLimit(f"{pb.Command.Type.Name(kind)}: {error.message}")
+        connection.send(refusal(kind, body, error))
 
     def _unserved(self, connection: Connection, command: pb.Command) -> None:
         name = pb.Command.Type.Name(command.type)
@@ -193,4 +214,12 @@ def refusal(kind: int, body: Any, error: MagnetarError) -> bytes:
         code = pb.ConsumerNotFound if isinstance(error, ConsumerNotFound) else code
         stats = pb.ConsumerStatsResponse(request_id=body.request_id, error_code=code, error_message=message)
         return frames.command(pb.Command.CONSUMER_STATS_RESPONSE, consumer_stats_response=stats)
+    if kind == pb.Command.ACK:
+        return command_consumer.ack_response(body.consumer_id, body.request_id, message)
     return frames.error(body.request_id, code, message)
+
+
+def _answered(body: Any) -> bool:
+    """Whether a refusal of this request has somewhere to go: the sender waits for an answer."""
+    field = body.DESCRIPTOR.fields_by_name.get("request_id")
+    return field is not None and (field.is_required or body.HasField("request_id"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from messaging.broker.core.acknowledging import Asked, signed
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
+from messaging.broker.runtime.topics import acknowledgements
+from messaging.broker.runtime.topics.acknowledgements import Holder, Rest
 from messaging.broker.runtime.topics.reading import batch_size_of, mark_delete_at_time
 from messaging.broker.runtime.topics.topic import LATEST, Topic
 from messaging.broker.runtime.wire.sessions import BinaryConsumerSession
@@ -93,72 +95,61 @@ def flow(service: Broker, connection: Connection, body: pb.Flow, resource: Resou
     held = connection.consumers.get(body.consumer_id)
     if held is not None:
         topic, subscription, consumer = held
-        consumer.permits += body.message_permits
-        consumer.last_flow_ms = service.now_ms()
+        consumer.flow(body.message_permits, service.now_ms())
         topic.outlet.dispatch_soon(subscription)
 
 
-def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource: Resource) -> None:
+def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource: Resource) -> Rest:
     """What the hot loop left over: several ids, ack sets, cumulative, or an answer wanted."""
     held = connection.consumers.get(body.consumer_id)
     if held is None:
-        return
-    topic, subscription, consumer = held
-    deltas: list[bytes] = []
-    refused = ""
+        return None
+    subscription = held[1]
+    done = _ack_answer(connection, body)
     if body.txnid_least_bits or body.txnid_most_bits:
-        refused = "transactions are not served yet"
-    elif body.ack_type == pb.Ack.Cumulative:
-        if subscription.kind is Kind.SHARED or len(body.message_id) != 1:
-            refused = "a cumulative acknowledgement takes one message id, and no Shared subscription"
-        else:
-            deltas += _cumulative(service, held, body.message_id[0])
-    else:
-        whole: dict[int, list[int]] = {}
-        for message_id in body.message_id:
-            if message_id.ack_set:
-                position = Position(message_id.ledger_id, message_id.entry_id)
-                deltas.append(subscription.acknowledge_batch(consumer, position, list(message_id.ack_set), service.now_ms()))
-            else:
-                whole.setdefault(message_id.ledger_id, []).append(message_id.entry_id)
-        for ledger_id, entries in whole.items():
-            deltas.append(subscription.acknowledge(consumer, ledger_id, entries, service.now_ms()))
-            service.acknowledgements += len(entries)
-    answer = _ack_answer(connection, body, refused) if body.HasField("request_id") else None
-    stored = [delta for delta in deltas if delta]
-    for delta in stored[:-1]:
-        topic.store(subscription, delta)
-    topic.store(subscription, stored[-1] if stored else b"", answer)
-    topic.outlet.dispatch_soon(subscription)
+        done("transactions are not served yet", None)
+        return None
+    holder = Holder(*held, service.now_ms(), {})
+    asked = [Asked(_position(one), one.ack_set) if one.ack_set else Asked(_position(one)) for one in body.message_id]
+    if body.ack_type == pb.Ack.Individual:
+        service.acknowledgements += len(asked)
+        return acknowledgements.acknowledge(holder, asked, done)
+    if subscription.kind is Kind.SHARED or len(asked) != 1:
+        done("a cumulative acknowledgement takes one message id, and no Shared subscription", None)
+        return None
+    return acknowledgements.acknowledge_up_to(holder, asked[0], done)
 
 
-def _cumulative(service: Broker, held: tuple[Topic, Subscription, Consumer], message_id: pb.MessageId) -> list[bytes]:
-    topic, subscription, consumer = held
-    position = Position(message_id.ledger_id, message_id.entry_id)
-    consumer.last_acked_ms = service.now_ms()
-    if not message_id.ack_set:
-        return [subscription.acknowledge_up_to(position, service.now_ms())]
-    before = subscription.acknowledge_up_to(topic.chain.before(position), service.now_ms())
-    return [before, subscription.acknowledge_batch(consumer, position, list(message_id.ack_set), service.now_ms())]
+def _position(message_id: pb.MessageId) -> Position:
+    """As the wire has it; numbers that no entry can have are below zero."""
+    return Position(signed(message_id.ledger_id), signed(message_id.entry_id))
 
 
-def _ack_answer(connection: Connection, body: pb.Ack, refused: str) -> Callable[[StoreError | None], None]:
-    def answer(error: StoreError | None) -> None:
-        response = pb.AckResponse(consumer_id=body.consumer_id, request_id=body.request_id)
-        if refused:
-            response.error, response.message = pb.NotAllowedError, refused
-        elif error is not None:
-            response.error, response.message = pb.PersistenceError, f"the acknowledgement is not stored: {error}"
-        connection.send(frames.command(pb.Command.ACK_RESPONSE, ack_response=response))
+def _ack_answer(connection: Connection, body: pb.Ack) -> acknowledgements.Done:
+    """The answer, where one is wanted."""
+    wanted, consumer_id, request_id = body.HasField("request_id"), body.consumer_id, body.request_id
+
+    def answer(refused: str, error: StoreError | None) -> None:
+        if wanted:
+            connection.send(ack_response(consumer_id, request_id, refused, error))
 
     return answer
+
+
+def ack_response(consumer_id: int, request_id: int, refused: str, error: StoreError | None = None) -> bytes:
+    response = pb.AckResponse(consumer_id=consumer_id, request_id=request_id)
+    if error is not None:
+        response.error, response.message = pb.PersistenceError, f"the acknowledgement is not stored: {error}"
+    elif refused:
+        response.error, response.message = pb.NotAllowedError, refused
+    return frames.command(pb.Command.ACK_RESPONSE, ack_response=response)
 
 
 def redeliver(service: Broker, connection: Connection, body: pb.RedeliverUnacknowledgedMessages, resource: Resource) -> None:
     held = connection.consumers.get(body.consumer_id)
     if held is not None:
         topic, subscription, consumer = held
-        ids = [Position(one.ledger_id, one.entry_id) for one in body.message_ids]
+        ids = [_position(one) for one in body.message_ids]
         subscription.redeliver(consumer, ids or None)
         topic.outlet.dispatch_soon(subscription)
 

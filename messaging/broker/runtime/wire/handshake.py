@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 async def connect(service: Broker, connection: Connection, body: pb.Connect) -> None:
     """Answers CONNECTED, or an ERROR that belongs to no request and the end of the connection (as Pulsar does)."""
     if body.proxy_to_broker_url or body.original_principal:
-        _fail(connection, AuthenticationFailed("this broker takes no connections through a proxy: connect to it directly"))
+        fail(connection, AuthenticationFailed("this broker takes no connections through a proxy: connect to it directly"))
         return
     try:
         principal = await service.authenticate(_token(body.auth_method_name, body.auth_data), connection.local)
         service.peers.signed_in(connection, principal, superuser=service.grants.is_superuser(principal.role))
     except MagnetarError as error:
-        _fail(connection, error)
+        fail(connection, error)
         return
     connection.supports_auth_refresh = body.feature_flags.supports_auth_refresh
     connection.protocol_version = min(body.protocol_version, frames.PROTOCOL_VERSION)
@@ -48,7 +48,7 @@ async def authenticate(service: Broker, connection: Connection, body: pb.AuthRes
         if connection.principal is None or principal.role != connection.principal.role:
             raise AuthenticationFailed("the new credential is of another role: connect again with it")
     except MagnetarError as error:
-        _fail(connection, error)
+        fail(connection, error)
         return
     connection.principal = principal
     connection.expire_at(principal.expires_ms)
@@ -65,6 +65,6 @@ def _token(method: str, data: bytes) -> str | None:
         raise AuthenticationFailed("the token is not a text") from None
 
 
-def _fail(connection: Connection, error: MagnetarError) -> None:
+def fail(connection: Connection, error: MagnetarError) -> None:
     connection.send(frames.error(frames.UNSOLICITED, error.wire_code, error.message))
     connection.refuse(error.code, error.message)

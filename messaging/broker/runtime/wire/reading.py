@@ -143,7 +143,7 @@ class Reading:
                 position, left, stop = self._take(buf, position, allowance)
                 turns.spend(self._used, allowance - left)
             except FrameError as error:
-                connection.refuse("bad frame", str(error))
+                connection.refuse(error.reason, str(error))
             except Exception:  # a fault of ours ends this connection, as a fault of the peer does
                 log.exception("connection.failed", peer=connection.peer, client=connection.client_version)
                 connection.refuse("broker fault")
@@ -251,7 +251,7 @@ class Reading:
             try:
                 self.check_size(total, rest[9] if len(rest) >= 10 and rest[8] == 8 else 0)
             except FrameError as error:
-                self._connection.refuse("bad frame", str(error))
+                self._connection.refuse(error.reason, str(error))
                 return
             self._need = 4 + total
             self._connection.intake.frame_begins(self._need)

@@ -9,6 +9,7 @@ from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import frames, hot
 from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.batch import implausible
 from messaging.protocol.frames import FrameError
 from messaging.protocol.hot import Sent
 
@@ -24,30 +25,37 @@ def publish(connection: Connection, topic: Topic, producer: Producer, buf: bytes
         raise FrameError("a SEND whose fields cannot be read")
     good: list[Sent] = []
     for one in sent:
-        if not one[7] & ~hot.CHUNK:
+        why = _why(one, buf, connection.service.settings.message_bytes_max)
+        if why is None:
             good.append(one)
             continue
         if good:
             connection.append(topic, producer, buf, good, hot.measured(good))
             good = []
-        topic.inlet.in_turn(partial(_send_error, connection, producer, one))
+        topic.inlet.in_turn(partial(_send_error, connection, producer, one, *why))
     if good:
         connection.append(topic, producer, buf, good, hot.measured(good))
 
 
-def _send_error(connection: Connection, producer: Producer, one: Sent, stored: bool) -> None:
+def _send_error(connection: Connection, producer: Producer, one: Sent, code: int, message: str, stored: bool) -> None:
     """Not after a failure of what came before: the producer is closed then, and its client sends everything again."""
     if not stored or producer.closed:
         return
-    code, message = _why(one[7])
     error = pb.SendError(producer_id=one[0], sequence_id=max(one[1], one[6]), error=cast(Any, code), message=message)
     connection.service.count_publish_error(pb.Error.Name(cast(Any, code)))
     connection.send(frames.command(pb.Command.SEND_ERROR, send_error=error))
 
 
-def _why(flags: int) -> tuple[int, str]:
+def _why(one: Sent, buf: bytes, message_bytes_max: int) -> tuple[int, str] | None:
+    """Code and text of the refusal; None for a message that is to be stored."""
+    _, sequence_id, _, body, stop, count, highest, flags = one
     if flags & hot.BAD_CHECKSUM:
         return pb.ChecksumError, "the checksum does not match the message: send it again"
     if flags & hot.TRANSACTION:
         return pb.NotAllowedError, "transactions are not served yet"
-    return pb.NotAllowedError, "markers are the broker's own"
+    if flags & hot.MARKER:
+        return pb.NotAllowedError, "markers are the broker's own"
+    if flags & hot.DOUBTFUL:
+        wrong = implausible(sequence_id, highest, count, buf[body:stop], message_bytes_max)
+        return None if wrong is None else (pb.NotAllowedError, wrong)
+    return None

@@ -1,0 +1,153 @@
+"""What an acknowledgement may name: entries that exist, and messages that are in their batch. Pure; every way in asks here first.
+
+Each id stands for itself: what cannot be acknowledged is left out and reported, the others are taken. A batch's size is not in the
+id but with its entry; where it is not known at once the id comes back in `unknown`, for the caller to read it and ask again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from messaging.broker.core.cursor import Cursor
+from messaging.storage.chain import Chain
+from messaging.storage.seam import Position
+
+SizeOf = Callable[[Position], int | None]  # messages in an entry that exists; None: not known without reading it
+_WORD = 64
+_FULL = (1 << _WORD) - 1
+
+
+class Asked(NamedTuple):
+    """One id: of the whole entry or, with an `ack_set` (Pulsar's words: a bit for each message still open), of a part of it."""
+
+    position: Position
+    ack_set: Sequence[int] = ()
+
+
+class Accepted(NamedTuple):
+    """`whole`: ledger -> entries. `partial`: entry -> the words of what stays open. `refused`: why the first that was is."""
+
+    whole: dict[int, list[int]]
+    partial: dict[Position, list[int]]
+    unknown: list[Asked]
+    refused: str
+
+
+class UpTo(NamedTuple):
+    """Of a cumulative acknowledgement: everything up to here, then of one entry what its words do not leave open."""
+
+    position: Position
+    entry: Position | None = None
+    words: Sequence[int] = ()
+
+
+def individually(asked: Iterable[Asked], chain: Chain, cursor: Cursor, size_of: SizeOf) -> Accepted:
+    named: dict[int, list[int]] = {}
+    partial: dict[Position, list[int]] = {}
+    unknown: list[Asked] = []
+    refused = ""
+    for one in asked:
+        position = one.position
+        if not one.ack_set:
+            named.setdefault(position.ledger_id, []).append(position.entry_id)
+            continue
+        if not chain.holds(position):
+            refused = refused or _missing(position, chain)
+            continue
+        size = _size(position, cursor, size_of)
+        if size is None:
+            unknown.append(one)
+            continue
+        words = _words(one, size)
+        if isinstance(words, str):
+            refused = refused or words
+        elif words != all_open(size):
+            partial[position] = _both(partial[position], words) if position in partial else words
+    for position in [position for position, words in partial.items() if not any(words)]:
+        del partial[position]
+        named.setdefault(position.ledger_id, []).append(position.entry_id)
+    whole: dict[int, list[int]] = {}
+    for ledger_id, entries in named.items():
+        good, wrong = _existing(ledger_id, entries, chain)
+        refused = refused or wrong
+        if good:
+            whole[ledger_id] = good
+    return Accepted(whole, partial, unknown, refused)
+
+
+def cumulatively(asked: Asked, chain: Chain, cursor: Cursor, size_of: SizeOf) -> UpTo | str | None:
+    """A text: why not. None: the size of that batch has to be read first.
+
+    Entry -1 of a ledger is what clients name for "all before its first entry"."""
+    ledger_id, entry_id = asked.position
+    if _gone(ledger_id, chain):
+        return UpTo(asked.position)
+    if entry_id == -1 and ledger_id in chain.ids:
+        return UpTo(chain.before(Position(ledger_id, 0)))
+    if not chain.holds(asked.position):
+        return _missing(asked.position, chain)
+    if not asked.ack_set:
+        return UpTo(asked.position)
+    size = _size(asked.position, cursor, size_of)
+    if size is None:
+        return None
+    words = _words(asked, size)
+    if isinstance(words, str):
+        return words
+    if not any(words):
+        return UpTo(asked.position)
+    return UpTo(chain.before(asked.position), asked.position, words)
+
+
+def _size(position: Position, cursor: Cursor, size_of: SizeOf) -> int | None:
+    """Messages in the entry; where some are acknowledged, those that its words have room for."""
+    held = cursor.batches.get(position)
+    return size_of(position) if held is None else _WORD * len(held)
+
+
+def _words(asked: Asked, size: int) -> list[int] | str:
+    """The words of what `asked` leaves open of a batch of `size` messages; or why it cannot be."""
+    words = [word & _FULL for word in asked.ack_set]
+    if (len(words) - 1) * _WORD + words[-1].bit_length() > size:
+        return f"the ack set of entry {_text(asked.position)} has {len(words)} words; its batch has {size} messages"
+    return words
+
+
+def _both(words: list[int], others: list[int]) -> list[int]:
+    """What stays open after both; words that are missing at the end are zero."""
+    return [one & other for one, other in zip(words, others, strict=False)]
+
+
+def all_open(size: int) -> list[int]:
+    """The words of a batch of which nothing is acknowledged."""
+    whole, rest = divmod(size, _WORD)
+    return [_FULL] * whole + ([(1 << rest) - 1] if rest else [])
+
+
+def signed(value: int) -> int:
+    """A number of a message id, which the wire has as unsigned: 2^64-1 is -1."""
+    return value - (1 << _WORD) if value >> _WORD - 1 else value
+
+
+def _existing(ledger_id: int, entries: list[int], chain: Chain) -> tuple[list[int], str]:
+    """Those that exist, and why the first other one was refused."""
+    if _gone(ledger_id, chain):
+        return [], ""  # retention dropped the ledger: everything in it was acknowledged
+    last = chain.last_of(ledger_id)
+    if min(entries) >= 0 and max(entries) <= last:
+        return entries, ""
+    wrong = next(entry for entry in entries if not 0 <= entry <= last)
+    return [entry for entry in entries if 0 <= entry <= last], _missing(Position(ledger_id, wrong), chain)
+
+
+def _gone(ledger_id: int, chain: Chain) -> bool:
+    return 0 <= ledger_id < chain.first_id
+
+
+def _missing(position: Position, chain: Chain) -> str:
+    return f"entry {_text(position)} does not exist: the topic ends at {_text(chain.last)}"
+
+
+def _text(position: Position) -> str:
+    return f"{position.ledger_id}:{position.entry_id}"

@@ -1,0 +1,135 @@
+"""Acknowledgements of clients, whichever way they came: checked, then applied, then stored.
+
+Both functions do at once what can be done at once. Where the size of a batch is not known they return the rest as a coroutine,
+which reads it first; acknowledgements may overtake each other there, because each only takes something away. `done` is called
+once, when everything is durable: with why something was refused ("" if nothing was), and the error of the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
+
+from messaging.broker.core.acknowledging import Accepted, Asked, UpTo, cumulatively, individually
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.topics.reading import block_at
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.errors import StorageFailed
+from messaging.storage.seam import Position, StoreError
+
+Done = Callable[[str, StoreError | None], None]
+Rest = Coroutine[Any, Any, None] | None
+
+
+class Holder(NamedTuple):
+    """Who acknowledges. `sizes`: of batches, as far as it knows them itself."""
+
+    topic: Topic
+    subscription: Subscription
+    consumer: Consumer
+    now_ms: int
+    sizes: dict[Position, int]
+
+    @property
+    def gone(self) -> bool:
+        return self.topic.closed is not None or self.topic.subscriptions.get(self.subscription.name) is not self.subscription
+
+    def size_of(self, position: Position) -> int | None:
+        """Messages in an entry that exists, where that is known without reading: to whoever was sent it, or in memory."""
+        if position in self.sizes:
+            return self.sizes[position]
+        if position.entry_id in self.consumer.held.get(position.ledger_id, ()):
+            return self.consumer.held_batches.get(position, 1)
+        outlet = self.topic.outlet
+        block = outlet.tail.find(position) or (outlet.behind.held(position) if outlet.behind is not None else None)
+        return block.messages_of(position.entry_id) if block is not None else None
+
+
+def acknowledge(holder: Holder, asked: Sequence[Asked], done: Done) -> Rest:
+    """Each of `asked` by itself: what cannot be acknowledged is left out."""
+    found = individually(asked, holder.topic.chain, holder.subscription.cursor, holder.size_of)
+    deltas = _apply(holder, found)
+    if found.unknown:
+        _store(holder, deltas, None)
+        return _after_reading(holder, found, done)
+    _store(holder, deltas, lambda error: done(found.refused, error))
+    return None
+
+
+async def _after_reading(holder: Holder, before: Accepted, done: Done) -> None:
+    asked, unread = await _with_sizes(holder, before.unknown)
+    if holder.gone:
+        done("the subscription was closed meanwhile: acknowledge again", None)
+        return
+    found = individually(asked, holder.topic.chain, holder.subscription.cursor, holder.size_of)
+    _store(holder, _apply(holder, found), lambda error: done(before.refused or found.refused or unread, error))
+
+
+def acknowledge_up_to(holder: Holder, asked: Asked, done: Done) -> Rest:
+    """Cumulatively: everything before, and what `asked` names of the entry itself."""
+    found = cumulatively(asked, holder.topic.chain, holder.subscription.cursor, holder.size_of)
+    if found is None:
+        return _up_to_after_reading(holder, asked, done)
+    if isinstance(found, str):
+        done(found, None)
+        return None
+    _store(holder, _apply_up_to(holder, found), lambda error: done("", error))
+    return None
+
+
+async def _up_to_after_reading(holder: Holder, asked: Asked, done: Done) -> None:
+    known, unread = await _with_sizes(holder, [asked])
+    if holder.gone:
+        done("the subscription was closed meanwhile: acknowledge again", None)
+    elif not known:
+        done(unread, None)
+    else:
+        acknowledge_up_to(holder, asked, done)
+
+
+async def _with_sizes(holder: Holder, asked: Sequence[Asked]) -> tuple[list[Asked], str]:
+    """Reads the sizes of their batches; those whose batch can be read, and why the first other one cannot."""
+    known, unread = [], ""
+    for one in asked:
+        try:
+            block = await block_at(holder.topic, one.position)
+        except StorageFailed as error:
+            unread = unread or error.message
+            continue
+        if block is None:
+            unread = unread or f"entry {one.position.ledger_id}:{one.position.entry_id} does not exist any more"
+            continue
+        holder.sizes[one.position] = block.messages_of(one.position.entry_id)
+        known.append(one)
+    return known, unread
+
+
+def _apply(holder: Holder, accepted: Accepted) -> list[bytes]:
+    _, subscription, consumer, now_ms, sizes = holder
+    deltas = [subscription.acknowledge_batch(consumer, *one, now_ms) for one in accepted.partial.items()]
+    for ledger_id, entries in accepted.whole.items():
+        deltas.append(subscription.acknowledge(consumer, ledger_id, entries, now_ms))
+        for entry_id in entries if sizes else ():
+            sizes.pop(Position(ledger_id, entry_id), None)
+    return deltas
+
+
+def _apply_up_to(holder: Holder, up_to: UpTo) -> list[bytes]:
+    _, subscription, consumer, now_ms, _ = holder
+    consumer.last_acked_ms = now_ms
+    deltas = [subscription.acknowledge_up_to(up_to.position, now_ms)]
+    if up_to.entry is not None:
+        deltas.append(subscription.acknowledge_batch(consumer, up_to.entry, up_to.words, now_ms))
+    return deltas
+
+
+def _store(holder: Holder, deltas: list[bytes], done: Callable[[StoreError | None], None] | None) -> None:
+    """`done` hears when the last of them is durable; the log keeps their order."""
+    topic, subscription = holder.topic, holder.subscription
+    changes = [delta for delta in deltas if delta]
+    for delta in changes[:-1]:
+        topic.store(subscription, delta)
+    if changes or done is not None:
+        topic.store(subscription, changes[-1] if changes else b"", done)
+    topic.outlet.dispatch_soon(subscription)  # any consumer may have been held at its bound

@@ -1,0 +1,137 @@
+"""Holds decoded commands against the limits table, by a plan made once for each kind of message. Pure.
+
+No field is larger than its command, so that a command smaller than its smallest limit is not looked into: nearly all are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from messaging.errors import MagnetarError
+from messaging.limits.binary import limit_of
+from messaging.limits.model import Limit, size_bytes, too_large, too_long, too_many, violation
+from messaging.protocol import pulsar_pb2 as pb
+
+_NEVER = 1 << 32  # larger than any frame
+Wrong = MagnetarError | None
+_Check = Callable[[str, Any], MagnetarError | None]
+
+
+class Plan(NamedTuple):
+    """`looked_at_bytes`: a message with fewer bytes than this keeps every limit. `checks`: by the number of the field."""
+
+    looked_at_bytes: int
+    checks: dict[int, tuple[str, _Check]]
+
+
+def over_limit(command: pb.Command) -> Wrong:
+    """The error for the first field of a command that is over its limit; None if there is none."""
+    for field, body in command.ListFields():
+        if field.message_type is not None:
+            plan = plan_of(field.message_type)
+            if plan.checks and body.ByteSize() >= plan.looked_at_bytes:
+                return _check(plan, body, "")
+    return None
+
+
+@cache
+def plan_of(kind: Descriptor) -> Plan:
+    checks = {}
+    smallest = _NEVER
+    for field in kind.fields:
+        least = _looked_at_bytes(field, (kind.name,))
+        if least < _NEVER:
+            smallest = min(smallest, least)
+            checks[field.number] = field.name, _check_of(field)
+    return Plan(smallest, checks)
+
+
+def _looked_at_bytes(field: FieldDescriptor, within: tuple[str, ...]) -> int:
+    """How many bytes a field takes at least to be over a limit; `_NEVER` where it cannot be."""
+    limit = _limit_of(field)
+    sizes = [_NEVER]
+    if limit is not None:
+        sizes += [size for size in (limit.bytes_max, limit.count_max, limit.total_bytes_max) if size is not None]
+        if limit.minimum is not None or limit.maximum is not None:
+            return 0
+    kind = field.message_type
+    if kind is not None and kind.name not in within:
+        sizes += [_looked_at_bytes(inner, (*within, kind.name)) for inner in kind.fields]
+    return min(sizes)
+
+
+def _limit_of(field: FieldDescriptor) -> Limit | None:
+    return limit_of(field.containing_type.name, field.name) if field.containing_type is not None else None
+
+
+def _check_of(field: FieldDescriptor) -> _Check:
+    limit, kind = _limit_of(field), field.message_type
+    if kind is None:
+        assert limit is not None, f"{field.name} has nothing to be checked"
+        return _Value(limit)
+    if not field.is_repeated:
+        return lambda name, value: _check(plan_of(kind), value, f"{name}.")
+    assert limit is not None, f"{field.name} is repeated and has no limit"
+    return _Pairs(limit) if kind.name == "KeyValue" else _Messages(limit, kind)
+
+
+def _check(plan: Plan, body: Any, path: str) -> Wrong:
+    for field, value in body.ListFields():
+        found = plan.checks.get(field.number)
+        if found is not None:
+            error = found[1](path + found[0], value)
+            if error is not None:
+                return error
+    return None
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A text, bytes or a number, or several."""
+
+    limit: Limit
+
+    def __call__(self, name: str, value: Any) -> Wrong:
+        single = isinstance(value, str | bytes | int | float)
+        wrong = violation(name, value if single else list(value), self.limit)
+        return None if wrong is None else self.limit.error(wrong)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    limit: Limit
+
+    def __call__(self, name: str, value: Any) -> Wrong:
+        limit = self.limit
+        assert limit.count_max and limit.bytes_max and limit.total_bytes_max
+        if len(value) > limit.count_max:
+            return limit.error(too_many(name, len(value), limit.count_max))
+        total = 0
+        for index, pair in enumerate(value):
+            for part, text in (("key", pair.key), ("value", pair.value)):
+                size = size_bytes(text)
+                if size > limit.bytes_max:
+                    return limit.error(too_long(f"{name}[{index}].{part}", size, limit.bytes_max))
+                total += size
+        return limit.error(too_large(name, total, limit.total_bytes_max)) if total > limit.total_bytes_max else None
+
+
+@dataclass(frozen=True)
+class _Messages:
+    limit: Limit
+    kind: Descriptor
+
+    def __call__(self, name: str, value: Any) -> Wrong:
+        limit = self.limit
+        if limit.count_max is not None and len(value) > limit.count_max:
+            return limit.error(too_many(name, len(value), limit.count_max))
+        plan = plan_of(self.kind)
+        for index, one in enumerate(value) if plan.checks else ():
+            if one.ByteSize() >= plan.looked_at_bytes and (error := _check(plan, one, f"{name}[{index}].")) is not None:
+                return error
+        return None
