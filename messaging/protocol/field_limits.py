@@ -48,6 +48,9 @@ def plan_of(kind: Descriptor) -> Plan:
         if least < _NEVER:
             smallest = min(smallest, least)
             checks[field.number] = field.name, _check_of(field)
+    for field in kind.fields if checks else ():
+        if field.message_type is kind:  # a message id within a message id
+            checks[field.number] = field.name, _check_of(field)
     return Plan(smallest, checks)
 
 
