@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from messaging.storage.meta_seam import MetaConflict, PartitionedRecord, SubscriptionRecord, TopicRecord
+from messaging.storage.meta_seam import MetaConflict, PartitionedRecord, SubscriptionRecord, TopicRecord, why_not_created
 from messaging.storage.seam import Position
 
 
@@ -48,6 +48,8 @@ class MemoryMetaStore:
         stored = self._topics.get(record.name)
         if (stored.version if stored else 0) != record.version:
             raise MetaConflict(f"{record.name} is at version {stored.version if stored else 0}, not {record.version}")
+        if record.version == 0 and (why := why_not_created(record.name, self._partitioned.get)):
+            raise MetaConflict(why)
         written = self._topics[record.name] = replace(record, version=record.version + 1)
         return written
 
@@ -74,11 +76,18 @@ class MemoryMetaStore:
     async def get_partitioned(self, name: str) -> PartitionedRecord | None:
         return self._partitioned.get(name)
 
-    async def put_partitioned(self, record: PartitionedRecord, *, create: bool) -> None:
+    async def cas_partitioned(self, record: PartitionedRecord) -> PartitionedRecord:
         await asyncio.sleep(0)
-        if create == (record.name in self._partitioned):
-            raise MetaConflict(f"partitioned topic {record.name} {'exists' if create else 'does not exist'}")
-        self._partitioned[record.name] = record
+        stored = self._partitioned.get(record.name)
+        if (stored.version if stored else 0) != record.version:
+            raise MetaConflict(f"{record.name} is at version {stored.version if stored else 0}, not {record.version}")
+        if record.version == 0 and record.name in self._topics:
+            raise MetaConflict(f"topic {record.name} exists, without partitions")
+        written = self._partitioned[record.name] = replace(record, version=record.version + 1)
+        return written
+
+    async def unfinished_partitioned(self) -> list[PartitionedRecord]:
+        return [record for record in self._partitioned.values() if record.growing_to or record.deleting]
 
     async def delete_partitioned(self, name: str) -> None:
         self._partitioned.pop(name, None)

@@ -7,7 +7,8 @@ order; several share one commit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -59,6 +60,29 @@ class PartitionedRecord:
     partitions: int
     created_ms: int = 0
     properties: dict[str, str] = field(default_factory=dict)
+    version: int = 0  # 0: not stored yet; each write raises it by one
+    growing_to: int = 0  # while partitions are being added: how many there will be; nobody sees them before
+    deleting: bool = False  # its partitions are going one by one, and none is made any more
+
+
+_PARTITION = re.compile(r"(.+/[^/]+)-partition-(0|[1-9][0-9]{0,5})")
+
+
+def why_not_created(topic: str, partitioned: Callable[[str], PartitionedRecord | None]) -> str:
+    """Why no topic of this name can be made beside the partitioned ones that are stored; "" where it can."""
+    if partitioned(topic) is not None:
+        return f"{topic} is a partitioned topic"
+    match = _PARTITION.fullmatch(topic)
+    if match is None:
+        return ""
+    parent = partitioned(match[1])
+    if parent is None:
+        return f"{topic} ends like a partition, and there is no partitioned topic {match[1]}"
+    if parent.deleting:
+        return f"partitioned topic {match[1]} is being deleted"
+    if int(match[2]) >= max(parent.partitions, parent.growing_to):
+        return f"{match[1]} has {parent.partitions} partitions, numbered from 0"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +112,7 @@ class MetaStore(Protocol):
 
     async def cas_topic(self, record: TopicRecord) -> TopicRecord:
         """Stores `record` if the stored version equals `record.version` (0: must not exist). Returns it with the new version.
-        Raises `MetaConflict`."""
+        Raises `MetaConflict`, also for a new one that cannot be made beside the partitioned topics: see `why_not_created`."""
 
     async def delete_topic(self, name: str, *, values: Sequence[str] = ()) -> None:
         """Forgets a topic, its subscriptions and the values under these keys, in one commit: nothing of it is left. Idempotent."""
@@ -104,10 +128,14 @@ class MetaStore(Protocol):
         moment; and the `after` of the next page, None after the last one."""
 
     async def get_partitioned(self, name: str) -> PartitionedRecord | None: ...
-    async def put_partitioned(self, record: PartitionedRecord, *, create: bool) -> None:
-        """Raises `MetaConflict` if `create` and it exists, or if not `create` and it does not."""
+    async def cas_partitioned(self, record: PartitionedRecord) -> PartitionedRecord:
+        """As `cas_topic`: stores `record` if the stored version equals its own (0: neither a partitioned nor a plain topic may have
+        the name). Returns it with the new version. Raises `MetaConflict`."""
 
     async def delete_partitioned(self, name: str) -> None: ...
+    async def unfinished_partitioned(self) -> list[PartitionedRecord]:
+        """Those of all namespaces that are growing or being deleted."""
+
     async def list_partitioned(self, namespace: str) -> list[PartitionedRecord]: ...
 
     async def subscriptions(self, topic: str) -> list[SubscriptionRecord]: ...

@@ -9,48 +9,21 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from messaging.background import BackgroundLoop
+from messaging.storage import meta_tables as tables
 from messaging.storage.memory_meta import namespace_of
-from messaging.storage.meta_seam import NO_PROPERTIES, MetaConflict, PartitionedRecord, SubscriptionRecord, TopicRecord
+from messaging.storage.meta_seam import (
+    NO_PROPERTIES,
+    MetaConflict,
+    PartitionedRecord,
+    SubscriptionRecord,
+    TopicRecord,
+    why_not_created,
+)
 from messaging.storage.reserve import NO_RESERVE, Reserve
 from messaging.storage.seam import DiskFull, Position, StoreError
 from messaging.storage.sqlite_thread import SqliteThread
-
-FORMAT_VERSION = 1
-LEDGER_IDS_RESERVED = 1000  # ids taken from the file at a time; those not given out before a stop are lost, which is allowed
-
-_SCHEMA = """
-create table if not exists topic (name text primary key, namespace text not null, version integer not null, record blob not null)
-    without rowid;
-create index if not exists topic_namespace on topic (namespace, name);
-create table if not exists partitioned (name text primary key, namespace text not null, record blob not null) without rowid;
-create index if not exists partitioned_namespace on partitioned (namespace, name);
-create table if not exists subscription (
-    id integer primary key autoincrement, topic text not null, name text not null, created_ms integer not null,
-    ledger_id integer not null, entry_id integer not null, state blob not null, properties blob not null, unique (topic, name));
-create table if not exists value (key text primary key, value blob not null) without rowid;
-"""
-
-
-class _NamedLedger(msgspec.Struct, frozen=True, gc=False):
-    ledger_id: int
-
-
-class _Names(msgspec.Struct, frozen=True):
-    """What a topic's record says of its ledgers' names; the rest is passed over."""
-
-    ledgers: tuple[_NamedLedger, ...] = ()
-
-
-_encode = msgspec.msgpack.encode
-_names_decoder = msgspec.msgpack.Decoder(_Names)
-_topic_decoder = msgspec.msgpack.Decoder(TopicRecord)
-_partitioned_decoder = msgspec.msgpack.Decoder(PartitionedRecord)
-_properties_decoder = msgspec.msgpack.Decoder(dict[str, str])
 
 
 class SqliteMetaStore:
@@ -61,7 +34,7 @@ class SqliteMetaStore:
     def __init__(self, path: Path | str, health: BackgroundLoop | None = None, reserve: Reserve = NO_RESERVE) -> None:
         self._path = Path(path)
         self._reserve = reserve
-        self._thread = SqliteThread(lambda: _connect(self._path), health, reserve)
+        self._thread = SqliteThread(lambda: tables.connect(self._path), health, reserve)
         self._call = self._thread.call
         self._ledger_id_next = 0
         self._ledger_id_stop = 0
@@ -76,12 +49,12 @@ class SqliteMetaStore:
         self._ledger_id_next = self._ledger_id_stop = 0
         self._thread.start()
         try:
-            await self._call(_open_check)
+            await self._call(tables.open_check)
         except BaseException:
             await self.stop()
             raise
         with suppress(StoreError):  # another start will do it
-            await self._call(_forget_leftovers)
+            await self._call(tables.forget_leftovers)
 
     async def stop(self) -> None:
         """Waits for what is queued, then closes the file."""
@@ -98,8 +71,8 @@ class SqliteMetaStore:
         if self._ledger_id_next >= self._ledger_id_stop:
             async with self._ledger_ids:
                 if self._ledger_id_next >= self._ledger_id_stop:
-                    self._ledger_id_stop = await self._call(_reserve_ledger_ids)
-                    self._ledger_id_next = self._ledger_id_stop - LEDGER_IDS_RESERVED
+                    self._ledger_id_stop = await self._call(tables.reserve_ledger_ids)
+                    self._ledger_id_next = self._ledger_id_stop - tables.LEDGER_IDS_RESERVED
                 # Taken before the lock is left: a waiter may use up the rest.
                 self._ledger_id_next += 1
                 return self._ledger_id_next - 1
@@ -109,7 +82,7 @@ class SqliteMetaStore:
     async def get_topic(self, name: str) -> TopicRecord | None:
         def run(db: sqlite3.Connection) -> TopicRecord | None:
             row = db.execute("select version, record from topic where name = ?", (name,)).fetchone()
-            record = _topic_decoder.decode(row[1]) if row else None
+            record = tables.topic_decoder.decode(row[1]) if row else None
             # Of equal strings and dictionaries one is kept: the record lives as long as its topic is loaded.
             return record and replace(record, version=row[0], name=name, properties=record.properties or NO_PROPERTIES)
 
@@ -117,10 +90,12 @@ class SqliteMetaStore:
 
     async def cas_topic(self, record: TopicRecord) -> TopicRecord:
         written = replace(record, version=record.version + 1)
-        blob = _encode(written)
+        blob = tables.encode(written)
 
         def run(db: sqlite3.Connection) -> TopicRecord:
             if record.version == 0:
+                if why := why_not_created(record.name, lambda name: tables.partitioned(db, name)):
+                    raise MetaConflict(why)
                 self._check_space(record.name)
                 sql = "insert into topic values (?, ?, 1, ?) on conflict do nothing"
                 changed = db.execute(sql, (record.name, namespace_of(record.name), blob)).rowcount
@@ -153,52 +128,60 @@ class SqliteMetaStore:
         def run(db: sqlite3.Connection) -> tuple[list[int], str | None]:
             sql = "select name, record from topic where name > ? order by name limit ?"
             rows = db.execute(sql, (after, limit)).fetchall()
-            ids = [ledger.ledger_id for _, record in rows for ledger in _names_decoder.decode(record).ledgers]
+            ids = [ledger.ledger_id for _, record in rows for ledger in tables.names_decoder.decode(record).ledgers]
             return ids, rows[-1][0] if len(rows) == limit else None
 
         return await self._call(run)
 
     async def get_partitioned(self, name: str) -> PartitionedRecord | None:
-        def run(db: sqlite3.Connection) -> PartitionedRecord | None:
-            row = db.execute("select record from partitioned where name = ?", (name,)).fetchone()
-            return None if row is None else _partitioned_decoder.decode(row[0])
+        return await self._call(lambda db: tables.partitioned(db, name))
+
+    async def cas_partitioned(self, record: PartitionedRecord) -> PartitionedRecord:
+        written = replace(record, version=record.version + 1)
+        blob = tables.encode(written)
+
+        def run(db: sqlite3.Connection) -> PartitionedRecord:
+            stored = tables.partitioned(db, record.name)
+            if (stored.version if stored else 0) != record.version:
+                raise MetaConflict(f"{record.name} is at version {stored.version if stored else 0}, not {record.version}")
+            if record.version == 0:
+                self._check_space(record.name)
+            if record.version == 0 and db.execute("select 1 from topic where name = ?", (record.name,)).fetchone():
+                raise MetaConflict(f"topic {record.name} exists, without partitions")
+            sql = "insert into partitioned values (?, ?, ?) on conflict (name) do update set record = excluded.record"
+            db.execute(sql, (record.name, namespace_of(record.name), blob))
+            return written
 
         return await self._call(run)
 
-    async def put_partitioned(self, record: PartitionedRecord, *, create: bool) -> None:
-        def run(db: sqlite3.Connection) -> None:
-            if create:
-                self._check_space(record.name)
-                sql = "insert into partitioned values (?, ?, ?) on conflict do nothing"
-                changed = db.execute(sql, (record.name, namespace_of(record.name), _encode(record))).rowcount
-            else:
-                changed = db.execute("update partitioned set record = ? where name = ?", (_encode(record), record.name)).rowcount
-            if changed != 1:
-                raise MetaConflict(f"partitioned topic {record.name} {'exists' if create else 'does not exist'}")
+    async def unfinished_partitioned(self) -> list[PartitionedRecord]:
+        def run(db: sqlite3.Connection) -> list[PartitionedRecord]:
+            records = (tables.partitioned_of(row) for row in db.execute("select record from partitioned order by name"))
+            return [record for record in records if record.growing_to or record.deleting]
 
-        await self._call(run)
+        return await self._call(run)
 
     async def delete_partitioned(self, name: str) -> None:
         await self._call(lambda db: db.execute("delete from partitioned where name = ?", (name,)) and None)
 
     async def list_partitioned(self, namespace: str) -> list[PartitionedRecord]:
         sql = "select record from partitioned where namespace = ? order by name"
-        return await self._call(lambda db: [_partitioned_decoder.decode(row[0]) for row in db.execute(sql, (namespace,))])
+        return await self._call(lambda db: [tables.partitioned_of(row) for row in db.execute(sql, (namespace,))])
 
     async def subscriptions(self, topic: str) -> list[SubscriptionRecord]:
         sql = "select * from subscription where topic = ? order by name"
-        return await self._call(lambda db: [_subscription(row) for row in db.execute(sql, (topic,))])
+        return await self._call(lambda db: [tables.subscription(row) for row in db.execute(sql, (topic,))])
 
     async def create_subscription(
         self, topic: str, name: str, *, created_ms: int, mark_delete: Position, properties: dict[str, str]
     ) -> SubscriptionRecord:
         def run(db: sqlite3.Connection) -> SubscriptionRecord:
-            values = (topic, name, created_ms, *mark_delete, b"", _encode(properties))
+            values = (topic, name, created_ms, *mark_delete, b"", tables.encode(properties))
             sql = "insert into subscription values (null, ?, ?, ?, ?, ?, ?, ?) on conflict do nothing returning *"
             row = db.execute(sql, values).fetchone()
             if row is None:
                 raise MetaConflict(f"subscription {name} of {topic} exists")
-            return _subscription(row)
+            return tables.subscription(row)
 
         return await self._call(run)
 
@@ -224,53 +207,7 @@ class SqliteMetaStore:
         return await self._call(run)
 
     async def put_value(self, key: str, value: bytes) -> None:
-        await self._call(lambda db: _put_value(db, key, bytes(value)))
+        await self._call(lambda db: tables.put_value(db, key, bytes(value)))
 
     async def delete_value(self, key: str) -> None:
         await self._call(lambda db: db.execute("delete from value where key = ?", (key,)) and None)
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    try:
-        db.execute("pragma journal_mode = wal")
-        db.execute("pragma synchronous = full")  # WAL with less forgets commits at power loss
-        db.execute("pragma temp_store = memory")  # a full disk under the system's folder for such files is no matter of ours
-        version = db.execute("pragma user_version").fetchone()[0]
-        if version not in (0, FORMAT_VERSION):
-            raise sqlite3.DatabaseError(f"{path} has format {version}; this build reads {FORMAT_VERSION}")
-        db.executescript(_SCHEMA)
-        db.execute(f"pragma user_version = {FORMAT_VERSION}")
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def _open_check(db: sqlite3.Connection) -> None:
-    db.execute("select 1 from topic limit 1").fetchone()
-
-
-def _forget_leftovers(db: sqlite3.Connection) -> None:
-    """Values of topics (their keys are a word, a colon and the topic's name) that do not exist: earlier versions left them."""
-    of_a_topic = "instr(key, '://') > 0 and (length(value) = 0 or substr(key, instr(key, ':') + 1) not in (select name from topic))"
-    db.execute(f"delete from value where {of_a_topic}")
-
-
-def _put_value(db: sqlite3.Connection, key: str, value: bytes) -> None:
-    db.execute("insert into value values (?, ?) on conflict (key) do update set value = excluded.value", (key, value))
-
-
-def _reserve_ledger_ids(db: sqlite3.Connection) -> int:
-    """Moves the durable bound on and returns it: ids below it are ours to give out. The first id is 1."""
-    row = db.execute("select value from value where key = 'store/ledger-id-stop'").fetchone()
-    stop = (int(row[0]) if row else 1) + LEDGER_IDS_RESERVED
-    _put_value(db, "store/ledger-id-stop", str(stop).encode())
-    return stop
-
-
-def _subscription(row: tuple[Any, ...]) -> SubscriptionRecord:
-    return SubscriptionRecord(
-        row[0], row[1], row[2], row[3], Position(row[4], row[5]), bytes(row[6]), _properties_decoder.decode(row[7])
-    )

@@ -142,6 +142,16 @@ async def in_checkpoint_cursors(at: Running, patch: pytest.MonkeyPatch) -> None:
     await eventually(lambda: cursors._checkpointing is None)
 
 
+async def in_finish_partitioned_topics(at: Running, patch: pytest.MonkeyPatch) -> None:
+    name, broker = "finish_partitioned_topics", at.broker
+    with patch.context() as patched:
+        patched.setattr(broker.storage.meta, "unfinished_partitioned", boom)
+        task = broker.background.until_done(name, broker.topics.partitioned.finish_interrupted)
+        await eventually(lambda: at.turns.slept[name] == 1)
+    at.turns.waiting[name].set()
+    await task
+
+
 async def in_metadata_store(at: Running, patch: pytest.MonkeyPatch) -> None:
     meta: Any = at.broker.storage.meta
     for broken in (lambda db: db.execute("rollback"), lambda db: db.close()):
@@ -178,6 +188,10 @@ async def checkpoint_again(at: Running, name: str) -> None:
     await eventually(lambda: at.broker.cursors._checkpointing is None)
 
 
+async def goes_on_by_itself(at: Running, name: str) -> None:
+    """Tried again until it succeeds, which it has by now."""
+
+
 async def never_again(at: Running, name: str) -> None:
     """What is done once, and a log that trusts its disk no more."""
 
@@ -188,6 +202,7 @@ FAILURES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "checkpoint_cursors": (in_checkpoint_cursors, checkpoint_again),
     "collect_usage": (in_collect_usage, again),
     "event_loop": (in_event_loop, never_again),
+    "finish_partitioned_topics": (in_finish_partitioned_topics, goes_on_by_itself),
     "keep_alive": (in_keep_alive, again),
     "ledger_log": (in_ledger_log, never_again),
     "metadata_store": (in_metadata_store, metadata_again),

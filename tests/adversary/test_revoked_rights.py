@@ -118,7 +118,7 @@ async def test_a_grant_on_the_topic_holds_when_the_namespaces_is_revoked(world: 
 
 
 async def test_a_partition_by_the_grant_on_its_topic(world: BrokerWorld) -> None:
-    await world.service.topics.create_partitioned(parse_topic("persistent://acme/orders/p"), 1, {})
+    await world.service.topics.partitioned.create(parse_topic("persistent://acme/orders/p"), 1, {})
     on_topic = {"persistent://acme/orders/p": {"writer@acme": ["produce"]}}
     await world.feed(("namespace", "acme/orders", {"grants": {}, "topic_grants": on_topic}))
     client = await publishing(world, topic=PARTITION)

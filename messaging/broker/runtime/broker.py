@@ -168,13 +168,13 @@ class Broker:
     async def partition_count(self, name: TopicName, *, auto_create: bool) -> int:
         """0 for a plain topic, or for one that first use would make. Raises `NotFound`."""
         await self.require_namespace(str(name.namespace))
-        held = await self.topics.partitions(name)
+        held = await self.topics.partitioned.get(name)
         if held is not None:
             return held.partitions
         if await self.topics.exists(name):
             return 0
         if name.partition >= 0:
-            parent = await self.topics.partitions(name.base)
+            parent = await self.topics.partitioned.get(name.base)
             if parent is not None and name.partition < parent.partitions:
                 return 0
             if parent is not None:
@@ -204,7 +204,7 @@ class Broker:
 
     async def check_plain(self, name: TopicName) -> None:
         """A partitioned topic has no messages of its own."""
-        if name.partition < 0 and await self.topics.partitions(name) is not None:
+        if name.partition < 0 and await self.topics.partitioned.get(name) is not None:
             raise NotAllowed(f"{name} is a partitioned topic: name one of its partitions, {name}-partition-0 and so on")
 
     def topic_failed(self, topic: Topic, why: MagnetarError) -> None:

@@ -6,10 +6,14 @@ import asyncio
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from messaging.protocol.names import parse_topic
 from messaging.storage.memory import MemoryMetaStore
 from messaging.storage.meta_seam import LedgerRecord, MetaConflict, MetaStore, PartitionedRecord, TopicRecord
 from messaging.storage.meta_sqlite import SqliteMetaStore
@@ -126,20 +130,70 @@ async def test_save_cursors_passes_over_unknown_ids(store: MetaStore) -> None:
 
 
 async def test_partitioned_records(store: MetaStore) -> None:
-    record = PartitionedRecord(TOPIC, 4, 9, {"p": "q"})
     with pytest.raises(MetaConflict):
-        await store.put_partitioned(record, create=False)
-    await store.put_partitioned(record, create=True)
+        await store.cas_partitioned(PartitionedRecord(TOPIC, 4, version=1))
+    first = await store.cas_partitioned(PartitionedRecord(TOPIC, 4, 9, {"p": "q"}))
+    assert first == PartitionedRecord(TOPIC, 4, 9, {"p": "q"}, version=1)
     with pytest.raises(MetaConflict):
-        await store.put_partitioned(record, create=True)
-    more = PartitionedRecord(TOPIC, 8, 9)
-    await store.put_partitioned(more, create=False)
+        await store.cas_partitioned(PartitionedRecord(TOPIC, 4))
+    more = await store.cas_partitioned(replace(first, partitions=8))
+    with pytest.raises(MetaConflict):
+        await store.cas_partitioned(replace(first, partitions=6))  # it grew meanwhile
     assert await store.get_partitioned(TOPIC) == more
     assert await store.list_partitioned("acme/orders") == [more]
     assert await store.list_partitioned("acme/other") == []
     await store.delete_partitioned(TOPIC)
     await store.delete_partitioned(TOPIC)
     assert await store.get_partitioned(TOPIC) is None
+
+
+async def test_a_name_is_of_one_topic_partitioned_or_not(store: MetaStore) -> None:
+    await store.cas_topic(TopicRecord(TOPIC))
+    with pytest.raises(MetaConflict, match="without partitions"):
+        await store.cas_partitioned(PartitionedRecord(TOPIC, 1))
+    await store.delete_topic(TOPIC)
+    both = await asyncio.gather(
+        store.cas_topic(TopicRecord(TOPIC)), store.cas_partitioned(PartitionedRecord(TOPIC, 1)), return_exceptions=True
+    )
+    assert [isinstance(one, MetaConflict) for one in both] == [False, True]
+
+
+async def test_a_partition_is_made_only_with_its_parent(store: MetaStore) -> None:
+    with pytest.raises(MetaConflict, match="there is no partitioned topic"):
+        await store.cas_topic(TopicRecord(f"{TOPIC}-partition-0"))
+    parent = await store.cas_partitioned(PartitionedRecord(TOPIC, 1))
+    await store.cas_topic(TopicRecord(f"{TOPIC}-partition-0"))
+    with pytest.raises(MetaConflict, match="has 1 partitions"):
+        await store.cas_topic(TopicRecord(f"{TOPIC}-partition-1"))
+    parent = await store.cas_partitioned(replace(parent, growing_to=2))
+    await store.cas_topic(TopicRecord(f"{TOPIC}-partition-1"))
+    await store.delete_topic(f"{TOPIC}-partition-1")
+    await store.cas_partitioned(replace(parent, deleting=True))
+    with pytest.raises(MetaConflict, match="being deleted"):
+        await store.cas_topic(TopicRecord(f"{TOPIC}-partition-1"))
+
+
+@pytest.mark.parametrize(
+    "local", ["t", "t-partition-0", "t-partition-12", "t-partition-07", "t-partition-", "-partition-1", "t-partition-1-partition-2"]
+)
+async def test_what_a_partition_is_called_is_one_rule(store: MetaStore, local: str) -> None:
+    """Names are parsed by the protocol; the store, which knows nothing of that, has the rule again."""
+    name = parse_topic(f"acme/orders/{local}")
+    try:
+        await store.cas_topic(TopicRecord(str(name)))
+        made = True
+    except MetaConflict:
+        made = False
+    assert made == (name.partition < 0)
+
+
+async def test_what_is_unfinished_is_found_after_a_restart(store: MetaStore) -> None:
+    growing = await store.cas_partitioned(PartitionedRecord(TOPIC, 1, growing_to=2))
+    deleting = await store.cas_partitioned(PartitionedRecord("persistent://acme/other/in", 1, deleting=True))
+    await store.cas_partitioned(PartitionedRecord("persistent://acme/other/at-rest", 1))
+    await store.stop()
+    await store.start()
+    assert sorted(await store.unfinished_partitioned(), key=lambda one: one.name) == [growing, deleting]
 
 
 async def test_ledger_ids_rise_across_restarts(store: MetaStore) -> None:
@@ -223,3 +277,20 @@ async def test_a_file_that_is_no_database_is_an_error_of_the_store(tmp_path: Pat
     store = SqliteMetaStore(path)
     with pytest.raises(Unavailable, match="metadata store"):
         await store.start()
+
+
+async def test_a_partitioned_topic_of_an_earlier_release_has_its_first_version(tmp_path: Path) -> None:
+    """Its record says neither version nor what is under way."""
+    path = tmp_path / "meta.sqlite3"
+    store = SqliteMetaStore(path)
+    await store.start()
+    await store.stop()
+    with closing(sqlite3.connect(path)) as db:
+        blob = msgspec.msgpack.encode({"name": TOPIC, "partitions": 4, "created_ms": 9, "properties": {}})
+        db.execute("insert into partitioned values (?, ?, ?)", (TOPIC, "acme/orders", blob))
+        db.commit()
+    await store.start()
+    held = await store.get_partitioned(TOPIC)
+    assert held == PartitionedRecord(TOPIC, 4, 9, version=1)
+    assert (await store.cas_partitioned(replace(held, partitions=5))).version == 2
+    await store.stop()

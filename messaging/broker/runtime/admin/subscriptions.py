@@ -24,7 +24,7 @@ from messaging.storage.seam import EARLIEST, Position, StoreError
 class SubscriptionRpc(Broker):
     async def subscriptions_list(self, request: schema.TopicRef) -> schema.SubscriptionNames:
         name = await self.admin_name(request.topic)
-        held = await self.topics.partitions(name)
+        held = await self.topics.partitioned.get(name)
         found: set[str] = set()
         for one in [name.of_partition(index) for index in range(held.partitions)] if held else [name]:
             topic = await self.topics.get(one, create=held is not None)
@@ -35,7 +35,7 @@ class SubscriptionRpc(Broker):
         """On a partitioned topic: on every partition."""
         name = await self.admin_name(request.topic)
         subscription = subscription_name(request.subscription)
-        held = await self.topics.partitions(name)
+        held = await self.topics.partitioned.get(name)
         if held is None:
             targets = [await self.topics.get(name, create=self.auto_creates(name))]
         else:
@@ -81,7 +81,7 @@ class SubscriptionRpc(Broker):
             pairs = await self._each(request.topic, request.subscription)
         else:
             name = await self.admin_name(request.topic)
-            held = await self.topics.partitions(name)
+            held = await self.topics.partitioned.get(name)
             targets = [name.of_partition(index) for index in range(held.partitions)] if held else [name]
             topics = [await self.topics.get(one, create=False) for one in targets]
             pairs = [(topic, one) for topic in topics for one in topic.subscriptions.values()]
@@ -143,7 +143,7 @@ class SubscriptionRpc(Broker):
     async def _each(self, topic_text: str, subscription: str) -> list[tuple[Topic, Subscription]]:
         """The subscription on the topic, or on each partition. Raises `SubscriptionNotFound` where none has it."""
         name = await self.admin_name(topic_text)
-        held = await self.topics.partitions(name)
+        held = await self.topics.partitioned.get(name)
         if held is None:
             topic = await self.topics.get(name, create=False)
             return [(topic, topic.subscription(subscription))]

@@ -28,13 +28,13 @@ class TopicRpc(Broker):
         if request.partitions is None:
             await self.topics.create(name, request.properties)
         else:
-            await self.topics.create_partitioned(name, request.partitions, request.properties)
+            await self.topics.partitioned.create(name, request.partitions, request.properties)
         return schema.Empty()
 
     async def topics_delete(self, request: schema.TopicDelete) -> schema.Empty:
         name = await self.admin_name(request.topic)
         if request.partitioned:
-            await self.topics.delete_partitioned(name, force=request.force)
+            await self.topics.partitioned.delete(name, force=request.force)
         else:
             await self.check_plain(name)
             await self.topics.delete(name, force=request.force)
@@ -42,14 +42,14 @@ class TopicRpc(Broker):
 
     async def topics_partitions(self, request: schema.PartitionsGet) -> schema.Partitions:
         name = await self.admin_name(request.topic)
-        held = await self.topics.partitions(name)
+        held = await self.topics.partitioned.get(name)
         if held is not None:
             return schema.Partitions(partitions=held.partitions, properties=held.properties)
         count = await self.partition_count(name, auto_create=request.check_auto_creation)
         return schema.Partitions(partitions=count)
 
     async def topics_update_partitions(self, request: schema.PartitionsUpdate) -> schema.Empty:
-        await self.topics.grow(await self.admin_name(request.topic), request.partitions)
+        await self.topics.partitioned.grow(await self.admin_name(request.topic), request.partitions)
         return schema.Empty()
 
     async def topics_lookup(self, request: schema.TopicLookup) -> schema.LookupAnswer:
@@ -69,7 +69,7 @@ class TopicRpc(Broker):
     async def topics_partitioned_stats(self, request: schema.TopicRef) -> schema.Stats:
         """Sums over the partitions, and each partition's own under "partitions"."""
         name = await self.admin_name(request.topic)
-        held = await self.topics.partitions(name)
+        held = await self.topics.partitioned.get(name)
         if held is None:
             raise TopicNotFound(f"partitioned topic {name} does not exist")
         parts = {}
@@ -80,7 +80,7 @@ class TopicRpc(Broker):
 
     async def topics_unload(self, request: schema.TopicRef) -> schema.Empty:
         name = await self.admin_name(request.topic)
-        held = await self.topics.partitions(name)
+        held = await self.topics.partitioned.get(name)
         if held is None and not await self.topics.exists(name):
             raise TopicNotFound(f"topic {name} does not exist")
         for one in [name.of_partition(index) for index in range(held.partitions)] if held else [name]:

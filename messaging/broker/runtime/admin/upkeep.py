@@ -94,7 +94,7 @@ class UpkeepRpc(SubscriptionRpc):
     async def topics_truncate(self, request: schema.TopicRef) -> schema.Empty:
         """Of a partitioned topic: every partition. Clients stay connected. Calling again finishes what was cut off."""
         name = await self.admin_name(request.topic)
-        held = await self.topics.partitions(name)
+        held = await self.topics.partitioned.get(name)
         topics = [name.of_partition(index) for index in range(held.partitions)] if held else [name]
         for start in range(0, len(topics), TRUNCATED_TOGETHER):
             await asyncio.gather(

@@ -9,11 +9,11 @@ from typing import Any
 import structlog
 
 from messaging.broker.runtime.topics import dedup_state
+from messaging.broker.runtime.topics.partitions import Partitions
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import (
     Conflict,
-    InvalidValue,
     MagnetarError,
     NotAllowed,
     NotReady,
@@ -22,12 +22,11 @@ from messaging.errors import (
 )
 from messaging.protocol.names import TopicName
 from messaging.storage.managed_ledger import ManagedLedger
-from messaging.storage.meta_seam import MetaConflict, PartitionedRecord, TopicRecord
+from messaging.storage.meta_seam import MetaConflict, TopicRecord
 from messaging.storage.seam import StoreError
 
 log = structlog.get_logger("broker.topics")
 
-PARTITIONS_MAX = 10_000
 CLOSING_MAX = 1_000  # topics that close at the same time when the broker stops
 
 
@@ -35,6 +34,7 @@ class Topics:
     def __init__(self, services: TopicServices) -> None:
         self.services = services
         self.meta = services.storage.meta
+        self.partitioned = Partitions(self)
         self.loaded: dict[str, Topic] = {}
         self._loading: dict[str, asyncio.Task[Topic]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
@@ -89,22 +89,23 @@ class Topics:
         return topic
 
     async def _first_record(self, name: TopicName, text: str, create: bool) -> TopicRecord:
-        if await self.meta.get_partitioned(text) is not None:
+        if await self.partitioned.get(name) is not None:
             raise NotAllowed(f"{text} is a partitioned topic: use its partitions, {text}-partition-0 and so on")
         if name.partition >= 0:
-            parent = await self.meta.get_partitioned(str(name.base))
-            if parent is not None:
-                if name.partition >= parent.partitions:
-                    raise TopicNotFound(f"{text}: the topic has {parent.partitions} partitions, numbered from 0")
-                create = True
+            parent = await self.partitioned.get(name.base)
+            if parent is None:
+                raise TopicNotFound(f"{text} ends like a partition, and there is no partitioned topic {name.base}")
+            if name.partition >= parent.partitions:
+                raise TopicNotFound(f"{text}: the topic has {parent.partitions} partitions, numbered from 0")
+            create = True
         if not create:
             raise TopicNotFound(f"topic {text} does not exist: create it, or allow auto-creation in the namespace")
         try:
             return await self.meta.cas_topic(TopicRecord(text, created_ms=self.services.clock_ms()))
-        except MetaConflict:
+        except MetaConflict as error:  # somebody made it, or a partitioned topic, or deletes that
             found = await self.meta.get_topic(text)
             if found is None:
-                raise NotReady(f"topic {text} is being deleted: try again") from None
+                raise NotReady(f"topic {text} cannot be created now: {error}; try again") from None
             return found
 
     # --- asking
@@ -113,58 +114,21 @@ class Topics:
         text = str(name)
         return text in self.loaded or await self.meta.get_topic(text) is not None
 
-    async def partitions(self, name: TopicName) -> PartitionedRecord | None:
-        return await self.meta.get_partitioned(str(name))
-
     # --- creating
 
     async def create(self, name: TopicName, properties: dict[str, str]) -> None:
         """Raises `Conflict` where a topic, partitioned or not, has this name."""
         text = str(name)
         if name.partition >= 0:
-            parent = await self.meta.get_partitioned(str(name.base))
+            parent = await self.partitioned.get(name.base)
             if parent is None or name.partition >= parent.partitions:
                 raise PreconditionFailed(f"{text} ends like a partition and is none: choose another name")
-        if await self.meta.get_partitioned(text) is not None:
-            raise Conflict(f"topic {text} already exists, as a partitioned topic")
         try:
             await self.meta.cas_topic(TopicRecord(text, created_ms=self.services.clock_ms(), properties=properties))
-        except MetaConflict:
-            raise Conflict(f"topic {text} already exists") from None
-
-    async def create_partitioned(self, name: TopicName, partitions: int, properties: dict[str, str]) -> None:
-        """Makes the partitioned topic and all its partitions."""
-        text = str(name)
-        if not 1 <= partitions <= PARTITIONS_MAX:
-            raise InvalidValue(f"a partitioned topic has 1 to {PARTITIONS_MAX} partitions; {partitions} were asked for")
-        if name.partition >= 0:
-            raise PreconditionFailed(f"{text} ends like a partition: choose another name")
-        if await self.exists(name):
-            raise Conflict(f"topic {text} already exists, without partitions")
-        record = PartitionedRecord(text, partitions, created_ms=self.services.clock_ms(), properties=properties)
-        try:
-            await self.meta.put_partitioned(record, create=True)
-        except MetaConflict:
-            raise Conflict(f"topic {text} already exists, as a partitioned topic") from None
-        await self._make_partitions(name, 0, partitions)
-
-    async def grow(self, name: TopicName, partitions: int) -> None:
-        held = await self.partitions(name)
-        if held is None:
-            raise TopicNotFound(f"partitioned topic {name} does not exist")
-        if partitions < held.partitions or partitions > PARTITIONS_MAX:
-            raise InvalidValue(f"{name} has {held.partitions} partitions: their number can only grow, to at most {PARTITIONS_MAX}")
-        await self.meta.put_partitioned(PartitionedRecord(str(name), partitions, held.created_ms, held.properties), create=False)
-        await self._make_partitions(name, held.partitions, partitions)
-
-    async def _make_partitions(self, name: TopicName, first: int, last: int) -> None:
-        async def make(index: int) -> None:
-            try:
-                await self.meta.cas_topic(TopicRecord(str(name.of_partition(index)), created_ms=self.services.clock_ms()))
-            except MetaConflict:
-                pass  # it was there already; that is what was wanted
-
-        await asyncio.gather(*(make(index) for index in range(first, last)))
+        except MetaConflict as error:
+            raise Conflict(f"topic {text} cannot be created: {error}") from None
+        except StoreError as error:
+            raise refusal_of(error, f"topic {text} cannot be created") from error
 
     # --- unloading and deleting
 
@@ -179,15 +143,17 @@ class Topics:
         closing = self._closing.get(topic.text)
         if closing is None:
             topic.begin_close(why)  # in this step: whoever gets a turn next finds it closed
-            await self._close_as(topic.text, "delete" if delete else "unload", self._close(topic, delete=delete))
-        else:
+            closing = self._begin(topic.text, "delete" if delete else "unload", self._close(topic, delete=delete))
+        try:
             await asyncio.shield(closing)
+        except StoreError as error:
+            raise refusal_of(error, f"topic {topic.text} cannot be {'deleted' if delete else 'unloaded'}") from error
 
-    async def _close_as(self, text: str, what: str, work: Coroutine[Any, Any, None]) -> None:
-        """Goes on to its end even where whoever asked for it gives up waiting."""
+    def _begin(self, text: str, what: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Whoever waits for it shields it: it goes on to its end even where nobody waits any more."""
         closing = self._closing[text] = asyncio.get_running_loop().create_task(work, name=f"{what} {text}")
         closing.add_done_callback(lambda _: self._closing.pop(text, None))
-        await asyncio.shield(closing)
+        return closing
 
     async def _close(self, topic: Topic, *, delete: bool) -> None:
         try:
@@ -221,13 +187,13 @@ class Topics:
             await asyncio.wait([under_way])
         topic = self.loaded.get(text)
         if topic is None:
-            await self._close_as(text, "delete", self._delete_unloaded(text, force=force))
+            try:
+                await asyncio.shield(self._begin(text, "delete", self._delete_unloaded(text, force=force)))
+            except StoreError as error:
+                raise refusal_of(error, f"topic {text} cannot be deleted") from error
             return
         if not force:
-            if len(topic.producers) or any(one.consumers for one in topic.subscriptions.values()):
-                raise PreconditionFailed(f"topic {text} has connected producers or consumers: close them, or delete with force")
-            if any(one.durable for one in topic.subscriptions.values()):
-                raise PreconditionFailed(f"topic {text} has subscriptions: delete them first, or delete with force")
+            topic.check_unused()
         await self._end(topic, TopicNotFound(f"topic {text} was deleted"), delete=True)
 
     async def _delete_unloaded(self, text: str, *, force: bool) -> None:
@@ -239,17 +205,6 @@ class Topics:
         await self._remove(text)
         for stored in subscriptions:
             self.services.cursors.forget(stored.subscription_id)
-
-    async def delete_partitioned(self, name: TopicName, *, force: bool) -> None:
-        held = await self.partitions(name)
-        if held is None:
-            raise TopicNotFound(f"partitioned topic {name} does not exist")
-        for index in range(held.partitions):
-            try:
-                await self.delete(name.of_partition(index), force=force)
-            except TopicNotFound:
-                continue
-        await self.meta.delete_partitioned(str(name))
 
     async def close_all(self, why: MagnetarError) -> None:
         """Many at once: their last writes share commits, so that 20,000 topics close in seconds. What is not closed when the

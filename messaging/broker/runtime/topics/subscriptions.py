@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from messaging.alone import alone
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor, merged
 from messaging.broker.core.subscription import Kind, Subscription
@@ -108,19 +109,14 @@ class TopicSubscriptions:
     async def _change(self, name: str) -> AsyncIterator[None]:
         """One change of a subscription's existence or place after the other; none begins once the topic closes, and closing waits
         for those under way. Raises `NotReady`, and as such or as `StorageFailed` what the store raises."""
-        while self._changes and name in self._changes:
-            await asyncio.wait([self._changes[name]])
-        self.check_open()
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._changes = {**(self._changes or {}), name: over}
-        try:
-            yield
-        except StoreError as error:
-            raise refusal_of(error, f"subscription {name!r} of {self.text} cannot be changed") from error
-        finally:
-            self._changes.pop(name)
-            self._changes = self._changes or None
-            over.set_result(None)
+        if self._changes is None:
+            self._changes = {}
+        async with alone(self._changes, name):
+            self.check_open()
+            try:
+                yield
+            except StoreError as error:
+                raise refusal_of(error, f"subscription {name!r} of {self.text} cannot be changed") from error
 
     async def create_subscription(self, name: str, start: Position, properties: dict[str, str] | None = None) -> Subscription:
         """A durable subscription whose first entry is at `start` (`EARLIEST`, `LATEST`, or that entry).

@@ -12,7 +12,7 @@ from messaging.broker.runtime.topics.inlet import Appended, Inlet
 from messaging.broker.runtime.topics.outlet import Outlet
 from messaging.broker.runtime.topics.services import TopicRates, TopicServices, refusal_of
 from messaging.broker.runtime.topics.subscriptions import LATEST, TopicSubscriptions
-from messaging.errors import MagnetarError, NotReady, StorageFailed, TopicTerminated
+from messaging.errors import MagnetarError, NotReady, PreconditionFailed, StorageFailed, TopicTerminated
 from messaging.permissions.model import Resource
 from messaging.protocol.frames import message_id_tail
 from messaging.protocol.names import TopicName
@@ -162,6 +162,13 @@ class Topic(TopicSubscriptions):
             await dedup_state.save(self)
         finally:
             await self.services.cursors.release([one.subscription_id for one in self.subscriptions.values() if one.durable])
+
+    def check_unused(self) -> None:
+        """Raises `PreconditionFailed` where deleting this topic would cost somebody something."""
+        if len(self.producers) or any(one.consumers for one in self.subscriptions.values()):
+            raise PreconditionFailed(f"topic {self.text} has connected producers or consumers: close them, or delete with force")
+        if any(one.durable for one in self.subscriptions.values()):
+            raise PreconditionFailed(f"topic {self.text} has subscriptions: delete them first, or delete with force")
 
     async def terminate(self) -> Position:
         """No message is taken from here on. Returns the last position. Raises `NotReady`, `StorageFailed`: then it goes on."""

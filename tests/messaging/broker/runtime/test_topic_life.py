@@ -200,7 +200,7 @@ async def test_lookups(world: BrokerWorld) -> None:
 
 
 async def test_partition_counts(world: BrokerWorld) -> None:
-    await world.service.topics.create_partitioned(parse_topic("persistent://acme/orders/p"), 3, {})
+    await world.service.topics.partitioned.create(parse_topic("persistent://acme/orders/p"), 3, {})
     client = await world.connected("superuser")
 
     async def ask(topic: str, **fields: bool) -> tuple[int, int | None]:

@@ -125,7 +125,7 @@ async def test_duplicates_are_known_after_truncating(world: BrokerWorld) -> None
 
 async def test_every_partition_is_truncated(world: BrokerWorld) -> None:
     base = parse_topic("persistent://acme/orders/p")
-    await world.service.topics.create_partitioned(base, 3, {})
+    await world.service.topics.partitioned.create(base, 3, {})
     client = await world.connected("owner")
     for index in range(3):
         await client.producer(str(base.of_partition(index)), producer_id=index)

@@ -1,0 +1,203 @@
+"""Partitioned topics: created, grown and deleted so that a crash or a second request in between leaves nothing half done.
+
+A change says first, in the record of the partitioned topic, what is to become of it; then it is done; then the record says the
+result. Until then a growth is invisible, and a deletion keeps everybody from making partitions anew. What a crash cut off is
+finished at the next start, or by the next change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import structlog
+
+from messaging.alone import alone
+from messaging.broker.runtime.topics.services import refusal_of
+from messaging.errors import Conflict, InvalidValue, MagnetarError, PreconditionFailed, TopicNotFound
+from messaging.protocol.names import TopicName, parse_topic
+from messaging.storage.meta_seam import MetaConflict, PartitionedRecord, TopicRecord
+from messaging.storage.seam import EARLIEST, StoreError
+
+if TYPE_CHECKING:
+    from messaging.broker.runtime.topics.registry import Topics
+
+log = structlog.get_logger("broker.partitions")
+
+PARTITIONS_MAX = 10_000
+TOGETHER_MAX = 100  # partitions of a topic that are made or deleted at the same time
+
+Carried = dict[str, dict[str, str]]  # subscription -> its properties
+
+
+class Partitions:
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self._meta = topics.meta
+        self._under_way: dict[str, asyncio.Future[None]] = {}
+
+    async def get(self, name: TopicName) -> PartitionedRecord | None:
+        """None where no partitioned topic has this name. Raises `TopicNotFound` for one that is being deleted."""
+        held = await self._meta.get_partitioned(str(name))
+        if held is not None and held.deleting:
+            raise TopicNotFound(f"partitioned topic {name} is being deleted")
+        return held
+
+    async def create(self, name: TopicName, partitions: int, properties: dict[str, str]) -> None:
+        """Makes the partitioned topic and all its partitions."""
+        text = str(name)
+        if not 1 <= partitions <= PARTITIONS_MAX:
+            raise InvalidValue(f"a partitioned topic has 1 to {PARTITIONS_MAX} partitions; {partitions} were asked for")
+        if name.partition >= 0:
+            raise PreconditionFailed(f"{text} ends like a partition: choose another name")
+        async with self._alone(name):
+            record = PartitionedRecord(text, partitions, created_ms=self._topics.services.clock_ms(), properties=properties)
+            try:
+                await self._meta.cas_partitioned(record)
+            except MetaConflict as error:
+                raise Conflict(f"partitioned topic {text} cannot be created: {error}") from None
+            await self._make(name, range(partitions), {})
+
+    async def grow(self, name: TopicName, partitions: int) -> None:
+        """The new partitions get every durable subscription of the others, from their beginning, before anybody sees them."""
+        async with self._alone(name):
+            held = await self.get(name)
+            if held is None:
+                raise TopicNotFound(f"partitioned topic {name} does not exist")
+            if held.growing_to:
+                held = await self._finish_growth(name, held)
+            if partitions < held.partitions or partitions > PARTITIONS_MAX:
+                raise InvalidValue(
+                    f"{name} has {held.partitions} partitions: their number can only grow, to at most {PARTITIONS_MAX}"
+                )
+            if partitions > held.partitions:
+                await self._finish_growth(name, await self._store(replace(held, growing_to=partitions)))
+
+    async def delete(self, name: TopicName, *, force: bool) -> None:
+        """Raises `TopicNotFound`, `PreconditionFailed` while a partition is used (unless `force`): then nothing is deleted."""
+        async with self._alone(name):
+            held = await self._meta.get_partitioned(str(name))
+            if held is None:
+                raise TopicNotFound(f"partitioned topic {name} does not exist")
+            if not held.deleting:
+                if not force:
+                    await self._check_unused(name, held)
+                held = await self._store(replace(held, deleting=True))
+                if not force:  # again, now that nobody comes any more who was not there
+                    try:
+                        await self._check_unused(name, held)
+                    except MagnetarError:
+                        await self._store(replace(held, deleting=False))
+                        raise
+            await self._finish_deletion(name, held)
+
+    async def finish_interrupted(self) -> None:
+        """At a start: what the last run began and did not finish. Raises the last error where not everything could be finished."""
+        failure: MagnetarError | None = None
+        for held in await self._meta.unfinished_partitioned():
+            name = parse_topic(held.name)
+            try:
+                async with self._alone(name):
+                    now = await self._meta.get_partitioned(held.name)
+                    if now is not None and now.deleting:
+                        await self._finish_deletion(name, now)
+                    elif now is not None and now.growing_to:
+                        await self._finish_growth(name, now)
+            except MagnetarError as error:
+                log.error("partitions.not_finished", topic=held.name, error=error.message)
+                failure = error
+            else:
+                log.info("partitions.finished", topic=held.name, deleted=held.deleting, partitions=held.growing_to)
+        if failure is not None:
+            raise failure
+
+    # --- the steps
+
+    @asynccontextmanager
+    async def _alone(self, name: TopicName) -> AsyncIterator[None]:
+        """One change of a partitioned topic after the other. Raises what the store raises as `NotReady` or `StorageFailed`."""
+        async with alone(self._under_way, str(name)):
+            try:
+                yield
+            except StoreError as error:
+                raise refusal_of(error, f"partitioned topic {name} cannot be changed") from error
+
+    async def _store(self, record: PartitionedRecord) -> PartitionedRecord:
+        try:
+            return await self._meta.cas_partitioned(record)
+        except MetaConflict:
+            raise Conflict(f"partitioned topic {record.name} was changed by another request: look at it, and ask again") from None
+
+    async def _finish_growth(self, name: TopicName, held: PartitionedRecord) -> PartitionedRecord:
+        new = range(held.partitions, held.growing_to)
+        carried: Carried = {}
+        while more := await self._subscriptions(name, held.partitions, carried):  # again: some may come meanwhile
+            await self._make(name, new, more)
+            carried |= more
+        await self._make(name, new, {})
+        grown = await self._store(replace(held, partitions=held.growing_to, growing_to=0))
+        for late, properties in (await self._subscriptions(name, held.partitions, carried)).items():
+            for index in new:
+                topic = await self._topics.get(name.of_partition(index), create=False)
+                try:
+                    await topic.create_subscription(late, EARLIEST, properties)
+                except MetaConflict:
+                    pass  # its consumer was faster
+        return grown
+
+    async def _subscriptions(self, name: TopicName, partitions: int, known: Carried) -> Carried:
+        """The durable subscriptions of the first partitions, without those in `known`."""
+        found: Carried = {}
+        for indexes in _slices(range(partitions)):
+            stored = await asyncio.gather(*(self._meta.subscriptions(str(name.of_partition(index))) for index in indexes))
+            found.update((one.name, one.properties) for records in stored for one in records if one.name not in known)
+        return found
+
+    async def _make(self, name: TopicName, indexes: range, subscriptions: Carried) -> None:
+        """Subscriptions before their topic: whoever could open it finds them. Where something is there already that is fine."""
+
+        async def make(index: int) -> None:
+            text, now_ms = str(name.of_partition(index)), self._topics.services.clock_ms()
+            for subscription, properties in subscriptions.items():
+                try:
+                    await self._meta.create_subscription(
+                        text, subscription, created_ms=now_ms, mark_delete=EARLIEST, properties=properties
+                    )
+                except MetaConflict:
+                    pass
+            if not subscriptions:
+                try:
+                    await self._meta.cas_topic(TopicRecord(text, created_ms=now_ms))
+                except MetaConflict:
+                    pass
+
+        for some in _slices(indexes):
+            await asyncio.gather(*(make(index) for index in some))
+
+    async def _check_unused(self, name: TopicName, held: PartitionedRecord) -> None:
+        for index in range(held.partitions):
+            partition = name.of_partition(index)
+            loaded = self._topics.loaded.get(str(partition))
+            if loaded is not None:
+                loaded.check_unused()
+            elif await self._meta.subscriptions(str(partition)):
+                raise PreconditionFailed(f"topic {partition} has subscriptions: delete them first, or delete with force")
+
+    async def _finish_deletion(self, name: TopicName, held: PartitionedRecord) -> None:
+        async def remove(index: int) -> None:
+            partition = name.of_partition(index)
+            try:
+                await self._topics.delete(partition, force=True)
+            except TopicNotFound:
+                await self._meta.delete_topic(str(partition))  # a growth that was cut off may have left its subscriptions
+
+        for some in _slices(range(max(held.partitions, held.growing_to))):
+            await asyncio.gather(*(remove(index) for index in some))
+        await self._meta.delete_partitioned(str(name))
+
+
+def _slices(indexes: range) -> Iterable[range]:
+    return (indexes[start : start + TOGETHER_MAX] for start in range(0, len(indexes), TOGETHER_MAX))

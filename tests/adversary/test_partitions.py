@@ -1,0 +1,321 @@
+"""Partitioned topics grown, deleted and used at the same time, and cut off in the middle.
+
+Seen: growing made no subscriptions on the new partitions, so that their consumers missed messages; two growths at once lost one;
+a forced delete under a live client left partitions without a parent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from messaging.adminrpc.schema import PartitionsGet, PartitionsUpdate, SubscriptionCreate, TopicCreate, TopicDelete, TopicRef
+from messaging.errors import InvalidValue, MagnetarError, NotReady, PreconditionFailed, TopicNotFound
+from messaging.protocol.names import parse_topic
+from messaging.storage.seam import EARLIEST, Unavailable
+from tests.support.broker_world import BrokerWorld
+from tests.support.connections import DirectConnection
+from tests.waiting import eventually
+
+TOPIC = "persistent://acme/orders/p"
+NAME = parse_topic(TOPIC)
+TURNS_MAX = 400
+
+
+def partition(index: int) -> str:
+    return f"{TOPIC}-partition-{index}"
+
+
+async def grow(world: BrokerWorld, partitions: int) -> None:
+    await world.service.topics_update_partitions(PartitionsUpdate(topic=TOPIC, partitions=partitions))
+
+
+async def count(world: BrokerWorld) -> int:
+    return (await world.service.topics_partitions(PartitionsGet(topic=TOPIC))).partitions
+
+
+async def stored_subscriptions(world: BrokerWorld, index: int) -> dict[str, dict[str, str]]:
+    return {one.name: one.properties for one in await world.meta.subscriptions(partition(index))}
+
+
+@pytest.fixture
+async def grown(world: BrokerWorld) -> BrokerWorld:
+    """Two partitions; subscription "a" with a property on both, "b" on the second alone."""
+    await world.service.topics_create(TopicCreate(topic=TOPIC, partitions=2))
+    for name, index in (("a", 0), ("a", 1), ("b", 1)):
+        await world.service.subscriptions_create(
+            SubscriptionCreate(topic=partition(index), subscription=name, properties={"of": name})
+        )
+    return world
+
+
+async def test_growing_carries_every_durable_subscription_over(grown: BrokerWorld) -> None:
+    """A consumer that learns of the new partitions a minute later misses nothing that was published there."""
+    await grow(grown, 4)
+    assert await count(grown) == 4
+    for index in (2, 3):
+        assert await stored_subscriptions(grown, index) == {"a": {"of": "a"}, "b": {"of": "b"}}
+    producer = DirectConnection(grown)
+    await producer.open_producer(partition(3))
+    producer.publish(b"early")
+    topic = await grown.service.topics.get(parse_topic(partition(3)), create=False)
+    await eventually(lambda: topic.chain.entries == 1)
+    assert {name: one.backlog_entries for name, one in topic.subscriptions.items()} == {"a": 1, "b": 1}
+
+
+async def test_readers_are_not_carried_over(grown: BrokerWorld) -> None:
+    reader = DirectConnection(grown)
+    await reader.subscribe(partition(0), subscription="reader", durable=False)
+    await grow(grown, 3)
+    assert set(await stored_subscriptions(grown, 2)) == {"a", "b"}
+
+
+async def test_the_new_count_is_not_seen_before_its_subscriptions(grown: BrokerWorld) -> None:
+    """Nor is a new partition opened before it has them."""
+    growing = asyncio.ensure_future(grow(grown, 8))
+    seen = set()
+    while not growing.done():
+        seen.add(visible := await count(grown))
+        if visible == 8:
+            for index in range(2, 8):
+                assert set(await stored_subscriptions(grown, index)) == {"a", "b"}
+        try:
+            topic = await grown.service.topics.get(parse_topic(partition(7)), create=True)
+        except TopicNotFound:
+            pass
+        else:
+            assert set(topic.subscriptions) == {"a", "b"}
+        await asyncio.sleep(0)
+    await growing
+    assert seen <= {2, 8}
+
+
+async def test_a_subscription_made_while_the_topic_grows_is_on_every_partition(world: BrokerWorld) -> None:
+    for turns in range(TURNS_MAX):
+        await again_from_the_start(world)
+        growing = asyncio.ensure_future(grow(world, 3))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        over = growing.done()
+        await world.service.subscriptions_create(SubscriptionCreate(topic=TOPIC, subscription="s"))
+        await growing
+        missing = [index for index in range(3) if "s" not in await stored_subscriptions(world, index)]
+        assert not missing, f"after {turns} turns, partitions {missing}"
+        if over:
+            return
+    raise AssertionError("growing never came to its end")
+
+
+async def test_two_growths_at_once_are_both_kept(grown: BrokerWorld) -> None:
+    """The smaller one came second and took partitions away again."""
+    results = await asyncio.gather(grow(grown, 8), grow(grown, 5), return_exceptions=True)
+    assert results[0] is None and isinstance(results[1], InvalidValue)
+    assert await count(grown) == 8
+    results = await asyncio.gather(grow(grown, 9), grow(grown, 12), grow(grown, 12), return_exceptions=True)
+    assert results == [None, None, None]
+    assert await count(grown) == 12
+
+
+async def test_a_growth_that_another_broker_overtook_is_a_conflict(grown: BrokerWorld) -> None:
+    cas_partitioned = grown.meta.cas_partitioned
+
+    async def overtaken(record: Any) -> Any:
+        grown.meta.cas_partitioned = cas_partitioned  # type: ignore[method-assign]
+        held = await grown.meta.get_partitioned(TOPIC)
+        assert held is not None
+        await cas_partitioned(held)
+        return await cas_partitioned(record)
+
+    grown.meta.cas_partitioned = overtaken  # type: ignore[method-assign]
+    with pytest.raises(MagnetarError) as refused:
+        await grow(grown, 4)
+    assert refused.value.http_status == 409
+    await grow(grown, 4)
+    assert await count(grown) == 4
+
+
+# --- cut off in the middle: every call to the metadata store is the last one of its run, in turn
+
+
+CHANGES: dict[str, Callable[[BrokerWorld], Awaitable[object]]] = {
+    "growth": lambda world: grow(world, 4),
+    "deletion": lambda world: world.service.topics_delete(TopicDelete(topic=TOPIC, partitioned=True, force=True)),
+}
+MUTATING = ("cas_topic", "delete_topic", "cas_partitioned", "delete_partitioned", "create_subscription")
+
+
+def cut_off_after(world: BrokerWorld, calls: int) -> Callable[[], bool]:
+    """From the call number `calls` on, nothing reaches the metadata store, as after a crash. Returns: undo it; was it reached?"""
+    originals = {name: getattr(world.meta, name) for name in MUTATING}
+    made = 0
+
+    def wrapped(name: str) -> Callable[..., Awaitable[Any]]:
+        async def act(*args: Any, **fields: Any) -> Any:
+            nonlocal made
+            made += 1
+            if made > calls:
+                raise Unavailable("cut off")
+            return await originals[name](*args, **fields)
+
+        return act
+
+    for name in MUTATING:
+        setattr(world.meta, name, wrapped(name))
+
+    def undo() -> bool:
+        for name in MUTATING:
+            setattr(world.meta, name, originals[name])
+        return made > calls
+
+    return undo
+
+
+@pytest.mark.parametrize("again", ["at the next start", "by the next change"])
+@pytest.mark.parametrize("change", CHANGES)
+async def test_what_is_cut_off_is_finished_or_invisible(grown: BrokerWorld, change: str, again: str) -> None:
+    calls = 0
+    reached = True
+    while reached:
+        undo = cut_off_after(grown, calls)
+        try:
+            await CHANGES[change](grown)
+        except MagnetarError as error:
+            assert isinstance(error, NotReady), error
+        reached = undo()
+        held = await grown.meta.get_partitioned(TOPIC)
+        if change == "growth":
+            assert held is not None and held.partitions in (2, 4)
+            if held.partitions == 4:
+                assert set(await stored_subscriptions(grown, 3)) == {"a", "b"}
+        elif held is not None and held.deleting:
+            with pytest.raises(TopicNotFound):
+                await grown.service.partition_count(NAME, auto_create=True)
+        if again == "at the next start":
+            await grown.service.topics.partitioned.finish_interrupted()
+        else:
+            try:
+                await CHANGES[change](grown)
+            except TopicNotFound:
+                assert change == "deletion"
+        held = await grown.meta.get_partitioned(TOPIC)
+        assert await grown.meta.unfinished_partitioned() == []
+        if held is None or (change == "deletion" and again == "by the next change"):
+            assert held is None
+            assert await grown.meta.list_all_topics() == []
+            assert [await stored_subscriptions(grown, index) for index in range(4)] == [{}] * 4
+        else:
+            assert held.partitions in (2, 4)
+            found = [index for index in range(8) if await grown.meta.get_topic(partition(index)) is not None]
+            assert found == list(range(held.partitions))
+        await again_from_the_start(grown)
+        calls += 1
+    assert calls > 3
+
+
+async def again_from_the_start(world: BrokerWorld) -> None:
+    try:
+        await world.service.topics_delete(TopicDelete(topic=TOPIC, partitioned=True, force=True))
+    except TopicNotFound:
+        pass
+    await world.service.topics_create(TopicCreate(topic=TOPIC, partitions=2))
+    for index in (0, 1):
+        for name in ("a", "b"):
+            await world.service.subscriptions_create(SubscriptionCreate(topic=partition(index), subscription=name))
+
+
+# --- deleting under those who use it
+
+
+async def test_a_forced_delete_under_live_clients_leaves_no_partition_behind(grown: BrokerWorld) -> None:
+    """Clients connect again at once, and made the partitions anew while and after they were deleted."""
+
+    async def insist() -> None:
+        client = DirectConnection(grown)
+        while not deleted.done():
+            for index in range(2):
+                try:
+                    await client.open_producer(partition(index))
+                except MagnetarError as error:
+                    assert error.http_status != 500, error.message
+                client.producers.clear()
+            await asyncio.sleep(0)
+
+    deleted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    clients = [asyncio.ensure_future(insist()) for _ in range(3)]
+    await grown.service.topics_delete(TopicDelete(topic=TOPIC, partitioned=True, force=True))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    deleted.set_result(None)
+    await asyncio.gather(*clients)
+    assert await grown.meta.list_all_topics() == []
+    assert await grown.meta.get_partitioned(TOPIC) is None
+
+
+async def test_deleting_without_force_deletes_all_or_nothing(grown: BrokerWorld) -> None:
+    """The first partition had gone by the time the second turned out to be in use."""
+    await grown.service.topics.get(parse_topic(partition(0)), create=False)
+    (await grown.service.topics.get(parse_topic(partition(0)), create=False)).subscriptions.clear()
+    await grown.meta.delete_subscription(partition(0), "a")
+    with pytest.raises(PreconditionFailed):
+        await grown.service.topics_delete(TopicDelete(topic=TOPIC, partitioned=True))
+    assert await grown.meta.list_all_topics() == [partition(0), partition(1)]
+    assert await count(grown) == 2
+
+
+async def test_a_subscription_that_comes_while_the_topic_is_deleted_without_force_stays_or_is_refused(world: BrokerWorld) -> None:
+    for turns in range(TURNS_MAX):
+        await world.service.topics_create(TopicCreate(topic=TOPIC, partitions=2))
+        deleting = asyncio.ensure_future(refusal(world.service.topics_delete(TopicDelete(topic=TOPIC, partitioned=True))))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        over = deleting.done()
+        client = DirectConnection(world)
+        refused = await refusal(client.subscribe(partition(0), subscription="s"))
+        kept = await deleting
+        if refused is None and client.consumers:
+            assert isinstance(kept, PreconditionFailed) and await count(world) == 2
+        if kept is None:
+            assert await world.meta.list_all_topics() == []
+            assert await world.meta.subscriptions(partition(0)) == []
+        client.connection_lost(None)
+        await refusal(world.service.topics_delete(TopicDelete(topic=TOPIC, partitioned=True, force=True)))
+        assert await world.meta.get_partitioned(TOPIC) is None
+        if over:
+            return
+    raise AssertionError("deleting never came to its end")
+
+
+async def refusal(work: Awaitable[object]) -> MagnetarError | None:
+    try:
+        await asyncio.wait_for(work, 10)
+    except MagnetarError as error:
+        assert error.http_status != 500, error.message
+        return error
+    return None
+
+
+async def test_nothing_makes_a_partition_without_its_parent(world: BrokerWorld) -> None:
+    client = DirectConnection(world)
+    for opened in (client.open_producer(partition(0)), client.subscribe(partition(0))):
+        with pytest.raises(TopicNotFound):
+            await opened
+    assert await world.meta.list_all_topics() == []
+
+
+async def test_the_late_subscription_begins_at_the_beginning(grown: BrokerWorld) -> None:
+    await grow(grown, 3)
+    (record,) = [one for one in await grown.meta.subscriptions(partition(2)) if one.name == "a"]
+    assert record.mark_delete == EARLIEST
+
+
+async def test_stats_and_unload_of_a_topic_that_is_being_deleted_say_so(grown: BrokerWorld) -> None:
+    held = await grown.meta.get_partitioned(TOPIC)
+    assert held is not None
+    await grown.meta.cas_partitioned(replace(held, deleting=True))
+    for ask in (grown.service.topics_partitioned_stats, grown.service.topics_unload, grown.service.topics_truncate):
+        with pytest.raises(TopicNotFound, match="is being deleted"):
+            await ask(TopicRef(topic=TOPIC))

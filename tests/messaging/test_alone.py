@@ -1,0 +1,51 @@
+"""One after the other for each key."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from messaging.alone import alone
+
+
+async def test_one_at_a_time_for_a_key_and_others_meanwhile() -> None:
+    under_way: dict[str, asyncio.Future[None]] = {}
+    inside: list[str] = []
+    go_on = asyncio.Event()
+
+    async def work(key: str) -> None:
+        async with alone(under_way, key):
+            assert key not in inside
+            inside.append(key)
+            await go_on.wait()
+            inside.remove(key)
+
+    tasks = [asyncio.ensure_future(work(key)) for key in ("a", "a", "b")]
+    await asyncio.sleep(0)
+    assert sorted(inside) == ["a", "b"]
+    go_on.set()
+    await asyncio.gather(*tasks)
+    assert under_way == {}
+
+
+async def test_a_failure_and_a_cancellation_let_the_next_one_in() -> None:
+    under_way: dict[str, asyncio.Future[None]] = {}
+    with pytest.raises(ValueError):
+        async with alone(under_way, "a"):
+            raise ValueError
+    holding = asyncio.ensure_future(hold(under_way))
+    await asyncio.sleep(0)
+    waiting = asyncio.ensure_future(hold(under_way))
+    holding.cancel()
+    await asyncio.gather(holding, return_exceptions=True)
+    await asyncio.sleep(0)
+    assert "a" in under_way and not waiting.done()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert under_way == {}
+
+
+async def hold(under_way: dict[str, asyncio.Future[None]]) -> None:
+    async with alone(under_way, "a"):
+        await asyncio.Event().wait()
