@@ -50,7 +50,7 @@ class Session:
 
     def publish(self) -> None:
         if self.connection is not None and self.connection.producers:
-            self.connection.publish(b"late")
+            self.connection.publish_message(b"late")
         elif self.handle is not None and hasattr(self.handle, "publish"):
             from messaging.broker.runtime.local.messages import OutgoingMessage
 

@@ -61,7 +61,7 @@ async def test_growing_carries_every_durable_subscription_over(grown: BrokerWorl
         assert await stored_subscriptions(grown, index) == {"a": {"of": "a"}, "b": {"of": "b"}}
     producer = DirectConnection(grown)
     await producer.open_producer(partition(3))
-    producer.publish(b"early")
+    producer.publish_message(b"early")
     topic = await grown.service.topics.get(parse_topic(partition(3)), create=False)
     await eventually(lambda: topic.chain.entries == 1)
     assert {name: one.backlog_entries for name, one in topic.subscriptions.items()} == {"a": 1, "b": 1}

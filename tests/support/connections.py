@@ -64,7 +64,7 @@ class DirectConnection(Connection):
         body = pb.Subscribe(topic=topic, consumer_id=1, request_id=2, **fields)
         await consumers.subscribe(self.service, self, body, resource_of(pb.Command.SUBSCRIBE, body))
 
-    def publish(self, payload: bytes, sequence_id: int = 0) -> None:
+    def publish_message(self, payload: bytes, sequence_id: int = 0) -> None:
         """One message of the open producer; passed over where the broker has closed it."""
         metadata = pb.Metadata(producer_name="direct", sequence_id=sequence_id, publish_time=1)
         self.data_received(frames.build_send(1, sequence_id, metadata, payload))
