@@ -1,35 +1,41 @@
-// <mag-live-table data-feed data-topic-url>: the topics of a namespace with their rates, once a second.
+// <mag-live-table data-feed data-topic-url>: the topics of a namespace with their rates, once a second. Thousands of them cost what a
+// screenful does (row-window.js).
 // Rows hold still while numbers change: the order is made anew only when the reader asks (a column head, or "r") or when topics come
 // and go. Numbers are written only where they differ, so that selecting and reading aloud work.
 
+import { History } from "./history.js";
 import { feedOf } from "./live-feed.js";
 import { grouped, totals } from "./live-state.js";
+import { RowWindow } from "./row-window.js";
 import { bytes, count, rate } from "./format.js";
 
-const ROWS_SHOWN = 250;
+const collator = new Intl.Collator("en", { numeric: true });
+
 const CELLS = {
   rate_in: rate, rate_out: rate, throughput_in: (v) => `${bytes(v)}/s`, throughput_out: (v) => `${bytes(v)}/s`,
   backlog_entries: count, storage_bytes: bytes, producers: count, subscriptions: count, consumers: count,
 };
 
 customElements.define("mag-live-table", class extends HTMLElement {
-  #rows = new Map();
-  #order = [];
+  #names = "";
   #sort = { key: "topic", direction: 1 };
   #open = new Set();
-  #groups = [];
-  #all = false;
+  #groups = new Map();
+  #order = []; // topics in the order in which they stand
+  #history = new History(["rate_in", "rate_out"]);
+  #parts = new WeakMap(); // row -> its places
 
   connectedCallback() {
-    this.body = this.querySelector("tbody");
     this.template = this.querySelector("template[data-row]");
     this.empty = this.querySelector("[data-empty]");
-    this.more = this.querySelector("[data-more]");
+    this.foot = this.querySelector("[data-foot]");
     this.filter = document.querySelector("[data-filter-live]");
+    this.window = new RowWindow(this.querySelector("tbody"), {
+      make: () => this.#make(), draw: (row, line) => this.#draw(row, line), keyOf: (line) => line.values.topic,
+    });
     this.feed = feedOf(this.dataset.feed);
     this.feed.addEventListener("state", ({ detail }) => this.#update(detail));
     this.filter?.addEventListener("input", () => this.#arrange());
-    this.more?.querySelector("button").addEventListener("click", () => { this.#all = true; this.#arrange(); });
     this.addEventListener("click", (event) => this.#clicked(event));
     document.addEventListener("magnetar:sort-again", () => this.#arrange());
     if (this.feed.state) this.#update(this.feed.state);
@@ -50,94 +56,95 @@ customElements.define("mag-live-table", class extends HTMLElement {
     if (unfold) {
       const topic = unfold.closest("tr").dataset.topic;
       if (!this.#open.delete(topic)) this.#open.add(topic);
-      this.#arrange();
+      this.#show();
     }
   }
 
   #update(state) {
-    this.#groups = grouped(state.rows);
-    for (const group of this.#groups) {
-      this.#fill(group, group, state.at_ms);
-      for (const partition of group.partitions) this.#fill(partition, null, state.at_ms);
-    }
-    const known = new Set(this.#groups.flatMap((group) => [group.topic, ...group.partitions.map((part) => part.topic)]));
-    for (const [topic, row] of this.#rows) if (!known.has(topic)) { row.element.remove(); this.#rows.delete(topic); }
-    const names = this.#groups.map((group) => `${group.topic} ${group.partitions.length}`).sort().join("\n");
-    if (names !== this.#order) { this.#order = names; this.#arrange(); }
-    this.#totals(state);
-  }
-
-  #fill(values, group, at_ms) {
-    const row = this.#rows.get(values.topic) ?? this.#make(values, group);
-    for (const [key, format] of Object.entries(CELLS)) {
-      const cell = row.cells[key], text = format(values[key]);
-      if (cell.textContent !== text) {
-        cell.textContent = text;
-        cell.classList.toggle("zero", values[key] === 0);
+    const groups = grouped(state.rows);
+    this.#groups = new Map(groups.map((group) => [group.topic, group]));
+    const known = new Set();
+    const later = this.#history.begin(state.at_ms);
+    for (const group of groups) {
+      for (const one of [group, ...group.partitions]) {
+        known.add(one.topic);
+        if (later) this.#history.set(one.topic, one);
       }
     }
-    row.state.hidden = values.loaded;
-    if (group) {
-      row.unfold.hidden = !group.partitions.length;
-      row.unfold.textContent = `${this.#open.has(group.topic) ? "\u25be" : "\u25b8"} ${group.partitions.length}`;
-      row.unfold.setAttribute("aria-expanded", String(this.#open.has(group.topic)));
-      row.unfold.setAttribute("aria-label", `${group.partitions.length} partitions of ${row.name}`);
+    const names = groups.map((group) => group.topic).sort().join("\n");
+    if (names === this.#names) this.#show();
+    else {
+      this.#names = names;
+      this.#history.keep(known);
+      this.#arrange();
     }
-    row.sparks.rate_in.push(at_ms, values.rate_in);
-    row.sparks.rate_out.push(at_ms, values.rate_out);
-  }
-
-  #make(values, group) {
-    const element = document.importNode(this.template.content.firstElementChild, true);
-    const name = values.topic.slice(values.topic.lastIndexOf("/") + 1);
-    const link = element.querySelector("a");
-    element.dataset.topic = values.topic;
-    link.textContent = group ? name : `partition ${values.index}`;
-    link.title = values.topic;
-    link.href = this.dataset.topicUrl.replace("__topic__", encodeURIComponent(name));
-    if (!group) element.classList.add("partition");
-    const row = { element, name, unfold: element.querySelector("[data-unfold]"), state: element.querySelector("[data-unloaded]"), cells: {}, sparks: {} };
-    for (const key of Object.keys(CELLS)) row.cells[key] = element.querySelector(`[data-cell="${key}"]`);
-    for (const spark of element.querySelectorAll("mag-sparkline")) {
-      spark.dataset.label = `${name}, ${spark.dataset.label}`;
-      row.sparks[spark.dataset.cellSpark] = spark;
-    }
-    this.#rows.set(values.topic, row);
-    return row;
+    this.#totals(state, groups);
   }
 
   #arrange() {
     const words = (this.filter?.value ?? "").trim().toLowerCase();
     const { key, direction } = this.#sort;
-    const compare = (a, b) => direction * (key === "topic" ? a.topic.localeCompare(b.topic, "en", { numeric: true }) : a[key] - b[key]);
-    const wanted = this.#groups.filter((group) => group.topic.slice(group.topic.indexOf("://")).toLowerCase().includes(words)).sort(compare);
-    const shown = this.#all ? wanted : wanted.slice(0, ROWS_SHOWN);
-    const elements = [];
-    for (const group of shown) {
-      elements.push(this.#rows.get(group.topic).element);
-      if (this.#open.has(group.topic)) elements.push(...group.partitions.map((part) => this.#rows.get(part.topic).element));
+    const compare = (a, b) => direction * (key === "topic" ? collator.compare(a.topic, b.topic) : a[key] - b[key]);
+    const wanted = [...this.#groups.values()].filter((group) => group.topic.slice(group.topic.indexOf("://")).toLowerCase().includes(words));
+    this.#order = wanted.sort(compare).map((group) => group.topic);
+    this.querySelector("table").hidden = this.#groups.size === 0;
+    if (this.empty) this.empty.hidden = this.#groups.size > 0;
+    if (this.foot) {
+      this.foot.hidden = !words;
+      this.foot.textContent = wanted.length ? `${count(wanted.length)} of ${count(this.#groups.size)} topics` : `No topic contains \u201c${words}\u201d.`;
     }
-    const focused = this.contains(document.activeElement) ? document.activeElement : null;
-    this.body.replaceChildren(...elements);
-    focused?.isConnected && focused.focus({ preventScroll: true });
-    for (const group of shown) this.#fillUnfold(group);
-    this.querySelector("table").hidden = this.#groups.length === 0;
-    if (this.empty) this.empty.hidden = this.#groups.length > 0;
-    if (this.more) {
-      this.more.hidden = wanted.length <= shown.length && !(words && wanted.length === 0);
-      this.more.querySelector("[data-more-text]").textContent = words && !wanted.length ? `No topic contains \u201c${words}\u201d.` : `${shown.length} of ${wanted.length} shown.`;
-      this.more.querySelector("button").hidden = wanted.length <= shown.length;
+    this.#show();
+  }
+
+  #show() {
+    const lines = [];
+    for (const topic of this.#order) {
+      const group = this.#groups.get(topic);
+      if (!group) continue;
+      lines.push({ values: group, group });
+      if (this.#open.has(topic)) for (const part of group.partitions) lines.push({ values: part, group: null });
+    }
+    this.window.show(lines);
+  }
+
+  #make() {
+    const row = document.importNode(this.template.content.firstElementChild, true);
+    const parts = { link: row.querySelector("a"), unfold: row.querySelector("[data-unfold]"), unloaded: row.querySelector("[data-unloaded]"), cells: {}, sparks: [] };
+    for (const key of Object.keys(CELLS)) parts.cells[key] = row.querySelector(`[data-cell="${key}"]`);
+    for (const spark of row.querySelectorAll("mag-sparkline")) parts.sparks.push({ spark, key: spark.dataset.cellSpark, label: spark.dataset.label });
+    this.#parts.set(row, parts);
+    return row;
+  }
+
+  #draw(row, { values, group }) {
+    const parts = this.#parts.get(row);
+    const name = values.topic.slice(values.topic.lastIndexOf("/") + 1);
+    if (row.dataset.topic !== values.topic) {
+      row.dataset.topic = values.topic;
+      row.classList.toggle("partition", !group);
+      parts.link.textContent = group ? name : `partition ${values.index}`;
+      parts.link.title = values.topic;
+      parts.link.href = this.dataset.topicUrl.replace("__topic__", encodeURIComponent(name));
+      for (const { spark, label } of parts.sparks) spark.dataset.label = `${name}, ${label}`;
+    }
+    for (const [key, format] of Object.entries(CELLS)) {
+      const cell = parts.cells[key], text = format(values[key]);
+      if (cell.textContent !== text) cell.textContent = text;
+      cell.classList.toggle("zero", values[key] === 0);
+    }
+    parts.unloaded.hidden = values.loaded;
+    for (const { spark, key } of parts.sparks) spark.show?.(this.#history.points(values.topic, key));
+    const partitions = group?.partitions.length ?? 0, open = this.#open.has(values.topic);
+    parts.unfold.hidden = !partitions;
+    if (partitions) {
+      parts.unfold.textContent = `${open ? "\u25be" : "\u25b8"} ${partitions}`;
+      parts.unfold.setAttribute("aria-expanded", String(open));
+      parts.unfold.setAttribute("aria-label", `${partitions} partitions of ${name}`);
     }
   }
 
-  #fillUnfold(group) {
-    const row = this.#rows.get(group.topic), open = this.#open.has(group.topic);
-    row.unfold.textContent = `${open ? "\u25be" : "\u25b8"} ${group.partitions.length}`;
-    row.unfold.setAttribute("aria-expanded", String(open));
-  }
-
-  #totals(state) {
-    const sum = totals(this.#groups);
+  #totals(state, groups) {
+    const sum = totals(groups);
     const put = (key, text) => { for (const place of document.querySelectorAll(`[data-total="${key}"]`)) if (place.textContent !== text) place.textContent = text; };
     put("rate_in", rate(sum.rate_in));
     put("rate_out", rate(sum.rate_out));
@@ -145,7 +152,7 @@ customElements.define("mag-live-table", class extends HTMLElement {
     put("throughput_out", `${bytes(sum.throughput_out)}/s`);
     put("backlog_entries", count(sum.backlog_entries));
     put("storage_bytes", bytes(sum.storage_bytes));
-    put("topics", count(this.#groups.length));
+    put("topics", count(groups.length));
     put("producers", count(sum.producers));
     put("consumers", count(sum.consumers));
     for (const spark of document.querySelectorAll("[data-total-spark]")) spark.push?.(state.at_ms, sum[spark.dataset.totalSpark]);

@@ -1,5 +1,5 @@
 // <mag-sparkline data-series="in|out" data-label="Messages in a second" [data-large]>: the last two minutes of one number.
-// `push(at_ms, value)` adds a point. A silence longer than GAP_MS is drawn as a gap, not bridged. With data-large the pointer and the
+// `push(at_ms, value)` adds a point, `show(points)` replaces all. A silence longer than GAP_MS is drawn as a gap, not bridged. With data-large the pointer and the
 // arrow keys read single points.
 
 import { clock, rate } from "./format.js";
@@ -29,6 +29,16 @@ customElements.define("mag-sparkline", class extends HTMLElement {
     this.points.push({ at_ms, value });
     while (this.points[0].at_ms < at_ms - WINDOW_MS) this.points.shift();
     if (this.#svg) this.#draw();
+  }
+
+  /** All points at once, in place of those before: for an element that shows one thing after the other. */
+  show(points) {
+    this.points = points;
+    if (!this.#svg) return;
+    if (points.length) return this.#draw();
+    this.#line.setAttribute("d", "");
+    this.#area.setAttribute("d", "");
+    this.#describe();
   }
 
   #draw() {
