@@ -25,7 +25,6 @@ class KeyView:
     created_at: datetime
     created_by: str
     expires_at: datetime | None
-    last_used_at: datetime | None
 
 
 def key_view(key: Key, grants: Mapping[str, Sequence[str]]) -> KeyView:
@@ -39,7 +38,6 @@ def key_view(key: Key, grants: Mapping[str, Sequence[str]]) -> KeyView:
         key.created_at,
         key.created_by,
         key.expires_at,
-        key.last_used_at,
     )
 
 

@@ -12,6 +12,7 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from messaging.settings import Settings
+from tenants.models import Tenant
 from tenants.scoping import platform_scope
 from workers.models import UsageHour, UsagePartition, UsageRun
 
@@ -39,7 +40,8 @@ def rows_of(day: date, level: str, tenants: Collection[str]) -> list[dict[str, A
     """One row per name of the level and hour; of `tenants` alone. At most `ROWS_MAX`."""
     start = day_start(day)
     with platform_scope():
-        rows = UsageHour.objects.filter(hour__gte=start, hour__lt=start + timedelta(days=1), tenant__in=tenants)
+        uids = Tenant.objects.filter(name__in=tenants).values("uid")
+        rows = UsageHour.objects.filter(hour__gte=start, hour__lt=start + timedelta(days=1), tenant_uid__in=uids)
         summed = rows.values("hour", level).annotate(**{meter: Sum(meter) for meter in _METERS}).order_by("-hour", level)
         return [{**row, "name": row[level], "stored_bytes": row["stored_byte_seconds"] // 3600} for row in summed[:ROWS_MAX]]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from messaging.usage_schema import COUNTERS
 
 INTEGRALS: tuple[str, ...] = ("stored_byte_seconds", "backlog_entry_seconds")
-HOUR_COLUMNS: tuple[str, ...] = ("hour_start_ms", "tenant", "namespace", "topic", *COUNTERS, *INTEGRALS)
+HOUR_COLUMNS: tuple[str, ...] = ("hour_start_ms", "tenant", "tenant_uid", "namespace", "topic", *COUNTERS, *INTEGRALS)
 DIGEST_HEX_DIGITS = 15
 SEPARATOR = "\n"
 

@@ -15,7 +15,7 @@ from messaging.usage_schema import COUNTERS, GAUGE_CARRY_MS_MAX, GAUGES
 from spark_jobs.checksum import DIGEST_HEX_DIGITS, HOUR_COLUMNS, INTEGRALS, SEPARATOR
 from spark_jobs.plan import HOUR_MS
 
-_GROUP = ["target", "tenant", "namespace", "topic"]
+_GROUP = ["target", "tenant", "tenant_uid", "namespace", "topic"]
 _EXACT = "decimal(38,0)"
 _UNIT_SECONDS_END = 2**63  # results are 64-bit integers; 2.5 PB in one topic for an hour would pass that
 
@@ -42,7 +42,7 @@ def usage_of_hours(records: DataFrame) -> DataFrame:
 def gauge_milliseconds(records: DataFrame) -> DataFrame:
     """For each gauge record, `amount`: its value times the milliseconds for which it holds within the target hour."""
     start, end, next_start = F.col("interval_start_ms"), F.col("interval_end_ms"), F.col("next_start_ms")
-    in_order = Window.partitionBy("target", "topic", "meter").orderBy(
+    in_order = Window.partitionBy("target", "tenant_uid", "topic", "meter").orderBy(
         "interval_start_ms", "interval_end_ms", "source", "boot_epoch", "seq"
     )
     holds_until = (

@@ -22,7 +22,8 @@ def read_raw(session: SparkSession, manifests: Sequence[Manifest]) -> DataFrame:
     if not paths:
         return session.createDataFrame([], SCHEMA).withColumn(FILE, F.lit(""))
     reader = session.read.schema(SCHEMA).option("recursiveFileLookup", "true")  # no columns made from folder names
-    return reader.parquet(*paths).select(*COLUMN_NAMES, F.col("_metadata.file_name").alias(FILE))
+    records = reader.parquet(*paths).withColumn("tenant_uid", F.coalesce("tenant_uid", F.lit("")))  # version 1 had none
+    return records.select(*COLUMN_NAMES, F.col("_metadata.file_name").alias(FILE))
 
 
 def check_files(raw: DataFrame, manifests: Sequence[Manifest]) -> tuple[dict[str, str], int]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from messaging.usage_schema import GAUGE_CARRY_MS_MAX, SCHEMA_VERSION
+from messaging.usage_schema import GAUGE_CARRY_MS_MAX, READABLE_VERSIONS
 
 HOUR_MS = 3_600_000
 
@@ -117,8 +117,10 @@ def _manifest(fields: Mapping[str, object], path: Path, raw_directory: Path) -> 
             raise ValueError(f"{name} is {value!r}, not an integer")
         return value
 
-    if integer("schema_version") != SCHEMA_VERSION:
-        raise ValueError(f"schema version {fields['schema_version']} is not {SCHEMA_VERSION}: it needs a job of that release")
+    if integer("schema_version") not in READABLE_VERSIONS:
+        raise ValueError(
+            f"schema version {fields['schema_version']} is not one of {READABLE_VERSIONS}: it needs a job of that release"
+        )
     file = str(fields["file"])
     if file != path.with_suffix(".parquet").name:
         raise ValueError(f"it speaks of {file!r}, a file of another name")

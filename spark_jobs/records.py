@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from messaging.usage_schema import COLUMNS, COUNTERS, GAUGE_CARRY_MS_MAX, GAUGES, INTERVAL_MS_MAX, SCHEMA_VERSION
+from messaging.usage_schema import COLUMNS, COUNTERS, GAUGE_CARRY_MS_MAX, GAUGES, INTERVAL_MS_MAX, READABLE_VERSIONS
 from spark_jobs.plan import HOUR_MS
 
 _TYPES = {"string": StringType(), "int64": LongType(), "int32": IntegerType()}
@@ -44,12 +44,13 @@ def for_hours(records: DataFrame, hours: list[int]) -> DataFrame:
 def with_problem(records: DataFrame) -> DataFrame:
     """Adds `problem`: the first rule of the schema that a record breaks, or null."""
     start, end = F.col("interval_start_ms"), F.col("interval_end_ms")
-    topic, namespace = F.col("topic"), F.col("namespace")
+    topic, namespace, tenant_uid = F.col("topic"), F.col("namespace"), F.col("tenant_uid")
+    of_tenant = F.when(tenant_uid == "", F.lit("")).otherwise(F.concat(tenant_uid, F.lit("|")))
     rules = [
         (reduce(Column.__or__, [F.col(name).isNull() for name in COLUMN_NAMES]), "a column is null"),
-        (F.col("schema_version") != SCHEMA_VERSION, "another schema version"),
+        (~F.col("schema_version").isin(*READABLE_VERSIONS), "another schema version"),
         (~F.col("meter").isin(*COUNTERS, *GAUGES), "an unknown meter"),
-        (F.col("series") != F.concat(F.col("meter"), F.lit("|"), topic), "series is not meter|topic"),
+        (F.col("series") != F.concat(F.col("meter"), F.lit("|"), of_tenant, topic), "series is not meter|tenant uid|topic"),
         ((F.col("value") < 0) | (F.col("cumulative") < 0) | (F.col("seq") < 0), "a negative number"),
         ((end <= start) | (end - start > INTERVAL_MS_MAX), "an interval that is empty or longer than a minute"),
         (floor_hour(start) != floor_hour(end - 1), "an interval across an hour"),

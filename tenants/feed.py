@@ -83,12 +83,18 @@ def since(version: int) -> FeedApply:
 
 
 def tenant_state(tenant: Tenant) -> dict[str, Any]:
-    return {"admin_roles": tenant.admin_roles, "allowed_clusters": tenant.allowed_clusters}
+    return {"uid": tenant.uid, "admin_roles": tenant.admin_roles, "allowed_clusters": tenant.allowed_clusters}
 
 
 def key_state(key: Key) -> dict[str, Any]:
     expires_ms = int(key.expires_at.timestamp() * 1000) if key.expires_at else 0
-    return {"role": key.role, "tenant": key.tenant_id or "", "revoked": key.revoked_at is not None, "expires_ms": expires_ms}
+    return {
+        "role": key.role,
+        "tenant": key.tenant_id or "",
+        "tenant_uid": key.tenant.uid if key.tenant else "",
+        "revoked": key.revoked_at is not None,
+        "expires_ms": expires_ms,
+    }
 
 
 def namespace_state(namespace: Namespace) -> dict[str, Any]:
@@ -106,6 +112,7 @@ def _namespace_state(namespace: Namespace, grants: Iterable[Grant], restrictions
     for restriction in restrictions:
         subscriptions.setdefault(restriction.subscription, []).append(restriction.role)
     return {
+        "tenant_uid": namespace.tenant.uid,
         "policies": namespace.policies,
         "grants": roles,
         "topic_grants": topics,
@@ -121,8 +128,8 @@ def _everything(version: int) -> list[Change]:
     for restriction in SubscriptionGrant.unscoped.all():
         restrictions.setdefault(restriction.namespace_id, []).append(restriction)
     changes = [Change(version=version, kind="tenant", key=t.name, state=tenant_state(t)) for t in Tenant.unscoped.all()]
-    for namespace in Namespace.unscoped.all():
+    for namespace in Namespace.unscoped.select_related("tenant"):
         state = _namespace_state(namespace, grants.get(namespace.name, ()), restrictions.get(namespace.name, ()))
         changes.append(Change(version=version, kind="namespace", key=namespace.name, state=state))
-    changes += [Change(version=version, kind="key", key=k.id, state=key_state(k)) for k in Key.unscoped.all()]
+    changes += [Change(version=version, kind="key", key=k.id, state=key_state(k)) for k in Key.unscoped.select_related("tenant")]
     return changes

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple, TypeVar
 
+from django.apps import apps
 from django.db import models
 
 M = TypeVar("M", bound=models.Model, covariant=True)
@@ -50,11 +51,13 @@ def platform_scope() -> Iterator[None]:
 
 
 class ScopedManager(models.Manager[M]):
-    """The manager of tenant data. `tenant_field` is the column that holds the tenant's name."""
+    """The manager of tenant data. `tenant_field` is the column that holds the tenant's name, or with `by_uid` its uid: rows that
+    outlive their tenant are told by it from those of a later tenant of the same name."""
 
-    def __init__(self, tenant_field: str = "tenant_id") -> None:
+    def __init__(self, tenant_field: str = "tenant_id", *, by_uid: bool = False) -> None:
         super().__init__()
         self._tenant_field = tenant_field
+        self._by_uid = by_uid
 
     def get_queryset(self) -> models.QuerySet[M]:
         scope = _scope.get()
@@ -64,4 +67,9 @@ class ScopedManager(models.Manager[M]):
                 "where the caller may see every tenant"
             )
         rows = super().get_queryset()
-        return rows if scope.tenant is None else rows.filter(**{self._tenant_field: scope.tenant})
+        if scope.tenant is None:
+            return rows
+        if not self._by_uid:
+            return rows.filter(**{self._tenant_field: scope.tenant})
+        tenants = apps.get_model("tenants", "Tenant")._base_manager.filter(name=scope.tenant)
+        return rows.filter(**{f"{self._tenant_field}__in": tenants.values("uid")})

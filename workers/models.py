@@ -109,6 +109,7 @@ class UsageHour(models.Model):
 
     hour = models.DateTimeField()  # its start, UTC
     tenant = models.CharField(max_length=NAME_LENGTH_MAX)
+    tenant_uid = models.CharField(max_length=32, blank=True, default="")  # which tenant of that name; "": not known
     namespace = models.CharField(max_length=2 * NAME_LENGTH_MAX + 1)  # tenant/namespace
     topic = models.CharField(max_length=3 * NAME_LENGTH_MAX + 32)  # full name
     messages_in = models.BigIntegerField()
@@ -119,15 +120,15 @@ class UsageHour(models.Model):
     backlog_entry_seconds = models.BigIntegerField()
     run = models.ForeignKey(UsageRun, on_delete=models.PROTECT, related_name="usage")
 
-    unscoped: ClassVar[models.Manager[UsageHour]] = models.Manager()
-    objects: ClassVar[ScopedManager[UsageHour]] = ScopedManager("tenant")
+    unscoped = models.Manager()
+    objects: ClassVar[ScopedManager[UsageHour]] = ScopedManager("tenant_uid", by_uid=True)
 
     class Meta:
         default_manager_name = "unscoped"
         base_manager_name = "unscoped"
         ordering = ["hour", "topic"]
         constraints = [
-            models.UniqueConstraint(fields=["hour", "topic"], name="usage_once_an_hour_and_topic"),
+            models.UniqueConstraint(fields=["hour", "tenant_uid", "topic"], name="usage_once_an_hour_and_topic"),
             models.CheckConstraint(
                 condition=models.Q(
                     messages_in__gte=0,
@@ -140,7 +141,7 @@ class UsageHour(models.Model):
                 name="usage_is_not_negative",
             ),
         ]
-        indexes = [models.Index(fields=["tenant", "hour"], name="usage_by_tenant_and_hour")]
+        indexes = [models.Index(fields=["tenant_uid", "hour"], name="usage_by_tenant_and_hour")]
 
     def __str__(self) -> str:
         return f"{self.topic} in {self.hour:%Y-%m-%dT%H}"

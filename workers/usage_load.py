@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -14,6 +14,7 @@ from django.db import transaction
 from spark_jobs.checksum import HOUR_COLUMNS, checksum_text, row_digest
 from spark_jobs.config import Result
 from spark_jobs.plan import hour_of_name
+from tenants.models import Tenant
 from tenants.scoping import platform_scope
 from workers.models import UsageHour, UsagePartition, UsageRun
 from workers.usage_run import RunFailed
@@ -64,6 +65,7 @@ def _replace_hours(run: UsageRun, result: Result, rows: Path, now: datetime) -> 
     UsageHour.objects.filter(hour__in=[_time(start) for start in starts]).delete()
     counts = dict.fromkeys(starts, 0)
     digests = dict.fromkeys(starts, 0)
+    tenants = {name: (uid, created_at) for name, uid, created_at in Tenant.objects.values_list("name", "uid", "created_at")}
     for batch in _batches(rows):
         for row in batch:
             if row.hour_start_ms not in starts:
@@ -72,10 +74,7 @@ def _replace_hours(run: UsageRun, result: Result, rows: Path, now: datetime) -> 
                 )
             counts[row.hour_start_ms] += 1
             digests[row.hour_start_ms] += row_digest(getattr(row, column) for column in HOUR_COLUMNS)
-        UsageHour.objects.bulk_create(
-            UsageHour(hour=_time(row.hour_start_ms), run=run, **{name: getattr(row, name) for name in HOUR_COLUMNS[1:]})
-            for row in batch
-        )
+        UsageHour.objects.bulk_create(_model(row, run, tenants) for row in batch)
     for start, hour in starts.items():
         checksum = checksum_text(counts[start], digests[start])
         if checksum != hour.checksum:
@@ -93,6 +92,7 @@ class _Row(msgspec.Struct):
 
     hour_start_ms: int
     tenant: str
+    tenant_uid: str
     namespace: str
     topic: str
     messages_in: int
@@ -106,8 +106,14 @@ class _Row(msgspec.Struct):
 assert _Row.__struct_fields__ == HOUR_COLUMNS
 
 
-def _model(row: _Row, run: UsageRun) -> UsageHour:
-    return UsageHour(hour=_time(row.hour_start_ms), run=run, **{name: getattr(row, name) for name in HOUR_COLUMNS[1:]})
+def _model(row: _Row, run: UsageRun, tenants: Mapping[str, tuple[str, datetime]]) -> UsageHour:
+    """Records of old brokers do not say which tenant of a name they speak of: the one of now, if it was there in that hour."""
+    hour = _time(row.hour_start_ms)
+    found = UsageHour(hour=hour, run=run, **{name: getattr(row, name) for name in HOUR_COLUMNS[1:]})
+    if not found.tenant_uid and row.tenant in tenants:
+        uid, created_at = tenants[row.tenant]
+        found.tenant_uid = uid if created_at < hour + timedelta(hours=1) else ""
+    return found
 
 
 def _batches(folder: Path) -> Iterator[list[_Row]]:

@@ -31,10 +31,11 @@ class Empty(Answer, kw_only=True):
 class Change(msgspec.Struct, kw_only=True):
     """The whole state of one entity as of `version`; `state` is None when it was deleted.
 
-    kind "tenant", key "acme": {"admin_roles": [role], "allowed_clusters": [name]}
-    kind "namespace", key "acme/orders": {"policies": {...}, "grants": {role: ["produce", ...]},
+    kind "tenant", key "acme": {"uid": "...", "admin_roles": [role], "allowed_clusters": [name]}
+    kind "namespace", key "acme/orders": {"tenant_uid": "...", "policies": {...}, "grants": {role: ["produce", ...]},
         "topic_grants": {full topic name: {role: [...]}}, "subscription_roles": {subscription: [role]}}
-    kind "key", key <key id>: {"role": "...", "tenant": "...", "revoked": bool, "expires_ms": int}
+    kind "key", key <key id>: {"role": "...", "tenant": "...", "tenant_uid": "...", "revoked": bool, "expires_ms": int}
+    `uid` tells a tenant from a former one of its name; it never changes and is never used again.
     `policies` holds only what is set: message_ttl_s, retention_time_min, retention_size_mb, auto_topic_creation, ...
     """
 

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import threading
 import time
-from datetime import timedelta
 from typing import Any
 
 from django.http import HttpRequest
 from django.middleware.csrf import CsrfViewMiddleware
-from django.utils import timezone
 
 from controlplane import current
 from messaging.client_address import client_address
@@ -24,7 +22,6 @@ from tenants.access import Actor
 from tenants.grants import DatabaseGrants
 from tenants.models import Key
 
-_LAST_USED_STEP = timedelta(minutes=1)
 _SAFE_METHODS = ("GET", "HEAD")
 _lock = threading.Lock()
 _token_verifier: TokenVerifier | None = None
@@ -63,14 +60,11 @@ def principal_of_token(token: str) -> Principal:
 
 
 def _check_key(principal: Principal) -> None:
-    key = Key.unscoped.filter(id=principal.key_id).only("role", "revoked_at", "last_used_at").first()
+    key = Key.unscoped.filter(id=principal.key_id).only("role", "revoked_at").first()
     if key is None or key.role != principal.role:
         raise AuthenticationFailed("the key of this token does not exist here any more: make a new one")
     if key.revoked_at is not None:
         raise AuthenticationFailed("the key of this token was revoked: make a new one")
-    now = timezone.now()
-    if key.last_used_at is None or now - key.last_used_at > _LAST_USED_STEP:
-        Key.unscoped.filter(id=key.id).update(last_used_at=now)
 
 
 def _principal(request: HttpRequest) -> Principal:

@@ -52,11 +52,14 @@ def change(actor: Actor, *, must_confirm: bool = True) -> Iterator[Change]:
 
 
 def record(actor: Actor, action: str, tenant: str, resource: str, before: object = None, after: object = None) -> None:
+    """`tenant` is the name of one that exists, or "" for the platform."""
+    uid = Tenant.unscoped.filter(name=tenant).values_list("uid", flat=True).first() if tenant else ""
     AuditRecord.unscoped.create(
         role=actor.principal.role,
         key_id=actor.principal.key_id,
         action=action,
         tenant=tenant,
+        tenant_uid=uid or "",
         resource=resource,
         before=before,
         after=after,

@@ -10,10 +10,11 @@ from messaging.protocol.names import entity_name
 from tenants import feed
 from tenants.access import Actor, require
 from tenants.actions import namespaces
-from tenants.actions.change import change
-from tenants.models import Key, Namespace, Tenant
+from tenants.actions.change import Change, change
+from tenants.models import Grant, Key, Namespace, SubscriptionGrant, Tenant
 
 _ROLES_MAX = 1000
+NOBODY = "service:nobody"  # no token may carry it
 _ROLE_LENGTH_MAX = 511
 
 
@@ -52,7 +53,8 @@ def update_tenant(
 
 
 def delete_tenant(actor: Actor, name: str, force: bool = False) -> None:
-    """`Conflict` while the tenant has namespaces; with `force` they go first, with all their topics. Its keys go with it."""
+    """`Conflict` while the tenant has namespaces; with `force` they go first, with all their topics. Its keys go with it, and what
+    was granted to their roles, anywhere: a later tenant of this name begins with nothing."""
     require(actor, Action.SUPERUSER, Resource(name))
     _existing(name)
     remaining = Namespace.unscoped.filter(tenant=name)
@@ -63,12 +65,53 @@ def delete_tenant(actor: Actor, name: str, force: bool = False) -> None:
         tenant = _existing(name)
         if remaining.exists():
             raise Conflict(f"tenant {name!r} still has namespaces: delete them first, or use force")
+        _revoke_roles(changing, tenant)
         for key_id in Key.unscoped.filter(tenant=name).values_list("id", flat=True):
             changing.tell("key", key_id, None)
         before = feed.tenant_state(tenant)
-        tenant.delete()
         changing.audit("tenant.delete", name, name, before)
+        tenant.delete()
         changing.tell("tenant", name, None)
+
+
+def _revoke_roles(changing: Change, leaving: Tenant) -> None:
+    """Grants, subscription roles and admin roles of other tenants that name a role of this tenant's keys."""
+    ends = f"@{leaving.name}"  # compared here: SQLite's LIKE takes ACME for acme
+    affected: dict[str, Namespace] = {}
+    for grant in Grant.unscoped.filter(role__endswith=ends).select_related("namespace__tenant"):
+        if grant.role.endswith(ends):
+            namespace = grant.namespace
+            affected[namespace.name] = namespace
+            lost = {"role": grant.role, "actions": grant.actions}
+            changing.audit("permission.revoke", namespace.tenant_id, grant.topic or namespace.name, lost)
+            grant.delete()
+    for restriction in SubscriptionGrant.unscoped.filter(role__endswith=ends).select_related("namespace__tenant"):
+        if restriction.role.endswith(ends):
+            namespace = restriction.namespace
+            _keep_restricted(restriction)
+            affected[namespace.name] = namespace
+            where = f"{namespace.name}/{restriction.subscription}"
+            changing.audit("subscription.unrestrict", namespace.tenant_id, where, {"roles": [restriction.role]})
+    for namespace in affected.values():
+        changing.tell_namespace(namespace)
+    for tenant in Tenant.unscoped.exclude(name=leaving.name):
+        kept = [role for role in tenant.admin_roles if not role.endswith(ends)]
+        if kept != tenant.admin_roles:
+            before = feed.tenant_state(tenant)
+            tenant.admin_roles = kept
+            tenant.save()
+            changing.audit("tenant.update", tenant.name, tenant.name, before, feed.tenant_state(tenant))
+            changing.tell_tenant(tenant)
+
+
+def _keep_restricted(restriction: SubscriptionGrant) -> None:
+    """The last role of a restricted subscription gives way to one that nobody has: without any it is open to all."""
+    others = SubscriptionGrant.unscoped.filter(namespace=restriction.namespace, subscription=restriction.subscription)
+    if others.exclude(id=restriction.id).exists():
+        restriction.delete()
+    else:
+        restriction.role = NOBODY
+        restriction.save()
 
 
 def _existing(name: str) -> Tenant:

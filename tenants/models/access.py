@@ -62,7 +62,6 @@ class Key(models.Model):
     created_by = models.CharField(max_length=_ROLE_LENGTH_MAX, blank=True, default="")  # a role
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
-    last_used_at = models.DateTimeField(null=True, blank=True)  # to the minute; by the web process only
 
     unscoped = models.Manager()
     objects: ClassVar[ScopedManager[Key]] = ScopedManager()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import uuid
 from typing import ClassVar
 
 from django.db import models
@@ -9,9 +10,15 @@ from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.scoping import ScopedManager
 
 
-class Tenant(models.Model):
-    """A tenant. Its name is its identity and never changes. `admin_roles` may do everything inside it."""
+def new_uid() -> str:
+    return uuid.uuid4().hex
 
+
+class Tenant(models.Model):
+    """A tenant. Its name never changes, and is free again once it is deleted. `uid` is its identity: a later tenant of the same
+    name has another, so that what was written of the one (audit, usage) is never the other's. `admin_roles` may do everything."""
+
+    uid = models.CharField(max_length=32, unique=True, default=new_uid, editable=False)
     name = models.CharField(primary_key=True, max_length=NAME_LENGTH_MAX)
     admin_roles = models.JSONField(default=list)
     allowed_clusters = models.JSONField(default=list)

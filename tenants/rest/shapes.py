@@ -103,7 +103,6 @@ class KeyShape(serializers.Serializer[Any]):
     created_by = serializers.CharField(allow_blank=True)
     expires_at = serializers.DateTimeField(allow_null=True)
     revoked_at = serializers.DateTimeField(allow_null=True)
-    last_used_at = serializers.DateTimeField(allow_null=True)
 
 
 class NewKey(serializers.Serializer[Any]):
@@ -157,7 +156,7 @@ def show_namespace(row: Namespace) -> dict[str, Any]:
 
 
 def show_key(row: Key) -> dict[str, Any]:
-    fields = ("id", "name", "role", "created_at", "created_by", "expires_at", "revoked_at", "last_used_at")
+    fields = ("id", "name", "role", "created_at", "created_by", "expires_at", "revoked_at")
     return {field: getattr(row, field) for field in fields}
 
 

@@ -240,7 +240,8 @@ def test_the_platform_page_reads_the_supervisor(browse: Browse) -> None:
 
 def usage(hour: datetime, tenant: str, topic: str, run: UsageRun) -> None:
     UsageHour.unscoped.create(
-        hour=hour, tenant=tenant, namespace=f"{tenant}/orders", topic=f"persistent://{tenant}/orders/{topic}", messages_in=1500,
+        hour=hour, tenant=tenant, tenant_uid=Tenant.unscoped.get(name=tenant).uid, namespace=f"{tenant}/orders",
+        topic=f"persistent://{tenant}/orders/{topic}", messages_in=1500,
         bytes_in=2048, messages_out=3, bytes_out=4, stored_byte_seconds=3600 * 4096, backlog_entry_seconds=0, run=run,
     )  # fmt: skip
 

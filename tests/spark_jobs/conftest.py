@@ -80,7 +80,7 @@ class Job:
         return duckdb.sql(f"select {columns} from read_parquet({files}, hive_partitioning=false) order by topic").fetchall()
 
     def hours(self) -> Hours:
-        return {(row[0], row[3]): row[4:] for _, rows in self.current.values() for row in rows}
+        return {(row[0], row[4]): row[5:] for _, rows in self.current.values() for row in rows}
 
     def checksums(self) -> dict[str, str]:
         return {hour: checksum for hour, (checksum, _) in self.current.items()}

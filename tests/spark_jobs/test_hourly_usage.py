@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+from collections import namedtuple
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from messaging.broker.usage import writer
 from messaging.broker.usage.record import UsageRecord
 from messaging.broker.usage.writer import split_by_hour, write
-from messaging.usage_schema import COUNTERS, GAUGES
+from messaging.usage_schema import COLUMNS, COUNTERS, GAUGES
 from tests.spark_jobs.conftest import Job
 from tests.spark_jobs.usage_files import HOUR_MS, MINUTE_MS, NOON_MS, record, reference, write_all
 
@@ -93,9 +95,9 @@ def test_conservation_from_topics_to_manifests(job: Job) -> None:
         by_tenant: dict[str, int] = {}
         by_namespace: dict[str, int] = {}
         for row in rows:
-            by_tenant[row[1]] = by_tenant.get(row[1], 0) + row[4 + index]
-            by_namespace[row[2]] = by_namespace.get(row[2], 0) + row[4 + index]
-        assert sum(by_tenant.values()) == sum(by_namespace.values()) == sum(row[4 + index] for row in rows) == manifests[meter]
+            by_tenant[row[1]] = by_tenant.get(row[1], 0) + row[5 + index]
+            by_namespace[row[3]] = by_namespace.get(row[3], 0) + row[5 + index]
+        assert sum(by_tenant.values()) == sum(by_namespace.values()) == sum(row[5 + index] for row in rows) == manifests[meter]
 
 
 def test_copies_of_a_record_count_once_and_altered_ones_not_at_all(job: Job) -> None:
@@ -225,6 +227,37 @@ def test_names_with_odd_characters_and_a_directory_that_looks_like_a_pattern(new
     write_all([record("messages_in", 3, NOON_MS, topic=topic)], job.raw)
     job.run()
     assert job.hours() == {(NOON_MS, topic): (3, 0, 0, 0, 0, 0)}
+
+
+def test_two_tenants_of_one_name_are_billed_apart(job: Job) -> None:
+    """Also what they stored: a silence between the two is not carried from the one to the other."""
+    later = NOON_MS + 2 * MINUTE_MS
+    write_all(
+        [
+            record("messages_in", 3, NOON_MS, tenant_uid="first"),
+            record("stored_bytes", 60, NOON_MS, tenant_uid="first"),
+            record("messages_in", 4, later, tenant_uid="second"),
+            record("stored_bytes", 10, later, tenant_uid="second"),
+        ],
+        job.raw,
+    )
+    job.run()
+    [(_, rows)] = job.current.values()
+    assert {row[2]: row[5:] for row in rows} == {"first": (3, 0, 0, 0, 3600, 0), "second": (4, 0, 0, 0, 600, 0)}
+
+
+def test_files_of_the_first_version_are_read(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They do not say which tenant of a name they speak of."""
+    first = namedtuple("first", UsageRecord._fields[:-1])  # type: ignore[misc]
+    monkeypatch.setattr(writer, "COLUMNS", COLUMNS[:-1])
+    monkeypatch.setattr(writer, "SCHEMA_VERSION", 1)
+    old = first(*record("messages_in", 3, NOON_MS)._replace(schema_version=1)[:-1])
+    write([old], job.raw)  # type: ignore[list-item]
+    monkeypatch.undo()
+    write_all([record("messages_in", 4, NOON_MS, topic=OLD, tenant_uid="uid")], job.raw)
+    job.run()
+    [(_, rows)] = job.current.values()
+    assert {(row[2], row[4]): row[5] for row in rows} == {("", NEW): 3, ("uid", OLD): 4}
 
 
 def _random_records(chance: random.Random) -> list[UsageRecord]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from messaging.broker.usage.record import UsageRecord
 from messaging.broker.usage.writer import split_by_hour, write
-from messaging.usage_schema import COUNTERS, GAUGE_CARRY_MS_MAX, GAUGES, SCHEMA_VERSION
+from messaging.usage_schema import COUNTERS, GAUGE_CARRY_MS_MAX, GAUGES, SCHEMA_VERSION, series_name
 
 HOUR_MS = 3_600_000
 NOON_MS = 1_795_262_400_000  # 2026-11-21 12:00 UTC
@@ -28,12 +28,13 @@ def record(
     source: str = "broker-1",
     boot_epoch: int = 1,
     cumulative: int | None = None,
+    tenant_uid: str = "",
 ) -> UsageRecord:
     namespace = "/".join(topic.split("://")[1].split("/")[:2])
     return UsageRecord(
         source,
         boot_epoch,
-        f"{meter}|{topic}",
+        series_name(meter, tenant_uid, topic),
         seq,
         namespace.split("/")[0],
         namespace,
@@ -45,6 +46,7 @@ def record(
         start_ms + width_ms,
         start_ms + width_ms,
         SCHEMA_VERSION,
+        tenant_uid,
     )
 
 

@@ -200,7 +200,9 @@ def test_a_key_has_the_role_of_its_name_and_tenant(world: World) -> None:
     assert first.key.role == second.key.role == "app@acme"
     assert first.token != second.token
     state = world.broker.state[("key", first.key.id)]
-    assert state == {"role": "app@acme", "tenant": "acme", "revoked": False, "expires_ms": int(expires_at.timestamp() * 1000)}
+    expires_ms = int(expires_at.timestamp() * 1000)
+    tenant_uid = Tenant.unscoped.get(name="acme").uid
+    assert state == {"role": "app@acme", "tenant": "acme", "tenant_uid": tenant_uid, "revoked": False, "expires_ms": expires_ms}
     actions.revoke_key(world.actor("olga"), "acme", first.key.id)
     assert world.broker.state[("key", first.key.id)]["revoked"]
     assert not world.broker.state[("key", second.key.id)]["revoked"]

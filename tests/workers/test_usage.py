@@ -18,6 +18,7 @@ from messaging.errors import NotReady
 from messaging.settings import Settings
 from spark_jobs.checksum import HOUR_COLUMNS, checksum_text, row_digest
 from spark_jobs.config import HourResult, Result
+from tenants.models import Tenant
 from tenants.scoping import OutsideScope, platform_scope, tenant_scope
 from tests.waiting import eventually_sync
 from tests.workers.fakes import START, FakeBroker
@@ -39,9 +40,9 @@ HEAT = "persistent://globex/sensors/heat"
 Row = tuple[object, ...]
 
 
-def row(topic: str, messages_in: int) -> Row:
+def row(topic: str, messages_in: int, tenant_uid: str = "") -> Row:
     namespace = "/".join(topic.split("://")[1].split("/")[:2])
-    return (HOUR_MS, namespace.split("/")[0], namespace, topic, messages_in, 10 * messages_in, 0, 0, 2**60, 7)
+    return (HOUR_MS, namespace.split("/")[0], tenant_uid, namespace, topic, messages_in, 10 * messages_in, 0, 0, 2**60, 7)
 
 
 def finished(run_id: str, rows: list[Row], directory: Path, inputs: str = "inputs") -> Result:
@@ -131,13 +132,29 @@ class TestPublishing:
         assert "2 records" in run.message and "1 files" in run.message and "3 series" in run.message
 
     def test_a_tenant_sees_its_own_usage_and_nobody_sees_any_without_a_scope(self, tmp_path: Path) -> None:
-        publish_run(finished("1", [row(NEW, 3), row(HEAT, 5)], tmp_path), tmp_path)
+        acme = Tenant.unscoped.create(name="acme")
+        publish_run(finished("1", [row(NEW, 3, acme.uid), row(HEAT, 5, "globex's")], tmp_path), tmp_path)
         with tenant_scope("acme"):
             assert [hour.topic for hour in UsageHour.objects.all()] == [NEW]
         with tenant_scope("stranger"):
             assert not UsageHour.objects.exists()
         with pytest.raises(OutsideScope):
             UsageHour.objects.count()
+
+    def test_usage_of_a_former_tenant_of_the_name_is_not_the_present_ones(self, tmp_path: Path) -> None:
+        """Also of records of old brokers, which do not say whose they are: the tenant of now was not there in that hour."""
+        acme = Tenant.unscoped.create(name="acme")
+        older = "persistent://acme/orders/older"
+        publish_run(finished("1", [row(NEW, 3, "another"), row(NEW, 4, acme.uid), row(older, 9)], tmp_path), tmp_path)
+        with tenant_scope("acme"):
+            assert [(hour.topic, hour.messages_in) for hour in UsageHour.objects.all()] == [(NEW, 4)]
+
+    def test_records_that_do_not_say_whose_they_are_go_to_the_tenant_that_was_there(self, tmp_path: Path) -> None:
+        Tenant.unscoped.create(name="acme")
+        Tenant.unscoped.update(created_at=datetime(2026, 11, 21, 11, 30, tzinfo=UTC))
+        publish_run(finished("1", [row(NEW, 3)], tmp_path), tmp_path)
+        with tenant_scope("acme"):
+            assert [hour.topic for hour in UsageHour.objects.all()] == [NEW]
 
 
 def job_that(monkeypatch: pytest.MonkeyPatch, script: str) -> None:

@@ -134,14 +134,14 @@ def _sessions(namespace: _Namespace, roles: Collection[str] | None) -> list[Open
 
 def admins_lost(before: State | None, after: State | None) -> Collection[str] | None:
     """Roles that administered the tenant and do so no more; `EVERYBODY` where the tenant is gone, or is another of its name."""
-    if after is None or (before is not None and before.get("id") != after.get("id")):
+    if after is None or (before is not None and before.get("uid") != after.get("uid")):
         return EVERYBODY
     return set((before or _NOTHING).get("admin_roles", ())) - set(after.get("admin_roles", ()))
 
 
 def grants_lost(before: State | None, after: State | None) -> Collection[str] | None:
     """Roles that may do less in the namespace than before; `EVERYBODY` where that cannot be told by role."""
-    if after is None or (before is not None and before.get("tenant_id") != after.get("tenant_id")):
+    if after is None or (before is not None and before.get("tenant_uid") != after.get("tenant_uid")):
         return EVERYBODY
     if before is None:
         return ()

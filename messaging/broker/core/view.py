@@ -100,6 +100,12 @@ class ControlView(InheritedGrants):
         return found
 
     def key_revoked(self, key_id: str) -> bool | None:
-        """None: this key is not known (yet)."""
+        """None: this key is not known (yet). A key of a former tenant is revoked, whatever the tenant of its name is now."""
         held = self.keys.get(key_id)
-        return None if held is None else bool(held.get("revoked"))
+        if held is None:
+            return None
+        return bool(held.get("revoked")) or held.get("tenant_uid", "") != self.tenant_uid(held.get("tenant", ""))
+
+    def tenant_uid(self, tenant: str) -> str:
+        """ "" for a tenant that is not known, or from before tenants had one."""
+        return str(self.tenants.get(tenant, _NOTHING).get("uid", ""))

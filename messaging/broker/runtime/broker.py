@@ -88,6 +88,7 @@ class Broker:
                 unacked_max=settings.consumer_unacked_max,
                 message_ttl_s=self.message_ttl_s,
                 deduplicates=self.deduplicates,
+                tenant_uid=lambda tenant: access.view.tenant_uid(tenant),
                 background=self.background,
                 failed=self.topic_failed,
                 active=lambda topic: self.metering.active(topic),
@@ -249,8 +250,7 @@ class Broker:
         if any(kind in ("namespace", "tenant") for kind, _ in changed):
             for topic in self.topics:
                 if self.deduplicates(topic.name) != (topic.inlet.dedup is not None):
-                    turn = dedup_state.begin if topic.inlet.dedup is None else dedup_state.end
-                    self.background.spawn(turn(topic), f"deduplication of {topic.text}")
+                    self.background.spawn(dedup_state.turn(topic), f"deduplication of {topic.text}")
 
     # --- work of our own
 

@@ -96,4 +96,6 @@ class Metering:
 
 def totals_of(topic: Topic) -> TopicTotals:
     name = topic.name
-    return TopicTotals(name.tenant, str(name.namespace), topic.text, *topic.totals, topic.ledger.stored_bytes, max_backlog(topic))
+    return TopicTotals(
+        name.tenant, str(name.namespace), topic.text, *topic.totals, topic.ledger.stored_bytes, max_backlog(topic), topic.tenant_uid
+    )

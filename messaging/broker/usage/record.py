@@ -21,6 +21,7 @@ class TopicTotals(NamedTuple):
     bytes_out: int
     stored_bytes: int
     backlog_entries: int
+    tenant_uid: str = ""
 
     @property
     def counters(self) -> tuple[int, int, int, int]:
@@ -50,6 +51,7 @@ class UsageRecord(NamedTuple):
     interval_end_ms: int
     emitted_at_ms: int
     schema_version: int
+    tenant_uid: str = ""
 
 
 assert UsageRecord._fields == tuple(column for column, _ in COLUMNS)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from messaging.broker.usage.record import HOUR_MS, TopicTotals, UsageRecord, hour_start_ms
-from messaging.usage_schema import COUNTERS, GAUGE_CARRY_MS_MAX, GAUGES, INTERVAL_MS_MAX, SCHEMA_VERSION
+from messaging.usage_schema import COUNTERS, GAUGE_CARRY_MS_MAX, GAUGES, INTERVAL_MS_MAX, SCHEMA_VERSION, series_name
 
 PENDING_RECORDS_MAX = 200_000  # about 60 MiB; a broker reaches it when its disk refuses usage files for a long time
 
@@ -34,7 +34,7 @@ _CUMULATIVE = _OWED + _COUNTERS
 _GAUGE = _CUMULATIVE + _COUNTERS  # values of the last records
 _NEXT_SEQ = _GAUGE + len(GAUGES)  # of each counter, then of each gauge
 _NUMBERS = _NEXT_SEQ + _COUNTERS + len(GAUGES)
-assert TopicTotals._fields[3:] == COUNTERS + GAUGES
+assert TopicTotals._fields[3:9] == COUNTERS + GAUGES
 
 
 class _Series:
@@ -42,10 +42,11 @@ class _Series:
 
     All numbers stand in one array, since there may be as many of these as there were topics."""
 
-    __slots__ = ("names", "numbers")
+    __slots__ = ("names", "numbers", "tenant_uid")
 
-    def __init__(self, tenant: str, namespace: str, topic: str) -> None:
+    def __init__(self, tenant: str, namespace: str, topic: str, tenant_uid: str) -> None:
         self.names = (tenant, namespace, topic)
+        self.tenant_uid = tenant_uid
         self.numbers = array("q", bytes(8 * _NUMBERS))
 
     def rise(self, totals: TopicTotals) -> None:
@@ -70,6 +71,7 @@ class UsageRecorder:
         self.interval_start_ms = now_ms
         self._series: dict[str, _Series] = {}
         self._owing: set[str] = set()  # topics with a rise that no record holds yet
+        self._former: list[_Series] = []  # of deleted tenants whose name, and topic's name, came again: until their last record
         self._pending: list[UsageRecord] = []
 
     @property
@@ -113,6 +115,9 @@ class UsageRecorder:
         for topic in sorted(self._owing):
             self._count(topic, self._series[topic], pieces, now_ms)
         self._owing.clear()
+        for former in self._former:
+            self._count("", former, pieces, now_ms)
+        self._former.clear()
         self.interval_start_ms = end_ms
         return len(self._pending) - before
 
@@ -128,10 +133,13 @@ class UsageRecorder:
     def _of(self, totals: TopicTotals) -> _Series | None:
         """None for a topic that never had anything to report: an idle topic takes no memory here."""
         series = self._series.get(totals.topic)
+        if series is not None and series.tenant_uid != totals.tenant_uid:
+            self._former.append(series)
+            series = None
         if series is None:
-            if not any(totals[3:]):
+            if not any(totals[3:9]):
                 return None
-            series = self._series[totals.topic] = _Series(totals.tenant, totals.namespace, totals.topic)
+            series = self._series[totals.topic] = _Series(totals.tenant, totals.namespace, totals.topic, totals.tenant_uid)
         self._owing.add(totals.topic)
         return series
 
@@ -162,11 +170,11 @@ class UsageRecorder:
         tenant, namespace, topic = series.names
         seq = series.numbers[_NEXT_SEQ + index]
         series.numbers[_NEXT_SEQ + index] = seq + 1
-        name = f"{meter}|{topic}"
+        name = series_name(meter, series.tenant_uid, topic)
         self._pending.append(
             UsageRecord(
                 self.source, self.boot_epoch, name, seq, tenant, namespace, topic, meter, value, cumulative, start, end, now_ms,
-                SCHEMA_VERSION,
+                SCHEMA_VERSION, series.tenant_uid,
             )
         )  # fmt: skip
 

@@ -27,6 +27,11 @@ def key_of(topic: str) -> str:
     return f"dedup:{topic}"
 
 
+async def turn(topic: Topic) -> None:
+    """On where it is off, and off where it is on."""
+    await (begin if topic.inlet.dedup is None else end)(topic)
+
+
 async def begin(topic: Topic) -> None:
     """Turns deduplication on: from the snapshot and the log after it, or from here where there is none.
 

@@ -34,6 +34,7 @@ class TopicServices:
     unacked_max: int
     message_ttl_s: Callable[[TopicName], int]
     deduplicates: Callable[[TopicName], bool]
+    tenant_uid: Callable[[str], str]
     background: BackgroundLoops
     failed: Callable[[Topic, MagnetarError], None]  # the topic cannot go on and is to be unloaded
     active: Callable[[Topic], None]  # something happened in a topic without `rates`: give it some, and sample them

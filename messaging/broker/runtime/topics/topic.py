@@ -25,11 +25,14 @@ READERS_AT_ONCE = 16  # subscriptions that are handed a block as soon as it is d
 
 
 class Topic(TopicSubscriptions):
-    __slots__ = ("_outlet", "id_tail", "inlet", "rates")
+    __slots__ = ("_outlet", "id_tail", "inlet", "rates", "tenant_uid")
 
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
         super().__init__(name, services, ledger)
         self.id_tail = message_id_tail(name.partition)
+        self.tenant_uid = services.tenant_uid(
+            name.tenant
+        )  # whose usage this is, also when a tenant of the same name comes after it
         self.inlet = Inlet(self, ledger)
         self._outlet: Outlet | None = None  # made for the first reader
         self.rates: TopicRates | None = None  # while something happens

@@ -38,7 +38,7 @@ class Session:
         ({}, {}, set()),
         (None, {"grants": {"a": ["produce"]}}, set()),
         ({"grants": {"a": ["produce"]}}, None, EVERYBODY),
-        ({"tenant_id": "1"}, {"tenant_id": "2"}, EVERYBODY),
+        ({"tenant_uid": "1"}, {"tenant_uid": "2"}, EVERYBODY),
         ({"grants": {"a": ["produce"]}}, {"grants": {}}, {"a"}),
         ({"grants": {"a": ["produce", "consume"], "b": ["produce"]}}, {"grants": {"a": ["produce"], "b": ["produce"]}}, {"a"}),
         ({"grants": {"a": ["produce"]}}, {"grants": {"a": ["produce", "consume"]}, "policies": {"x": 1}}, set()),
@@ -59,7 +59,7 @@ def test_who_may_do_less_in_a_namespace(before: Any, after: Any, lost: Collectio
         ({"admin_roles": ["a", "b"]}, {"admin_roles": ["b", "c"]}, {"a"}),
         (None, {"admin_roles": ["a"]}, set()),
         ({"admin_roles": ["a"]}, None, EVERYBODY),
-        ({"admin_roles": ["a"], "id": "1"}, {"admin_roles": ["a"], "id": "2"}, EVERYBODY),
+        ({"admin_roles": ["a"], "uid": "1"}, {"admin_roles": ["a"], "uid": "2"}, EVERYBODY),
     ],
 )
 def test_who_administers_a_tenant_no_more(before: Any, after: Any, lost: Collection[str] | None) -> None:
