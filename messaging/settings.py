@@ -87,6 +87,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     reserved_bytes: Counted = 64 << 20  # disk space kept for cursors, metadata and reclaim
     memory_budget_bytes: Annotated[int, Meta(ge=16 << 20)] = 256 << 20  # what buffers, caches and queues of a broker use together
     consumer_unacked_max: Positive = 50_000  # then a consumer gets no more until it acknowledges
+    # How many topics
+    topics_per_tenant_max: Positive = 200_000  # each partition is one; then none is made any more
+    topics_per_namespace_max: Positive = 150_000  # the same in one namespace
+    subscriptions_per_topic_max: Positive = 10_000  # readers included
+    auto_created_topics_per_second: Positive = 100  # that clients of one tenant make by using them; beyond it they try again
+    auto_created_topics_burst: Positive = 2_000  # so many at once, where there were few before
     # Defaults of policies
     message_ttl_s: Counted = 0  # 0: messages do not expire
     retention_time_min: Annotated[int, Meta(ge=-1)] = 0  # -1: for ever

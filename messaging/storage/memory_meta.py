@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -63,6 +64,11 @@ class MemoryMetaStore:
 
     async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
         return sorted(name for name in self._topics if name > after and namespace_of(name) == namespace)[:limit]
+
+    async def count_topics(self, tenant: str) -> dict[str, int]:
+        await asyncio.sleep(0)
+        namespaces = map(namespace_of, self._topics)
+        return dict(Counter(one for one in namespaces if one.startswith(f"{tenant}/")))
 
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         return sorted(name for name in self._topics if name > after)[:limit]

@@ -120,6 +120,9 @@ class MetaStore(Protocol):
     async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
         """Full names of the topics (partitions listed one by one) of ``tenant/namespace``, sorted, beginning after `after`."""
 
+    async def count_topics(self, tenant: str) -> dict[str, int]:
+        """How many topics each namespace of a tenant has that has any, partitions one by one."""
+
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         """The same over all namespaces: for upkeep, which covers topics whether loaded or not."""
 

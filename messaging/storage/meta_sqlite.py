@@ -120,6 +120,10 @@ class SqliteMetaStore:
         sql = "select name from topic where namespace = ? and name > ? order by name limit ?"
         return await self._call(lambda db: [row[0] for row in db.execute(sql, (namespace, after, limit))])
 
+    async def count_topics(self, tenant: str) -> dict[str, int]:
+        sql = "select namespace, count(*) from topic where namespace >= ? and namespace < ? group by namespace"
+        return await self._call(lambda db: dict(db.execute(sql, (f"{tenant}/", f"{tenant}0")).fetchall()))  # "0" follows "/"
+
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         sql = "select name from topic where name > ? order by name limit ?"
         return await self._call(lambda db: [row[0] for row in db.execute(sql, (after, limit))])

@@ -27,6 +27,7 @@ class RealBroker:
     """`switches` are those of `launch.py`; without any the broker is started as the product starts it. `values`: settings."""
 
     def __init__(self, folder: Path, *switches: str | Path, **values: object) -> None:
+        values = {"auto_created_topics_burst": 1_000_000} | values  # as fast as it can
         self.settings = Settings(data_dir=str(folder), broker_port=0, ws_port=0, log_level="warning", **values)  # type: ignore[arg-type]
         create_secrets(self.settings)
         self.log = (folder / "broker.log").open("wb")

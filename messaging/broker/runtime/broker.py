@@ -13,6 +13,7 @@ import structlog
 from messaging.broker.core.accountant import Accountant
 from messaging.broker.core.gate import Gate
 from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.metering import Metering
 from messaging.broker.runtime.peers import Peers
@@ -26,7 +27,7 @@ from messaging.broker.runtime.topics.tail import TailCache
 from messaging.broker.runtime.topics.topic import LATEST, Topic
 from messaging.broker.runtime.turns import TurnLoop
 from messaging.clock import passed_ms, wall_ms
-from messaging.errors import MagnetarError, NotAllowed, NotReady, TopicNotFound
+from messaging.errors import MagnetarError, NotAllowed, NotReady
 from messaging.permissions.model import Action, Grants, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.settings import Settings
@@ -86,6 +87,8 @@ class Broker:
                 dispatch_turns=self.dispatch_turns,
                 clock_ms=self.now_ms,
                 unacked_max=settings.consumer_unacked_max,
+                subscriptions_max=settings.subscriptions_per_topic_max,
+                quota=TopicQuota.of(settings),
                 message_ttl_s=self.message_ttl_s,
                 deduplicates=self.deduplicates,
                 tenant_uid=lambda tenant: access.view.tenant_uid(tenant),
@@ -169,20 +172,7 @@ class Broker:
     async def partition_count(self, name: TopicName, *, auto_create: bool) -> int:
         """0 for a plain topic, or for one that first use would make. Raises `NotFound`."""
         await self.require_namespace(str(name.namespace))
-        held = await self.topics.partitioned.get(name)
-        if held is not None:
-            return held.partitions
-        if await self.topics.exists(name):
-            return 0
-        if name.partition >= 0:
-            parent = await self.topics.partitioned.get(name.base)
-            if parent is not None and name.partition < parent.partitions:
-                return 0
-            if parent is not None:
-                raise TopicNotFound(f"{name}: the topic has {parent.partitions} partitions")
-        if not (auto_create and self.auto_creates(name)):
-            raise TopicNotFound(f"topic {name} does not exist: create it, or allow auto-creation in the namespace")
-        return 0
+        return await self.topics.partitioned.count(name, creates=auto_create and self.auto_creates(name))
 
     async def topic_names(self, namespace: str) -> list[str]:
         names: list[str] = []

@@ -46,6 +46,23 @@ class Partitions:
             raise TopicNotFound(f"partitioned topic {name} is being deleted")
         return held
 
+    async def count(self, name: TopicName, *, creates: bool) -> int:
+        """0 for a plain topic, or, if first use `creates` topics here, for one that is not there yet. Raises `TopicNotFound`."""
+        held = await self.get(name)
+        if held is not None:
+            return held.partitions
+        if await self._topics.exists(name):
+            return 0
+        if name.partition >= 0:
+            parent = await self.get(name.base)
+            if parent is not None and name.partition < parent.partitions:
+                return 0
+            if parent is not None:
+                raise TopicNotFound(f"{name}: the topic has {parent.partitions} partitions")
+        if not creates:
+            raise TopicNotFound(f"topic {name} does not exist: create it, or allow auto-creation in the namespace")
+        return 0
+
     async def create(self, name: TopicName, partitions: int, properties: dict[str, str]) -> None:
         """Makes the partitioned topic and all its partitions."""
         text = str(name)
@@ -55,11 +72,12 @@ class Partitions:
             raise PreconditionFailed(f"{text} ends like a partition: choose another name")
         async with self._alone(name):
             record = PartitionedRecord(text, partitions, created_ms=self._topics.services.clock_ms(), properties=properties)
-            try:
-                await self._meta.cas_partitioned(record)
-            except MetaConflict as error:
-                raise Conflict(f"partitioned topic {text} cannot be created: {error}") from None
-            await self._make(name, range(partitions), {})
+            async with self._topics.room_for(name, partitions):
+                try:
+                    await self._meta.cas_partitioned(record)
+                except MetaConflict as error:
+                    raise Conflict(f"partitioned topic {text} cannot be created: {error}") from None
+                await self._make(name, range(partitions), {})
 
     async def grow(self, name: TopicName, partitions: int) -> None:
         """The new partitions get every durable subscription of the others, from their beginning, before anybody sees them."""
@@ -74,7 +92,8 @@ class Partitions:
                     f"{name} has {held.partitions} partitions: their number can only grow, to at most {PARTITIONS_MAX}"
                 )
             if partitions > held.partitions:
-                await self._finish_growth(name, await self._store(replace(held, growing_to=partitions)))
+                async with self._topics.room_for(name, partitions - held.partitions):
+                    await self._finish_growth(name, await self._store(replace(held, growing_to=partitions)))
 
     async def delete(self, name: TopicName, *, force: bool) -> None:
         """Raises `TopicNotFound`, `PreconditionFailed` while a partition is used (unless `force`): then nothing is deleted."""

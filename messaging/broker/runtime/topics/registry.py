@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import structlog
@@ -12,6 +13,7 @@ from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.partitions import Partitions
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.clock import passed_ms
 from messaging.errors import (
     Conflict,
     MagnetarError,
@@ -100,8 +102,13 @@ class Topics:
             create = True
         if not create:
             raise TopicNotFound(f"topic {text} does not exist: create it, or allow auto-creation in the namespace")
+        if name.partition < 0:
+            refusal = self.services.quota.too_fast(name.tenant, passed_ms())
+            if refusal is not None:
+                raise refusal
         try:
-            return await self.meta.cas_topic(TopicRecord(text, created_ms=self.services.clock_ms()))
+            async with self.room_for(name, 1, limited=name.partition < 0):
+                return await self.meta.cas_topic(TopicRecord(text, created_ms=self.services.clock_ms()))
         except MetaConflict as error:  # somebody made it, or a partitioned topic, or deletes that
             found = await self.meta.get_topic(text)
             if found is None:
@@ -124,11 +131,27 @@ class Topics:
             if parent is None or name.partition >= parent.partitions:
                 raise PreconditionFailed(f"{text} ends like a partition and is none: choose another name")
         try:
-            await self.meta.cas_topic(TopicRecord(text, created_ms=self.services.clock_ms(), properties=properties))
+            async with self.room_for(name, 1):
+                await self.meta.cas_topic(TopicRecord(text, created_ms=self.services.clock_ms(), properties=properties))
         except MetaConflict as error:
             raise Conflict(f"topic {text} cannot be created: {error}") from None
         except StoreError as error:
             raise refusal_of(error, f"topic {text} cannot be created") from error
+
+    @asynccontextmanager
+    async def room_for(self, name: TopicName, count: int, *, limited: bool = True) -> AsyncIterator[None]:
+        """`count` topics are made inside, and count from here on; not where that raises. Raises `PreconditionFailed`."""
+        quota, tenant, namespace = self.services.quota, name.tenant, str(name.namespace)
+        if not quota.knows(tenant) or (limited and quota.refusal(tenant, namespace, count)):
+            quota.learn(tenant, await self.meta.count_topics(tenant))
+        if limited and (refusal := quota.refusal(tenant, namespace, count)):
+            raise refusal
+        quota.add(tenant, namespace, count)
+        try:
+            yield
+        except BaseException:
+            quota.add(tenant, namespace, -count)
+            raise
 
     # --- unloading and deleting
 
@@ -163,7 +186,7 @@ class Topics:
                 log.error("topic.close_failed", topic=topic.text, error=str(error), exc_info=not isinstance(error, StoreError))
             if delete:
                 topic.inlet.dedup = None  # a snapshot that is still to be taken would outlive the topic
-                await self._remove(topic.text)
+                await self._remove(topic.name)
                 for subscription in topic.subscriptions.values():
                     self.services.cursors.forget(subscription.subscription_id)
         finally:
@@ -171,10 +194,13 @@ class Topics:
                 del self.loaded[topic.text]
             self.on_unloaded(topic)  # last: what became durable during the close counts too
 
-    async def _remove(self, text: str) -> None:
+    async def _remove(self, name: TopicName) -> None:
         """The record first, then the ledgers: a crash between leaves orphans, never a topic with a hole."""
+        text = str(name)
         record = await self.meta.get_topic(text)
         await self.meta.delete_topic(text, values=(dedup_state.key_of(text),))
+        if record is not None:
+            self.services.quota.add(name.tenant, str(name.namespace), -1)
         for ledger in record.ledgers if record else ():
             await self.services.storage.drop(ledger)
 
@@ -188,7 +214,7 @@ class Topics:
         topic = self.loaded.get(text)
         if topic is None:
             try:
-                await asyncio.shield(self._begin(text, "delete", self._delete_unloaded(text, force=force)))
+                await asyncio.shield(self._begin(text, "delete", self._delete_unloaded(name, force=force)))
             except StoreError as error:
                 raise refusal_of(error, f"topic {text} cannot be deleted") from error
             return
@@ -196,13 +222,14 @@ class Topics:
             topic.check_unused()
         await self._end(topic, TopicNotFound(f"topic {text} was deleted"), delete=True)
 
-    async def _delete_unloaded(self, text: str, *, force: bool) -> None:
+    async def _delete_unloaded(self, name: TopicName, *, force: bool) -> None:
+        text = str(name)
         if await self.meta.get_topic(text) is None:
             raise TopicNotFound(f"topic {text} does not exist")
         subscriptions = await self.meta.subscriptions(text)
         if subscriptions and not force:
             raise PreconditionFailed(f"topic {text} has subscriptions: delete them first, or delete with force")
-        await self._remove(text)
+        await self._remove(name)
         for stored in subscriptions:
             self.services.cursors.forget(stored.subscription_id)
 

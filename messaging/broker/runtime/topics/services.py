@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from messaging.background import BackgroundLoops
 from messaging.broker.core.open_sessions import OpenSession
 from messaging.broker.core.rates import Rate
+from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.topics.catch_up import CatchUp
 from messaging.broker.runtime.topics.tail import TailCache
 from messaging.broker.runtime.turns import TurnLoop
@@ -32,6 +33,8 @@ class TopicServices:
     dispatch_turns: TurnLoop[Dispatch]
     clock_ms: Callable[[], int]
     unacked_max: int
+    subscriptions_max: int  # of one topic
+    quota: TopicQuota
     message_ttl_s: Callable[[TopicName], int]
     deduplicates: Callable[[TopicName], bool]
     tenant_uid: Callable[[str], str]

@@ -122,6 +122,8 @@ class TopicSubscriptions:
         """A durable subscription whose first entry is at `start` (`EARLIEST`, `LATEST`, or that entry).
 
         Raises `MetaConflict` where it exists, `NotReady`, `StorageFailed`."""
+        if name not in self.subscriptions:
+            self._check_room()
         async with self._change(name):
             if name in self.subscriptions:
                 raise MetaConflict(name)
@@ -133,11 +135,21 @@ class TopicSubscriptions:
             self.services.cursors.adopt(record.subscription_id, subscription.cursor)
             return subscription
 
+    def _check_room(self) -> None:
+        """Raises `PreconditionFailed` where one more subscription is too many; those being created count."""
+        limit, held = self.services.subscriptions_max, len(self.subscriptions)
+        if held + len(self._changes or ()) >= limit:
+            raise PreconditionFailed(
+                f"topic {self.text} has {held} subscriptions, and subscriptions_per_topic_max = {limit}: "
+                f"delete those that are not used"
+            )
+
     def create_reader(self, name: str, start: Position) -> Subscription:
         """A subscription that is not durable: it lives as long as its consumer. Raises `NotReady`."""
         self.check_open()
         if self._changes and name in self._changes:
             raise NotReady(f"subscription {name!r} is being created or deleted: try again")
+        self._check_room()
         return self._new_subscription(name, Cursor(self.mark_delete_for(start)), 0, {})
 
     def mark_delete_for(self, start: Position) -> Position:

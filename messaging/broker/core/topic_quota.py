@@ -1,0 +1,94 @@
+"""How many topics a tenant and a namespace may have, and how fast clients may make them by using them. Pure.
+
+Counts are those of the metadata store at the time they were learned, kept by their owner since. They may drift (a creation that
+failed half-way); so what is refused for its count is counted anew first.
+"""
+
+from __future__ import annotations
+
+from messaging.errors import MagnetarError, NotReady, PreconditionFailed
+from messaging.settings import Settings
+
+
+class TokenBucket:
+    """`rate` tokens a second, at most `burst` saved up."""
+
+    __slots__ = ("_at_ms", "_burst", "_rate", "_tokens")
+
+    def __init__(self, rate: float, burst: int, now_ms: int) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._tokens = float(burst)
+        self._at_ms = now_ms
+
+    def take(self, now_ms: int) -> int:
+        """0 if there was a token, which is gone now; else the milliseconds until there is one."""
+        passed_ms = max(0, now_ms - self._at_ms)
+        self._tokens = min(float(self._burst), self._tokens + passed_ms * self._rate / 1000)
+        self._at_ms = now_ms
+        if self._tokens >= 1:
+            self._tokens -= 1
+            return 0
+        return max(1, round((1 - self._tokens) * 1000 / self._rate))
+
+
+class TopicQuota:
+    """`per_second` and `burst`: topics that clients of one tenant make by using them. `tenant_max`, `namespace_max`: topics, each
+    partition counted."""
+
+    def __init__(self, *, per_second: int, burst: int, tenant_max: int, namespace_max: int) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._tenant_max = tenant_max
+        self._namespace_max = namespace_max
+        self._buckets: dict[str, TokenBucket] = {}
+        self._counts: dict[str, dict[str, int]] = {}  # tenant -> namespace -> topics
+
+    @classmethod
+    def of(cls, settings: Settings) -> TopicQuota:
+        return cls(
+            per_second=settings.auto_created_topics_per_second,
+            burst=settings.auto_created_topics_burst,
+            tenant_max=settings.topics_per_tenant_max,
+            namespace_max=settings.topics_per_namespace_max,
+        )
+
+    def knows(self, tenant: str) -> bool:
+        return tenant in self._counts
+
+    def learn(self, tenant: str, counts: dict[str, int]) -> None:
+        self._counts[tenant] = counts
+
+    def refusal(self, tenant: str, namespace: str, count: int) -> MagnetarError | None:
+        """Why `count` more topics are too many. Call `learn` before."""
+        counts = self._counts[tenant]
+        held, held_by_tenant = counts.get(namespace, 0), sum(counts.values())
+        for what, now, limit, setting in (
+            (f"namespace {namespace}", held, self._namespace_max, "topics_per_namespace_max"),
+            (f"tenant {tenant}", held_by_tenant, self._tenant_max, "topics_per_tenant_max"),
+        ):
+            if now + count > limit:
+                return PreconditionFailed(
+                    f"{what} has {now} topics, and {count} more are beyond {setting} = {limit}: "
+                    f"delete topics that are not used, or raise the limit"
+                )
+        return None
+
+    def too_fast(self, tenant: str, now_ms: int) -> MagnetarError | None:
+        """Takes a token for a topic that a client is about to make; or why it is to try again later."""
+        bucket = self._buckets.get(tenant)
+        if bucket is None:
+            bucket = self._buckets[tenant] = TokenBucket(self._per_second, self._burst, now_ms)
+        wait_ms = bucket.take(now_ms)
+        if not wait_ms:
+            return None
+        return NotReady(
+            f"clients of tenant {tenant} make topics faster than auto_created_topics_per_second = {self._per_second}: "
+            f"try again in {wait_ms} ms"
+        )
+
+    def add(self, tenant: str, namespace: str, count: int) -> None:
+        """`count` topics were, or are about to be, made; below 0: they are gone, or were not made."""
+        counts = self._counts.get(tenant)
+        if counts is not None:
+            counts[namespace] = max(0, counts.get(namespace, 0) + count)

@@ -1,0 +1,66 @@
+"""How many topics, and how fast."""
+
+from __future__ import annotations
+
+import pytest
+
+from messaging.broker.core.topic_quota import TokenBucket, TopicQuota
+from messaging.errors import NotReady, PreconditionFailed
+
+
+def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:
+    bucket = TokenBucket(10, 3, 1_000)
+    assert [bucket.take(1_000) for _ in range(4)] == [0, 0, 0, 100]
+    assert [bucket.take(1_050), bucket.take(1_100), bucket.take(1_100)] == [50, 0, 100]
+    assert [bucket.take(60_000) for _ in range(4)] == [0, 0, 0, 100]  # no more than the burst is saved up
+
+
+def test_a_clock_that_goes_back_gives_nothing_and_takes_nothing() -> None:
+    bucket = TokenBucket(1, 1, 5_000)
+    assert bucket.take(5_000) == 0
+    assert bucket.take(1_000) == 1_000
+    assert bucket.take(2_000) == 0
+
+
+def quota(**limits: int) -> TopicQuota:
+    made = TopicQuota(**{"per_second": 10, "burst": 2, "tenant_max": 5, "namespace_max": 3} | limits)
+    made.learn("acme", {"acme/a": 2})
+    return made
+
+
+@pytest.mark.parametrize(
+    ("namespace", "count", "names"),
+    [
+        ("acme/a", 1, None),
+        ("acme/a", 2, "topics_per_namespace_max = 3"),
+        ("acme/b", 3, None),
+        ("acme/b", 4, "topics_per_namespace_max"),
+    ],
+)
+def test_counts_of_a_namespace(namespace: str, count: int, names: str | None) -> None:
+    refusal = quota().refusal("acme", namespace, count)
+    assert (refusal is None) == (names is None)
+    if names is not None:
+        assert isinstance(refusal, PreconditionFailed) and names in refusal.message
+
+
+def test_counts_of_a_tenant() -> None:
+    held = quota()
+    held.add("acme", "acme/b", 3)
+    refusal = held.refusal("acme", "acme/c", 1)
+    assert isinstance(refusal, PreconditionFailed) and "topics_per_tenant_max = 5" in refusal.message
+    held.add("acme", "acme/b", -1)
+    assert held.refusal("acme", "acme/c", 1) is None
+    held.add("acme", "acme/b", -100)
+    assert held.refusal("acme", "acme/c", 3) is None  # never below none
+    held.add("unknown", "unknown/a", 1)
+    assert not held.knows("unknown")
+
+
+def test_tenants_have_rates_of_their_own() -> None:
+    held = quota()
+    assert [held.too_fast("acme", 0), held.too_fast("acme", 0)] == [None, None]
+    refusal = held.too_fast("acme", 0)
+    assert isinstance(refusal, NotReady) and "try again in 100 ms" in refusal.message
+    assert held.too_fast("other", 0) is None
+    assert held.too_fast("acme", 100) is None
