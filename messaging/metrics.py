@@ -133,7 +133,7 @@ _TABLE = (
         ("during",),
         "Times that something stored could not be read and was passed over, by what needed it: delivery (a message is not "
         "delivered), deduplication (a message sent again may be stored again), ledger (all messages in it are lost), "
-        "cursor (what was acknowledged is delivered again), segment (a file of the log was read in whole).",
+        "cursor (what was acknowledged is delivered again), segment (a part of the log was damaged when it was opened).",
     ),
     # HTTP and WebSocket listeners of the broker
     Metric(

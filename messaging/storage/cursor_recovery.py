@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Collection, Iterator
 
 from messaging.storage.block_header import BlockHeader
-from messaging.storage.seam import Block, Corrupt, NoSuchLedger, StoreError
+from messaging.storage.seam import Block, Corrupt, Fenced, NoSuchLedger, StoreError
 from messaging.storage.shared import Storage
 
 logger = logging.getLogger(__name__)
@@ -36,27 +36,34 @@ def block_of(entries: list[bytes], now_ms: int) -> tuple[bytes, bytes, array[int
 async def read_deltas(storage: Storage, ledger_id: int) -> list[tuple[int, bytes]]:
     """(subscription id, delta), oldest first; 0 marks a checkpoint. Seals the ledger.
 
-    What does not match its checksum is passed over and said loudly: what was acknowledged there is delivered again, which is better
-    than no broker. Raises `StoreError`."""
+    What cannot be read is passed over and said loudly: what was acknowledged there is delivered again, which is better than no
+    broker. Raises `StoreError` where the store is not ours, or takes nothing."""
     try:
         info = await storage.ledgers.seal(storage.fence, ledger_id)
     except NoSuchLedger:  # named before it was created, or deleted before it was unnamed
         return []
     reader = await storage.ledgers.open(ledger_id)
     found: list[tuple[int, bytes]] = []
-    entry, lost = 0, 0
+    entry, lost, tried = 0, 0, -1
     while entry <= info.last_entry:
         try:
             blocks = await reader.read(entry, entries_max=READ_ENTRIES, bytes_max=READ_BYTES)
-        except Corrupt as error:
-            lost += 1
-            entry += 1
+        except StoreError as error:
+            if storage.ledgers.failed is not None or isinstance(error, Fenced):
+                raise
+            if not isinstance(error, Corrupt) and tried != entry:
+                tried = entry  # perhaps it passes
+                continue
+            resume = error.resume_entry if isinstance(error, Corrupt) else info.last_entry + 1
+            lost += resume - entry
+            entry = resume
             logger.critical("cursor ledger %d: acknowledgements are lost and their messages come again: %s", ledger_id, error)
             continue
         for block in blocks:
             found += _deltas(block, entry)
             entry = block.last_entry + 1
     if lost:
+        storage.damage["cursor"] += lost
         logger.critical("cursor ledger %d: %d of %d deltas are lost to damage", ledger_id, lost, info.entries)
     await reader.aclose()
     return found

@@ -116,6 +116,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         background=background,
         reserve=reserve,
     )
+    storage.damage["segment"] += len(store.damage)
     first_id = await meta.next_ledger_id()  # taken before any other: what has a lower one is of an earlier run
     cursors = CursorLog(storage)
     await cursors.start()

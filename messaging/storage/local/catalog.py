@@ -6,7 +6,7 @@ Opening a log and writing a snapshot of its index are the same computation; a sn
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from messaging.storage.local.digest import Digest, Events
 from messaging.storage.local.segment import Segment
@@ -24,11 +24,18 @@ def let_others_run() -> None:
 
 
 class Catalog:
-    """`intern` makes one dictionary of equal properties; `pause` is called every few thousand ledgers."""
+    """`intern` makes one dictionary of equal properties; `pause` is called every few thousand ledgers. `lost`: segments that are,
+    wholly or in part: what began there is taken in where it went on. Deleted ledgers may come back so; nobody names them."""
 
     def __init__(
-        self, states: dict[int, LedgerState], intern: Callable[[dict[str, str]], dict[str, str]], pause: Pause = lambda: None
+        self,
+        states: dict[int, LedgerState],
+        intern: Callable[[dict[str, str]], dict[str, str]],
+        pause: Pause = lambda: None,
+        *,
+        lost: Collection[int] = (),
     ) -> None:
+        self.lost = lost
         self.states = states
         # Deleted ledgers whose CREATED record is still in a segment (the first): the DELETED one (in the second) must stay.
         self.graves: dict[int, tuple[int, int]] = {}
@@ -52,7 +59,7 @@ class Catalog:
                 digest.record_bytes[start:stop],
                 strict=True,
             ):
-                state = states.get(ledger_id)
+                state = states.get(ledger_id) or self._found_again(ledger_id, number)
                 if state is not None:
                     state.last_entry = last_entry
                     state.length_bytes = length_bytes
@@ -64,7 +71,7 @@ class Catalog:
 
     def _end(self, number: int, events: Events) -> None:
         for ledger_id, (last_entry, length_bytes) in events.sealed.items():
-            state = self.states.get(ledger_id)
+            state = self.states.get(ledger_id) or self._found_again(ledger_id, number)
             if state is not None:
                 state.phase = SEALED
                 state.sealed_segment = number
@@ -76,6 +83,12 @@ class Catalog:
                 self.graves[ledger_id] = (state.created_segment, number)
                 if state.last_segment:
                     self.unsettled[ledger_id] = (state.last_segment, state.created_segment)
+
+    def _found_again(self, ledger_id: int, number: int) -> LedgerState | None:
+        if not self.lost or ledger_id in self.graves:
+            return None
+        state = self.states[ledger_id] = LedgerState(ledger_id, self._intern({}), number)
+        return state
 
     def count_events(self, segments: Mapping[int, Segment]) -> None:
         """Sets `live_events` of `segments`: records about ledgers that must not be forgotten yet."""

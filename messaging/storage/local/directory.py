@@ -9,6 +9,7 @@ checkpoint  hints for recovery (see `hints.py`); index: what footers say, in one
 
 from __future__ import annotations
 
+import errno
 import json
 import secrets
 from pathlib import Path
@@ -60,8 +61,24 @@ def claim(disk: Disk, directory: Path) -> tuple[int, int]:
         content = {"format": FORMAT_VERSION, "store_id": f"{store_id:016x}"}
         replace_file(disk, directory / "format", json.dumps(content).encode())
     epoch = read_epoch(disk, directory) + 1
-    replace_file(disk, directory / "epoch", json.dumps({"epoch": epoch}).encode())
+    _write_epoch(disk, directory, epoch)
     return store_id, epoch
+
+
+def _write_epoch(disk: Disk, directory: Path, epoch: int) -> None:
+    """On a full disk in place: one sector, which the disk writes wholly or not at all. Raises `OSError`."""
+    content = json.dumps({"epoch": epoch}).encode()
+    try:
+        replace_file(disk, directory / "epoch", content)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or "epoch" not in disk.names(directory):
+            raise
+        file = disk.open(directory / "epoch")
+        try:
+            file.write([content.ljust(max(len(content), file.size()))], 0)
+            file.sync()
+        finally:
+            file.close()
 
 
 def read_epoch(disk: Disk, directory: Path) -> int:

@@ -6,6 +6,7 @@ The file has a few slots, by segment number: when a process is killed, segments 
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 from crc32c import crc32c
@@ -27,6 +28,11 @@ class Hints:
         self._file: DiskFile | None = None
 
     def note(self, segment: Segment, offset: int) -> None:
+        """Without it the next start reads more: no error of the disk is worth more than that."""
+        with suppress(OSError):
+            self._note(segment, offset)
+
+    def _note(self, segment: Segment, offset: int) -> None:
         if self._file is None:
             self._file = self._disk.open(self._path, create=True)
         place = _HINT.pack(segment.number, segment.generation, offset)

@@ -15,6 +15,7 @@ from messaging.storage.local import records, snapshot
 from messaging.storage.local.config import LocalConfig
 from messaging.storage.local.directory import FORMAT_VERSION, claim, lock, read_epoch, read_store_id
 from messaging.storage.local.disk import Disk, DiskFile, OsDisk, replace_file
+from messaging.storage.local.heads import restore_head
 from messaging.storage.local.log import Log
 from messaging.storage.local.recovery import Recovery
 from messaging.storage.local.scan import Scan
@@ -23,7 +24,6 @@ from messaging.storage.local.segment import (
     PAGE_BYTES,
     BadSegment,
     Segment,
-    head_page,
     parse_name,
     read_segment,
     store_id_of,
@@ -162,24 +162,15 @@ def _restore_epoch(disk: Disk, directory: Path, report: RepairReport) -> None:
 
 
 def _restore_head(disk: Disk, path: Path, store_id: int, report: RepairReport) -> None:
-    """A header page says nothing that is not known: write it again if the commits behind it are this place's."""
-    place = parse_name(path.name)
-    assert place is not None
     file = disk.open(path)
     try:
         try:
             read_segment(file, path, store_id)
-            return
         except BadSegment as error:
-            reason = error
-        segment = Segment(*place, path, records.seed_of(store_id, *place), file.size())
-        if next(Scan(file, segment).commits(), None) is None:
-            report.remaining.append(f"{reason}; no commit of this log stands behind it")
-            return
-        # Without its seal the segment is read in whole, and sealed again.
-        file.write([head_page(store_id, *place, recycled=True)], 0)
-        file.sync()
-        report.actions.append(f"wrote the header page of {path} again")
+            if restore_head(file, path, store_id) is None:
+                report.remaining.append(f"{error}; no commit of this log stands behind it")
+            else:
+                report.actions.append(f"wrote the header page of {path} again")
     finally:
         file.close()
 

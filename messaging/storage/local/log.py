@@ -48,6 +48,7 @@ class Log:
         self.sequence = epoch << 40  # of the last commit; rises with the epoch, so that older bytes never continue newer ones
         self.last_number = 0  # of the newest segment, whether readable or not
         self.full = False  # no spare can be made
+        self.lost: set[int] = set()  # segments of which something cannot be read: what began there is found where it went on
         self.hints = Hints(directory, disk)
         self.snapshots = Snapshots(self)
         # Footers and spares do not wait behind the copying of a whole segment.

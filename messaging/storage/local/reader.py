@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from messaging.storage.local import records
+from messaging.storage.local.bad_pages import read_around
 from messaging.storage.local.completions import Completions
 from messaging.storage.local.disk import DiskFile
 from messaging.storage.local.footers import BadFooter
@@ -159,10 +160,10 @@ class LocalLedgerReader:
         if not found.blocks:
             self._locator.check(*wanted.segments)
             later = found.resume_at
-            hint = f"; the next readable one is {later}" if later >= 0 else ""
-            raise Corrupt(
-                f"ledger {wanted.ledger_id}: entry {wanted.first} does not match its checksum{hint}", wanted.ledger_id, wanted.first
-            )
+            if later < 0:  # nothing intact follows in this segment, or there is none left that holds some
+                later = place.last + 1 if place is not None else wanted.last + 1
+            text = f"ledger {wanted.ledger_id}: entry {wanted.first} does not match its checksum; the next to try is {later}"
+            raise Corrupt(text, wanted.ledger_id, wanted.first, later)
         return found.blocks
 
     def _fetch_next(self, places: list[Place], found: _Found) -> Place | None:
@@ -174,6 +175,8 @@ class LocalLedgerReader:
         if place is None or self._log.segments[place.segment].generation > 0:  # the index in memory is of the first generation
             last = last if place is None else max(last, place.segment)
             place = self._locator.locate(found.wanted.ledger_id, entry, first, last)
+        if place is None and at + 1 < len(places):
+            place = places[at + 1]  # it is lost: what follows says where reading goes on
         if place is not None:
             self._fetch_segment(self._log.segments[place.segment], place.rows, found)
         return place
@@ -183,7 +186,7 @@ class LocalLedgerReader:
         with self._log.files.use(segment.path) as file:
             while index < len(rows) and not found.full:
                 index, extents, begin, stop = _plan(rows, index, found)
-                view = memoryview(file.read(stop - begin, begin))
+                view = memoryview(read_around(file, stop - begin, begin))
                 found.take(view, extents, segment.seed)
                 if found.hole:
                     return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 from pathlib import Path
 
@@ -10,11 +11,12 @@ from messaging.storage.local.active import ActiveSegment
 from messaging.storage.local.catalog import Catalog
 from messaging.storage.local.digest import Digest
 from messaging.storage.local.footers import BadFooter, Footer, whole_footer
+from messaging.storage.local.heads import restore_head
 from messaging.storage.local.log import Log
 from messaging.storage.local.replay import Replay, synced_by
 from messaging.storage.local.scan import Damage
 from messaging.storage.local.sealing import write_footer
-from messaging.storage.local.segment import PAGE_BYTES, BadSegment, Segment, parse_name, read_segment
+from messaging.storage.local.segment import PAGE_BYTES, BadSegment, DamagedHead, Segment, parse_name, read_segment
 from messaging.storage.local.segment_files import SPARE_PREFIX, Spare
 from messaging.storage.local.snapshot import BadSnapshot, Content
 from messaging.storage.local.state import LedgerState
@@ -47,7 +49,7 @@ class Recovery:
         log = self.log
         segments = self._open_segments()
         sealed = max((at + 1 for at, segment in enumerate(segments) if segment.sealed), default=0)
-        catalog = Catalog(log.states, log.intern)
+        catalog = Catalog(log.states, log.intern, lost=log.lost)
         covered = self._restore(catalog, segments[:sealed])
         for at, segment in enumerate(segments[:sealed]):
             if segment.number > covered:
@@ -93,11 +95,16 @@ class Recovery:
         try:
             segment = read_segment(file, path, log.store_id)
         except BadSegment as error:
-            log.report("corrupt", f"{error}; its entries cannot be read, the rest of the log is served")
             number = (parse_name(path.name) or (0, 0))[0]
             self.damage.append(Damage(number, 0, PAGE_BYTES, True))
-            log.snapshots.trusted = False  # none may be made without it
-            return
+            restored = restore_head(file, path, log.store_id) if isinstance(error, DamagedHead) else None
+            if restored is None:
+                log.report("corrupt", f"{error}; its entries cannot be read, the rest of the log is served")
+                log.snapshots.trusted = False  # none may be made without it
+                log.lost.add(number)
+                return
+            log.report("corrupt", f"{error}; it is written again, and the segment read in whole")
+            segment = restored
         finally:
             file.close()
         log.segments[segment.number] = segment
@@ -181,7 +188,9 @@ class Recovery:
             return None
         try:
             return whole_footer(self.log.files, segment)
-        except BadFooter as error:
+        except (BadFooter, OSError) as error:
+            if isinstance(error, OSError) and error.errno != errno.EIO:
+                raise
             self.log.report("corrupt", f"{error}; the segment is read instead")
             stop = segment.footer_offset + segment.footer_bytes
             self.damage.append(Damage(segment.number, segment.footer_offset, stop, True))

@@ -11,12 +11,14 @@ import msgspec
 
 from messaging.storage.local import digest, records
 from messaging.storage.local.active import ActiveSegment
+from messaging.storage.local.bad_pages import read_around
 from messaging.storage.local.digest import BadDigest, Digest, Events
 from messaging.storage.local.disk import DiskFile, replace_file
 from messaging.storage.local.log import Log
 from messaging.storage.local.records import BLOCK, CHECKPOINT, CREATED, DELETED, SEALED
 from messaging.storage.local.scan import Commit, Damage, Scan
 from messaging.storage.local.segment import PAGE_BYTES, Segment
+from messaging.storage.local.segment_files import NO_SPACE
 from messaging.storage.local.state import BURIED, LedgerState
 from messaging.storage.local.state import SEALED as ENDED
 
@@ -48,6 +50,8 @@ class Replay:
             limit = segment.data_stop if segment.sealed else 0
             scan = Scan(file, segment, self._from_checkpoint(active), limit, synced_until)
             for commit in scan.commits():
+                if scan.damage:
+                    self._log.lost.add(segment.number)
                 self._apply(commit, active)
                 self.commits += 1
             active.offset = segment.data_stop = max(scan.stop, synced_until)
@@ -71,6 +75,9 @@ class Replay:
             offset = table.previous
         for table in reversed(chain):
             self._begin(table.events, active)
+            for ledger_id in table.ledgers:
+                if ledger_id not in self._states:
+                    self._found_again(ledger_id, active)
             active.restore(table, self._states)
             self._end(table.events, active)
         return first or PAGE_BYTES
@@ -83,6 +90,14 @@ class Replay:
     def _create(self, ledger_id: int, properties: dict[str, str], active: ActiveSegment) -> LedgerState:
         state = LedgerState(ledger_id, self._log.intern(properties), active.segment.number)
         self._states[ledger_id] = state
+        return state
+
+    def _found_again(self, ledger_id: int, active: ActiveSegment) -> LedgerState | None:
+        """Its beginning is lost. As far as anybody can tell from now on, it begins here."""
+        if not self._log.lost or ledger_id in self._log.graves:
+            return None
+        state = self._create(ledger_id, {}, active)
+        active.created(state, 16)
         return state
 
     def _end(self, events: Events, active: ActiveSegment) -> None:
@@ -105,9 +120,9 @@ class Replay:
         view = commit.view
         for record in commit.records:
             if record.type == BLOCK:
-                state = self._states.get(record.ledger_id)
+                state = self._states.get(record.ledger_id) or self._found_again(record.ledger_id, active)
                 if state is None:
-                    continue  # deleted, or its beginning is lost
+                    continue  # deleted
                 offset = commit.offset + record.start
                 data_bytes = record.stop - record.data_start
                 active.block(state, record.first_entry, record.entries, offset, record.stop - record.start, data_bytes)
@@ -117,7 +132,7 @@ class Replay:
                 active.created(self._create(record.ledger_id, properties, active), 16 + record.stop - record.start)
             elif record.type == SEALED:
                 (length,) = records.LENGTH.unpack_from(view, record.header_start)
-                state = self._states.get(record.ledger_id)
+                state = self._states.get(record.ledger_id) or self._found_again(record.ledger_id, active)
                 if state is not None:
                     active.sealed(state, record.first_entry, length)
                     _seal(state, record.first_entry, length)
@@ -129,18 +144,30 @@ class Replay:
 
     def _judge(self, scan: Scan, active: ActiveSegment) -> None:
         """Reports damage; sets aside a torn tail so that what is written over it is never confused with it."""
-        log, segment = self._log, active.segment
+        log = self._log
         for damage in scan.damage:
             self._damage.append(damage)
             if damage.synced:
                 log.report("corrupt", f"{damage}; the entries in it cannot be read, the rest of the log is served")
                 continue
-            torn = active.file.read(damage.stop - damage.start, damage.start)
-            place = log.directory / SET_ASIDE / f"{segment.path.stem}-{damage.start}.bin"
+            torn = read_around(active.file, damage.stop - damage.start, damage.start)
+            log.report(
+                "torn", f"{damage}; never confirmed, or rotten since: {self._set_aside(damage, torn)}, the log ends before it"
+            )
+            active.file.write([bytes(len(torn))], damage.start)
+
+    def _set_aside(self, damage: Damage, torn: bytes) -> str:
+        """What became of the bytes. A full disk does not keep the log from opening."""
+        log = self._log
+        place = log.directory / SET_ASIDE / f"{log.segments[damage.segment].path.stem}-{damage.start}.bin"
+        try:
             log.disk.make_directory(place.parent)
             replace_file(log.disk, place, torn)
-            log.report("torn", f"{damage}; never confirmed, or rotten since: kept in {place}, the log ends before it")
-            active.file.write([bytes(len(torn))], damage.start)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            return "not kept, for want of space"
+        return f"kept in {place}"
 
 
 def synced_by(log: Log, following: Segment) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from messaging.storage.local import records
+from messaging.storage.local.bad_pages import read_around
 from messaging.storage.local.disk import DiskFile
 from messaging.storage.local.records import COMMIT, COMMIT_BYTES, CommitHeader, Record
 from messaging.storage.local.segment import PAGE_BYTES, Segment
@@ -128,7 +129,7 @@ class _Window:
         """Up to `size` bytes; fewer at the limit."""
         size = max(0, min(size, self.limit - offset))
         if offset < self._start or offset + size > self._start + len(self._data):
-            self._data = self._file.read(min(max(size, WINDOW_BYTES), max(0, self.limit - offset)), offset)
+            self._data = read_around(self._file, min(max(size, WINDOW_BYTES), max(0, self.limit - offset)), offset)
             self._start = offset
         begin = offset - self._start
         return memoryview(self._data)[begin : begin + size]

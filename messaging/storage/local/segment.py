@@ -10,6 +10,7 @@ counts rewrites of that place by the reclaim of space.
 
 from __future__ import annotations
 
+import errno
 import re
 import struct
 from dataclasses import dataclass
@@ -81,19 +82,28 @@ def seal_bytes(segment: Segment) -> bytes:
 
 
 class BadSegment(Exception):
-    """The header page of a file named like a segment is not one."""
+    """The header page of a file named like a segment is not one of this log."""
+
+
+class DamagedHead(BadSegment):
+    """It says nothing at all: perhaps the segment is this log's all the same."""
 
 
 def read_segment(file: DiskFile, path: Path, store_id: int) -> Segment:
     """Raises `BadSegment` and `OSError`."""
-    page = file.read(PAGE_BYTES, 0)
+    try:
+        page = file.read(PAGE_BYTES, 0)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        raise DamagedHead(f"the header page of {path} cannot be read: {error}") from error
     named = parse_name(path.name)
     if named is None or len(page) < PAGE_BYTES:
-        raise BadSegment(f"{path} is shorter than its header page")
+        raise DamagedHead(f"{path} is shorter than its header page")
     magic, version, recycled, found_store, number, generation = _HEAD.unpack_from(page)
     (crc,) = _CRC.unpack_from(page, _HEAD.size)
     if magic != _HEAD_MAGIC or crc != crc32c(page[: _HEAD.size]):
-        raise BadSegment(f"the header page of {path} does not match its checksum")
+        raise DamagedHead(f"the header page of {path} does not match its checksum")
     if version != FORMAT_VERSION:
         raise BadSegment(f"{path} has format {version}; this build reads {FORMAT_VERSION}")
     if found_store != store_id or (number, generation) != named:

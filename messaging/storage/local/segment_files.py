@@ -59,8 +59,10 @@ def make_segment(disk: Disk, spare: Spare, store_id: int, number: int, generatio
         file.sync()
         disk.rename(spare.path, path)
         disk.sync_directory(path.parent)
-    except BaseException:
+    except BaseException as error:
         file.close()
+        if isinstance(error, OSError) and error.errno in NO_SPACE:  # of a file system that keeps books of what is overwritten
+            raise NoSpace(f"{path.parent}: {error.strerror}") from error
         raise
     seed = seed_of(store_id, number, generation)
     return Segment(number, generation, path, seed, spare.size_bytes, spare.recycled, PAGE_BYTES), file

@@ -94,11 +94,14 @@ def encode_content(content: Content) -> bytes:
 
 
 def read(disk: Disk, directory: Path, store_id: int) -> Content | None:
-    """The snapshot in `directory`, None if there is none. Raises `BadSnapshot` and `OSError`."""
+    """The snapshot in `directory`, None if there is none. Raises `BadSnapshot`."""
     if NAME not in disk.names(directory):
         return None
     path = directory / NAME
-    data = memoryview(read_file(disk, path))
+    try:
+        data = memoryview(read_file(disk, path))
+    except OSError as error:
+        raise BadSnapshot(f"{path} cannot be read: {error}") from error
     if len(data) < _HEAD.size or _HEAD.unpack_from(data) != (_MAGIC, crc32c(data[_HEAD.size :])):
         raise BadSnapshot(f"{path} does not match its checksum")
     try:

@@ -346,6 +346,34 @@ async def test_damage_costs_the_damaged_deltas_and_not_the_start(caplog: pytest.
     assert await after.store_delta(two, b"e") is None
 
 
+@pytest.mark.parametrize("passes", [True, False])
+async def test_a_ledger_that_cannot_be_read_does_not_keep_the_broker_from_starting(passes: bool) -> None:
+    """What was acknowledged there comes again; unless the next try succeeds."""
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    for number in range(3):
+        world.log.append(one, b"%d" % number)
+        await asyncio.sleep(0)
+    reads = 0
+
+    class Unreadable(FaultyLedgerStore):
+        async def _do(self, name: str, work: object) -> object:  # type: ignore[override]
+            nonlocal reads
+            if name == "read":
+                reads += 1
+                if reads == 1 or not passes:
+                    raise Unavailable("[Errno 5] Input/output error")
+            return await super()._do(name, work)  # type: ignore[arg-type]
+
+    store = Unreadable(MemoryLedgerStore(world.memory))
+    storage = Storage(store, world.meta, await store.start(), lambda: 1)
+    log = CursorLog(storage)
+    await log.start()
+    assert (log.recovered_deltas(one) != []) is passes
+    assert (storage.damage["cursor"] > 0) is not passes
+    await log.stop()
+
+
 async def test_deltas_of_deleted_subscriptions_are_not_carried_for_ever() -> None:
     world = await World().start()
     one, two = await world.subscriptions(2)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from array import array
 from pathlib import Path
 
 import pytest
 
 from messaging.storage.local import LocalConfig, LocalLedgerStore
+from messaging.storage.local.directory import read_epoch
+from messaging.storage.local.disk import replace_file
 from messaging.storage.local.records import COMMIT_BYTES
-from messaging.storage.local.segment import PAGE_BYTES, name_of
+from messaging.storage.local.segment import PAGE_BYTES, head_page, name_of, parse_name
 from messaging.storage.seam import Corrupt, LedgerWriter, StoreError, Unavailable
 from tests.messaging.storage.fake_disk import FakeDisk
 
@@ -63,7 +66,7 @@ async def readable(store: LocalLedgerStore, ledger_id: int) -> tuple[list[int], 
         except Corrupt as error:
             assert (error.ledger_id, error.entry_id) == (ledger_id, entry)
             bad.append(entry)
-            entry += 1
+            entry = error.resume_entry
             continue
         for block in blocks:
             if ledger_id == 1:
@@ -127,19 +130,148 @@ async def test_damage_in_a_sealed_segment_is_met_by_the_reader_alone() -> None:
     await store.stop()
 
 
-@pytest.mark.parametrize("offset", [4096 * 0 + 10, 2048 + 9])
-async def test_a_damaged_header_page(offset: int) -> None:
-    """The head: that segment's entries are reported. The seal: the segment is read instead of its footer."""
+@pytest.mark.parametrize("offset", [10, 2048 + 9])
+@pytest.mark.parametrize("segment", [1, 2, -1])
+async def test_a_damaged_header_page_costs_nothing(offset: int, segment: int) -> None:
+    """It stopped all topics whose ledgers began in that segment. The page says nothing that is not known: it is written again, and
+    the segment read instead of its footer."""
     disk = FakeDisk()
     await fill(disk, 400)
-    flip(disk, 1, offset)
+    newest = max(place[0] for name in disk.names(DIRECTORY) if (place := parse_name(name)))
+    number = segment if segment > 0 else newest
+    flip(disk, number, offset)
     store = await reopened(disk)
-    if offset >= 2048:
-        assert await readable(store, 1) == ([*range(400)], [])
+    assert offset >= 2048 or len(store.damage) == 1
+    for ledger in (1, 2):
+        good, bad = await readable(store, ledger)
+        assert (len(good), bad) == ((400, []) if ledger == 1 else (134, []))
+    await append(await store.create(store._fence, 3, {}), b"it goes on")
+    await store.stop()
+    store = await reopened(disk)
+    assert store.damage == []
+    assert (await readable(store, 1))[1] == [] and (await store.info(3)).last_entry == 0
+    await store.stop()
+
+
+async def test_a_header_page_that_cannot_be_read() -> None:
+    disk = FakeDisk()
+    await fill(disk, 400)
+    disk.bad_pages.add((name_of(1, 0), 0))
+    original = disk.before
+
+    def before(kind: str, path: Path) -> None:
+        if kind == "write" and path.name == name_of(1, 0):
+            disk.bad_pages.clear()  # a disk puts another sector in place of one that is written
+        original(kind, path)
+
+    disk.before = before  # type: ignore[method-assign]
+    store = await reopened(disk)
+    assert await readable(store, 1) == ([*range(400)], [])
+    await store.stop()
+
+
+@pytest.mark.parametrize("lost", ["zeros", "cut short", "another store's"])
+async def test_a_segment_that_is_lost_costs_what_stood_in_it(lost: str) -> None:
+    """Ledgers that began in it are found where they went on; readers are told where that is, and pass on."""
+    disk = FakeDisk()
+    await fill(disk, 400)
+    content = disk.file(DIRECTORY / name_of(1, 0))
+    if lost == "cut short":
+        del content[1000:]
+    elif lost == "zeros":
+        content[:] = bytes(len(content))
     else:
-        assert [damage.synced for damage in store.damage] == [True]
-        # The records that made the ledgers stood in that segment: what is known of them is what is reported.
-        assert await store.ledgers() == []
+        content[:PAGE_BYTES] = head_page(1, 1, 0, recycled=False)
+    store = await reopened(disk)
+    assert [damage.segment for damage in store.damage] == [1]
+    good, bad = await readable(store, 1)
+    assert good[-1] == 399 and good == list(range(good[0], 400))
+    assert bad == [0], "one word says where reading goes on"
+    with pytest.raises(Corrupt) as refused:
+        await (await store.open(1)).read(0, entries_max=9, bytes_max=999)
+    assert refused.value.resume_entry == good[0]
+    await store.delete(store._fence, 1)
+    await append(await store.create(store._fence, 3, {}), b"it goes on")
+    await store.stop()
+    store = await reopened(disk)
+    assert {info.ledger_id for info in await store.ledgers()} == {2, 3}
+    await store.stop()
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+async def test_a_page_that_cannot_be_read_costs_what_stands_in_it(sealed: bool) -> None:
+    """The disk says so with an error, not with wrong bytes: opening the log failed, or readers tried again for ever."""
+    disk = FakeDisk()
+    await fill(disk, 400 if sealed else 60)
+    page = place_of(disk, 1, 30) // PAGE_BYTES
+    disk.bad_pages.add((name_of(1, 0), page))
+    content = disk.file(DIRECTORY / name_of(1, 0))
+    whole = bytes(content)
+    expected = [
+        entry
+        for entry in range(60)
+        if not page * PAGE_BYTES - len(PAYLOAD % 0) < whole.index(PAYLOAD % entry) < (page + 1) * PAGE_BYTES + 46
+    ]
+    store = await reopened(disk)
+    good, bad = await readable(store, 1)
+    assert 30 not in good and good[-1] == (399 if sealed else 59)
+    assert set(expected) <= set(good), "only what stands in that page is lost"
+    assert len(bad) < 30
+    await store.stop()
+
+
+async def test_a_disk_that_does_not_answer_is_no_damage() -> None:
+    disk = FakeDisk()
+    await fill(disk, 400)
+    store = await reopened(disk)
+    disk.fail = lambda kind, path, number: kind == "read"
+    reader = await store.open(1)
+    with pytest.raises(Unavailable):
+        await reader.read(0, entries_max=9, bytes_max=999)
+    disk.fail = lambda kind, path, number: False
+    assert (await readable(store, 1))[1] == []
+    await store.stop()
+
+
+@pytest.mark.parametrize("part", ["footer", "snapshot"])
+async def test_an_index_that_cannot_be_read_is_made_again(part: str) -> None:
+    disk = FakeDisk()
+    await fill(disk, 400)
+    store = await reopened(disk)
+    footer = store._log.segments[1].footer_offset
+    await store.stop()
+    if part == "footer":
+        disk.bad_pages.add((name_of(1, 0), footer // PAGE_BYTES))
+    else:
+        replace_file(disk, DIRECTORY / "index", b"x" * 100)
+        disk.bad_pages.add(("index", 0))
+    original = disk.before
+
+    def before(kind: str, path: Path) -> None:
+        if kind in ("write", "remove") and path.name in (name_of(1, 0), "index"):
+            disk.bad_pages.clear()
+        original(kind, path)
+
+    disk.before = before  # type: ignore[method-assign]
+    store = await reopened(disk)
+    good, _ = await readable(store, 1)
+    assert good[-1] == 399 and len(good) > 380, "what stood in the same page is lost"
+    await store.stop()
+
+
+async def test_a_full_disk_does_not_keep_a_log_from_opening() -> None:
+    """After a crash: the epoch is raised, and a torn tail cut off, without a byte of space."""
+    disk = FakeDisk()
+    await fill(disk, 60)
+    place = place_of(disk, 1, 59)
+    disk.file(DIRECTORY / name_of(1, 0))[place : place + 20] = bytes(20)
+    epoch = read_epoch(disk, DIRECTORY)
+    disk.fail = lambda kind, path, number: errno.ENOSPC if path.suffix in (".new", ".bin") or path.name == "checkpoint" else False
+    store = await reopened(disk)
+    assert read_epoch(disk, DIRECTORY) == epoch + 1
+    assert await readable(store, 1) == ([*range(59)], [])
+    await append(await store.create(store._fence, 3, {}), *[b"x" * 10_000] * 1)
+    assert store.failed is None
     await store.stop()
 
 
