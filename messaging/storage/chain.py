@@ -120,6 +120,10 @@ class Chain:
             return Position(ledger_id, min(entry_id - 1, last))
         return self._last_ended(bisect_left(self._ended_ids, ledger_id))
 
+    def last_up_to(self, position: Position) -> Position:
+        """The last entry at or before `position`; `EARLIEST` where there is none."""
+        return self.before(Position(position.ledger_id, position.entry_id + 1))
+
     def last_of(self, ledger_id: int) -> int:
         """The last confirmed entry of a ledger of the chain; -1 for one that is empty or not in it."""
         if ledger_id == self.last_id:

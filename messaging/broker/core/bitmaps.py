@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pyroaring import BitMap
+
+BITMAP_BYTES = 200  # of an empty one
 
 
 def run_length(bitmap: BitMap, first: int) -> int:
@@ -22,16 +26,27 @@ def run_length(bitmap: BitMap, first: int) -> int:
     return low
 
 
-def runs_of(bitmap: BitMap) -> list[tuple[int, int]]:
-    """The contiguous stretches of a bitmap, in order."""
-    runs: list[tuple[int, int]] = []
-    first = last = -2
-    for value in bitmap:
-        if value != last + 1:
-            if last >= 0:
-                runs.append((first, last))
-            first = value
-        last = value
-    if last >= 0:
-        runs.append((first, last))
-    return runs
+def runs_of(bitmap: BitMap) -> Iterator[tuple[int, int]]:
+    """The contiguous stretches of a bitmap, in order: each costs about the same, however long it is."""
+    if not bitmap:
+        return
+    first, last = bitmap.min(), bitmap.max()
+    while True:
+        stop = first + run_length(bitmap, first)
+        yield first, stop - 1
+        if stop > last:
+            return
+        first = bitmap.next_set_bit(stop)
+
+
+def count_runs(bitmap: BitMap) -> int:
+    """How many stretches `runs_of` gives: values of which the one before is not there."""
+    return len(bitmap) - bitmap.intersection_cardinality(bitmap.shift(1))
+
+
+def bitmap_bytes(bitmap: BitMap) -> int:
+    """About what it takes in memory: in each stretch of 65,536 values two bytes a value, at most 8 KiB."""
+    if not bitmap:
+        return 0
+    stretches = (bitmap.max() >> 16) - (bitmap.min() >> 16) + 1
+    return BITMAP_BYTES + min(2 * len(bitmap), stretches << 13) + 32 * stretches

@@ -1,57 +1,47 @@
 """What a subscription has acknowledged: a mark-delete position and, beyond it, bitmaps a ledger and ack sets of batches.
 
 Everything at or before `mark_delete` is acknowledged. Beyond it `holes` has the individually acknowledged entries, compressed, so
-that a million of them cost about what one bitmap costs; `batches` has entries of which only some messages are acknowledged, as
-Pulsar's ack sets: 64-bit words, bit i set = message i still *un*acknowledged. Pure; a change comes with the delta that repeats it
-on another copy, which is what the cursor log stores.
+that a million of them cost about what one bitmap costs; `batches` has entries of which only some messages are acknowledged. Pure;
+a change comes with the delta that repeats it on another copy, which is what the cursor log stores.
 
 Snapshot:  version u8 = 1 | mark-delete i64 i64 | bitmaps u32: (ledger i64, length u32, roaring)
-           | batches u32: (i64 i64, words u16, u64*)
-Delta:     kind u8 | body, see `Delta`.
+           | ack sets u32: (i64 i64, words u16, u64*)
+Delta:     see `deltas.py`.
 """
 
 from __future__ import annotations
 
 import struct
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from pyroaring import BitMap
 
-from messaging.broker.core.bitmaps import run_length, runs_of
+from messaging.broker.core import deltas
+from messaging.broker.core.ack_sets import WORDS_MAX, AckSets, bits_of
+from messaging.broker.core.bitmaps import bitmap_bytes, run_length, runs_of
+from messaging.broker.core.deltas import POSITION, Delta
 from messaging.storage.chain import Chain
 from messaging.storage.seam import EARLIEST, Position
 
 VERSION = 1
-WORDS_MAX = 15_625  # of an ack set: a batch has at most a million messages
 _HEAD = struct.Struct(">Bqq")
-_POSITION = struct.Struct(">qq")
 _COUNT = struct.Struct(">I")
 _BITMAP = struct.Struct(">qI")
 _WORDS = struct.Struct(">H")
 
 
-class Delta:
-    """Kinds of deltas, and what follows the kind. Positions are i64 i64."""
-
-    ENTRIES = 1  # ledger i64, entries u32* in the byte order of the machine
-    UP_TO = 2  # position
-    BATCH = 3  # position, words u64*
-    RESET = 4  # position
-
-
-_ENTRIES_KIND = bytes((Delta.ENTRIES,))
-_ENTRIES_HEAD = 9  # kind and ledger
-
-
 class Cursor:
-    __slots__ = ("batches", "holes", "mark_delete")
+    """Every method that changes it decides and packs first: either it raises and has changed nothing, or the delta that it returns
+    makes the new state of a copy of the former one. Positions are held against the chain: one of no entry acknowledges nothing."""
+
+    __slots__ = ("batches", "hole_count", "holes", "mark_delete")
 
     def __init__(self, mark_delete: Position = EARLIEST) -> None:
         self.mark_delete = mark_delete
         self.holes: dict[int, BitMap] = {}
-        self.batches: dict[Position, list[int]] = {}
+        self.hole_count = 0  # of all bits in `holes`
+        self.batches = AckSets()
 
     # --- asking
 
@@ -59,7 +49,7 @@ class Cursor:
         if position <= self.mark_delete:
             return True
         bitmap = self.holes.get(position.ledger_id)
-        return bitmap is not None and position.entry_id in bitmap
+        return bitmap is not None and 0 <= position.entry_id < 1 << 32 and position.entry_id in bitmap
 
     def open_runs(self, ledger_id: int, first: int, last: int) -> list[tuple[int, int]]:
         """The unacknowledged stretches (first, last) within entries `first`..`last` of a ledger."""
@@ -73,12 +63,16 @@ class Cursor:
         if bitmap is None or not bitmap.range_cardinality(first, last + 1):
             return [(first, last)]
         missing = BitMap(range(first, last + 1)) - bitmap
-        return runs_of(missing)
+        return list(runs_of(missing))
 
     def backlog_entries(self, chain: Chain) -> int:
         """Entries that exist and are not wholly acknowledged."""
-        beyond = chain.entries - chain.count_up_to(self.mark_delete)
-        return beyond - sum(len(bitmap) for bitmap in self.holes.values())
+        return chain.entries - chain.count_up_to(self.mark_delete) - self.hole_count
+
+    @property
+    def kept_bytes(self) -> int:
+        """About what it takes in memory because of what was acknowledged beyond `mark_delete`."""
+        return sum(map(bitmap_bytes, self.holes.values())) + self.batches.kept_bytes
 
     # --- acknowledging; each returns the delta to store, or b"" if nothing changed
 
@@ -90,72 +84,99 @@ class Cursor:
         fresh = [entry for entry in entries if floor < entry <= limit]
         if not fresh:
             return b""
+        delta = deltas.of_entries(ledger_id, fresh)
         bitmap = self.holes.get(ledger_id)
         if bitmap is None:
             if mark.ledger_id == ledger_id and fresh[0] == floor + 1 and _contiguous(fresh):
-                self.mark_delete = Position(ledger_id, fresh[-1])
-                self._advance(chain)
-                return self._entries_delta(ledger_id, fresh)
+                self._advance(Position(ledger_id, fresh[-1]), chain)
+                return delta
             bitmap = self.holes[ledger_id] = BitMap()
         before = len(bitmap)
         bitmap.update(fresh)
-        if len(bitmap) == before:
+        added = len(bitmap) - before
+        if not added:
             return b""
-        self._advance(chain)
-        return self._entries_delta(ledger_id, fresh)
+        self.hole_count += added
+        if self.batches:
+            self.batches.drop(ledger_id, fresh)
+        self._advance(mark, chain)
+        return delta
+
+    def acknowledge_run(self, ledger_id: int, first: int, last: int, chain: Chain) -> bytes:
+        """Entries `first` to `last` of one ledger, as far as they exist: costs the same for one and for a million."""
+        mark = self.mark_delete
+        if mark.ledger_id > ledger_id:
+            return b""
+        first = max(first, 0, mark.entry_id + 1 if mark.ledger_id == ledger_id else 0)
+        last = min(last, chain.last_of(ledger_id))
+        if first > last:
+            return b""
+        delta = deltas.of_run(ledger_id, first, last)
+        bitmap = self.holes.get(ledger_id)
+        if bitmap is None:
+            if mark.ledger_id == ledger_id and first == mark.entry_id + 1:
+                self._advance(Position(ledger_id, last), chain)
+                return delta
+            bitmap = self.holes[ledger_id] = BitMap()
+        added = last + 1 - first - bitmap.range_cardinality(first, last + 1)
+        if not added:
+            return b""
+        bitmap.add_range(first, last + 1)
+        self.hole_count += added
+        self.batches.drop_run(ledger_id, first, last)
+        self._advance(mark, chain)
+        return delta
 
     def acknowledge_up_to(self, position: Position, chain: Chain) -> bytes:
-        """Everything up to and including `position` (cumulative acknowledgement, expiry, skipping)."""
-        if not _gone(position.ledger_id, chain):
-            position = min(position, chain.last)
-        if position <= self.mark_delete:
+        """Everything up to and including the entry at `position` (cumulative acknowledgement, expiry, skipping)."""
+        if position <= self.mark_delete or not chain.holds(position):
             return b""
-        self.mark_delete = position
-        self._advance(chain)
-        return bytes((Delta.UP_TO,)) + _POSITION.pack(*self.mark_delete)
+        delta = deltas.of_position(Delta.UP_TO, position)
+        self._advance(position, chain)
+        return delta
 
     def acknowledge_batch(self, position: Position, ack_set: Sequence[int], chain: Chain) -> tuple[bytes, bool]:
         """Some messages of one entry: bits still set in `ack_set` stay open. Returns (delta, the whole entry is done)."""
-        if self.acknowledged(position) or not chain.holds(position) or len(ack_set) > WORDS_MAX:
-            return b"", self.acknowledged(position)
-        words = [word & 0xFFFFFFFFFFFFFFFF for word in ack_set]
-        held = self.batches.get(position)
-        if held is not None:
-            words = [old & new for old, new in zip(held, words, strict=False)]
-        if not any(words):
-            return self.acknowledge(position.ledger_id, (position.entry_id,), chain), True
-        if words == held:
+        if self.acknowledged(position):
+            return b"", True
+        if not chain.holds(position) or len(ack_set) > WORDS_MAX:
             return b"", False
-        self.batches[position] = words
-        return bytes((Delta.BATCH,)) + _POSITION.pack(*position) + struct.pack(f">{len(words)}Q", *words), False
+        left = bits_of(ack_set)
+        held = self.batches.bits(position)
+        if held is not None:
+            left &= held
+        if not left:
+            return self.acknowledge(position.ledger_id, (position.entry_id,), chain), True
+        if left == held:
+            return b"", False
+        words = self.batches.words_with(position, left, len(ack_set))
+        delta = deltas.of_batch(position, words)
+        self.batches.put(position, words)
+        return delta, False
 
-    def reset(self, mark_delete: Position) -> bytes:
-        """Seek: everything after `mark_delete` is unacknowledged again."""
+    def reset(self, mark_delete: Position, chain: Chain) -> bytes:
+        """Seek: everything after the last entry at or before `mark_delete` is unacknowledged again."""
+        mark_delete = chain.last_up_to(mark_delete)
+        delta = deltas.of_position(Delta.RESET, mark_delete)
         self.mark_delete = mark_delete
         self.holes.clear()
+        self.hole_count = 0
         self.batches.clear()
-        return bytes((Delta.RESET,)) + _POSITION.pack(*mark_delete)
+        return delta
 
-    def _entries_delta(self, ledger_id: int, entries: list[int]) -> bytes:
-        if self.batches:
-            for entry in entries:
-                self.batches.pop(Position(ledger_id, entry), None)
-        packed = array("I", entries)
-        return bytes((Delta.ENTRIES,)) + ledger_id.to_bytes(8, "big") + packed.tobytes()
-
-    def _advance(self, chain: Chain) -> None:
-        """Moves mark-delete over what became contiguous, into the next ledgers too, and forgets what lies behind it."""
-        ledger_id, entry_id = self.mark_delete
+    def _advance(self, mark: Position, chain: Chain) -> None:
+        """Moves mark-delete to `mark`, on over what follows it without a gap, into the next ledgers too, and forgets what lies
+        behind. Costs what it moves over, not what there is."""
+        former, self.mark_delete = self.mark_delete, mark
+        ledger_id, entry_id = mark
         if ledger_id < 0 and chain.first_id >= 0:
             ledger_id, entry_id = chain.first_id, -1
         while True:
             bitmap = self.holes.get(ledger_id)
             if bitmap is not None:
-                run = run_length(bitmap, entry_id + 1)
-                entry_id += run
-                bitmap.remove_range(0, entry_id + 1)
-                if not bitmap:
-                    del self.holes[ledger_id]
+                entry_id += run_length(bitmap, entry_id + 1)
+                if (ledger_id, entry_id) > former:
+                    self._forget(ledger_id, bitmap, entry_id + 1)
             if entry_id >= 0 and (ledger_id, entry_id) > self.mark_delete:
                 self.mark_delete = Position(ledger_id, entry_id)
             if entry_id < chain.last_of(ledger_id) or not chain.ends(ledger_id):
@@ -164,11 +185,21 @@ class Cursor:
             if following.ledger_id == ledger_id or following.ledger_id not in self.holes:
                 break
             ledger_id, entry_id = following.ledger_id, -1
-        for old in [held for held in self.holes if held < self.mark_delete.ledger_id]:
-            del self.holes[old]
+        if former.ledger_id != self.mark_delete.ledger_id:
+            self._forget_ledgers_before(self.mark_delete.ledger_id)
         if self.batches:
-            for position in [held for held in self.batches if held <= self.mark_delete]:
-                del self.batches[position]
+            self.batches.drop_up_to(self.mark_delete, former.ledger_id)
+
+    def _forget(self, ledger_id: int, bitmap: BitMap, stop: int) -> None:
+        """Bits below `stop`: they are behind mark-delete."""
+        self.hole_count -= bitmap.range_cardinality(0, stop)
+        bitmap.remove_range(0, stop)
+        if not bitmap:
+            del self.holes[ledger_id]
+
+    def _forget_ledgers_before(self, ledger_id: int) -> None:
+        for gone in [held for held in self.holes if held < ledger_id]:
+            self.hole_count -= len(self.holes.pop(gone))
 
     # --- storing
 
@@ -180,7 +211,7 @@ class Cursor:
             parts += (_BITMAP.pack(ledger_id, len(data)), data)
         parts.append(_COUNT.pack(len(self.batches)))
         for position, words in self.batches.items():
-            parts.append(_POSITION.pack(*position) + struct.pack(f">H{len(words)}Q", len(words), *words))
+            parts.append(POSITION.pack(*position) + struct.pack(f">H{len(words)}Q", len(words), *words))
         return b"".join(parts)
 
     @classmethod
@@ -207,63 +238,44 @@ class Cursor:
             at += _BITMAP.size
             if at + length > len(state):
                 raise ValueError(f"a cursor snapshot of {len(state)} bytes is cut short within a bitmap")
-            self.holes[ledger_id] = BitMap.deserialize(state[at : at + length])
+            bitmap = self.holes[ledger_id] = BitMap.deserialize(state[at : at + length])
+            self.hole_count += len(bitmap)
             at += length
         (count,) = _COUNT.unpack_from(state, at)
         at += _COUNT.size
         for _ in range(count):
-            position = Position(*_POSITION.unpack_from(state, at))
-            at += _POSITION.size
+            position = Position(*POSITION.unpack_from(state, at))
+            at += POSITION.size
             (words,) = _WORDS.unpack_from(state, at)
             at += _WORDS.size
-            self.batches[position] = list(struct.unpack_from(f">{words}Q", state, at))
+            self.batches.put(position, struct.unpack_from(f">{words}Q", state, at))
             at += 8 * words
 
     def repeat(self, delta: bytes, chain: Chain) -> None:
-        """Applies a stored delta. Repeating one twice changes nothing, so that a replay may begin early. Raises `ValueError`."""
-        kind, body = delta[0] if delta else 0, delta[1:]
-        if len(body) < (8 if kind == Delta.ENTRIES else 16):
-            raise ValueError(f"a cursor delta of kind {kind} and {len(delta)} bytes is cut short")
-        if kind == Delta.ENTRIES:
-            entries = array("I")
-            entries.frombytes(body[8:])
-            self.acknowledge(int.from_bytes(body[:8], "big"), entries.tolist(), chain)
-        elif kind == Delta.UP_TO:
-            self.acknowledge_up_to(Position(*_POSITION.unpack(body)), chain)
-        elif kind == Delta.BATCH:
-            words = struct.unpack(f">{(len(body) - 16) // 8}Q", body[16:])
-            self.acknowledge_batch(Position(*_POSITION.unpack(body[:16])), words, chain)
-        elif kind == Delta.RESET:
-            self.reset(Position(*_POSITION.unpack(body)))
-        else:
-            raise ValueError(f"cursor delta kind {kind} is not known")
-        for ledger_id in [held for held in self.holes if _gone(held, chain)]:
-            del self.holes[ledger_id]
-        for position in [held for held in self.batches if _gone(held.ledger_id, chain)]:
-            del self.batches[position]
+        """Applies a stored delta. Repeating one twice changes nothing, so that a replay may begin early. Raises `ValueError` for
+        bytes that are none, and has changed nothing then.
 
-
-def merged(deltas: Iterable[bytes]) -> Iterator[bytes]:
-    """The same deltas with neighbours that acknowledge entries of one ledger made one: a replay of 100,000 acknowledgements
-    is then a few calls instead of as many."""
-    run: list[bytes] = []
-    for delta in deltas:
-        joins = delta[:1] == _ENTRIES_KIND and (not run or run[0][:_ENTRIES_HEAD] == delta[:_ENTRIES_HEAD])
-        if run and not joins:
-            yield run[0] + b"".join(one[_ENTRIES_HEAD:] for one in run[1:])
-            run = []
-        if delta[:1] == _ENTRIES_KIND:
-            run.append(delta)
-        else:
-            yield delta
-    if run:
-        yield run[0] + b"".join(one[_ENTRIES_HEAD:] for one in run[1:])
+        A chain may have lost entries to damage since: what was acknowledged up to one of those is, up to the last there is."""
+        try:
+            kind, body = delta[0], delta[1:]
+            if kind == Delta.ENTRIES:
+                self.acknowledge(*deltas.entries_of(body), chain)
+            elif kind == Delta.RUN:
+                ledger_id, first, last = deltas.RUN.unpack(body)
+                self.acknowledge_run(ledger_id, first, last, chain)
+            elif kind == Delta.UP_TO:
+                self.acknowledge_up_to(chain.last_up_to(Position(*POSITION.unpack(body))), chain)
+            elif kind == Delta.BATCH:
+                self.acknowledge_batch(*deltas.batch_of(body), chain)
+            elif kind == Delta.RESET:
+                self.reset(Position(*POSITION.unpack(body)), chain)
+            else:
+                raise ValueError(f"cursor delta kind {kind} is not known")
+        except (struct.error, IndexError) as error:
+            raise ValueError(f"a cursor delta of {len(delta)} bytes is cut short, or too long: {error}") from None
+        self._forget_ledgers_before(chain.first_id)  # retention dropped them: everything there was acknowledged
+        self.batches.drop_ledgers_before(chain.first_id)
 
 
 def _contiguous(entries: list[int]) -> bool:
     return entries[-1] - entries[0] + 1 == len(entries) and all(a < b for a, b in pairwise(entries))
-
-
-def _gone(ledger_id: int, chain: Chain) -> bool:
-    """Retention dropped this ledger: everything in it was acknowledged, whatever an older snapshot says."""
-    return ledger_id < chain.first_id

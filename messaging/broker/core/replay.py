@@ -49,9 +49,9 @@ class Replay:
         found = [self.counts.get(Position(ledger_id, entry), 0) for entry in range(first, last)]
         return found if any(found) else None
 
-    def runs(self, ledger_id: int, first: int, last: int) -> list[tuple[int, int]]:
+    def open_runs(self, ledger_id: int, first: int, last: int) -> list[tuple[int, int]]:
         """The stretches (first, last) to send again within entries `first`..`last`."""
-        return runs_of(self.entries[ledger_id] & BitMap(range(first, last + 1)))
+        return list(runs_of(self.entries[ledger_id] & BitMap(range(first, last + 1))))
 
     def sent(self, ledger_id: int, first: int, last: int) -> None:
         """Entries `first` to before `last` are on their way."""
@@ -68,16 +68,17 @@ class Replay:
             for entry in entries:
                 self.counts.pop(Position(ledger_id, entry), None)
 
+    def acknowledged_run(self, ledger_id: int, first: int, last: int) -> None:
+        self.sent(ledger_id, first, last + 1)
+        if self.counts:
+            for position in [held for held in self.counts if held.ledger_id == ledger_id and first <= held.entry_id <= last]:
+                del self.counts[position]
+
     def acknowledged_up_to(self, mark: Position) -> None:
         for ledger_id in [held for held in self.entries if held <= mark.ledger_id]:
             self.sent(ledger_id, 0, 1 << 32 if ledger_id < mark.ledger_id else mark.entry_id + 1)
         for position in [held for held in self.counts if held <= mark]:
             del self.counts[position]
-
-    def skip_to(self, position: Position) -> None:
-        """What lies before `position` cannot be read."""
-        for ledger_id in [held for held in self.entries if held <= position.ledger_id]:
-            self.sent(ledger_id, 0, 1 << 32 if ledger_id < position.ledger_id else position.entry_id)
 
     def clear(self) -> None:
         self.entries.clear()

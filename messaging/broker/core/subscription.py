@@ -87,6 +87,7 @@ class Subscription:
         self.messages_out = 0
         self.bytes_out = 0
         self.entries_expired = 0
+        self.entries_lost = 0  # that storage could not give
         self.last_expired_ms = 0
         self.last_consumed_ms = 0
 
@@ -176,17 +177,25 @@ class Subscription:
         self.read_position = self.chain.settle(self.read_position)
         return self.read_position if self.chain.holds(self.read_position) else None
 
-    def skip_to(self, position: Position) -> None:
-        """Storage cannot give what `next_position` asked for (a corrupt record): go on at `position`."""
-        self.replay.skip_to(position)
-        self.read_position = max(self.read_position, position)
+    def pass_over_lost(self, ledger_id: int, stop: int) -> list[bytes]:
+        """Storage cannot give what `next_position` asked for: this goes on at entry `stop` of that ledger. What lies between counts
+        as acknowledged, or it would hold mark-delete, and with it retention, for ever. Returns the deltas to store."""
+        at = self.next_position()
+        stop = min(stop, self.chain.last_of(ledger_id) + 1)
+        if at is None or at.ledger_id != ledger_id or at.entry_id >= stop:
+            return []
+        runs = (self.replay if self.replay else self.cursor).open_runs(ledger_id, at.entry_id, stop - 1)
+        deltas = self._consume(ledger_id, runs)
+        self.read_position = max(self.read_position, Position(ledger_id, stop))
+        self.entries_lost += sum(last + 1 - first for first, last in runs)
+        return deltas
 
     def assign(self, block: EntryBlock, at: Position, last: int, expired_before_ms: int, now_ms: int) -> Assigned:
         """Shares out the entries of `block` from `at` (what `next_position` named) to entry `last`, as far as permits go."""
         first, last = at.entry_id, min(last, self.chain.last_of(block.ledger_id))
         replaying = bool(self.replay)
         if replaying:
-            runs = self.replay.runs(at.ledger_id, first, last)
+            runs = self.replay.open_runs(at.ledger_id, first, last)
         else:
             runs = self.cursor.open_runs(block.ledger_id, first, last)
         if block.marker or block.broker_time_ms < expired_before_ms:
@@ -212,17 +221,21 @@ class Subscription:
 
     def _pass_over(self, block: EntryBlock, runs: list[tuple[int, int]], replaying: bool, last: int, now_ms: int) -> Assigned:
         """Expired entries (and the broker's own markers) count as acknowledged; they are never sent."""
-        entries = [entry for start, stop in runs for entry in range(start, stop + 1)]
-        delta = self.cursor.acknowledge(block.ledger_id, entries, self.chain)
-        if replaying:
-            self.replay.acknowledged(block.ledger_id, BitMap(entries))
-        else:
+        deltas = self._consume(block.ledger_id, runs)
+        if not replaying:
             self.read_position = self.chain.next_after(Position(block.ledger_id, last))
-        expired = 0 if block.marker else len(entries)
+        expired = 0 if block.marker else sum(stop + 1 - start for start, stop in runs)
         self.entries_expired += expired
         if expired:
             self.last_expired_ms = now_ms
-        return Assigned([], [delta] if delta else [], expired, True)
+        return Assigned([], deltas, expired, True)
+
+    def _consume(self, ledger_id: int, runs: list[tuple[int, int]]) -> list[bytes]:
+        """Acknowledges entries that nobody gets. Returns the deltas."""
+        deltas = [self.cursor.acknowledge_run(ledger_id, first, last, self.chain) for first, last in runs]
+        for first, last in runs:
+            self.replay.acknowledged_run(ledger_id, first, last)
+        return [delta for delta in deltas if delta]
 
     def _pick(self) -> Consumer | None:
         if self.kind is not Kind.SHARED:
@@ -269,33 +282,36 @@ class Subscription:
     def open_messages_of(self, block: EntryBlock, index: int) -> int:
         """Messages of an entry that are not acknowledged: only those take permits, the client passes over the others."""
         size = block.counts[index]
-        words = self.cursor.batches.get(Position(block.ledger_id, block.first_entry + index)) if self.cursor.batches else None
-        if words is None:
-            return size
-        still_open = sum(word << 64 * place for place, word in enumerate(words)) & ((1 << size) - 1)
-        return still_open.bit_count()
+        bits = self.cursor.batches.bits(Position(block.ledger_id, block.first_entry + index)) if self.cursor.batches else None
+        return size if bits is None else (bits & ((1 << size) - 1)).bit_count()
 
     # --- what comes back
 
     def acknowledge(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int], now_ms: int) -> bytes:
         """Individual acknowledgement of whole entries, by whoever holds them. Returns the delta, b"" if nothing changed."""
+        named = _bitmap(entries) if self.kind is Kind.SHARED else None
         delta = self.cursor.acknowledge(ledger_id, entries, self.chain)
         if consumer is not None:
             consumer.last_acked_ms = now_ms
-        if self.kind is Kind.SHARED:
-            named = _bitmap(entries)
-            left = named
-            for one in [consumer, *self.consumers] if consumer is not None else self.consumers:
-                if not left:
-                    break
-                left = left - one.release(ledger_id, left)
-            self.replay.acknowledged(ledger_id, named)
+        if named is not None:
+            self._release(consumer, ledger_id, named)
         return delta
+
+    def _release(self, consumer: Consumer | None, ledger_id: int, entries: BitMap) -> None:
+        """These are acknowledged: nobody holds them any more, `consumer` is asked first, and nobody is sent them again."""
+        left = entries
+        for one in [consumer, *self.consumers] if consumer is not None else self.consumers:
+            if not left:
+                break
+            left = left - one.release(ledger_id, left)
+        self.replay.acknowledged(ledger_id, entries)
 
     def acknowledge_batch(self, consumer: Consumer | None, position: Position, ack_set: Sequence[int], now_ms: int) -> bytes:
         delta, whole = self.cursor.acknowledge_batch(position, ack_set, self.chain)
         if whole and delta:
             self.acknowledge(consumer, position.ledger_id, (position.entry_id,), now_ms)
+        elif consumer is not None:
+            consumer.last_acked_ms = now_ms
         return delta
 
     def acknowledge_up_to(self, position: Position, now_ms: int) -> bytes:
@@ -331,11 +347,11 @@ class Subscription:
 
     def reset(self, mark_delete: Position) -> bytes:
         """Seek: reading begins after `mark_delete`. The owner has closed or refilled the consumers."""
-        delta = self.cursor.reset(mark_delete)
+        delta = self.cursor.reset(mark_delete, self.chain)
         self.replay.clear()
         for one in self.consumers:
             one.release_all()
-        self.read_position = self.chain.next_after(mark_delete)
+        self.read_position = self.chain.next_after(self.cursor.mark_delete)
         return delta
 
     # --- asking
@@ -352,7 +368,7 @@ class Subscription:
             return 0
         chain = self.chain
         sent = chain.count_up_to(chain.before(self.read_position)) - chain.count_up_to(self.cursor.mark_delete)
-        return max(0, sent - sum(len(bitmap) for bitmap in self.cursor.holes.values()))
+        return max(0, sent - self.cursor.hole_count)
 
     @property
     def unacked_messages(self) -> int:

@@ -214,7 +214,7 @@ class LogAndCursors(RuleBasedStateMachine):
         """Skip up to an entry, or seek to it."""
         to = data.draw(st.sampled_from(sorted(self.entries)))
         cursor = self.cursors[name]
-        delta = cursor.reset(to) if back else cursor.acknowledge_up_to(to, self.ledger.chain)
+        delta = cursor.reset(to, self.ledger.chain) if back else cursor.acknowledge_up_to(to, self.ledger.chain)
         assert self.run(self.stored(name, delta)) is None
         before = {one for one in self.entries if one <= to}
         self.acknowledged[name] = before if back else self.acknowledged[name] | before

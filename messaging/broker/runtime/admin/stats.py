@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 from messaging.adminrpc.schema import TopicLive
-from messaging.broker.core.bitmaps import runs_of
+from messaging.broker.core.bitmaps import count_runs, runs_of
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
@@ -81,6 +82,7 @@ def _subscription(topic: Topic, subscription: Subscription, time_text: TimeText)
         "bytesOutCounter": subscription.bytes_out,
         "msgOutCounter": subscription.messages_out,
         "totalMsgExpired": subscription.entries_expired,
+        "unreadableEntries": subscription.entries_lost,  # ours: damage on the disk; they count as acknowledged
         "lastExpireTimestamp": subscription.last_expired_ms,
         "lastConsumedTimestamp": subscription.last_consumed_ms,
         "blockedSubscriptionOnUnackedMsgs": subscription.blocked,
@@ -168,7 +170,7 @@ def _cursor(topic: Topic, subscription: Subscription) -> dict[str, Any]:
 def _hole_text(subscription: Subscription, runs_max: int = 100) -> str:
     """Pulsar's way to write ranges of acknowledged entries: ``[(3:4..3:9]]``, open below, closed above."""
     texts = []
-    for ledger_id, bitmap in sorted(subscription.cursor.holes.items()):
+    for ledger_id, bitmap in sorted(subscription.cursor.holes.items(), key=itemgetter(0)):
         for first, last in runs_of(bitmap):
             texts.append(f"({ledger_id}:{first - 1}..{ledger_id}:{last}]")
             if len(texts) == runs_max:
@@ -177,7 +179,7 @@ def _hole_text(subscription: Subscription, runs_max: int = 100) -> str:
 
 
 def _holes(subscription: Subscription) -> int:
-    return sum(len(runs_of(bitmap)) for bitmap in subscription.cursor.holes.values())
+    return sum(count_runs(bitmap) for bitmap in subscription.cursor.holes.values())
 
 
 def max_backlog(topic: Topic) -> int:

@@ -208,9 +208,8 @@ class Behind:
         bad = Position(error.ledger_id, error.entry_id)
         self.outlet.topic.services.storage.damage["delivery"] += 1
         log.error("entry.corrupt", topic=self.outlet.topic.text, ledger_id=bad.ledger_id, entry_id=bad.entry_id, error=str(error))
-        at = subscription.next_position()
-        if at is not None and at <= bad:
-            subscription.skip_to(Position(bad.ledger_id, error.resume_entry))
+        for delta in subscription.pass_over_lost(bad.ledger_id, error.resume_entry):
+            self.outlet.topic.store(subscription, delta)
 
     # --- giving back
 

@@ -10,9 +10,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import structlog
+
 from messaging.alone import alone
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.cursor import Cursor, merged
+from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.deltas import merged
 from messaging.broker.core.subscription import Kind, Subscription
 from messaging.broker.runtime.topics.outlet import Outlet
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
@@ -22,6 +25,8 @@ from messaging.storage.chain import Chain
 from messaging.storage.managed_ledger import ManagedLedger
 from messaging.storage.meta_seam import MetaConflict, SubscriptionRecord
 from messaging.storage.seam import EARLIEST, Position, StoreError
+
+log = structlog.get_logger("broker.subscriptions")
 
 LATEST = Position(2**63 - 1, 2**63 - 1)
 SEEK_RETURN_S = 60.0  # a reader that was closed by its own seek has this long to come back
@@ -84,10 +89,25 @@ class TopicSubscriptions:
         cursors = self.services.cursors
         cursor = cursors.states.cursors.get(record.subscription_id)  # where it could not be saved when the topic was unloaded
         if not isinstance(cursor, Cursor):
-            cursor = Cursor.restore(record.mark_delete, record.state)
+            cursor = self._restored(record)
             for delta in merged(cursors.recovered_deltas(record.subscription_id)):
-                cursor.repeat(delta, self.chain)
+                try:
+                    cursor.repeat(delta, self.chain)
+                except ValueError as error:
+                    self._lost(record, error)
         return self._new_subscription(record.name, cursor, record.subscription_id, record.properties)
+
+    def _restored(self, record: SubscriptionRecord) -> Cursor:
+        try:
+            return Cursor.restore(record.mark_delete, record.state)
+        except ValueError as error:
+            self._lost(record, error)
+            return Cursor(record.mark_delete)
+
+    def _lost(self, record: SubscriptionRecord, error: ValueError) -> None:
+        """What cannot be read of a cursor keeps nobody from the topic: messages that were acknowledged come again."""
+        self.services.storage.damage["cursor"] += 1
+        log.critical("cursor.damaged", topic=self.text, subscription=record.name, error=str(error))
 
     def _new_subscription(self, name: str, cursor: Cursor, subscription_id: int, properties: dict[str, str]) -> Subscription:
         subscription = Subscription(

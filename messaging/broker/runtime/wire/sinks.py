@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from messaging.broker.core.consumer import Consumer
@@ -62,29 +63,58 @@ class BinaryConsumerSink:
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
         out = self.connection.out
         large = block.bytes_in(first, last) > VIEWED_BYTES * (last - first)
-        plain = redeliveries is None and not self.subscription.cursor.batches
-        if plain and not large:
-            entry_id = block.first_entry + first
-            data = hot.messages(
-                block.data, block.stops, first, last, block.ledger_id, entry_id, consumer.consumer_id, self.topic.id_tail
-            )
+        others = self._not_plain(block, first, last, redeliveries)
+        if not others and not large:
+            data = self._plain(consumer, block, first, last)
             out.gather(data)
             return len(data)
         parts: list[bytes | memoryview] = []
-        for index in range(first, last):
-            entry_id = block.first_entry + index
-            payload = block.view(entry_id)
-            if plain:
-                head = hot.message_head(len(payload), block.ledger_id, entry_id, consumer.consumer_id, self.topic.id_tail)
-            else:
+        start = first
+        for index in [*others, last]:
+            if start < index and not large:
+                parts.append(self._plain(consumer, block, start, index))
+            elif start < index:
+                parts += self._plain_parts(consumer, block, start, index)
+            if index < last:
+                entry_id = block.first_entry + index
+                payload = block.view(entry_id)
                 head = self._head(consumer, block, entry_id, len(payload), redeliveries[index - first] if redeliveries else 0)
-            parts += (head, payload)
+                parts += (head, payload)
+            start = index + 1
         size = sum(map(len, parts))
         if large:
             out.gather_parts(parts)
         else:
             out.gather(b"".join(parts))
         return size
+
+    def _not_plain(self, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> list[int]:
+        """The entries, by index, whose frame says more than where they are: how often they were sent, or what of them is open."""
+        batches, at = self.subscription.cursor.batches, block.first_entry
+        partial = batches.entries_in(block.ledger_id, at + first, at + last - 1) if batches else []
+        others = [entry_id - at for entry_id in partial]
+        if redeliveries is None:
+            return others
+        return sorted({*others, *(index for index, count in enumerate(redeliveries, first) if count)})
+
+    def _plain(self, consumer: Consumer, block: EntryBlock, first: int, last: int) -> bytes | memoryview:
+        return hot.messages(
+            block.data,
+            block.stops,
+            first,
+            last,
+            block.ledger_id,
+            block.first_entry + first,
+            consumer.consumer_id,
+            self.topic.id_tail,
+        )
+
+    def _plain_parts(self, consumer: Consumer, block: EntryBlock, first: int, last: int) -> Iterator[bytes | memoryview]:
+        """The same, with payloads that are not copied."""
+        for entry_id in range(block.first_entry + first, block.first_entry + last):
+            payload = block.view(entry_id)
+            yield hot.message_head(len(payload), block.ledger_id, entry_id, consumer.consumer_id, self.topic.id_tail)
+            yield payload
 
     def _head(self, consumer: Consumer, block: EntryBlock, entry_id: int, payload_bytes: int, redelivery_count: int) -> bytes:
         """Of a MESSAGE frame with a redelivery count or an ack set. Through protobuf."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.subscription import SHARE_MESSAGES_MAX, Kind
 from messaging.errors import ConsumerBusy, NotAllowed, NotReady
 from messaging.storage.seam import Position
@@ -327,12 +328,48 @@ def test_cumulative_acknowledgement_empties_what_is_held() -> None:
     assert not world.subscription.replay.counts
 
 
-def test_skipping_a_corrupt_record_goes_on_behind_it() -> None:
+def test_what_storage_cannot_give_again_counts_as_acknowledged() -> None:
+    """A damaged entry on a Shared subscription held its mark-delete position, and with it retention, for ever."""
     world = World()
     consumer = world.attach(Kind.SHARED, permits=2)
     entries = world.publish([1] * 5)
     received(consumer)
     world.nack(consumer)
-    world.subscription.skip_to(Position(1, 2))
+    before = world.subscription.cursor.snapshot()
+    deltas = world.subscription.pass_over_lost(1, 2)
+    assert world.subscription.entries_lost == 2
+    assert world.subscription.cursor.mark_delete == Position(1, 1)
+    assert not world.subscription.replay.counts
+    copy = Cursor.restore(Position(-1, -1), before)
+    for delta in deltas:
+        copy.repeat(delta, world.chain)
+    assert copy.snapshot() == world.subscription.cursor.snapshot()
     world.flow(consumer, 100)
     assert received(consumer) == entries[2:]
+
+
+@pytest.mark.parametrize("kind", [Kind.SHARED, Kind.EXCLUSIVE])
+def test_damage_ahead_counts_as_acknowledged_and_nothing_else_does(kind: Kind) -> None:
+    world = World()
+    consumer = world.attach(kind, permits=3)
+    entries = world.publish([1] * 10)
+    received(consumer)
+    world.ack(consumer, entries[5])
+    assert world.subscription.next_position() == entries[3]
+    assert len(world.subscription.pass_over_lost(1, 7)) == 2, "a delta for each stretch around what was acknowledged"
+    assert world.subscription.entries_lost == 3
+    assert world.subscription.backlog_entries == 6
+    world.flow(consumer, 100)
+    assert received(consumer) == entries[7:]
+    world.ack(consumer, *entries[:3])
+    assert world.subscription.cursor.mark_delete == entries[6]
+
+
+def test_damage_that_nobody_asks_for_any_more_changes_nothing() -> None:
+    world = World()
+    consumer = world.attach(Kind.SHARED, permits=100)
+    world.publish([1] * 3)
+    received(consumer)
+    for ledger_id, stop in ((1, 2), (1, 3), (2, 5), (0, 5)):
+        assert world.subscription.pass_over_lost(ledger_id, stop) == []
+    assert world.subscription.entries_lost == 0 and world.subscription.backlog_entries == 3

@@ -1,0 +1,116 @@
+"""Entries of which only some messages are acknowledged: Pulsar's ack sets. Pure.
+
+64-bit words, lowest first; bit i set = message i is still *un*acknowledged. Words that are missing at the end are zero.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+
+from pyroaring import BitMap
+
+from messaging.storage.seam import Position
+
+WORDS_MAX = 15_625  # a batch has at most a million messages
+ENTRY_BYTES = 320  # what one takes in memory beside its bits
+_WORD = (1 << 64) - 1
+_WORD_BYTES = 8
+
+
+def bits_of(words: Sequence[int]) -> int:
+    """Words as the wire has them, signed or not. Raises `ValueError` where there are more than a batch can have."""
+    if len(words) > WORDS_MAX:
+        raise ValueError(f"an ack set of {len(words)} words is for more messages than a batch can have: at most {WORDS_MAX} words")
+    return int.from_bytes(struct.pack(f"<{len(words)}Q", *(word & _WORD for word in words)), "little")
+
+
+class AckSets:
+    """By entry. What lies behind a position, or in some entries, is found without looking at the others."""
+
+    __slots__ = ("_entries", "_words", "kept_bytes")
+
+    def __init__(self) -> None:
+        self._words: dict[Position, bytes] = {}  # packed, in the order of bytes that `int.from_bytes` reads as little
+        self._entries: dict[int, BitMap] = {}  # by ledger, those of `_words`
+        self.kept_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def get(self, position: Position) -> tuple[int, ...] | None:
+        """Its words, as many as it was given at first."""
+        data = self._words.get(position)
+        return None if data is None else struct.unpack(f"<{len(data) // _WORD_BYTES}Q", data)
+
+    def bits(self, position: Position) -> int | None:
+        data = self._words.get(position)
+        return None if data is None else int.from_bytes(data, "little")
+
+    def items(self) -> Iterator[tuple[Position, tuple[int, ...]]]:
+        for position, data in self._words.items():
+            yield position, struct.unpack(f"<{len(data) // _WORD_BYTES}Q", data)
+
+    def entries_in(self, ledger_id: int, first: int, last: int) -> list[int]:
+        """The entries from `first` to `last` of a ledger that have one, in order."""
+        entries = self._entries.get(ledger_id)
+        if entries is None or not entries.range_cardinality(first, last + 1):
+            return []
+        return list(entries & BitMap(range(first, last + 1)))
+
+    def words_with(self, position: Position, bits: int, count: int) -> tuple[int, ...]:
+        """What `put` would keep: `bits` in as many words as the entry has, `count` where it has none yet."""
+        held = self._words.get(position)
+        count = max(count if held is None else len(held) // _WORD_BYTES, (bits.bit_length() + 63) // 64)
+        return struct.unpack(f"<{count}Q", bits.to_bytes(_WORD_BYTES * count, "little"))
+
+    def put(self, position: Position, words: Sequence[int]) -> None:
+        """Words without a sign, from `words_with` or from what was stored."""
+        former = self._words.get(position)
+        if former is None:
+            entries = self._entries.get(position.ledger_id)
+            if entries is None:
+                entries = self._entries[position.ledger_id] = BitMap()
+            entries.add(position.entry_id)
+            self.kept_bytes += ENTRY_BYTES
+        else:
+            self.kept_bytes -= len(former)
+        self._words[position] = data = struct.pack(f"<{len(words)}Q", *words)
+        self.kept_bytes += len(data)
+
+    def drop(self, ledger_id: int, entries: Sequence[int]) -> None:
+        """These entries are acknowledged."""
+        held = self._entries.get(ledger_id)
+        if held is not None:
+            self._drop(ledger_id, held & BitMap(entries))
+
+    def drop_run(self, ledger_id: int, first: int, last: int) -> None:
+        held = self._entries.get(ledger_id)
+        if held is not None and held.range_cardinality(first, last + 1):
+            self._drop(ledger_id, held & BitMap(range(first, last + 1)))
+
+    def drop_up_to(self, mark: Position, former_ledger_id: int) -> None:
+        """Everything up to `mark`, which moved there from `former_ledger_id`, is acknowledged."""
+        if former_ledger_id != mark.ledger_id:
+            self.drop_ledgers_before(mark.ledger_id)
+        held = self._entries.get(mark.ledger_id)
+        if held is not None and held.min() <= mark.entry_id:
+            self._drop(mark.ledger_id, held & BitMap(range(held.min(), mark.entry_id + 1)))
+
+    def drop_ledgers_before(self, ledger_id: int) -> None:
+        for gone in [held for held in self._entries if held < ledger_id]:
+            self._drop(gone, self._entries[gone].copy())
+
+    def clear(self) -> None:
+        self._words.clear()
+        self._entries.clear()
+        self.kept_bytes = 0
+
+    def _drop(self, ledger_id: int, entries: BitMap) -> None:
+        for entry_id in entries:
+            self.kept_bytes -= ENTRY_BYTES + len(self._words.pop(Position(ledger_id, entry_id)))
+        left = self._entries[ledger_id] - entries
+        if left:
+            self._entries[ledger_id] = left
+        else:
+            del self._entries[ledger_id]
