@@ -49,6 +49,16 @@ _TABLE = (
     Metric("magnetar_ready", "gauge", "", (), "1 if the broker takes traffic, else 0."),
     Metric("magnetar_start_time_seconds", "gauge", "s", (), "When the broker started, in seconds since 1970."),
     Metric("magnetar_feed_version", "gauge", "", (), "Version of the control plane's snapshot that the broker holds."),
+    Metric(
+        "magnetar_feed_changes_ignored_total",
+        "counter",
+        "changes",
+        (),
+        "Changes of the control plane of a kind that this release does not know.",
+    ),
+    Metric(
+        "magnetar_feed_pages_refused_total", "counter", "pages", (), "Malformed pages of the control plane's changes, not taken."
+    ),
     Metric("magnetar_resident_bytes", "gauge", "bytes", (), "Resident memory of the process."),
     Metric("magnetar_memory_budget_bytes", "gauge", "bytes", (), "What buffers, caches and queues may use together."),
     Metric("magnetar_memory_budget_used_bytes", "gauge", "bytes", (), "What of that they use."),

@@ -1,23 +1,25 @@
 """The feed to the brokers: changes are written in the transaction of what they tell, and confirmed after it.
 
 `append` takes the lock of the one `FeedHead` row first, so versions have neither gap nor overtaking: a broker that holds version V
-knows everything up to V. `confirm` returns once the broker holds a version.
+knows everything up to V. `since` reads it in bounded pages, `confirm` returns once the broker holds a version.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
 from django.db import transaction
 
 from messaging import errors
-from messaging.adminrpc.schema import Change, FeedApply
+from messaging.adminrpc.feed import ENTITY_BYTES_MAX, PAGE_BYTES_MAX, Change, FeedApply
 from tenants import broker
 from tenants.models import FeedHead, Grant, Key, Namespace, OutboxChange, SubscriptionGrant, Tenant
 
 KEPT_CHANGES = 10_000  # a broker that lags by more gets everything at once
 _ATTEMPTS = 3
+_ROWS_AT_ONCE = 200
 
 _confirmed = 0  # the newest version that a broker confirmed to this process; for metrics alone
 
@@ -38,7 +40,9 @@ def lock_head() -> FeedHead:
 
 
 def append(head: FeedHead, kind: str, key: str, state: dict[str, Any] | None) -> int:
-    """Adds a change within the caller's transaction and returns its version."""
+    """Adds a change within the caller's transaction and returns its version. Raises `PreconditionFailed` for a state that is too
+    large for a page of the feed."""
+    _check_size(kind, key, state)
     head.version += 1
     OutboxChange.objects.create(version=head.version, kind=kind, key=key, state=state)
     if head.version - head.compacted_version >= 2 * KEPT_CHANGES:
@@ -48,18 +52,35 @@ def append(head: FeedHead, kind: str, key: str, state: dict[str, Any] | None) ->
     return head.version
 
 
+def _check_size(kind: str, key: str, state: dict[str, Any] | None) -> None:
+    size = len(msgspec.json.encode(state))
+    if size <= ENTITY_BYTES_MAX:
+        return
+    last = OutboxChange.objects.filter(kind=kind, key=key).order_by("-version").first()
+    if last is None or len(msgspec.json.encode(last.state)) < size:  # what is too large already may be made smaller
+        raise errors.PreconditionFailed(
+            f"{kind} {key} would have {size} bytes of policies, grants and roles; at most {ENTITY_BYTES_MAX} are allowed: "
+            "remove some, or use another namespace"
+        )
+
+
 def confirm(version: int) -> None:
     """Returns when the broker holds `version`. Raises `NotReady` if it does not say so: the change is saved all the same."""
     global _confirmed
     after = version - 1
+    attempts = _ATTEMPTS
     try:
-        for _ in range(_ATTEMPTS):
-            message = since(after)
-            held = broker.rpc().call("feed.apply", message).version
-            if held >= version:
-                _confirmed = max(_confirmed, held)
+        while attempts:
+            page = since(after)
+            if page.full and page.next_key:  # more than one message holds: the broker asks for it, page by page
+                held = broker.rpc().call("feed.pull").version
+            else:
+                held = broker.rpc().call("feed.apply", page).version
+            if version <= held <= newest_version():
+                _confirmed = held
                 return
-            after = held
+            attempts -= not after < held < version  # pages that follow each other are no attempts
+            after = held  # above the newest: the broker holds what a database restored from a backup has forgotten
     except errors.MagnetarError as error:
         raise errors.NotReady(f"{_SAVED} ({error.message})") from None
     raise errors.NotReady(f"{_SAVED} (it stays at version {after} of {version})")
@@ -69,14 +90,45 @@ _SAVED = "the change is saved, but the broker has not confirmed it: it takes eff
 
 
 @transaction.atomic
-def since(version: int) -> FeedApply:
-    """Changes after `version`; everything if that is 0 or older than what is kept, or from a database that is not this one."""
-    head = FeedHead.objects.filter(id=1).first() or FeedHead()
-    if version <= 0 or version < head.compacted_version or version > head.version:
-        return FeedApply(from_version=0, to_version=head.version, full=True, changes=_everything(head.version))
-    rows = OutboxChange.objects.filter(version__gt=version, version__lte=head.version)
-    changes = [Change(version=row.version, kind=row.kind, key=row.key, state=row.state) for row in rows]
-    return FeedApply(from_version=version, to_version=head.version, changes=changes)
+def since(version: int, feed_id: str = "", after: str = "") -> FeedApply:
+    """The page of changes after `version`. Of everything, if `version` is 0 or older than what is kept, or is not of this database;
+    `after` is the `next_key` of the page before."""
+    head = FeedHead.objects.filter(id=1).first() or FeedHead(feed_id="")
+    other = feed_id not in ("", head.feed_id)
+    if after or version <= 0 or version < head.compacted_version or version > head.version or other:
+        changes, next_key = _page_of_everything(head.version, after)
+        newest = newest_version()  # rows may be newer than the head that was read before them
+        held = 0 if after or other else max(version, 0)
+        return FeedApply(
+            from_version=held,
+            to_version=head.version,
+            full=True,
+            changes=changes,
+            feed_id=head.feed_id,
+            newest_version=newest,
+            next_key=next_key,
+        )
+    rows = OutboxChange.objects.filter(version__gt=version, version__lte=head.version).iterator(chunk_size=_ROWS_AT_ONCE)
+    listed, _ = _page(Change(version=row.version, kind=row.kind, key=row.key, state=row.state) for row in rows)
+    return FeedApply(
+        from_version=version,
+        to_version=listed[-1].version if listed else head.version,
+        changes=listed,
+        feed_id=head.feed_id,
+        newest_version=head.version,
+    )
+
+
+def _page(changes: Iterable[Change]) -> tuple[list[Change], bool]:
+    """As many as a page holds, one at least; and whether some are left over."""
+    page: list[Change] = []
+    size = 0
+    for change in changes:
+        if page and size >= PAGE_BYTES_MAX:
+            return page, True
+        size += len(msgspec.json.encode(change))
+        page.append(change)
+    return page, False
 
 
 # --- states ------------------------------------------------------------------------------------------------------------------
@@ -120,16 +172,40 @@ def _namespace_state(namespace: Namespace, grants: Iterable[Grant], restrictions
     }
 
 
-def _everything(version: int) -> list[Change]:
-    grants: dict[str, list[Grant]] = {}
-    for grant in Grant.unscoped.all():
-        grants.setdefault(grant.namespace_id, []).append(grant)
-    restrictions: dict[str, list[SubscriptionGrant]] = {}
-    for restriction in SubscriptionGrant.unscoped.all():
-        restrictions.setdefault(restriction.namespace_id, []).append(restriction)
-    changes = [Change(version=version, kind="tenant", key=t.name, state=tenant_state(t)) for t in Tenant.unscoped.all()]
-    for namespace in Namespace.unscoped.select_related("tenant"):
-        state = _namespace_state(namespace, grants.get(namespace.name, ()), restrictions.get(namespace.name, ()))
-        changes.append(Change(version=version, kind="namespace", key=namespace.name, state=state))
-    changes += [Change(version=version, kind="key", key=k.id, state=key_state(k)) for k in Key.unscoped.select_related("tenant")]
-    return changes
+def _page_of_everything(version: int, after: str) -> tuple[list[Change], str]:
+    """The changes of a page, and after which key the next one begins; "" if there is none."""
+    kind, _, key = after.partition(" ")
+    page, more = _page(_everything(version, kind, key))
+    return page, f"{page[-1].kind} {page[-1].key}" if more else ""
+
+
+def _everything(version: int, after_kind: str, after_key: str) -> Iterator[Change]:
+    """All entities behind that one, by kind and key."""
+    kinds = ("tenant", "namespace", "key")
+    readers = {"tenant": _tenants, "namespace": _namespaces, "key": _keys}
+    for kind in kinds[kinds.index(after_kind) if after_kind else 0 :]:
+        for key, state in readers[kind](after_key if kind == after_kind else ""):
+            yield Change(version=version, kind=kind, key=key, state=state)
+
+
+def _tenants(after: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for tenant in Tenant.unscoped.filter(name__gt=after).order_by("name").iterator(chunk_size=_ROWS_AT_ONCE):
+        yield tenant.name, tenant_state(tenant)
+
+
+def _keys(after: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for key in Key.unscoped.select_related("tenant").filter(id__gt=after).order_by("id").iterator(chunk_size=_ROWS_AT_ONCE):
+        yield key.id, key_state(key)
+
+
+def _namespaces(after: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    while rows := list(Namespace.unscoped.select_related("tenant").filter(name__gt=after).order_by("name")[:_ROWS_AT_ONCE]):
+        after = rows[-1].name
+        grants: dict[str, list[Grant]] = {}
+        for grant in Grant.unscoped.filter(namespace__in=rows):
+            grants.setdefault(grant.namespace_id, []).append(grant)
+        restrictions: dict[str, list[SubscriptionGrant]] = {}
+        for restriction in SubscriptionGrant.unscoped.filter(namespace__in=rows):
+            restrictions.setdefault(restriction.namespace_id, []).append(restriction)
+        for row in rows:
+            yield row.name, _namespace_state(row, grants.get(row.name, ()), restrictions.get(row.name, ()))

@@ -6,6 +6,7 @@ import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
+from messaging.adminrpc.feed import KINDS
 from messaging.errors import InvalidValue
 from tenants import feed
 from tenants.pulsar.http import route
@@ -14,11 +15,15 @@ app_name = "internal"
 
 
 def get_feed(request: HttpRequest) -> HttpResponse:
-    """The feed after version `since`: a `messaging.adminrpc.schema.FeedApply`."""
+    """A page of the feed after version `since` of `feed_id`, or of everything after the key `after`: a `FeedApply`."""
     text = request.GET.get("since", "0")
     if not (text.isascii() and text.isdecimal() and len(text) <= 18):
         raise InvalidValue(f"since {text[:40]!r} is not a version")
-    return HttpResponse(msgspec.json.encode(feed.since(int(text))), content_type="application/json")
+    after = request.GET.get("after", "")
+    if after and after.partition(" ")[0] not in KINDS:
+        raise InvalidValue(f"after {after[:40]!r} is not the next_key of a page")
+    page = feed.since(int(text), request.GET.get("feed_id", ""), after)
+    return HttpResponse(msgspec.json.encode(page), content_type="application/json")
 
 
 urlpatterns = [path("feed", route(GET=get_feed), name="feed")]

@@ -12,53 +12,12 @@ from typing import Any
 
 import msgspec
 
-
-class Request(msgspec.Struct, kw_only=True):
-    pass
-
-
-class Answer(msgspec.Struct, kw_only=True):
-    pass
-
-
-class Empty(Answer, kw_only=True):
-    pass
-
-
-# --- the feed: the control plane's truth, versioned --------------------------------------------------------------------------
-
-
-class Change(msgspec.Struct, kw_only=True):
-    """The whole state of one entity as of `version`; `state` is None when it was deleted.
-
-    kind "tenant", key "acme": {"uid": "...", "admin_roles": [role], "allowed_clusters": [name]}
-    kind "namespace", key "acme/orders": {"tenant_uid": "...", "policies": {...}, "grants": {role: ["produce", ...]},
-        "topic_grants": {full topic name: {role: [...]}}, "subscription_roles": {subscription: [role]}}
-    kind "key", key <key id>: {"role": "...", "tenant": "...", "tenant_uid": "...", "revoked": bool, "expires_ms": int}
-    `uid` tells a tenant from a former one of its name; it never changes and is never used again.
-    `policies` holds only what is set: message_ttl_s, retention_time_min, retention_size_mb, auto_topic_creation, ...
-    """
-
-    version: int
-    kind: str
-    key: str
-    state: dict[str, Any] | None
-
-
-class FeedApply(Request, kw_only=True):
-    """Changes with `from_version` < version <= `to_version`, ascending. `full`: they are everything; forget what is not in them."""
-
-    from_version: int
-    to_version: int
-    full: bool = False
-    changes: list[Change]
-
-
-class FeedVersion(Answer, kw_only=True):
-    """The version that the broker holds now. If it is below `to_version` there was a gap: send again from this version."""
-
-    version: int
-
+from messaging.adminrpc.base import Answer as Answer
+from messaging.adminrpc.base import Empty as Empty
+from messaging.adminrpc.base import Request as Request
+from messaging.adminrpc.feed import Change as Change
+from messaging.adminrpc.feed import FeedApply as FeedApply
+from messaging.adminrpc.feed import FeedVersion as FeedVersion
 
 # --- topics ------------------------------------------------------------------------------------------------------------------
 
@@ -293,6 +252,7 @@ METHODS: dict[str, tuple[type[Request], type[Answer]]] = {
     "health": (Request, Empty),  # a real produce and consume round trip, as Pulsar's health check
     "feed.apply": (FeedApply, FeedVersion),
     "feed.version": (Request, FeedVersion),
+    "feed.pull": (Request, FeedVersion),
     "topics.list": (TopicsList, TopicNames),
     "topics.create": (TopicCreate, Empty),
     "topics.delete": (TopicDelete, Empty),

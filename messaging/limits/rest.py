@@ -91,6 +91,9 @@ RPC: dict[str, Limit] = {
     "topics": Limit("topics of one page", bytes_max=TOPIC_BYTES_MAX, count_max=10_000),
     "task_id": _NAME,
     "from_version": _VERSION,
+    "newest_version": _VERSION,
+    "feed_id": _NAME,
+    "next_key": _TOPIC,
     "to_version": _VERSION,
     "version": _VERSION,
     "changes": Limit(

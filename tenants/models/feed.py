@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import uuid
+
 from django.db import models
+
+
+def new_feed_id() -> str:
+    return uuid.uuid4().hex
 
 
 class FeedHead(models.Model):
     """One row. Its lock orders the writers: whoever holds it is the only one who assigns versions, so they have no gap."""
 
+    feed_id = models.CharField(max_length=32, default=new_feed_id)  # which database the versions are of
     version = models.BigIntegerField(default=0)  # of the newest change
     compacted_version = models.BigIntegerField(default=0)  # changes up to this one are gone: who lags behind it needs everything
 
 
 class OutboxChange(models.Model):
-    """The whole state of one entity as of `version`; None: it is gone. The shape is `messaging.adminrpc.schema.Change`."""
+    """The whole state of one entity as of `version`; None: it is gone. The shape is `messaging.adminrpc.feed.Change`."""
 
     version = models.BigIntegerField(primary_key=True)
     kind = models.CharField(max_length=16)

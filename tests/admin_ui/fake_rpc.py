@@ -92,6 +92,9 @@ class FakeBroker(TypedCalls):
     def do_feed_version(self, request: s.Request) -> s.FeedVersion:
         return s.FeedVersion(version=self.feed_version)
 
+    def do_feed_pull(self, request: s.Request) -> s.FeedVersion:
+        return s.FeedVersion(version=self.feed_version)
+
     def do_feed_apply(self, request: s.FeedApply) -> s.FeedVersion:
         self.feed_version = request.to_version
         return s.FeedVersion(version=self.feed_version)

@@ -7,6 +7,7 @@ have ended it for everybody, and nobody would have been told.
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
@@ -16,10 +17,12 @@ from typing import Any
 
 import pytest
 
+from messaging.adminrpc.feed import FeedApply
 from messaging.background import BackgroundLoops
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.main import start
 from messaging.broker.runtime.topics.services import TopicRates
+from messaging.errors import StorageFailed
 from messaging.identity import create_secrets
 from messaging.metrics import exposition
 from messaging.settings import Settings
@@ -196,6 +199,20 @@ async def never_again(at: Running, name: str) -> None:
     """What is done once, and a log that trusts its disk no more."""
 
 
+async def in_save_feed(at: Running, patch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StorageFailed), patch.context() as broken:
+        broken.setattr(at.broker.access.feed._store, "append", raises_no_space)
+        await at.broker.access.apply(FeedApply(from_version=0, to_version=1, changes=[]))
+
+
+async def save_feed_again(at: Running, name: str) -> None:
+    await at.broker.access.apply(FeedApply(from_version=0, to_version=1, changes=[]))
+
+
+def raises_no_space(*_: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 # loop: how it fails, and how it is seen to go on
 FAILURES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "check_signing_keys": (in_check_signing_keys, again),
@@ -208,6 +225,7 @@ FAILURES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "metadata_store": (in_metadata_store, metadata_again),
     "one_off": (in_one_off, never_again),
     "pull_feed": (in_pull_feed, again),
+    "save_feed": (in_save_feed, save_feed_again),
     "sample_rates": (in_sample_rates, again),
     "sweep_memory": (in_sweep_memory, again),
     "collect_orphans": (in_one_off, never_again),  # done once; `one_off` stands for it

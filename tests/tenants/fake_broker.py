@@ -10,6 +10,10 @@ import msgspec
 from messaging import errors
 from messaging.adminrpc import schema as s
 from messaging.adminrpc.calls import TypedCalls
+from messaging.adminrpc.feed import KINDS
+from messaging.broker.core.feed_plan import FullFeed
+from messaging.broker.core.feed_plan import plan as plan_of
+from tenants import feed
 
 A = TypeVar("A", bound=s.Answer)
 LATEST = 2**63 - 1
@@ -26,6 +30,7 @@ class FakeBroker(TypedCalls):
         self.deaf_to_feed = False
         self.calls: list[tuple[str, Any]] = []
         self.version = 0
+        self.feed_id = ""
         self.state: dict[tuple[str, str], dict[str, Any]] = {}
         self.topics: dict[str, set[str]] = {}  # plain topics and partitions -> subscriptions
         self.partitioned: dict[str, tuple[int, dict[str, str]]] = {}
@@ -49,18 +54,31 @@ class FakeBroker(TypedCalls):
     def feed_apply(self, request: s.FeedApply) -> s.FeedVersion:
         if self.deaf_to_feed:
             return s.FeedVersion(version=self.version)
+        plan = plan_of(request, self.version, self.feed_id, self.tables())
+        if plan is None:
+            return s.FeedVersion(version=self.version if request.feed_id in ("", self.feed_id) else 0)
         if request.full:
             self.state.clear()
-        elif request.from_version > self.version:
-            return s.FeedVersion(version=self.version)
-        for change in request.changes:
-            if request.full or change.version > self.version:
-                if change.state is None:
-                    self.state.pop((change.kind, change.key), None)
-                else:
-                    self.state[(change.kind, change.key)] = change.state
-        self.version = max(self.version, request.to_version)
+        for change in plan.changes:
+            if change.state is None:
+                self.state.pop((change.kind, change.key), None)
+            else:
+                self.state[(change.kind, change.key)] = change.state
+        self.version, self.feed_id = request.to_version, request.feed_id
         return s.FeedVersion(version=self.version)
+
+    def tables(self) -> dict[str, dict[str, dict[str, Any]]]:
+        found: dict[str, dict[str, dict[str, Any]]] = {kind: {} for kind in KINDS}
+        for (kind, key), state in self.state.items():
+            found[kind][key] = state
+        return found
+
+    def feed_pull(self, request: s.Request) -> s.FeedVersion:
+        """As a broker does: everything, page by page, and what changed meanwhile."""
+        full = FullFeed(feed.since(0))
+        while not full.complete:
+            full.add(feed.since(0, after=full.next_key) if full.next_key else feed.since(full.version))
+        return self.feed_apply(full.feed())
 
     # --- topics
 

@@ -1,6 +1,7 @@
 """The broker's snapshot of the control plane: tenants, namespaces, grants, policies and keys, as of one version of the feed.
 
-It answers who may do what while the web process or its database is away. Pure: `apply` takes changes in, everything else asks.
+It answers who may do what while the web process or its database is away. Pure: `plan` decides what a page of the feed changes,
+`swap` changes it, everything else asks.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from messaging.adminrpc.schema import Change
+from messaging.adminrpc.feed import Change, FeedApply
+from messaging.broker.core.feed_plan import Plan, plan
 from messaging.permissions.inherited import ANONYMOUS_NAMESPACE, InheritedGrants
 from messaging.policies import Effective, effective
 
@@ -20,54 +22,59 @@ class ControlView(InheritedGrants):
 
     def __init__(self, *, superuser_roles: Iterable[str], policy_defaults: Mapping[str, Any], anonymous_public: bool) -> None:
         self.version = 0
+        self.feed_id = ""  # which database the version is of
         self.tenants: dict[str, dict[str, Any]] = {}
         self.namespaces: dict[str, dict[str, Any]] = {}
         self.keys: dict[str, dict[str, Any]] = {}
         self._superusers = frozenset(superuser_roles)
         self._defaults = policy_defaults
         self._anonymous_public = anonymous_public
+        self._revoked_early: dict[str, int] = {}  # key id -> the version that says so
         self._policies: dict[tuple[str, str], Effective] = {}  # asked for with every hand-out; since the last change
 
-    def apply(self, from_version: int, to_version: int, changes: list[Change], *, full: bool) -> set[tuple[str, str]]:
-        """Takes changes in, if they join on to what is held (`from_version` at most our version) or are everything.
+    def plan(self, feed: FeedApply) -> Plan | None:
+        """What `feed` would change here; None if nothing. Changes nothing. Raises `InvalidValue` for a malformed feed."""
+        return plan(feed, self.version, self.feed_id, self._tables())
 
-        Returns the (kind, key) that changed; nothing, and leaves the version, where there is a gap or nothing is new."""
-        if full:
-            known = {(kind, key) for kind, table in self._tables().items() for key in table}
-            for table in self._tables().values():
+    def swap(self, plan: Plan) -> None:
+        """Takes a plan in that was made of this very state. Cannot fail."""
+        tables = self._tables()
+        if plan.feed.full:
+            for table in tables.values():
                 table.clear()
-            self._put(changes)
-            self.version = to_version
-            return known | {(change.kind, change.key) for change in changes}
-        if from_version > self.version or to_version <= self.version:
+        for change in plan.changes:
+            if change.state is None:
+                tables[change.kind].pop(change.key, None)
+            else:
+                tables[change.kind][change.key] = change.state
+        self._policies.clear()
+        self.version, self.feed_id = plan.feed.to_version, plan.feed.feed_id or self.feed_id
+        self._revoked_early = {key: version for key, version in self._revoked_early.items() if version > self.version}
+
+    def revoke_early(self, plan: Plan) -> None:
+        """The keys that it revokes open nothing from now on, although it is not saved yet. Kept until its version is taken in."""
+        self._revoked_early.update(dict.fromkeys(plan.revoked, plan.feed.to_version))
+
+    def apply(self, from_version: int, to_version: int, changes: list[Change], *, full: bool) -> set[tuple[str, str]]:
+        """`plan` and `swap` in one, for what is saved already: the (kind, key) that changed."""
+        plan = self.plan(
+            FeedApply(from_version=from_version, to_version=to_version, full=full, changes=changes, feed_id=self.feed_id)
+        )
+        if plan is None:
             return set()
-        fresh = [change for change in changes if change.version > self.version]
-        self._put(fresh)
-        self.version = to_version
-        return {(change.kind, change.key) for change in fresh}
+        self.swap(plan)
+        return plan.changed
 
     def _tables(self) -> dict[str, dict[str, dict[str, Any]]]:
         return {"tenant": self.tenants, "namespace": self.namespaces, "key": self.keys}
 
-    def _put(self, changes: list[Change]) -> None:
-        tables = self._tables()
-        self._policies.clear()
-        for change in changes:
-            table = tables.get(change.kind)
-            if table is None:
-                continue  # a kind of a newer control plane
-            if change.state is None:
-                table.pop(change.key, None)
-            else:
-                table[change.key] = change.state
+    def entities(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """(kind, key, state) of everything held. States are replaced, never changed: another thread may read them."""
+        return [(kind, key, state) for kind, table in self._tables().items() for key, state in table.items()]
 
     def dump(self) -> list[Change]:
         """Everything held, as changes of the current version."""
-        return [
-            Change(version=self.version, kind=kind, key=key, state=state)
-            for kind, table in self._tables().items()
-            for key, state in table.items()
-        ]
+        return [Change(version=self.version, kind=kind, key=key, state=state) for kind, key, state in self.entities()]
 
     # --- Grants
 
@@ -101,6 +108,8 @@ class ControlView(InheritedGrants):
 
     def key_revoked(self, key_id: str) -> bool | None:
         """None: this key is not known (yet). A key of a former tenant is revoked, whatever the tenant of its name is now."""
+        if key_id in self._revoked_early:
+            return True
         held = self.keys.get(key_id)
         if held is None:
             return None

@@ -109,6 +109,7 @@ class Broker:
         cursors.on_failure = self._cursor_log_failed
         cursors.on_mended = self._cursor_log_mended
         access.on_change = self._feed_changed
+        access.feed.saving = self.background.register(access.feed.saving.name)
 
     # --- time and names
 
@@ -277,7 +278,8 @@ class Broker:
     # --- asking
 
     def ready(self) -> tuple[bool, str]:
-        return not self.why_not_ready, self.why_not_ready
+        why = self.why_not_ready or self.access.feed.why_not_ready()
+        return not why, why
 
     async def stop(self) -> None:
         """Closes clients and topics; everything acknowledged is on disk already."""

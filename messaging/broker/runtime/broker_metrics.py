@@ -24,6 +24,8 @@ def broker_samples(service: Broker, *, private: bool) -> Iterator[Sample]:
     yield Sample("magnetar_build_info", 1, (VERSION, "compiled" if hot.COMPILED else "python"))
     yield Sample("magnetar_ready", int(service.ready()[0]))
     yield Sample("magnetar_start_time_seconds", service.started_ms / 1000)
+    yield Sample("magnetar_feed_changes_ignored_total", service.access.feed.ignored_changes)
+    yield Sample("magnetar_feed_pages_refused_total", service.access.feed.refused_pages)
     yield Sample("magnetar_feed_version", service.access.view.version)
     yield Sample("magnetar_resident_bytes", resident_bytes())
     yield Sample("magnetar_memory_budget_bytes", service.settings.memory_budget_bytes)

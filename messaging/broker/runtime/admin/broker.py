@@ -47,6 +47,12 @@ class BrokerRpc(UpkeepRpc, LocalSessions):
         await self.rights.settled()
         return schema.FeedVersion(version=version)
 
+    async def feed_pull(self, request: schema.Request) -> schema.FeedVersion:
+        """Asks the web process for what is new, however much it is."""
+        version = await self.access.pull()
+        await self.rights.settled()
+        return schema.FeedVersion(version=version)
+
     async def feed_version(self, request: schema.Request) -> schema.FeedVersion:
         return schema.FeedVersion(version=self.access.view.version)
 

@@ -12,7 +12,7 @@ TOPIC = "persistent://public/default/t"
 async def test_a_client_that_comes_too_early_is_told_to_try_again(world: BrokerWorld) -> None:
     access = world.service.access
     told = access.view.dump()
-    access.view.apply(0, 0, [], full=True)
+    access.view.apply(access.view.version, 0, [], full=True)
 
     keyed = await world.client()
     keyed.say(pb.Command.CONNECT, client_version="raw", auth_method_name="token", auth_data=world.token("owner").encode())

@@ -1,0 +1,81 @@
+"""The feed: the control plane's truth, versioned, as brokers are told it.
+
+A broker asks ``GET /internal/v1/feed?since=V&feed_id=F`` and gets a page: the changes after V, or, where those are not kept any
+more or V is of another feed, the first page of everything; the web process pushes the same by the admin RPC. A page is bounded,
+and holds one entity at least.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from messaging.adminrpc.base import Answer, Request
+
+ENTITY_BYTES_MAX = 1 << 20  # of one entity's state as JSON: what would be larger is refused before it is stored
+PAGE_BYTES_MAX = 4 << 20  # a page ends with the entity that reaches it
+ANSWER_BYTES_MAX = 16 << 20  # of a page with all around it; a broker refuses a longer one
+
+
+class TenantState(msgspec.Struct):
+    uid: str = ""  # tells a tenant from a former one of its name; it never changes and is never used again
+    admin_roles: list[str] = []
+    allowed_clusters: list[str] = []
+
+
+class NamespaceState(msgspec.Struct):
+    tenant_uid: str = ""
+    policies: dict[str, Any] = {}  # only what is set; `messaging.policies`
+    grants: dict[str, list[str]] = {}  # role -> actions
+    topic_grants: dict[str, dict[str, list[str]]] = {}  # full topic name -> role -> actions
+    subscription_roles: dict[str, list[str]] = {}
+
+
+class KeyState(msgspec.Struct):
+    role: str = ""
+    tenant: str = ""
+    tenant_uid: str = ""
+    revoked: bool = False
+    expires_ms: int = 0
+
+
+KINDS: dict[str, type[TenantState | NamespaceState | KeyState]] = {
+    "tenant": TenantState,  # key: its name
+    "namespace": NamespaceState,  # key: tenant/name
+    "key": KeyState,  # key: its id
+}
+
+
+class Change(msgspec.Struct, kw_only=True):
+    """The whole state of one entity as of `version`, in the shape of its kind; `state` is None when it was deleted."""
+
+    version: int
+    kind: str  # one of `KINDS`, or one that only a newer broker knows
+    key: str
+    state: dict[str, Any] | None
+
+
+class FeedApply(Request, kw_only=True):
+    """Changes with `from_version` < version <= `to_version`, ascending. `full`: they are everything; forget what is not in them.
+
+    `feed_id` names the database that the versions are of. `newest_version` was the newest when this was read: if it is above
+    `to_version`, there is more to ask for. A full feed may come in pages: `next_key` is where the next one begins, "" in the last.
+    `from_version` of a full feed is the version that the broker was found to hold, which may be above `to_version` after a database
+    was restored from a backup.
+    """
+
+    from_version: int
+    to_version: int
+    full: bool = False
+    changes: list[Change]
+    feed_id: str = ""
+    newest_version: int = 0
+    next_key: str = ""
+
+
+class FeedVersion(Answer, kw_only=True):
+    """The version that the broker holds now, 0 of a feed that it does not follow. Below `to_version` there was a gap: send again
+    from this version."""
+
+    version: int

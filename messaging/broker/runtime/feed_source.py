@@ -1,0 +1,48 @@
+"""Asking the web process for a page of the feed."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from messaging.adminrpc.feed import ANSWER_BYTES_MAX, FeedApply
+from messaging.identity import service_token
+from messaging.settings import Settings
+
+PULL_TIMEOUT_S = 3.0
+
+
+def fetch(settings: Settings, since: int, feed_id: str, after: str) -> FeedApply:
+    """The page after version `since` of the feed `feed_id`; with `after`, the page of a full feed that begins behind that key.
+
+    Blocks. Raises `OSError`, `http.client.HTTPException`, and `ValueError` for an answer that is none."""
+    query = urlencode({"since": since, "feed_id": feed_id, "after": after})
+    data = _get(f"{_internal_url(settings)}/internal/v1/feed?{query}", service_token(settings, "broker"))
+    return msgspec.json.decode(data, type=FeedApply)
+
+
+def _internal_url(settings: Settings) -> str:
+    if settings.web_internal_url:
+        return settings.web_internal_url.rstrip("/")
+    run = json.loads((settings.data_path / "run" / "web.json").read_text())
+    return str(run["internal_url"]).rstrip("/")
+
+
+def _get(url: str, token: str) -> bytes:
+    parts = urlsplit(url)
+    make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = make(parts.hostname or "", parts.port, timeout=PULL_TIMEOUT_S)
+    try:
+        connection.request("GET", f"{parts.path}?{parts.query}", headers={"Authorization": f"Bearer {token}"})
+        response = connection.getresponse()
+        data = response.read(ANSWER_BYTES_MAX + 1)
+        if response.status != 200:
+            raise OSError(f"the web process answered {response.status} for {parts.path}")
+        if len(data) > ANSWER_BYTES_MAX:
+            raise ValueError(f"a page of the feed is longer than {ANSWER_BYTES_MAX} bytes: it is not taken")
+        return data
+    finally:
+        connection.close()

@@ -1,0 +1,178 @@
+"""The broker's snapshot of the control plane on disk: a full state, and a journal of the changes since.
+
+A change costs its own size: it is appended to the journal and synced. When the journal has grown longer than the state, a new state
+is written beside it and the old files go; changes meanwhile go to the next journal. In a folder:
+
+    state-N      everything before journal-N, as pages of a full feed; complete when its last page has no `next_key`
+    journal-N    pages in the order in which they were taken; a last one that was cut off by a crash is ignored and overwritten
+
+    record:  length of the page (4 bytes), its CRC-32 (4 bytes), the page (JSON of `messaging.adminrpc.feed.FeedApply`)
+
+Everything here blocks, and is called by one thread at a time, except that `write_state` may run beside `append`. Raises `OSError`.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from struct import Struct
+from typing import Any
+
+import msgspec
+import structlog
+
+from messaging.adminrpc.feed import Change, FeedApply
+
+log = structlog.get_logger("broker.feed")
+
+COMPACTED_FROM_BYTES = 1 << 20  # a journal below that is left alone
+PAGE_ENTITIES = 500  # of a state
+_HEAD = Struct(">II")
+_PAGE = msgspec.json.Decoder(FeedApply)
+
+Entity = tuple[str, str, dict[str, Any]]
+
+
+class FeedStore:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._number = 0  # of the journal that is appended to
+        self._journal_bytes = 0  # of whole records in it
+        self._state_bytes = 0
+
+    # --- reading
+
+    def load(self) -> Iterator[FeedApply]:
+        """What was taken in, in order: pages of a full feed first. After it, `append` goes on where the whole records end."""
+        for draft in self._folder.glob("*.draft"):
+            draft.unlink()
+        first = 0
+        for number in sorted(self._numbers("state"), reverse=True):
+            pages, self._state_bytes = _records(self._path("state", number))
+            if pages and not pages[-1].next_key:
+                first = number
+                yield from pages
+                break
+            log.warning("feed.state_damaged", file=self._path("state", number).name)
+        self._number = first
+        for number in sorted(one for one in self._numbers("journal") if one >= first):
+            pages, self._journal_bytes = _records(self._path("journal", number))
+            self._number = number
+            yield from pages
+        self._delete_before(first)
+
+    def _numbers(self, kind: str) -> list[int]:
+        names = (path.name.removeprefix(f"{kind}-") for path in self._folder.glob(f"{kind}-*"))
+        return [int(name) for name in names if name.isdecimal()]
+
+    def _path(self, kind: str, number: int) -> Path:
+        return self._folder / f"{kind}-{number}"
+
+    # --- writing
+
+    def append(self, page: FeedApply) -> None:
+        """Durable when it returns. After a failure the next one writes over what was left behind."""
+        record = _record(page)
+        path = self._path("journal", self._number)
+        is_new = not path.exists()
+        descriptor = self._open(path, 0)
+        try:
+            os.ftruncate(descriptor, self._journal_bytes)
+            _write(descriptor, record, self._journal_bytes)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        if is_new:
+            self._sync_folder()
+        self._journal_bytes += len(record)
+
+    @property
+    def compaction_is_due(self) -> bool:
+        return self._journal_bytes > max(COMPACTED_FROM_BYTES, self._state_bytes)
+
+    def next_number(self) -> int:
+        """Begins another journal. What came before it goes to `write_state` with this number."""
+        self._number += 1
+        self._journal_bytes = 0
+        return self._number
+
+    def write_state(self, number: int, head: FeedApply, entities: Iterable[Entity]) -> None:
+        """`entities` are everything as of `head`. Deletes what it replaces."""
+        draft = self._path("state", number).with_suffix(".draft")
+        size = 0
+        descriptor = self._open(draft, os.O_TRUNC)
+        try:
+            for page in _pages(head, list(entities)):
+                record = _record(page)
+                _write(descriptor, record, size)
+                size += len(record)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        draft.replace(self._path("state", number))
+        self._sync_folder()
+        self._state_bytes = size
+        self._delete_before(number)
+
+    def _delete_before(self, number: int) -> None:
+        for kind in ("state", "journal"):
+            for old in self._numbers(kind):
+                if old < number:
+                    self._path(kind, old).unlink(missing_ok=True)
+
+    def _open(self, path: Path, flags: int) -> int:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
+
+    def _sync_folder(self) -> None:
+        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _pages(head: FeedApply, entities: list[Entity]) -> Iterator[FeedApply]:
+    for start in range(0, max(len(entities), 1), PAGE_ENTITIES):
+        changes = [
+            Change(version=head.to_version, kind=kind, key=key, state=state)
+            for kind, key, state in entities[start : start + PAGE_ENTITIES]
+        ]
+        following = entities[start + PAGE_ENTITIES : start + PAGE_ENTITIES + 1]
+        next_key = f"{following[0][0]} {following[0][1]}" if following else ""
+        yield msgspec.structs.replace(head, full=True, from_version=0, newest_version=0, changes=changes, next_key=next_key)
+
+
+def _record(page: FeedApply) -> bytes:
+    body = msgspec.json.encode(page)
+    return _HEAD.pack(len(body), zlib.crc32(body)) + body
+
+
+def _write(descriptor: int, data: bytes, offset: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view, offset = view[written:], offset + written
+
+
+def _records(path: Path) -> tuple[list[FeedApply], int]:
+    """The whole records of a file from its beginning, and how many bytes they have."""
+    found: list[FeedApply] = []
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        at = 0
+        while len(head := file.read(_HEAD.size)) == _HEAD.size:
+            length, checksum = _HEAD.unpack(head)
+            body = file.read(length) if length <= size - at - _HEAD.size else b""
+            if len(body) != length or not length or zlib.crc32(body) != checksum:
+                break
+            try:
+                found.append(_PAGE.decode(body))
+            except msgspec.DecodeError:
+                break
+            at += _HEAD.size + length
+    if at < size:
+        log.warning("feed.record_cut_off", file=path.name, at_byte=at, file_bytes=size)
+    return found, at
