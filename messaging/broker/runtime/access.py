@@ -26,6 +26,8 @@ from messaging.settings import Settings
 
 log = structlog.get_logger("broker.access")
 
+PULL_EVERY_S = 30.0  # a push that was missed is caught up by then at the latest
+PULL_SOON_S = 1.0  # while the web process does not answer, or nothing is known yet
 PULL_PAUSE_MS = 1_000  # between two pulls that were caused by something missing
 
 
@@ -47,6 +49,7 @@ class Access:
             lambda changed: self.on_change(changed),
         )
         self._pulling: asyncio.Task[bool] | None = None
+        self._heard = False  # the last pull on schedule had an answer
         self._pulled_ms = -PULL_PAUSE_MS
 
     # --- the feed
@@ -67,6 +70,13 @@ class Access:
             self._pulling = asyncio.get_running_loop().create_task(self.feed.pull(), name="pull feed")
             self._pulling.add_done_callback(self._pull_done)
         return await asyncio.shield(self._pulling)
+
+    def pull_wait_s(self) -> float:
+        return PULL_EVERY_S if self._heard and self.view.version else PULL_SOON_S
+
+    async def pull_on_schedule(self) -> None:
+        self._heard = False
+        self._heard = await self.refresh()
 
     async def pull(self) -> int:
         """The same, however short ago it was asked; the version held after it."""

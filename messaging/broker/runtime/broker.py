@@ -42,8 +42,6 @@ ACKNOWLEDGEMENTS_REFUSED = "acknowledgements cannot be stored"
 RATE_SAMPLE_S = 1.0
 MEMORY_SWEEP_S = 1.0
 SIGNING_KEYS_S = 1.0
-FEED_PULL_S = 30.0  # a push that was missed is caught up by then at the latest
-FEED_PULL_SOON_S = 1.0  # while the web process does not answer, or nothing is known yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +102,6 @@ class Broker:
         self.live_sequence = 0
         self._recovering: set[Topic] = set()
         self._names_given = 0
-        self._feed_known = False
         self._log_health = self.background.register("ledger_log")
         cursors.on_failure = self._cursor_log_failed
         cursors.on_mended = self._cursor_log_mended
@@ -253,7 +250,7 @@ class Broker:
         background.every(MEMORY_SWEEP_S, "sweep_memory", self.sweep_memory)
         background.every(self.settings.keep_alive_ms / 1000, "keep_alive", self._keep_alive)
         background.every(SIGNING_KEYS_S, "check_signing_keys", self._check_signing_keys)
-        background.every(self._feed_pull_s, "pull_feed", self._pull_feed, first_s=0.0)
+        background.every(self.access.pull_wait_s, "pull_feed", self.access.pull_on_schedule, first_s=0.0)
         background.every(self.metering.wait_s, "collect_usage", self.metering.collect)
 
     def _keep_alive(self) -> None:
@@ -267,13 +264,6 @@ class Broker:
         loop = self.background.register("sweep_memory")
         loop.each(self.catch_up.behind, lambda behind: behind.sweep())
         loop.each(self.peers.unread, lambda outgoing: outgoing.count())
-
-    def _feed_pull_s(self) -> float:
-        return FEED_PULL_S if self._feed_known and self.access.view.version else FEED_PULL_SOON_S
-
-    async def _pull_feed(self) -> None:
-        self._feed_known = False
-        self._feed_known = await self.access.refresh()
 
     # --- asking
 
