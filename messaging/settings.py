@@ -74,6 +74,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     connections_of_key_max: Counted = 0  # 0: no more than half of what is left
     connections_of_address_max: Counted = 0  # of clients without a key
     keep_alive_ms: Positive = 30_000  # a quiet client is asked for a sign of life that often, and has that long to answer
+    liveness_ms: Positive = 5_000  # a client that holds what another asks for has that long to give a sign of life
     handshake_ms: Positive = 10_000  # a connection that has not sent CONNECT by then is closed
     deduplication: bool = False  # messages that a producer sends again are stored once; a namespace may say otherwise
     auto_topic_creation: bool = True  # a topic is made when a client first uses it; a namespace may say otherwise

@@ -114,6 +114,13 @@ async def in_keep_alive(at: Running, patch: pytest.MonkeyPatch) -> None:
     at.broker.peers.connections.discard(one)
 
 
+async def in_arrivals(at: Running, patch: pytest.MonkeyPatch) -> None:
+    one: Any = Raises()
+    at.broker.peers.connections.add(one)
+    await at.turns.next("arrivals")
+    at.broker.peers.connections.discard(one)
+
+
 async def in_pull_feed(at: Running, patch: pytest.MonkeyPatch) -> None:
     with patch.context() as patched:
         patched.setattr(at.broker.access, "refresh", boom)
@@ -215,6 +222,7 @@ def raises_no_space(*_: Any) -> None:
 
 # loop: how it fails, and how it is seen to go on
 FAILURES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "arrivals": (in_arrivals, again),
     "check_signing_keys": (in_check_signing_keys, again),
     "checkpoint_cursors": (in_checkpoint_cursors, checkpoint_again),
     "collect_usage": (in_collect_usage, again),

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from messaging.broker.core.accountant import Account
 from messaging.broker.core.fair_queue import FairQueue
 
+FRAMES_SHARE = 4  # one part of so many of the account, which is half of what a tenant may hold, is for frames of it still coming
 SOURCE_BYTES_MAX = 8 << 20  # held by one source; beyond it reading pauses however much memory there is
 
 
@@ -38,6 +39,7 @@ class Gate:
     def __init__(self, account: Account) -> None:
         self.account = account
         self.paused = 0  # sources
+        self._begun_bytes: dict[str, int] = {}  # of frames that are still coming, by tenant
         self._waiting: FairQueue[Source] = FairQueue()  # those that nothing of their own will wake
 
     def take(self, source: Source, size: int) -> bool:
@@ -55,7 +57,7 @@ class Gate:
 
     def begin(self, source: Source, size: int) -> bool:
         """A frame of `size` bytes begins and counts from now on. True: reading is to pause until it fits."""
-        if self.account.allows(source.tenant, size):
+        if self._frame_fits(source.tenant, size):
             self._begun(source, size)
             return False
         source.wanted_bytes = size
@@ -66,6 +68,7 @@ class Gate:
         """The large frame is there, and counts as what it turns out to be."""
         size, source.begun_bytes = source.begun_bytes, 0
         if size:
+            self._count_begun(source.tenant, -size)
             self.give(source, size)
 
     def leave(self, source: Source) -> None:
@@ -92,8 +95,24 @@ class Gate:
         held = times * source.held_bytes
         return held > SOURCE_BYTES_MAX or held > left or account.tenants.get(source.tenant, 0) > left
 
+    def _frame_fits(self, tenant: str, size: int) -> bool:
+        """Frames that are still coming have a part of what the tenant may hold: the peers that sent whole messages never wait for
+        one that has not sent its message yet."""
+        begun = self._begun_bytes.get(tenant, 0)
+        if begun and (begun + size) * FRAMES_SHARE > self.account.limit_bytes:
+            return False
+        return self.account.allows(tenant, size)
+
+    def _count_begun(self, tenant: str, change: int) -> None:
+        left = self._begun_bytes.get(tenant, 0) + change
+        if left:
+            self._begun_bytes[tenant] = left
+        else:
+            del self._begun_bytes[tenant]
+
     def _begun(self, source: Source, size: int) -> None:
         source.begun_bytes = size
+        self._count_begun(source.tenant, size)
         source.held_bytes += size
         self.account.take(source.tenant, size)
 
@@ -113,7 +132,9 @@ class Gate:
                 return
 
     def _fits(self, tenant: str, source: Source) -> bool:
-        return self.account.allows(tenant, max(1, source.wanted_bytes))
+        if source.wanted_bytes:
+            return self._frame_fits(tenant, source.wanted_bytes)
+        return self.account.allows(tenant, 1)
 
     def _resume(self, source: Source) -> None:
         source.paused = False

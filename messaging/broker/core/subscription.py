@@ -111,6 +111,10 @@ class Subscription:
                 f"subscription {self.name!r} is Exclusive and has a consumer: use Shared or Failover, or close that one"
             )
 
+    def rivals(self, kind: Kind) -> list[Consumer]:
+        """The consumers because of which `admit` would refuse one of `kind` for being busy."""
+        return list(self.consumers) if kind is Kind.EXCLUSIVE or self.kind is not kind else []
+
     def attach(self, consumer: Consumer, kind: Kind) -> None:
         """Call `admit` first."""
         if not self.consumers:

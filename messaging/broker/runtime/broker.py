@@ -11,21 +11,20 @@ from datetime import UTC, datetime
 import structlog
 
 from messaging.broker.core.accountant import Accountant
+from messaging.broker.core.arrivals import WINDOW_S
 from messaging.broker.core.gate import Gate
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.metering import Metering
-from messaging.broker.runtime.peers import Peers
+from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.rights import Rights
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.catch_up import CatchUp
-from messaging.broker.runtime.topics.outlet import Dispatch, dispatch_slice
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.tail import TailCache
 from messaging.broker.runtime.topics.topic import LATEST, Topic
-from messaging.broker.runtime.turns import TurnLoop
 from messaging.clock import passed_ms, wall_ms
 from messaging.errors import MagnetarError, NotAllowed, NotReady
 from messaging.permissions.model import Action, Grants, Principal, Resource
@@ -75,14 +74,12 @@ class Broker:
         self.accountant = Accountant(settings.memory_budget_bytes)
         self.gate = Gate(self.accountant.ingress)
         self.catch_up = CatchUp(self.accountant.catch_up)
-        self.dispatch_turns: TurnLoop[Dispatch] = TurnLoop(dispatch_slice)
         self.topics = Topics(
             TopicServices(
                 storage=storage,
                 cursors=cursors,
                 tail_cache=TailCache(self.accountant),
                 catch_up=self.catch_up,
-                dispatch_turns=self.dispatch_turns,
                 clock_ms=self.now_ms,
                 unacked_max=settings.consumer_unacked_max,
                 subscriptions_max=settings.subscriptions_per_topic_max,
@@ -248,13 +245,15 @@ class Broker:
         background.watch(asyncio.get_running_loop())
         background.every(RATE_SAMPLE_S, "sample_rates", self.metering.sample_rates)
         background.every(MEMORY_SWEEP_S, "sweep_memory", self.sweep_memory)
-        background.every(self.settings.keep_alive_ms / 1000, "keep_alive", self._keep_alive)
+        keep_alive = self._each_peer("keep_alive", lambda peer: peer.keep_alive())
+        background.every(self.settings.keep_alive_ms / 1000, "keep_alive", keep_alive)
         background.every(SIGNING_KEYS_S, "check_signing_keys", self._check_signing_keys)
+        background.every(WINDOW_S, "arrivals", self._each_peer("arrivals", lambda peer: peer.check_arrival()))
         background.every(self.access.pull_wait_s, "pull_feed", self.access.pull_on_schedule, first_s=0.0)
         background.every(self.metering.wait_s, "collect_usage", self.metering.collect)
 
-    def _keep_alive(self) -> None:
-        self.background.register("keep_alive").each(self.peers.connections, lambda peer: peer.keep_alive())
+    def _each_peer(self, loop: str, act: Callable[[Peer], None]) -> Callable[[], None]:
+        return lambda: self.background.register(loop).each(self.peers.connections, act)
 
     def _check_signing_keys(self) -> None:
         self.peers.check_signing_keys(self.access.verifier, self.now_ms())

@@ -36,6 +36,8 @@ class Peer(Connected, Protocol):
 
     def keep_alive(self) -> None: ...
 
+    def check_arrival(self) -> None: ...
+
 
 class LocalSession(Protocol):
     """A producer or consumer inside the process: `local/`."""

@@ -18,6 +18,7 @@ from messaging.broker.runtime.local.messages import (
     SubscriptionKind,
 )
 from messaging.broker.runtime.local.producer import LocalProducer
+from messaging.broker.runtime.rivals import ask_consumers, ask_producer
 from messaging.broker.runtime.topics.topic import LATEST
 from messaging.errors import MagnetarError, NotAllowed, NotReady
 from messaging.permissions.model import Action, Principal, Resource
@@ -37,6 +38,8 @@ class LocalSessions(Broker):
         await self.authorize(principal, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
         opened = await self.open_topic(name)
         await opened.writable()
+        if producer_name:
+            await ask_producer(opened.producers, producer_name)
         producer = LocalProducer(self, opened, producer_name or self.new_producer_name(), sink, principal)
         self.peers.sessions.add(producer)
         return producer
@@ -68,6 +71,7 @@ class LocalSessions(Broker):
         elif held.durable != durable:
             raise NotAllowed(f"subscription {chosen!r} is {'durable' if held.durable else 'not durable'}: subscribe to it as such")
         await opened.moved(held)
+        await ask_consumers(held, KINDS[kind])
         consumer = LocalConsumer(self, opened, held, sink, principal)
         opened.attach_consumer(held, consumer.consumer, KINDS[kind])
         self.peers.sessions.add(consumer)

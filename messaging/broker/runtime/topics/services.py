@@ -11,6 +11,7 @@ from messaging.broker.core.open_sessions import OpenSession
 from messaging.broker.core.rates import Rate
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.topics.catch_up import CatchUp
+from messaging.broker.runtime.topics.outlet import Dispatch, dispatch_slice
 from messaging.broker.runtime.topics.tail import TailCache
 from messaging.broker.runtime.turns import TurnLoop
 from messaging.errors import MagnetarError, NotReady, StorageFailed
@@ -20,7 +21,6 @@ from messaging.storage.managed_ledger import Storage
 from messaging.storage.seam import LedgerClosed, StoreError
 
 if TYPE_CHECKING:
-    from messaging.broker.runtime.topics.outlet import Dispatch
     from messaging.broker.runtime.topics.topic import Topic
 
 
@@ -30,7 +30,6 @@ class TopicServices:
     cursors: CursorLog
     tail_cache: TailCache
     catch_up: CatchUp
-    dispatch_turns: TurnLoop[Dispatch]
     clock_ms: Callable[[], int]
     unacked_max: int
     subscriptions_max: int  # of one topic
@@ -42,6 +41,7 @@ class TopicServices:
     failed: Callable[[Topic, MagnetarError], None]  # the topic cannot go on and is to be unloaded
     active: Callable[[Topic], None]  # something happened in a topic without `rates`: give it some, and sample them
     admit: Callable[[OpenSession], None]  # raises where the right to open it ended meanwhile: `Rights.admit`
+    dispatch_turns: TurnLoop[Dispatch] = field(default_factory=lambda: TurnLoop(dispatch_slice))
 
 
 def refusal_of(error: StoreError, what: str) -> MagnetarError:

@@ -1,8 +1,7 @@
 """One connection of the binary protocol: bytes in, blocks and commands out; receipts and messages back.
 
-The fast path is here and in `reading.py`, and only there: all whole SEND frames of one read become one block a producer, all plain
-ACKs one call a consumer. Every other command goes, decoded, to `commands.py`. No task is made for a message. States: handshake ->
-open -> closed.
+The fast path is in `reading.py` and `opened.py`, and only there. Every other command goes, decoded, to `commands.py`. No task is
+made for a message. States: handshake -> open -> closed.
 
 A peer can only harm itself: before it is known it may send one small command; a frame is never larger than the largest message;
 what it sends is not read while the disk is behind; what it does not read ends the connection when too much has piled up.
@@ -15,25 +14,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
-from messaging.broker.core.command_costs import ACK_RUN, BLOCK
-from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.arrivals import Arriving, too_slow
 from messaging.broker.core.holding import Holding
-from messaging.broker.core.producers import Producer
-from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.topics.topic import Topic
-from messaging.broker.runtime.wire import refused
 from messaging.broker.runtime.wire.intake import Intake
+from messaging.broker.runtime.wire.opened import Opened
 from messaging.broker.runtime.wire.outgoing import Outgoing
-from messaging.broker.runtime.wire.reading import Reading
+from messaging.broker.runtime.wire.reading import SMALL_ANSWER, Reading
 from messaging.broker.runtime.wire.sinks import BinaryProducerSink
-from messaging.errors import NotReady
 from messaging.local_caller import is_local_caller
 from messaging.permissions.model import Principal
-from messaging.protocol import frames, hot
+from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.frames import FrameError
-from messaging.protocol.hot import Measured, Sent
-from messaging.storage.seam import StoreError
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.broker import Broker
@@ -41,15 +32,14 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("broker.connection")
 
-CLOSED_IDS_KEPT = 1000
 REQUESTS_MAX = 500  # pending on one connection; it is read no further until half of them are answered
 REQUESTS_BYTES_MAX = 2 << 20  # of them
 LINGER_S = 5.0  # a refused peer has this long to read what was said to it
 
 
-class Connection(asyncio.Protocol):
+class Connection(Opened, asyncio.Protocol):
     def __init__(self, service: Broker, commands: Commands, *, tls: bool) -> None:
-        self.service = service
+        super().__init__(service)
         self.commands = commands
         self.tls = tls
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)
@@ -61,19 +51,16 @@ class Connection(asyncio.Protocol):
         self.protocol_version = 0
         self.supports_auth_refresh = False
         self.producer_sink = BinaryProducerSink(self)
-        self.producers: dict[int, tuple[Topic, Producer]] = {}
-        self.consumers: dict[int, tuple[Topic, Subscription, Consumer]] = {}
-        self.ended_producers: dict[int, None] = {}  # closed by the broker: frames still on their way are passed over
-        self.out: Outgoing = cast(Outgoing, None)  # from `connection_made` on, as the next three
-        self.intake: Intake = cast(Intake, None)
+        self.reading: Reading = cast(Reading, None)  # from `connection_made` on
         self.heard = True  # something came since the last keep-alive tick
         self.ping_sent = False
-        self.reading: Reading = cast(Reading, None)
-        self.holding: Holding = cast(Holding, None)
         self.order: dict[Any, asyncio.Task[None]] = {}  # the last command for one producer or consumer: commands.py
         self.waiting = 0  # commands that run as tasks and are not answered yet
         self.waiting_bytes = 0  # of them
         self.closed = False
+        self._arriving: Arriving | None = None  # at the last look
+        self._asked: asyncio.Future[None] | None = None  # it was asked for a sign of life, because others wait for what it holds
+        self._asked_until: asyncio.TimerHandle = cast(asyncio.TimerHandle, None)
         self._expiry: asyncio.TimerHandle | None = None
         self._abort: asyncio.TimerHandle | None = None
 
@@ -104,6 +91,7 @@ class Connection(asyncio.Protocol):
         """Gives back what this connection holds. Idempotent."""
         if self._expiry:
             self._expiry.cancel()
+        self._answered()
         self.reading.close()
         self.intake.leave()
         self.holding.change(self.waiting_bytes - self.holding.held_bytes)  # those requests give it back themselves
@@ -162,10 +150,33 @@ class Connection(asyncio.Protocol):
             self.ping_sent = True
             self.send(frames.PING)
 
-    # --- writing
+    def answers(self) -> asyncio.Future[None] | None:
+        """Asks the peer for a sign of life: ends when there is one, or when it was refused for giving none in `liveness_ms`."""
+        if self.closed or not self.intake.reading:  # while we do not listen it may have answered
+            return None
+        if self._asked is None:
+            loop = asyncio.get_running_loop()
+            self._asked = loop.create_future()
+            self._asked_until = loop.call_later(
+                self.service.settings.liveness_ms / 1000, self.refuse, "no sign of life", "another client asks for what it holds"
+            )
+            self.send(frames.PING)
+        return self._asked
 
-    def send(self, data: bytes) -> None:
-        self.out.send(data)
+    def _answered(self) -> None:
+        if self._asked is not None:
+            asked, self._asked = self._asked, None
+            self._asked_until.cancel()
+            asked.set_result(None)
+
+    def check_arrival(self) -> None:
+        """Once a window: a frame that hardly goes on ends the connection."""
+        now = self.reading.arriving if self.intake.reading else None
+        if too_slow(self._arriving, now):
+            self.refuse("a frame came too slowly", f"{now}")
+        self._arriving = now
+
+    # --- writing
 
     def _does_not_read(self, unread_bytes: int) -> None:
         log.warning("connection.does_not_read", peer=self.peer, unread_bytes=unread_bytes)
@@ -187,15 +198,17 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.heard = True
+        if self._asked is not None:
+            self._answered()
         if not self.closed:
             self.reading.received(data)
 
     def charge(self, more: int) -> None:
         self.holding.change(more)
 
-    def requests_wait(self, size: int) -> bool:
+    def requests_wait(self, kind: int, size: int) -> bool:
         """Whether a request of `size` bytes has to wait until others are answered, or until the peer reads its answers."""
-        if not self.out.writable:
+        if not self.out.writable and kind not in SMALL_ANSWER:
             return True
         if not self.waiting:
             return False
@@ -213,59 +226,3 @@ class Connection(asyncio.Protocol):
         self.holding.change(-size)
         if self.waiting <= REQUESTS_MAX // 2:
             self.reading.requests_answered()
-
-    # --- the fast path
-
-    def publish(self, buf: bytes, sent: list[Sent]) -> int:
-        """One block a producer; nearly always there is one. Returns what that costs beside the messages."""
-        parts = hot.parted(sent)
-        for part in parts:
-            held = self.producers.get(part[0][0])
-            if held is None or held[1].closed:
-                if part[0][0] not in self.ended_producers:
-                    raise FrameError(f"messages for producer {part[0][0]}, which is not open on this connection")
-                continue
-            measured = hot.measured(part)
-            if measured[0] & ~hot.CHUNK:
-                refused.publish(self, *held, buf, part)
-            else:
-                self.append(*held, buf, part, measured)
-        return BLOCK * len(parts)
-
-    def append(self, topic: Topic, producer: Producer, buf: bytes, sent: list[Sent], measured: Measured) -> None:
-        try:
-            size = topic.inlet.publish(producer, buf, sent, measured)
-        except StoreError:
-            self.service.topic_failed(topic, NotReady(f"topic {topic.text} is being opened again"))
-            return
-        self.intake.appended(size)
-
-    def acknowledge_all(self, acked: list[tuple[int, int, int]]) -> int:
-        """Plain individual acknowledgements: one call for each consumer and ledger. Returns what that costs beside them."""
-        runs: dict[tuple[int, int], list[int]] = {}
-        for consumer_id, ledger_id, entry_id in acked:
-            run = runs.get((consumer_id, ledger_id))
-            if run is None:
-                runs[consumer_id, ledger_id] = [entry_id]
-            else:
-                run.append(entry_id)
-        for (consumer_id, ledger_id), entries in runs.items():
-            held = self.consumers.get(consumer_id)
-            if held is not None:
-                self.acknowledge(held, ledger_id, entries)
-        return ACK_RUN * len(runs)
-
-    def acknowledge(self, held: tuple[Topic, Subscription, Consumer], ledger_id: int, entries: list[int]) -> bytes:
-        topic, subscription, consumer = held
-        delta = subscription.acknowledge(consumer, ledger_id, entries, self.service.now_ms())
-        topic.store(subscription, delta)
-        self.service.acknowledgements += len(entries)
-        topic.outlet.dispatch_soon(subscription)  # any consumer may have been held at its bound
-        return delta
-
-    def end_producer(self, producer_id: int) -> None:
-        """The broker closed it: what its client sent meanwhile is passed over."""
-        self.producers.pop(producer_id, None)
-        self.ended_producers[producer_id] = None
-        if len(self.ended_producers) > CLOSED_IDS_KEPT:
-            del self.ended_producers[next(iter(self.ended_producers))]

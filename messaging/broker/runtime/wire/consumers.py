@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from messaging.broker.core.acknowledging import Asked, signed
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
+from messaging.broker.runtime.rivals import ask_consumers
 from messaging.broker.runtime.topics import acknowledgements
 from messaging.broker.runtime.topics.acknowledgements import Holder, Rest
 from messaging.broker.runtime.topics.reading import batch_size_of, mark_delete_at_time
@@ -44,18 +45,20 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     topic = await service.open_topic(parse_topic(resource.topic), create=body.force_topic_creation)
     subscription = await _subscription(service, topic, name, body)
     await topic.moved(subscription)
+    await ask_consumers(subscription, kind)
     if connection.closed:  # it went away while the topic was opened
         topic.drop_if_idle(subscription)
         return
     sink = BinaryConsumerSink(connection, topic, subscription)
     consumer = Consumer(body.consumer_id, body.consumer_name, sink, priority=body.priority_level, now_ms=service.now_ms())
     consumer.metadata = {pair.key: pair.value for pair in body.metadata}
+    connection.check_room(consumer.name, consumer.metadata)
     consumer.session = BinaryConsumerSession(connection, topic, body.consumer_id, name)
 
     def admitted() -> None:
         # SUCCESS first: Failover tells a consumer whether it is active, and that must not come before it is known to be open.
         connection.send(frames.success(body.request_id))
-        connection.consumers[body.consumer_id] = (topic, subscription, consumer)
+        connection.add_consumer(topic, subscription, consumer)
 
     topic.attach_consumer(subscription, consumer, kind, admitted)
 
@@ -207,7 +210,7 @@ async def unsubscribe(service: Broker, connection: Connection, body: pb.Unsubscr
     topic, subscription, consumer = _held(connection, body.consumer_id)
     if len(subscription.consumers) > 1 and not body.force:
         raise ConsumerBusy(f"subscription {subscription.name!r} has other consumers: close them before unsubscribing")
-    connection.consumers.pop(body.consumer_id, None)
+    connection.drop_consumer(body.consumer_id)
     topic.detach(subscription, consumer)
     await topic.delete_subscription(subscription.name)
     connection.send(frames.success(body.request_id))
@@ -215,7 +218,7 @@ async def unsubscribe(service: Broker, connection: Connection, body: pb.Unsubscr
 
 async def close_consumer(service: Broker, connection: Connection, body: pb.CloseConsumer, resource: Resource) -> None:
     """Always SUCCESS; what the consumer held goes to the others."""
-    held = connection.consumers.pop(body.consumer_id, None)
+    held = connection.drop_consumer(body.consumer_id)
     if held is not None:
         topic, subscription, consumer = held
         topic.detach(subscription, consumer)

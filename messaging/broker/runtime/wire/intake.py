@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from messaging.broker.core.gate import Gate, Source
 
-COUNTED_FRAME_BYTES = 16 << 10  # a frame that is still coming counts from this size on
+COUNTED_FRAME_BYTES = 4 << 10  # a frame that is still coming counts from this size on
 
 
 class Intake:

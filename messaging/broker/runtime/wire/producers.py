@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from messaging.broker.core.producers import Producer
+from messaging.broker.runtime.rivals import ask_producer
 from messaging.broker.runtime.wire.sessions import BinaryProducerSession
 from messaging.errors import NotAllowed
 from messaging.permissions.model import Action, Resource
@@ -34,16 +35,18 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
         assert connection.principal is not None
         await service.authorize(connection.principal, Action.CONSUME, resource._replace(subscription=name))
         await service.open_subscription(topic, name, earliest=True)
+    if body.producer_name:
+        await ask_producer(topic.producers, body.producer_name)
     if connection.closed:  # it went away while the topic was opened
         return
     name = body.producer_name or service.new_producer_name()
     producer = Producer(body.producer_id, name, connection.producer_sink, epoch=body.epoch, now_ms=service.now_ms())
     if body.metadata:
         producer.metadata = {pair.key: pair.value for pair in body.metadata}
+    connection.check_room(producer.name, producer.metadata)
     producer.session = BinaryProducerSession(connection, topic, body.producer_id)
     topic.attach_producer(producer)
-    connection.producers[body.producer_id] = (topic, producer)
-    connection.ended_producers.pop(body.producer_id, None)
+    connection.add_producer(topic, producer)
     _success(connection, body.request_id, topic, producer)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from messaging.broker.core.arrivals import Arriving
 from messaging.broker.core.command_costs import SEND_BYTES_A_UNIT, cost_of
 from messaging.broker.core.turns import Slice
 from messaging.protocol import frames, hot
@@ -31,10 +32,12 @@ log = structlog.get_logger("broker.connection")
 
 EARLY_COMMANDS_MAX = 8  # before sign-in: CONNECT, an answer to a challenge, and a few PINGs of a client that waits
 EARLY_BYTES_MAX = frames.COMMAND_BYTES_MAX + 1024
+PIECES_MAX = 1024  # of a frame that comes in tiny reads: each is an object of its own
 MANY_PRODUCERS = 64  # of one connection: from here on a read may be as many blocks as messages
 MANY_AT_ONCE = 512  # messages, or acknowledgements, that are then handled before the cost is looked at again
-# What is handled while answers pile up or requests are pending: it takes nothing that would be kept, and may be what ends the wait.
-NOT_A_REQUEST = frozenset({pb.Command.SEND, pb.Command.ACK, pb.Command.FLOW, pb.Command.PONG, pb.Command.CONNECT})
+# What is handled while requests are pending or answers pile up: it takes nothing that would be kept, and may be what ends the wait.
+NOT_A_REQUEST = frozenset({pb.Command.SEND, pb.Command.FLOW, pb.Command.PONG, pb.Command.CONNECT})
+SMALL_ANSWER = frozenset({pb.Command.ACK})  # handled while answers pile up: acknowledging is what a consumer that reads slowly does
 
 
 class Stop(Enum):
@@ -51,6 +54,7 @@ class Reading:
         "_connection",
         "_early_bytes",
         "_early_commands",
+        "_frames_begun",
         "_have",
         "_need",
         "_pieces",
@@ -60,7 +64,6 @@ class Reading:
         "_turn_loop",
         "_turns",
         "_used",
-        "frames_begun",
     )
 
     def __init__(self, connection: Connection) -> None:
@@ -73,7 +76,7 @@ class Reading:
         self._pieces: list[bytes] = []  # of a frame that is still coming
         self._have = 0
         self._need = 0
-        self.frames_begun = 0
+        self._frames_begun = 0
         self._rest: bytes | None = None  # what was read and not handled, from `_rest_at` on
         self._rest_at = 0
         self._stop = Stop.INCOMPLETE
@@ -85,9 +88,9 @@ class Reading:
         return self._connection.intake.source.tenant or self._connection.address
 
     @property
-    def arriving(self) -> tuple[int, int] | None:
-        """(bytes that are here, bytes it will have) of a frame that is still coming."""
-        return (self._have, self._need) if self._pieces else None
+    def arriving(self) -> Arriving | None:
+        """The frame that is still coming, if there is one."""
+        return Arriving(self._frames_begun, self._have, self._need) if self._pieces else None
 
     def received(self, data: bytes) -> None:
         if self._connection.principal is None:
@@ -102,6 +105,8 @@ class Reading:
             self._pieces.append(data)
             self._have += len(data)
             if self._have < self._need:
+                if len(self._pieces) > PIECES_MAX:
+                    self._pieces = [b"".join(self._pieces)]
                 return
             data = b"".join(self._pieces)
             self._pieces.clear()
@@ -195,7 +200,7 @@ class Reading:
                 break
             if kind == pb.Command.SEND and connection.principal is not None and total >= 8:
                 continue  # it came after acknowledgements, or after as many as are handled at once: for the scan above
-            if kind not in NOT_A_REQUEST and connection.principal is not None and connection.requests_wait(total):
+            if kind not in NOT_A_REQUEST and connection.principal is not None and connection.requests_wait(kind, total):
                 stop = Stop.REQUESTS
                 break
             # What was sent before a command is handed on before it: a close waits for the receipts.
@@ -245,7 +250,7 @@ class Reading:
         self._pieces.append(rest)
         self._have = len(rest)
         self._need = 8
-        self.frames_begun += 1
+        self._frames_begun += 1
         if len(rest) >= 4:
             total = int.from_bytes(rest[:4], "big")
             try:

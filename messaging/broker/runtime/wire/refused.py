@@ -14,10 +14,10 @@ from messaging.protocol.frames import FrameError
 from messaging.protocol.hot import Sent
 
 if TYPE_CHECKING:
-    from messaging.broker.runtime.wire.connection import Connection
+    from messaging.broker.runtime.wire.opened import Opened
 
 
-def publish(connection: Connection, topic: Topic, producer: Producer, buf: bytes, sent: list[Sent]) -> None:
+def publish(connection: Opened, topic: Topic, producer: Producer, buf: bytes, sent: list[Sent]) -> None:
     """Appends what can be stored and answers the rest, each answer where the receipt would be: clients go by the order.
 
     Raises `FrameError`, before anything is stored, where a SEND cannot be read at all."""
@@ -37,7 +37,7 @@ def publish(connection: Connection, topic: Topic, producer: Producer, buf: bytes
         connection.append(topic, producer, buf, good, hot.measured(good))
 
 
-def _send_error(connection: Connection, producer: Producer, one: Sent, code: int, message: str, stored: bool) -> None:
+def _send_error(connection: Opened, producer: Producer, one: Sent, code: int, message: str, stored: bool) -> None:
     """Not after a failure of what came before: the producer is closed then, and its client sends everything again."""
     if not stored or producer.closed:
         return

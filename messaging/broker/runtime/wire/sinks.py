@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING
 
 from messaging.broker.core.consumer import Consumer
@@ -45,6 +45,9 @@ class BinaryProducerSink:
     def alive(self) -> bool:
         return not self.connection.closed
 
+    def answers(self) -> Awaitable[None] | None:
+        return self.connection.answers()
+
 
 class BinaryConsumerSink:
     """`messaging.broker.core.consumer.ConsumerSink` of one consumer."""
@@ -59,6 +62,9 @@ class BinaryConsumerSink:
     @property
     def writable(self) -> bool:
         return self.connection.out.writable
+
+    def answers(self) -> Awaitable[None] | None:
+        return self.connection.answers()
 
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
         out = self.connection.out
@@ -141,6 +147,6 @@ class BinaryConsumerSink:
             self.connection.send(frames.command(pb.Command.REACHED_END_OF_TOPIC, reached_end_of_topic=end))
 
     def closed(self, consumer: Consumer) -> None:
-        if self.connection.consumers.pop(consumer.consumer_id, None) is not None:
+        if self.connection.drop_consumer(consumer.consumer_id) is not None:
             closing = pb.CloseConsumer(consumer_id=consumer.consumer_id, request_id=frames.UNSOLICITED)
             self.connection.send(frames.command(pb.Command.CLOSE_CONSUMER, close_consumer=closing))

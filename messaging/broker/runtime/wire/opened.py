@@ -1,0 +1,128 @@
+"""The producers and consumers that are open on one connection, and the fast path of what they send: all messages of one read as one
+block a producer, all plain acknowledgements as one call a consumer. What they make the broker keep counts for their tenant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+from messaging.broker.core.command_costs import ACK_RUN, BLOCK
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.holding import Holding, kept_bytes
+from messaging.broker.core.producers import Producer
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.wire import refused
+from messaging.broker.runtime.wire.intake import Intake
+from messaging.broker.runtime.wire.outgoing import Outgoing
+from messaging.errors import NotReady
+from messaging.protocol import hot
+from messaging.protocol.frames import FrameError
+from messaging.protocol.hot import Measured, Sent
+from messaging.storage.seam import StoreError
+
+if TYPE_CHECKING:
+    from messaging.broker.runtime.broker import Broker
+
+CLOSED_IDS_KEPT = 1000
+
+
+class Opened:
+    def __init__(self, service: Broker) -> None:
+        self.service = service
+        self.producers: dict[int, tuple[Topic, Producer]] = {}
+        self.consumers: dict[int, tuple[Topic, Subscription, Consumer]] = {}
+        self.ended_producers: dict[int, None] = {}  # closed by the broker: frames still on their way are passed over
+        self.intake: Intake = cast(Intake, None)  # from the moment when there is a socket, as are the next two
+        self.out: Outgoing = cast(Outgoing, None)
+        self.holding: Holding = cast(Holding, None)
+
+    def send(self, data: bytes) -> None:
+        self.out.send(data)
+
+    # --- the fast path
+
+    def publish(self, buf: bytes, sent: list[Sent]) -> int:
+        """One block a producer; nearly always there is one. Returns what that costs beside the messages."""
+        parts = hot.parted(sent)
+        for part in parts:
+            held = self.producers.get(part[0][0])
+            if held is None or held[1].closed:
+                if part[0][0] not in self.ended_producers:
+                    raise FrameError(f"messages for producer {part[0][0]}, which is not open on this connection")
+                continue
+            measured = hot.measured(part)
+            if measured[0] & ~hot.CHUNK:
+                refused.publish(self, *held, buf, part)
+            else:
+                self.append(*held, buf, part, measured)
+        return BLOCK * len(parts)
+
+    def append(self, topic: Topic, producer: Producer, buf: bytes, sent: list[Sent], measured: Measured) -> None:
+        try:
+            size = topic.inlet.publish(producer, buf, sent, measured)
+        except StoreError:
+            self.service.topic_failed(topic, NotReady(f"topic {topic.text} is being opened again"))
+            return
+        self.intake.appended(size)
+
+    def acknowledge_all(self, acked: list[tuple[int, int, int]]) -> int:
+        """Plain individual acknowledgements: one call for each consumer and ledger. Returns what that costs beside them."""
+        runs: dict[tuple[int, int], list[int]] = {}
+        for consumer_id, ledger_id, entry_id in acked:
+            run = runs.get((consumer_id, ledger_id))
+            if run is None:
+                runs[consumer_id, ledger_id] = [entry_id]
+            else:
+                run.append(entry_id)
+        for (consumer_id, ledger_id), entries in runs.items():
+            held = self.consumers.get(consumer_id)
+            if held is not None:
+                self.acknowledge(held, ledger_id, entries)
+        return ACK_RUN * len(runs)
+
+    def acknowledge(self, held: tuple[Topic, Subscription, Consumer], ledger_id: int, entries: list[int]) -> bytes:
+        topic, subscription, consumer = held
+        delta = subscription.acknowledge(consumer, ledger_id, entries, self.service.now_ms())
+        topic.store(subscription, delta)
+        self.service.acknowledgements += len(entries)
+        topic.outlet.dispatch_soon(subscription)  # any consumer may have been held at its bound
+        return delta
+
+    # --- what is open
+
+    def check_room(self, name: str, metadata: Mapping[str, str]) -> None:
+        """Raises `NotReady` where the tenant holds too much already to keep another producer or consumer with this metadata."""
+        size = kept_bytes((name,), metadata)
+        if not self.holding.allows(size):
+            raise NotReady(
+                f"the names and properties of the tenant's clients take all the memory there is for them ({size} bytes more)"
+            )
+
+    def add_producer(self, topic: Topic, producer: Producer) -> None:
+        former = self.producers.get(producer.producer_id)
+        if former is not None:
+            self.holding.change(-kept_bytes((former[1].name,), former[1].metadata))
+        self.producers[producer.producer_id] = (topic, producer)
+        self.holding.change(kept_bytes((producer.name,), producer.metadata))
+        self.ended_producers.pop(producer.producer_id, None)
+
+    def add_consumer(self, topic: Topic, subscription: Subscription, consumer: Consumer) -> None:
+        self.consumers[consumer.consumer_id] = (topic, subscription, consumer)
+        self.holding.change(kept_bytes((consumer.name,), consumer.metadata))
+
+    def drop_consumer(self, consumer_id: int) -> tuple[Topic, Subscription, Consumer] | None:
+        held = self.consumers.pop(consumer_id, None)
+        if held is not None:
+            self.holding.change(-kept_bytes((held[2].name,), held[2].metadata))
+        return held
+
+    def end_producer(self, producer_id: int) -> None:
+        """The broker closed it: what its client sent meanwhile is passed over."""
+        held = self.producers.pop(producer_id, None)
+        if held is not None:
+            self.holding.change(-kept_bytes((held[1].name,), held[1].metadata))
+        self.ended_producers[producer_id] = None
+        if len(self.ended_producers) > CLOSED_IDS_KEPT:
+            del self.ended_producers[next(iter(self.ended_producers))]
