@@ -16,6 +16,7 @@ from messaging.broker.core.gate import Gate
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.access import Access
+from messaging.broker.runtime.admin.idle_topics import IdleTopics
 from messaging.broker.runtime.metering import Metering
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.rights import Rights
@@ -95,6 +96,8 @@ class Broker:
         )
         self.metering = Metering(lambda: self.topics, self.now_ms, self.background)
         self.topics.on_unloaded = self.metering.unloaded
+        self.idle_topics = IdleTopics(storage, cursors)
+        self.topics.on_loaded = self.idle_topics.loaded
         self.before_stop: list[Callable[[], Awaitable[None]]] = []  # what stops before clients are sent away
         self.live_sequence = 0
         self._recovering: set[Topic] = set()

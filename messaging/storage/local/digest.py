@@ -40,6 +40,10 @@ class Events(msgspec.Struct, array_like=True):
     sealed: dict[int, tuple[int, int]] = {}  # last entry, length in bytes
     deleted: list[int] = []
 
+    @property
+    def count(self) -> int:
+        return len(self.created) + len(self.sealed) + len(self.deleted)
+
     def size_bytes(self) -> int:
         """About what they take in a digest."""
         return 160 * len(self.created) + 32 * len(self.sealed) + 10 * len(self.deleted)

@@ -21,6 +21,8 @@ from messaging.storage.local.segment_files import SPARE_PREFIX, Spare
 
 logger = logging.getLogger(__name__)
 
+EVENT_BYTES = 150  # at most about what a record that a ledger was made, ended or deleted takes, with a commit of its own
+
 
 class Reclaim:
     def __init__(self, log: Log) -> None:
@@ -185,4 +187,6 @@ class Reclaim:
 
 
 def _share(segment: Segment, live_bytes: int) -> float:
-    return (live_bytes + segment.overhead_bytes) / max(1, segment.data_bytes)
+    """Of a segment, what rewriting would leave of it."""
+    dead_bytes = min(segment.overhead_bytes, EVENT_BYTES * max(0, segment.events - segment.live_events))
+    return (live_bytes + segment.overhead_bytes - dead_bytes) / max(1, segment.data_bytes)

@@ -164,6 +164,7 @@ class Recovery:
             del log.segments[segment.number]
             return
         segment.live_bytes, segment.overhead_bytes = counts.live_bytes, counts.overhead_bytes
+        segment.events = counts.events
         if segment.generation != counts.generation:
             # What it holds was alive when it was copied, so when the snapshot was made: what died since is yet to be settled.
             self.rewritten.append(segment.number)
@@ -181,6 +182,7 @@ class Recovery:
         table = self._footer(segment) or self._mend(catalog, segment, following)
         segment.live_bytes = catalog.apply(segment.number, table)
         segment.overhead_bytes = table.overhead_bytes
+        segment.events = table.events.count
         log.snapshots.listed(segment.number, len(table.ledgers))
 
     def _footer(self, segment: Segment) -> Digest | None:

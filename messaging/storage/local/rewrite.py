@@ -164,6 +164,7 @@ class Rewrite:
         content = digest.footer((new.number, PAGE_BYTES, self._offset, 0), self._runs, events)
         new.live_bytes = sum(content.record_bytes)
         new.overhead_bytes = content.overhead_bytes = new.data_bytes - new.live_bytes
+        new.events = events.count
         footer = records.encode(new.seed, records.FOOTER, -1, -1, b"", digest.encode(content))
         self._out.write([footer], self._offset)
         self._out.write([seal_bytes(with_footer(new, len(footer)))], SEAL_OFFSET)

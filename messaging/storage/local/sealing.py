@@ -23,6 +23,7 @@ def write_footer(active: ActiveSegment) -> None:
         file.sync()
         segment.footer_bytes = written
         segment.overhead_bytes = content.overhead_bytes
+        segment.events = content.events.count
     finally:
         file.close()
 

@@ -41,6 +41,7 @@ class SegmentCounts(msgspec.Struct, array_like=True):
     generation: int
     live_bytes: int
     overhead_bytes: int
+    events: int = 0  # earlier versions did not say
 
 
 class Content(msgspec.Struct, array_like=True):

@@ -109,7 +109,7 @@ class Snapshots:
         newest = min((number for number, one in log.segments.items() if not (one.sealed and one.settled)), default=0) - 1
         segments = sorted((segment for number, segment in log.segments.items() if number <= newest), key=_number_of)
         counts = [
-            SegmentCounts(segment.number, segment.generation, max(0, segment.live_bytes), segment.overhead_bytes)
+            SegmentCounts(segment.number, segment.generation, max(0, segment.live_bytes), segment.overhead_bytes, segment.events)
             for segment in segments
         ]
         return _Live(segments, counts, dict(log.graves), dict(log.unsettled))

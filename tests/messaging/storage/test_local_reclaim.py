@@ -280,3 +280,33 @@ async def test_copying_keeps_to_its_rate_and_to_its_share_of_the_time() -> None:
     hurry = True
     pace.pause(1 << 30)
     assert len(clock.slept) == 3
+
+
+@pytest.mark.parametrize("together", [1, 50])
+async def test_topics_that_came_and_went_leave_nothing_in_the_log(together: int) -> None:
+    """Each left its records of being made and deleted, and a row in memory, for as long as the log lived: what is no block of a
+    message never counted as dead."""
+    disk = FakeDisk()
+    store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
+    fence = await store.start()
+    kept = await store.create(fence, 1, {})
+    await append(kept, entry_bytes(1, 0))
+    most = 0
+    for first in range(2, 4_002, together):
+        ids = range(first, first + together)
+        writers = await asyncio.gather(*(store.create(fence, ledger_id, {"tenant": "a"}) for ledger_id in ids))
+        await asyncio.gather(*(writer.close() for writer in writers))
+        await asyncio.gather(*(store.delete(fence, ledger_id) for ledger_id in ids))
+        most = max(most, len(store._log.graves))
+
+    def settled() -> bool:
+        return len(store._log.graves) < 1_500 and len(segment_names(disk)) <= 8
+
+    await eventually(settled)
+    assert most < 4_000
+    await store.stop()
+    store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
+    await store.start()
+    assert [info.ledger_id for info in await store.ledgers()] == [1]
+    await blocks_read_back(store, 1)
+    await store.stop()

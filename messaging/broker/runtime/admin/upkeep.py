@@ -9,11 +9,12 @@ import structlog
 from messaging.adminrpc import schema
 from messaging.broker.runtime.admin.subscriptions import SubscriptionRpc
 from messaging.broker.runtime.topics import dedup_state
-from messaging.broker.runtime.topics.topic import LATEST, Topic
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, NotReady, StorageFailed
 from messaging.protocol.names import TopicName, parse_topic
-from messaging.storage.retention import NOTHING, Retention, droppable
+from messaging.storage.retention import NOTHING
 from messaging.storage.seam import StoreError
+from messaging.storage.upkeep_due import UpkeepPolicies
 
 log = structlog.get_logger("broker.upkeep")
 
@@ -43,10 +44,11 @@ class UpkeepRpc(SubscriptionRpc):
         return result
 
     async def _keep_up(self, name: TopicName, result: schema.UpkeepResult) -> None:
-        """Expiry and retention of one topic. One that is not loaded is loaded only if there may be something to do."""
-        ttl_s = self.message_ttl_s(name)
+        """Expiry and retention of one topic. One that is not loaded is loaded only when there may be something to do."""
+        policies = self._policies(name)
+        ttl_s = policies.message_ttl_s
         loaded = self.topics.loaded.get(str(name))
-        if loaded is None and not ttl_s and not await self._trims_unloaded(name):
+        if loaded is None and await self.idle_topics.rests(str(name), policies, self.storage.old_ms()):
             return
         topic = loaded or await self.topics.get(name, create=False)
         if ttl_s:
@@ -60,29 +62,14 @@ class UpkeepRpc(SubscriptionRpc):
         if loaded is None and not len(topic.producers) and not any(one.consumers for one in topic.subscriptions.values()):
             await self.topics.unload(name)
 
-    async def _trims_unloaded(self, name: TopicName) -> bool:
-        """Whether retention lets go of something of a topic that is not loaded, as far as what is stored of it tells."""
-        record = await self.storage.meta.get_topic(str(name))
-        if record is None or not record.ledgers:
-            return False
-        last = record.ledgers[-1]
-        if last.last_entry is None:  # of a broker that died: loading it settles where it ended
-            return self.storage.old_ms() - last.created_ms >= self.storage.limits.age_max_ms
-        marks = [
-            one.mark_delete if self.cursors.is_saved(one.subscription_id) else LATEST
-            for one in await self.storage.meta.subscriptions(record.name)
-        ]
-        return any(one.last_entry != -1 for one in droppable(record.ledgers, min(marks, default=LATEST), self._retention(name)))
-
-    def _retention(self, name: TopicName) -> Retention:
+    def _policies(self, name: TopicName) -> UpkeepPolicies:
         view, namespace = self.access.view, str(name.namespace)
         keep_min = int(view.policy("retention_time_min", namespace).value)
         keep_mb = int(view.policy("retention_size_mb", namespace).value)
-        older_than_ms = 0 if keep_min < 0 else self.storage.old_ms() - keep_min * 60_000
-        return Retention(older_than_ms, keep_mb << 20 if keep_mb >= 0 else -1)
+        return UpkeepPolicies(self.message_ttl_s(name), keep_min, keep_mb)
 
     async def _trim(self, topic: Topic) -> tuple[int, int]:
-        retention = self._retention(topic.name)
+        retention = self._policies(topic.name).retention(self.storage.old_ms())
         before = min((one.cursor.mark_delete for one in topic.subscriptions.values()), default=topic.chain.last)
         dedup = topic.inlet.dedup
         if dedup is not None:  # what follows the snapshot is needed to know duplicates after a restart

@@ -40,6 +40,7 @@ class Topics:
         self.loaded: dict[str, Topic] = {}
         self._loading: dict[str, asyncio.Task[Topic]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
+        self.on_loaded: Callable[[str], None] = lambda text: None
         self.on_unloaded: Callable[[Topic], None] = lambda topic: None
 
     def __iter__(self) -> Iterator[Topic]:
@@ -86,6 +87,7 @@ class Topics:
             log.error("topic.load_failed", topic=text, error=str(error))
             raise refusal_of(error, f"topic {text} cannot be opened") from error
         self.loaded[topic.text] = topic
+        self.on_loaded(topic.text)
         for subscription in topic.subscriptions.values():  # only now: a load that fails must leave what was recovered to the next
             self.services.cursors.adopt(subscription.subscription_id, subscription.cursor)
         return topic

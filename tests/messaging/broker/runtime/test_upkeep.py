@@ -99,7 +99,7 @@ async def test_after_a_crash_what_was_acknowledged_in_the_last_moment_counts(wor
     world.ledgers._store = MemoryLedgerStore(world.ledgers._store)
     storage.fence = await world.ledgers.start()
     world.service.topics.loaded.clear()
-    world.service.cursors = world.service.topics.services.cursors = CursorLog(storage)
+    world.service.idle_topics._cursors = world.service.cursors = world.service.topics.services.cursors = CursorLog(storage)
     await world.service.cursors.start()
     clock.pass_(240 * MINUTE_MS - 1)
     assert (await upkeep(world)).trimmed_ledgers == 0
