@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from messaging.broker.core.connection_shares import ConnectionLimits, ConnectionShares, Party
 from messaging.broker.runtime.turns import TurnLoop
+from messaging.broker.runtime.wire.listings import Listings
 from messaging.broker.runtime.wire.outgoing import Outgoing
 from messaging.errors import MagnetarError, NotAuthorized, NotReady
 from messaging.identity import TokenVerifier
@@ -52,6 +53,7 @@ class Peers:
         self.settings = settings
         self.shares: ConnectionShares[Connected] = ConnectionShares(connection_limits(settings))  # of WebSockets too
         self.turn_loop: TurnLoop[Reading] = TurnLoop(lambda reading: reading.work())
+        self.listings = Listings()
         self.connections: set[Peer] = set()
         self.sessions: set[LocalSession] = set()
         self.unread: set[Outgoing] = set()  # of connections whose peers have not read all that was sent to them

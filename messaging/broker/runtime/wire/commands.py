@@ -53,7 +53,7 @@ def _consumer_key(body: Any) -> object:
 TABLE: dict[int, Row] = {
     pb.Command.PARTITIONED_METADATA: Row("partitioned_metadata", command_lookup.partitioned_metadata),
     pb.Command.LOOKUP: Row("lookup", command_lookup.lookup),
-    pb.Command.GET_TOPICS_OF_NAMESPACE: Row("get_topics_of_namespace", command_lookup.topics_of_namespace),
+    pb.Command.GET_TOPICS_OF_NAMESPACE: Row("get_topics_of_namespace", command_lookup.topics_of_namespace, lambda _: "listing"),
     pb.Command.GET_SCHEMA: Row("get_schema", command_lookup.get_schema),
     pb.Command.GET_OR_CREATE_SCHEMA: Row("get_or_create_schema", command_lookup.get_or_create_schema),
     pb.Command.PRODUCER: Row("producer", command_producer.open_producer, _producer_key),
@@ -138,7 +138,7 @@ class Commands:
     def _run(self, connection: Connection, work: Coroutine[Any, Any, None], size: int, key: object = None) -> None:
         size += TASK_BYTES
         before = connection.order.get(key) if key is not None else None
-        task = asyncio.get_running_loop().create_task(_after(before, work))
+        task = asyncio.get_running_loop().create_task(_after(connection, before, work))
         connection.request_begins(size)
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._done(connection, done, size))
@@ -177,10 +177,16 @@ class Commands:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-async def _after(before: asyncio.Task[None] | None, work: Coroutine[Any, Any, None]) -> None:
-    if before is not None:
-        await asyncio.wait([before])
-    await work
+async def _after(connection: Connection, before: asyncio.Task[None] | None, work: Coroutine[Any, Any, None]) -> None:
+    """What has waited until its connection was gone is not begun: nobody would read the answer."""
+    try:
+        if before is not None:
+            await asyncio.wait([before])
+            if connection.closed:
+                return
+        await work
+    finally:
+        work.close()
 
 
 def resource_of(kind: int, body: Any) -> Resource:

@@ -1,0 +1,84 @@
+"""Answers that list topics, the largest there are: few are made at a time, in turn by tenant, and each when there is room for it.
+
+What such an answer will take is charged before it is made, as memory on its way to peers (`egress`), by what the last one of its
+namespace took; once it is made, what the peer has not read of it counts. So nobody gets the broker to make answers that it does not
+read: the next one waits, and is refused for now when the wait was long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from messaging.broker.core.fair_queue import FairQueue
+from messaging.errors import NotReady
+
+if TYPE_CHECKING:
+    from messaging.broker.core.accountant import Account
+    from messaging.broker.runtime.wire.outgoing import Outgoing
+
+MADE_MAX = 2  # at a time
+EXPECTED_BYTES = 64 << 10  # of the first of a namespace
+NAME_BYTES = 64  # of one name in it, beside its text: it is an object until it is encoded
+SIZES_KEPT = 1000  # namespaces
+LOOKS = 100  # for room
+LOOK_S = 0.1
+
+
+class Listings:
+    def __init__(self) -> None:
+        self.made = 0
+        self._making = 0
+        self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
+        self._sizes: dict[str, int] = {}
+
+    @asynccontextmanager
+    async def room(self, account: Account, out: Outgoing, namespace: str) -> AsyncIterator[None]:
+        """Within it one is made, and sent. Raises `NotReady` where there is no room for a while."""
+        tenant, expected = out.tenant, self._sizes.get(namespace, EXPECTED_BYTES)
+        for _ in range(LOOKS):
+            await self._begin(tenant)
+            if out.closed or (out.writable and account.allows(tenant, expected)):
+                break
+            self._end()
+            await asyncio.sleep(LOOK_S)
+        else:
+            raise NotReady("what this tenant has not read takes all the memory there is for answers: read it, and ask again")
+        account.take(tenant, expected)
+        try:
+            yield
+            self.made += 1
+            out.count()
+        finally:
+            account.give(tenant, expected)
+            self._end()
+
+    def took(self, namespace: str, names: list[str]) -> None:
+        """The listing of a namespace has these names."""
+        self._sizes.pop(namespace, None)
+        self._sizes[namespace] = max(EXPECTED_BYTES, sum(map(len, names)) + NAME_BYTES * len(names))
+        if len(self._sizes) > SIZES_KEPT:
+            del self._sizes[next(iter(self._sizes))]
+
+    async def _begin(self, tenant: str) -> None:
+        if self._making < MADE_MAX:
+            self._making += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.push(tenant, turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            self._waiting.discard(tenant, turn)
+            if turn.done() and not turn.cancelled():
+                self._end()
+            raise
+
+    def _end(self) -> None:
+        following = self._waiting.pop()
+        if following is None:
+            self._making -= 1
+        else:
+            following.set_result(None)
