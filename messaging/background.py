@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import structlog
@@ -39,12 +40,12 @@ class BackgroundLoop:
 
     __slots__ = ("_failed_at_ms", "_log_at_ms", "_recurs", "_unlogged", "failures", "last_error", "last_success_ms", "name")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, recurs: bool = True) -> None:
         self.name = name
         self.failures = 0
         self.last_error = ""
         self.last_success_ms = 0  # since 1970; 0: never yet
-        self._recurs = name not in (ONE_OFF, CALLBACKS)
+        self._recurs = recurs
         self._failed_at_ms: int | None = None
         self._unlogged = 0
         self._log_at_ms = 0
@@ -72,13 +73,19 @@ class BackgroundLoop:
         self._unlogged = 0
         self._log_at_ms = now_ms + LOG_EVERY_MS
 
+    @contextmanager
+    def guard(self, **about: Any) -> Iterator[None]:
+        """What is done within is reported where it raises, and nobody else is kept from theirs."""
+        try:
+            yield
+        except Exception as error:
+            self.failed(error, **about)
+
     def each(self, items: Iterable[T], act: Callable[[T], object]) -> None:
         """Does `act` for every item. One that raises is reported and keeps nobody from the others."""
         for item in list(items):
-            try:
+            with self.guard():
                 act(item)
-            except Exception as error:
-                self.failed(error)
 
 
 class BackgroundLoops:
@@ -88,11 +95,12 @@ class BackgroundLoops:
         self.loops: dict[str, BackgroundLoop] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self._sleep = sleep
-        self.register(ONE_OFF)
+        self.register(ONE_OFF, recurs=False)
 
-    def register(self, name: str) -> BackgroundLoop:
-        """The loop of this name, made where there is none."""
-        return self.loops.setdefault(name, BackgroundLoop(name))
+    def register(self, name: str, *, recurs: bool = True) -> BackgroundLoop:
+        """The loop of this name, made where there is none. One that does not recur never says `succeeded`: its failures are
+        forgiven after `FORGIVEN_MS`."""
+        return self.loops.setdefault(name, BackgroundLoop(name, recurs=recurs))
 
     @property
     def failing(self) -> list[BackgroundLoop]:
@@ -115,7 +123,7 @@ class BackgroundLoops:
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Counts what callbacks of the event loop raise, and tasks that nobody waits for."""
-        callbacks = self.register(CALLBACKS)
+        callbacks = self.register(CALLBACKS, recurs=False)
 
         def raised(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
             error = context.get("exception")

@@ -154,8 +154,10 @@ class Appends(StoredRecord):
         if self.failed is None:
             self.chain.confirm(one.first.ledger_id, one.last_entry)
         self.in_flight -= 1
-        one.confirmed(self.failed)
-        self.settle()
+        try:
+            one.confirmed(self.failed)
+        finally:
+            self.settle()
 
     def settle(self) -> None:
         """Lets go on who waits in `settled`, if nothing is in flight."""

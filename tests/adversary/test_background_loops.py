@@ -185,6 +185,23 @@ async def in_ledger_log(at: Running, patch: pytest.MonkeyPatch) -> None:
     at.broker.store_failed(Unavailable("the disk is gone"))
 
 
+async def in_turns(at: Running, patch: pytest.MonkeyPatch) -> None:
+    one: Any = Raises()
+    at.broker.peers.turn_loop.wait("acme", one)
+    await eventually(lambda: at.loops["turns"].failures)
+
+
+async def in_dispatch(at: Running, patch: pytest.MonkeyPatch) -> None:
+    outlet: Any = Raises()
+    outlet.topic = outlet
+    outlet.name = outlet
+    outlet.tenant = "acme"
+    outlet.services = outlet
+    outlet.dispatching = at.loops["dispatch"]
+    at.broker.catch_up.serve(outlet, outlet)
+    await eventually(lambda: at.loops["dispatch"].failures)
+
+
 async def again(at: Running, name: str) -> None:
     await at.turns.next(name)
 
@@ -226,6 +243,7 @@ FAILURES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "check_signing_keys": (in_check_signing_keys, again),
     "checkpoint_cursors": (in_checkpoint_cursors, checkpoint_again),
     "collect_usage": (in_collect_usage, again),
+    "dispatch": (in_dispatch, never_again),
     "event_loop": (in_event_loop, never_again),
     "finish_partitioned_topics": (in_finish_partitioned_topics, goes_on_by_itself),
     "keep_alive": (in_keep_alive, again),
@@ -236,6 +254,7 @@ FAILURES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "save_feed": (in_save_feed, save_feed_again),
     "sample_rates": (in_sample_rates, again),
     "sweep_memory": (in_sweep_memory, again),
+    "turns": (in_turns, never_again),
     "collect_orphans": (in_one_off, never_again),  # done once; `one_off` stands for it
 }
 

@@ -172,3 +172,14 @@ async def test_cancel_ends_every_loop(loops: BackgroundLoops, clock: Clock) -> N
     loops.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert all(task.cancelled() for task in tasks) and not loops.tasks
+
+
+async def test_what_does_not_come_again_is_forgiven_after_a_while(loops: BackgroundLoops, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ms = 1_000
+    monkeypatch.setattr(background, "passed_ms", lambda: now_ms)
+    once, again = loops.register("once", recurs=False), loops.register("again")
+    for loop in (once, again):
+        loop.failed(ValueError())
+    assert loops.failing == [once, again]
+    now_ms += background.FORGIVEN_MS
+    assert loops.failing == [again]

@@ -75,6 +75,7 @@ class Broker:
         self.accountant = Accountant(settings.memory_budget_bytes)
         self.gate = Gate(self.accountant.ingress)
         self.catch_up = CatchUp(self.accountant.catch_up)
+        self.peers.turn_loop.health = self.background.register("turns", recurs=False)
         self.topics = Topics(
             TopicServices(
                 storage=storage,

@@ -6,12 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-import structlog
-
+from messaging.background import BackgroundLoop
 from messaging.broker.core.turns import SLICE_COST, TURN_COST, Turns
 
 Item = TypeVar("Item")
-log = structlog.get_logger("broker.turns")
 
 
 class TurnLoop(Generic[Item]):
@@ -19,10 +17,11 @@ class TurnLoop(Generic[Item]):
 
     Whoever spends of the turn calls `due` before, so that another one begins."""
 
-    __slots__ = ("_due", "_work", "turns")
+    __slots__ = ("_due", "_work", "health", "turns")
 
     def __init__(self, work: Callable[[Item], str | None], turn_cost: int = TURN_COST, slice_cost: int = SLICE_COST) -> None:
         self.turns: Turns[Item] = Turns(turn_cost, slice_cost)
+        self.health = BackgroundLoop("turns", recurs=False)
         self._work = work
         self._due = False
 
@@ -43,8 +42,8 @@ class TurnLoop(Generic[Item]):
         while (item := turns.following()) is not None:
             try:
                 tenant = self._work(item)
-            except Exception:  # of one of them; the others go on
-                log.exception("turn.failed")
+            except Exception as error:  # of one of them; the others go on
+                self.health.failed(error)
                 continue
             if tenant is not None:
                 again.append((tenant, item))

@@ -158,12 +158,15 @@ class Behind:
         read.there = True
         error = None if task.cancelled() else task.exception()
         blocks = [] if error is not None or task.cancelled() else task.result()
-        if not read.users:
-            self.catch_up.resized(self.tenant, read.size_bytes, 0)
-        elif blocks:
-            self._arrived(read, blocks)
-        else:
-            self._failed(read, error)
+        topic = self.outlet.topic
+        # Few reads are under way at a time, over all topics: one whose end raised would be counted among them for ever.
+        with topic.services.dispatching.guard(topic=topic.text, position=str(read.first)):
+            if not read.users:
+                self.catch_up.resized(self.tenant, read.size_bytes, 0)
+            elif blocks:
+                self._arrived(read, blocks)
+            else:
+                self._failed(read, error)
         self.catch_up.ended()
 
     def _arrived(self, read: Read, blocks: list[Block]) -> None:

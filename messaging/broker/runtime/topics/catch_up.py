@@ -56,11 +56,11 @@ class CatchUp:
         if following is None:
             return
         outlet, subscription = following
-        try:
+        topic = outlet.topic
+        with topic.services.dispatching.guard(topic=topic.text, subscription=subscription.name):
             if outlet.dispatch_behind(subscription, TURN_BYTES):
-                self._served.push(outlet.topic.name.tenant, following)
-        finally:
-            self._turn_later()
+                self._served.push(topic.name.tenant, following)
+        self._turn_later()
 
     # --- reading
 

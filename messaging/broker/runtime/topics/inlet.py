@@ -135,10 +135,25 @@ class Appended(Pending):
         self.now_ms = now_ms
 
     def confirmed(self, error: StoreError | None) -> None:
-        """The log has it, or will not have it. In append order over the topic."""
+        """The log has it, or will not have it. In append order over the topic. Raises nothing: what goes wrong with one producer or
+        reader keeps nobody's receipts back."""
+        inlet = self.inlet
+        try:
+            self._settle(error)
+        except Exception as unexpected:
+            inlet.topic.services.dispatching.failed(unexpected, topic=inlet.topic.text, producer=self.producer.name)
+        if error is None:
+            inlet.topic.stored(self)
+        else:
+            inlet.topic.append_failed(error)
+        inlet.answered_blocks += 1
+        if inlet.turns is not None:
+            inlet.take_turns(error is None)
+
+    def _settle(self, error: StoreError | None) -> None:
+        """Counts it and answers its producer."""
         inlet, producer = self.inlet, self.producer
         _, messages, payload_bytes, stops = self.measured
-        producer.sink.settled(stops[-1])
         if error is None:
             inlet.messages_in += messages
             inlet.bytes_in += payload_bytes
@@ -147,17 +162,12 @@ class Appended(Pending):
             producer.bytes_in += payload_bytes
             if inlet.dedup is not None:
                 inlet.dedup.stored(producer.name_bytes, self.sent, self.first)
-            if not producer.closed:
-                if self.asked is self.sent:
-                    producer.sink.receipts(producer, self.sent, self.first)
-                else:
-                    inlet.answer(producer, self.asked)
-            inlet.topic.stored(self)
-        else:
-            inlet.topic.append_failed(error)
-        inlet.answered_blocks += 1
-        if inlet.turns is not None:
-            inlet.take_turns(error is None)
+        producer.sink.settled(stops[-1])
+        if error is None and not producer.closed:
+            if self.asked is self.sent:
+                producer.sink.receipts(producer, self.sent, self.first)
+            else:
+                inlet.answer(producer, self.asked)
 
     def block(self) -> EntryBlock:
         """What consumers get. It holds on to no more than a few times its own size."""

@@ -43,9 +43,13 @@ class Outlet:
             self.tail.add(appended.block(), self.topic.services.tail_cache)
 
     def dispatch(self, subscription: Subscription) -> None:
-        """Hands out what can be handed out now, a slice of it at once. Safe to call at any time."""
-        if self._dispatch(subscription, DISPATCH_COST)[1]:
-            self.dispatch_soon(subscription)
+        """Hands out what can be handed out now, a slice of it at once. Safe to call at any time; raises nothing."""
+        topic = self.topic
+        try:
+            if self._dispatch(subscription, DISPATCH_COST)[1]:
+                self.dispatch_soon(subscription)
+        except Exception as error:  # of this one; the others of its topic, and whoever called, go on
+            topic.services.dispatching.failed(error, topic=topic.text, subscription=subscription.name)
 
     def dispatch_soon(self, subscription: Subscription) -> None:
         """The same in the next turn of the loop, once however often it was asked for."""

@@ -240,4 +240,7 @@ class Topics:
         process ends is settled by the next load, as after a crash."""
         topics = list(self)
         for start in range(0, len(topics), CLOSING_MAX):
-            await asyncio.gather(*(self.unload(topic.name, why) for topic in topics[start : start + CLOSING_MAX]))
+            closing = [self.unload(topic.name, why) for topic in topics[start : start + CLOSING_MAX]]
+            for outcome in await asyncio.gather(*closing, return_exceptions=True):
+                if isinstance(outcome, Exception):  # of one topic; the others are closed all the same
+                    log.error("topic.close_failed", error=str(outcome), exc_info=outcome)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from messaging.background import BackgroundLoops
+from messaging.background import BackgroundLoop, BackgroundLoops
 from messaging.broker.core.open_sessions import OpenSession
 from messaging.broker.core.rates import Rate
 from messaging.broker.core.topic_quota import TopicQuota
@@ -42,6 +42,10 @@ class TopicServices:
     active: Callable[[Topic], None]  # something happened in a topic without `rates`: give it some, and sample them
     admit: Callable[[OpenSession], None]  # raises where the right to open it ended meanwhile: `Rights.admit`
     dispatch_turns: TurnLoop[Dispatch] = field(default_factory=lambda: TurnLoop(dispatch_slice))
+    dispatching: BackgroundLoop = field(init=False)  # is told where handing something to one subscription or client raises
+
+    def __post_init__(self) -> None:
+        self.dispatching = self.dispatch_turns.health = self.background.register("dispatch", recurs=False)
 
 
 def refusal_of(error: StoreError, what: str) -> MagnetarError:

@@ -255,7 +255,8 @@ class TopicSubscriptions:
     def close_consumers(self, subscription: Subscription) -> None:
         for consumer in list(subscription.consumers):
             subscription.detach(consumer)
-            consumer.sink.closed(consumer)
+            with self.services.dispatching.guard(topic=self.text, consumer=consumer.name):
+                consumer.sink.closed(consumer)
         self.outlet.forget(subscription)
 
     def store(self, subscription: Subscription, delta: bytes, done: Callable[[StoreError | None], None] | None = None) -> None:

@@ -127,7 +127,8 @@ class Topic(TopicSubscriptions):
         for producer in self.producers:
             producer.closed = True
             self.producers.detach(producer)
-            producer.sink.closed(producer)
+            with self.services.dispatching.guard(topic=self.text, producer=producer.name):
+                producer.sink.closed(producer)
 
     async def recover(self) -> bool:
         """After the log refused a block: producers are closed and connect again; consumers stay and go on. False where the topic
