@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from messaging.background import BackgroundLoop
 from messaging.broker.core.accountant import Account
 from messaging.broker.core.fair_queue import FairQueue
 from messaging.broker.runtime.topics.behind import TURN_BYTES
@@ -26,6 +27,7 @@ READS_MAX = 2  # under way at a time: more keep commits waiting for the disk, an
 class CatchUp:
     def __init__(self, account: Account) -> None:
         self.account = account
+        self.health = BackgroundLoop("dispatch", recurs=False)
         self.reads = 0
         self.reads_joined = 0  # times a subscription found what another's read had brought, or was bringing
         self.behind: dict[Behind, None] = {}  # topics with something read; who was asked last to give back comes last
@@ -56,10 +58,11 @@ class CatchUp:
         if following is None:
             return
         outlet, subscription = following
-        topic = outlet.topic
-        with topic.services.dispatching.guard(topic=topic.text, subscription=subscription.name):
+        try:
             if outlet.dispatch_behind(subscription, TURN_BYTES):
-                self._served.push(topic.name.tenant, following)
+                self._served.push(outlet.topic.name.tenant, following)
+        except Exception as error:  # of this one; the others go on
+            self.health.failed(error, topic=outlet.topic.text, subscription=subscription.name)
         self._turn_later()
 
     # --- reading

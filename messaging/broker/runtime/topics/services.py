@@ -45,7 +45,8 @@ class TopicServices:
     dispatching: BackgroundLoop = field(init=False)  # is told where handing something to one subscription or client raises
 
     def __post_init__(self) -> None:
-        self.dispatching = self.dispatch_turns.health = self.background.register("dispatch", recurs=False)
+        health = self.background.register("dispatch", recurs=False)
+        self.dispatching = self.dispatch_turns.health = self.catch_up.health = health
 
 
 def refusal_of(error: StoreError, what: str) -> MagnetarError:
