@@ -60,6 +60,10 @@ bench: setup ## measure this machine's floors and Magnetar against them
 crash: setup $(VENV)/.installed-test ## kill a broker at work 300 times and see that it keeps its word; ARGS="--kills 50 --seed 7"
 	$(BIN)/python -m tests.faults.crash $(ARGS)
 
+.PHONY: hostile
+hostile: setup $(VENV)/.installed-test ## send a broker ten million frames that nobody should; ARGS="--frames 100000 --seed 7"
+	$(BIN)/python -m tests.adversary.hostile.campaign $(ARGS)
+
 .PHONY: docs
 docs: setup ## write anew the pages of docs/ that are made from the sources
 	$(BIN)/python -m docs.generate

@@ -21,7 +21,7 @@ from messaging.limits.sizes import (
 
 _NAME = Limit(WHY_NAME, bytes_max=NAME_BYTES_MAX)
 _TIME = Limit("text of a time in ISO 8601, with some room", bytes_max=64)
-_TIME_MS_MAX = 253_402_300_799_999  # the end of the year 9999
+TIME_MS_MAX = 253_402_300_799_999  # the end of the year 9999
 _MESSAGE_ID = Limit("a message id as text has under 100 characters; some clients of other brokers send longer ones", bytes_max=4096)
 _COUNT = Limit("a number of 32 bits, as in Pulsar", minimum=0, maximum=INT32_MAX)
 
@@ -35,8 +35,8 @@ WEBSOCKET: dict[str, Limit] = {
     "ProducerFrame.key": Limit("part of the message", bytes_max=64 << 10),
     "ProducerFrame.event_time": _TIME,
     "ProducerFrame.sequence_id": Limit("kept as a signed number of 64 bits, -1 for none", minimum=0, maximum=INT64_MAX - 1),
-    "ProducerFrame.deliver_at": Limit("milliseconds, up to the year 9999", minimum=0, maximum=_TIME_MS_MAX),
-    "ProducerFrame.deliver_after_ms": Limit("milliseconds, up to the year 9999", minimum=0, maximum=_TIME_MS_MAX),
+    "ProducerFrame.deliver_at": Limit("milliseconds, up to the year 9999", minimum=0, maximum=TIME_MS_MAX),
+    "ProducerFrame.deliver_after_ms": Limit("milliseconds, up to the year 9999", minimum=0, maximum=TIME_MS_MAX),
     "ProducerFrame.replication_clusters": Limit(
         "there is one cluster: refused whatever it says", bytes_max=NAME_BYTES_MAX, count_max=100
     ),

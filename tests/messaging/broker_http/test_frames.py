@@ -154,3 +154,27 @@ def test_any_text_is_read_or_refused(text: str) -> None:
             read()
         except FrameError:
             pass
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sequenceId", -1),
+        ("sequenceId", 2**63),
+        ("context", "c" * 1025),
+        ("key", "k" * 65_537),
+        ("properties", {"k": "v" * 65_537}),
+        ("properties", {f"k{number}": "" for number in range(1001)}),
+        ("eventTime", "1969-12-31T23:59:59Z"),
+        ("eventTime", "2" * 65),
+        ("deliverAt", -1),
+        ("deliverAfterMs", 253_402_300_800_000),
+    ],
+)
+def test_a_field_over_its_limit_is_refused_by_name(name: str, value: object) -> None:
+    """A sequence id of -1 was taken, and the messages that came with it were neither stored nor answered."""
+    context = {} if name == "context" else {"context": "c"}
+    with pytest.raises(FrameError) as caught:
+        read_outgoing(json.dumps({"payload": "", **context, name: value}), NOW_MS)
+    assert name in str(caught.value)
+    assert caught.value.context == context.get("context")

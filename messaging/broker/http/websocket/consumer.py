@@ -21,7 +21,7 @@ from messaging.broker.http.websocket.link import Link
 from messaging.broker.http.websocket.memory import Memory
 from messaging.broker.http.websocket.window import PushWindow, TimedPositions
 from messaging.broker.runtime.local.messages import ConsumerHandle, DeliveredMessage, MessagePosition
-from messaging.errors import MagnetarError
+from messaging.errors import InvalidValue, MagnetarError
 
 logger = logging.getLogger(__name__)
 
@@ -242,5 +242,8 @@ def _size_bytes(message: DeliveredMessage) -> int:
 
 
 def _log_failure(done: asyncio.Future[None]) -> None:
-    if not done.cancelled() and done.exception() is not None:
-        logger.warning("acknowledgement failed, the messages will come again", extra={"reason": str(done.exception())})
+    error = None if done.cancelled() else done.exception()
+    if isinstance(error, InvalidValue):
+        logger.info("acknowledgement refused", extra={"reason": str(error)})
+    elif error is not None:
+        logger.warning("acknowledgement failed, the messages will come again", extra={"reason": str(error)})

@@ -19,13 +19,14 @@ from msgspec import UNSET, UnsetType
 
 from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition, OutgoingMessage
 from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotAuthorized
+from messaging.limits.structs import over_limit
+from messaging.limits.websocket import TIME_MS_MAX
 from messaging.message_id import decode_message_id, encode_message_id
 
 # Codes after "send-error:", and in the reason of a close frame.
 AUTHENTICATION_ERROR, NOT_AUTHORIZED, BAD_JSON, BAD_PAYLOAD, UNKNOWN_ERROR = 5, 6, 3, 7, 8
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TIME_MS_MAX = 253_402_300_799_999  # the end of the year 9999
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -88,6 +89,9 @@ def read_outgoing(text: str | bytes, now_ms: int) -> tuple[OutgoingMessage, str 
         frame = _PRODUCER_FRAMES.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FrameError(BAD_JSON, f"the frame is not the JSON of a message: {error}") from None
+    wrong = over_limit(frame, "websocket")
+    if wrong is not None:  # the context is sent back, unless it is what is too long
+        raise FrameError(BAD_JSON, wrong[0], frame.context if not wrong[0].startswith("context ") else None)
     if frame.encryption_param:
         raise FrameError(
             BAD_JSON, "encrypted payloads are not taken here: encrypt before you send, and leave encryptionParam out", frame.context
@@ -125,17 +129,17 @@ def _read_time_ms(frame: ProducerFrame) -> int:
         return 0
     try:
         moment = datetime.fromisoformat(frame.event_time)
-        return (moment.replace(tzinfo=moment.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
+        time_ms = (moment.replace(tzinfo=moment.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):
         raise FrameError(
             BAD_JSON, f"eventTime {frame.event_time[:40]!r} is not ISO 8601: write 2026-01-31T12:00:00.000Z", frame.context
         ) from None
+    if time_ms < 0:
+        raise FrameError(BAD_JSON, f"eventTime {frame.event_time[:40]!r} is before 1970, which a message cannot say", frame.context)
+    return time_ms
 
 
 def _deliver_at_ms(frame: ProducerFrame, now_ms: int) -> int:
-    for name, value in (("deliverAt", frame.deliver_at), ("deliverAfterMs", frame.deliver_after_ms)):
-        if value is not None and not 0 <= value <= _TIME_MS_MAX:
-            raise FrameError(BAD_JSON, f"{name} {value} is not a time in milliseconds", frame.context)
     if frame.deliver_after_ms:
         return now_ms + frame.deliver_after_ms
     return frame.deliver_at or 0
@@ -143,9 +147,13 @@ def _deliver_at_ms(frame: ProducerFrame, now_ms: int) -> int:
 
 def read_command(text: str | bytes) -> ConsumerCommand:
     try:
-        return _COMMANDS.decode(text)
+        command = _COMMANDS.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FrameError(BAD_JSON, f"the frame is not the JSON of a command: {error}") from None
+    wrong = over_limit(command, "websocket")
+    if wrong is not None:
+        raise FrameError(BAD_JSON, wrong[0])
+    return command
 
 
 def read_position(message_id: str | None) -> MessagePosition:
@@ -196,7 +204,7 @@ def position_text(position: MessagePosition) -> str:
 
 def time_text(time_ms: int) -> str:
     """ISO 8601 in UTC with milliseconds. Producers' clocks may say anything; what no calendar holds is shown as the nearest day."""
-    moment = _EPOCH + timedelta(milliseconds=min(max(time_ms, 0), _TIME_MS_MAX))
+    moment = _EPOCH + timedelta(milliseconds=min(max(time_ms, 0), TIME_MS_MAX))
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from messaging.errors import InvalidValue
+from messaging.limits.structs import check
 
 QUEUE_SIZE_MAX = 1000  # Pulsar's cap on receiverQueueSize
 _FIELDS_MAX = 64
@@ -102,6 +103,7 @@ def read_parameters(kind: type[P], query: dict[str, str]) -> P:
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `$.")
         raise InvalidValue(f"query parameter {where.rstrip('`') or '?'} is not valid: {message}") from None
+    check(parameters, "websocket")
     parameters.check()
     return parameters
 

@@ -15,7 +15,9 @@ from messaging.broker.runtime.local.messages import (
     Receipt,
 )
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import MagnetarError, MessageTooLarge, NotReady, StorageFailed
+from messaging.errors import InvalidValue, MagnetarError, MessageTooLarge, NotReady, StorageFailed
+from messaging.limits.binary import BINARY
+from messaging.limits.model import violation
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol import hot
 from messaging.protocol import pulsar_pb2 as pb
@@ -59,7 +61,11 @@ class LocalProducer:
             text = f"a message of {largest} bytes is larger than message_bytes_max = {limit}: send it in parts"
             loop.call_soon(on_receipt, None, MessageTooLarge(text))
             return
-        buf = b"".join(self._frame(message) for message in messages)
+        try:
+            buf = b"".join([self._frame(message) for message in messages])
+        except ValueError as error:
+            loop.call_soon(on_receipt, None, InvalidValue(f"a message cannot be written: {error}"))
+            return
         sent: list[Sent] = []
         hot.scan(buf, 0, len(buf), sent)
         self._due.append((len(sent), on_receipt))
@@ -71,8 +77,11 @@ class LocalProducer:
             self.service.topic_failed(self.topic, NotReady(f"topic {self.topic.text} is being opened again"))
 
     def _frame(self, message: OutgoingMessage) -> bytes:
+        """Raises `ValueError` for what a message cannot hold."""
         sequence_id = self._sequence if message.sequence_id is None else message.sequence_id
-        self._sequence = max(self._sequence, sequence_id + 1)
+        wrong = violation("sequence_id", sequence_id, BINARY["Send.sequence_id"])
+        if wrong is not None:
+            raise ValueError(wrong)
         metadata = pb.Metadata(producer_name=self.producer_name, sequence_id=sequence_id, publish_time=self.service.now_ms())
         for key, value in message.properties.items():
             metadata.properties.add(key=key, value=value)
@@ -82,6 +91,7 @@ class LocalProducer:
             metadata.event_time = message.event_time_ms
         if message.deliver_at_ms:
             metadata.deliver_at_time = message.deliver_at_ms
+        self._sequence = max(self._sequence, sequence_id + 1)
         return build_send(0, sequence_id, metadata, message.payload)
 
     # --- from the topic

@@ -107,7 +107,8 @@ class Commands:
         if action is Action.SESSION:
             result = row.handler(self.service, connection, body, Resource())
             if result is not None:
-                self._run(connection, self._guarded(connection, kind, body, result), size, row.order(body) if row.order else None)
+                work = self._guarded(connection, kind, body, result)
+                self._run(connection, work, size, row.order(body) if row.order else None)
             return
         self._run(connection, self._authorised(connection, kind, body, action, row), size, row.order(body) if row.order else None)
 
@@ -139,6 +140,7 @@ class Commands:
         size += TASK_BYTES
         before = connection.order.get(key) if key is not None else None
         task = asyncio.get_running_loop().create_task(_after(connection, before, work))
+        task.add_done_callback(lambda done: work.close())  # where the broker stopped before it began
         connection.request_begins(size)
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._done(connection, done, size))

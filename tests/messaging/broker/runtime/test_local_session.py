@@ -10,7 +10,7 @@ import pytest
 
 from messaging.adminrpc.schema import Change, FeedApply, TopicRef
 from messaging.broker.runtime.local.consumer import LocalConsumer
-from messaging.broker.runtime.local.messages import DeliveredMessage
+from messaging.broker.runtime.local.messages import DeliveredMessage, OutgoingMessage
 from messaging.broker.runtime.main import start
 from messaging.broker.runtime.service import BrokerService
 from messaging.errors import MagnetarError
@@ -98,3 +98,16 @@ async def test_the_end_of_a_terminated_topic_is_told_once_when_all_is_acknowledg
     (await consume(broker, late)).flow(1)
     await eventually(lambda: late.ended)
     assert inbox.ended == 1
+
+
+@pytest.mark.parametrize("wrong", [OutgoingMessage(b"x", sequence_id=-1), OutgoingMessage(b"x", event_time_ms=-1)])
+async def test_a_message_that_cannot_be_written_is_answered_and_stops_nobody(broker: BrokerService, wrong: OutgoingMessage) -> None:
+    """A sequence id of -1 raised behind the session: neither it nor what came with it was stored or answered."""
+    producer = await broker.open_producer(ADMIN, TOPIC, None, Inbox())
+    answers: list[MagnetarError | None] = []
+    producer.publish([wrong], lambda positions, error: answers.append(error))
+    producer.publish([OutgoingMessage(b"y", sequence_id=2**63 - 1)], lambda positions, error: answers.append(error))
+    producer.publish([OutgoingMessage(b"z")], lambda positions, error: answers.append(error))
+    await eventually(lambda: len(answers) == 3)
+    assert sorted(type(answer).__name__ for answer in answers) == ["InvalidValue", "InvalidValue", "NoneType"]
+    producer.close()

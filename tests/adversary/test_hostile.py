@@ -1,0 +1,55 @@
+"""A hundred thousand hostile frames of the campaign (`make hostile` sends ten million), and that its checks can fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.adversary.hostile import peers
+from tests.adversary.hostile.binary_frames import BinaryFrames
+from tests.adversary.hostile.campaign import FRAMES_A_PEER, Failed, Round, campaign, made_round, shown, target
+from tests.adversary.hostile.peers import NotServed
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("standalone")]
+
+
+async def test_nobody_notices_a_hundred_thousand_hostile_frames(tmp_path: Path) -> None:
+    result = await campaign(tmp_path, frames=100_000, seed=13)
+    assert result.left_open > result.connections // 3, "or most frames were never looked at"
+    assert result.songs > 100 and result.topics_used >= 8
+
+
+async def test_a_broker_that_ended_is_noticed(tmp_path: Path) -> None:
+    async with target(tmp_path) as under:
+        await under.check()
+        under.broker.process.kill()
+        under.broker.process.wait()
+        with pytest.raises(NotServed, match="the broker ended with code"):
+            await under.check()
+
+
+async def test_a_canary_that_is_not_served_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "SERVED_S", 0.1)
+    async with target(tmp_path) as under:
+        await under.canary.close()
+        with pytest.raises(NotServed, match="the canary sang 0 songs"):
+            await under.canary.sing()
+
+
+def test_a_round_is_the_same_whenever_it_is_made() -> None:
+    one = made_round(7, 3)
+    assert one == made_round(7, 3) != made_round(8, 3)
+    assert one.frames > FRAMES_A_PEER
+    assert "seed 8 --round 3" not in shown(one)
+    assert "--seed 8 --round 3" in str(Failed("why", 8, 3))
+
+
+def test_every_kind_of_command_and_of_trouble_is_among_the_frames() -> None:
+    source = BinaryFrames(1)
+    talk = [source.conversation(300) for _ in range(20)]
+    kinds = {frame[9] for one in talk for frame in one.frames if frame[8:9] == b"\x08" and len(frame) > 9}
+    assert len(kinds) > 18
+    talk += [source.conversation(1) for _ in range(200)]
+    assert {one.ends for one in talk} == {True, False} == {bool(one.opening) for one in talk}
+    assert Round([], []).frames == 0

@@ -1,0 +1,93 @@
+"""Each limit of a JSON field is enforced: one over it is refused by name, exactly at it is taken."""
+
+from __future__ import annotations
+
+from typing import Any, get_args, get_origin
+
+import msgspec
+import pytest
+
+from messaging.adminrpc import schema
+from messaging.broker.http.websocket import frames, parameters
+from messaging.limits import rest, websocket
+from messaging.limits.structs import TABLES, over_limit
+from tenants.pulsar import namespace_policies, namespaces, subscriptions, tenants, topics
+from tests.support.limit_values import at_and_over
+
+KINDS: dict[str, tuple[type[msgspec.Struct], ...]] = {
+    "websocket": (
+        frames.ProducerFrame,
+        frames.ConsumerCommand,
+        parameters.ProducerParameters,
+        parameters.ConsumerParameters,
+        parameters.ReaderParameters,
+    ),
+    "pulsar": (
+        tenants.TenantInfo,
+        namespaces._Bundles,
+        namespaces._NewNamespace,
+        namespace_policies._Quota,
+        topics._PartitionedTopic,
+        subscriptions._MessageId,
+    ),
+    "rpc": tuple({request for request, _ in schema.METHODS.values()} | {schema.Change}),
+}
+
+
+def kind_of(hint: Any) -> str:
+    """text, number, list or map: what of the hint is not None."""
+    for one in (hint, *get_args(hint)):
+        origin = get_origin(one) or one
+        if origin in (list, dict, str, int):
+            return {list: "list", dict: "map", str: "text", int: "number"}[origin]
+        for inner in get_args(one):
+            if inner in (str, int):
+                return {str: "text", int: "number"}[inner]
+    return ""
+
+
+CASES = [
+    (table, kind, field, what, at, over)
+    for table, kinds in KINDS.items()
+    for kind in kinds
+    for field in msgspec.structs.fields(kind)
+    if (limit := TABLES[table].get(f"{kind.__name__}.{field.name}") or TABLES[table].get(field.name)) is not None
+    for what, at, over in at_and_over(limit, kind_of(field.type))
+    if (limit.count_max or 0) <= 10_000 or what != "count"
+]
+
+
+def holding(kind: type[msgspec.Struct], name: str, value: Any) -> msgspec.Struct:
+    """An object with this value, and something in every field that it must have."""
+    must = {field.name: field.default for field in msgspec.structs.fields(kind) if field.required}
+    return kind(**{**dict.fromkeys(must, None), name: value})
+
+
+@pytest.mark.parametrize(
+    ("table", "kind", "field", "what", "at", "over"),
+    CASES,
+    ids=[f"{case[0]}-{case[1].__name__}.{case[2].name}-{case[3]}" for case in CASES],
+)
+def test_one_over_the_limit_is_refused_and_exactly_at_it_is_not(
+    table: str, kind: type[msgspec.Struct], field: Any, what: str, at: Any, over: Any
+) -> None:
+    assert over_limit(holding(kind, field.name, at), table) is None
+    found = over_limit(holding(kind, field.name, over), table)
+    assert found is not None and field.encode_name in found[0]
+    assert any(str(number) in found[0] for number in found[1][1:6] if number is not None)
+
+
+def test_every_row_with_numbers_is_tried() -> None:
+    tried = {(case[0], f"{case[1].__name__}.{case[2].name}") for case in CASES} | {(case[0], case[2].name) for case in CASES}
+    for table, rows in (("websocket", websocket.WEBSOCKET), ("pulsar", rest.PULSAR), ("rpc", rest.RPC)):
+        for name, limit in rows.items():
+            numbers = any(number is not None for number in limit[1:6])
+            assert (
+                not numbers or name.startswith(("body.", "MessageId.")) or name in ("changes", "state") or (table, name) in tried
+            ), name
+
+
+def test_what_is_within_an_object_is_looked_at_too() -> None:
+    feed = schema.FeedApply(from_version=0, to_version=1, changes=[schema.Change(version=1, kind="k" * 65, key="", state=None)])
+    found = over_limit(feed, "rpc")
+    assert found is not None and found[0] == "kind has 65 bytes; at most 64 are allowed: shorten it"
