@@ -30,7 +30,7 @@ KINDS: dict[str, tuple[type[msgspec.Struct], ...]] = {
         topics._PartitionedTopic,
         subscriptions._MessageId,
     ),
-    "rpc": tuple({request for request, _ in schema.METHODS.values()} | {schema.Change}),
+    "rpc": tuple(dict.fromkeys([*(request for request, _ in schema.METHODS.values()), schema.Change])),
 }
 
 
