@@ -18,6 +18,8 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllow
 from django.urls import reverse
 from django.utils.crypto import constant_time_compare
 
+from controlplane.authentication import client_address_of
+from controlplane.errors import deny
 from messaging.permissions.model import NOTHING, Action, Resource
 from messaging.permissions.table import CONSOLE
 from messaging.protocol.names import PERSISTENT, TopicName
@@ -62,11 +64,12 @@ def page(view: View[P]) -> Guarded[P]:
             return view(request, *args, **kwargs)
         if not request.user.is_authenticated:
             return _to_sign_in(request)
-        actor = actor_of_user(request.user, getattr(request, "request_id", ""))
+        actor = actor_of_user(request.user, getattr(request, "request_id", ""), client_address_of(request))
         request.actor = actor  # type: ignore[attr-defined]
         resource = resource_of(kwargs)
         if not actor.may(action, resource):
             if resource.tenant and not sees(actor, resource):
+                deny(request, f"lacks {action.value!r} on a tenant that is not theirs to see")
                 raise Http404
             raise PermissionDenied(_DENIED[bool(resource.tenant)])
         if not resource.tenant:

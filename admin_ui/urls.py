@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from admin_ui.views import jump, keys, namespaces, people, platform, quick_start, session, tenants, topics, usage
+from admin_ui.views import audit, jump, keys, namespaces, people, platform, quick_start, session, tenants, topics, usage
 
 app_name = "console"
 
@@ -24,6 +24,7 @@ urlpatterns = [
     path("new-tenant", tenants.tenant_create, name="tenant_create"),
     path(_TENANT, tenants.tenant, name="tenant"),
     path(f"{_TENANT}/delete", tenants.tenant_delete, name="tenant_delete"),
+    path(f"{_TENANT}/audit", audit.audit, name="audit"),
     path(f"{_TENANT}/keys", keys.keys, name="keys"),
     path(f"{_TENANT}/new-key", keys.key_create, name="key_create"),
     path(f"{_TENANT}/keys/<str:key_id>/revoke", keys.key_revoke, name="key_revoke"),

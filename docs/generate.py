@@ -15,6 +15,7 @@ import msgspec
 from docs import limits_page
 from messaging import metrics, settings
 from messaging.permissions import table
+from messaging.permissions.audited import AUDITED
 from messaging.policies.model import range_text
 from messaging.policies.registry import POLICIES
 
@@ -113,6 +114,8 @@ def permissions_page() -> str:
         "# Permissions\n\n"
         "What each command, path, route and page asks of who calls it. The order of the decision is Pulsar's: superuser, "
         "administrator of the tenant, grant on the namespace, grant on the topic.\n\n"
+        "The audit log has a record of each request with a name in the last column, and of every refusal as `denied`: who, from "
+        "which address, what was asked for, and for changes of rows what was before and after.\n\n"
     )
     rows: list[tuple[str, dict[str, str]]] = [
         ("Binary protocol", {name: action.value for name, action in table.BINARY.items()}),
@@ -121,9 +124,10 @@ def permissions_page() -> str:
         ("REST", {f"{method} {route}": action.value for (method, route), action in sorted(table.REST.items())}),
         ("Console", {f"{method} {route}": action.value for (method, route), action in sorted(table.CONSOLE.items())}),
     ]
+    audited = {f"{method} {route}": f"`{action}`" for (method, route), action in AUDITED.items()}
     for title, entries in rows:
-        page += f"## {title}\n\n| what | asks for |\n| --- | --- |\n"
-        page += "".join(f"| `{name}` | {action} |\n" for name, action in entries.items()) + "\n"
+        page += f"## {title}\n\n| what | asks for | recorded as |\n| --- | --- | --- |\n"
+        page += "".join(f"| `{name}` | {action} | {audited.get(name, '')} |\n" for name, action in entries.items()) + "\n"
     return page.rstrip("\n") + "\n"
 
 

@@ -178,6 +178,7 @@ _TABLE = (
     ),
     # The web process
     Metric("magnetar_web_requests_total", "counter", "requests", ("status",), "HTTP requests answered, by status.", "web"),
+    Metric("magnetar_web_audit_failures_total", "counter", "records", (), "Records that the audit log did not take.", "web"),
     Metric("magnetar_web_live_connections", "gauge", "connections", (), "Open live views of the console.", "web"),
     Metric("magnetar_web_feed_version", "gauge", "", (), "Newest version of the control plane's feed.", "web"),
     Metric("magnetar_web_feed_confirmed_version", "gauge", "", (), "Version of it that the broker confirmed last.", "web"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from messaging.errors import NotAuthorized
 from messaging.permissions import model
@@ -17,6 +18,15 @@ class NotVisible(NotAuthorized):
     code = "not_visible"
 
 
+@dataclass
+class Trail:
+    """What one request left in the audit log, and what its view has to say for the record that is written after it."""
+
+    records: int = 0
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
+
+
 @dataclass(frozen=True)
 class Actor:
     """Who asked for something: in every action the first argument. Made once a request; its grants are read once."""
@@ -24,14 +34,16 @@ class Actor:
     principal: Principal
     request_id: str = ""
     grants: DatabaseGrants = field(default_factory=DatabaseGrants, compare=False)
+    address: str = ""  # from where; "": a process of ours
+    trail: Trail = field(default_factory=Trail, compare=False)
 
     def may(self, action: Action, resource: Resource = model.NOTHING) -> bool:
         return model.allowed(self.grants, self.principal, action, resource)
 
 
-def actor_of_user(user: User, request_id: str = "") -> Actor:
+def actor_of_user(user: User, request_id: str = "", address: str = "") -> Actor:
     """The actor that somebody signed in at the console is."""
-    return Actor(Principal(user.role), request_id)
+    return Actor(Principal(user.role), request_id, address=address)
 
 
 def platform_actor(role: str = "service:web") -> Actor:

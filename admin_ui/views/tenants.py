@@ -11,6 +11,7 @@ from admin_ui.access import ConsoleRequest, page, visible_tenants
 from admin_ui.forms import ConfirmForm, TenantForm
 from admin_ui.key_view import key_view
 from admin_ui.pages import crumbs, explain, navigation, say, show
+from admin_ui.views.audit import audit_row
 from messaging.errors import MagnetarError
 from tenants.actions.tenants import create_tenant, delete_tenant
 from tenants.models import AuditRecord, Key, Membership, Namespace, Tenant
@@ -80,16 +81,8 @@ def tenant(request: ConsoleRequest, tenant: str) -> HttpResponse:
         keys=[key_view(key, {}) for key in keys.order_by("-created_at")[:KEYS_SHOWN]],
         keys_total=keys.count(),
         members=[{"name": one.user.username, "role": Membership.Level(one.level).label} for one in memberships],
-        audit=[_record(row) for row in AuditRecord.objects.all()[:RECORDS_SHOWN]] if nav.may_administer else [],
+        audit=[audit_row(row) for row in AuditRecord.objects.all()[:RECORDS_SHOWN]] if nav.may_administer else [],
     )
-
-
-def _record(row: AuditRecord) -> dict[str, object]:
-    after = row.after if isinstance(row.after, dict) else {}
-    target = f"{after['name']} ({row.resource})" if row.action.startswith("key.") and "name" in after else row.resource
-    if row.action.startswith("permission."):
-        target = f"{target} to {after.get('role') or (row.before or {}).get('role', '')}"
-    return {"at": row.at, "actor": row.role, "action": row.action, "target": target}
 
 
 @page

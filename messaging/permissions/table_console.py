@@ -23,6 +23,7 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:tenant"): Action.TENANT_READ,
     ("GET", "console:tenant_delete"): Action.SUPERUSER,
     ("POST", "console:tenant_delete"): Action.SUPERUSER,
+    ("GET", "console:audit"): Action.TENANT_ADMIN,
     # Keys
     ("GET", "console:keys"): Action.TENANT_ADMIN,
     ("GET", "console:key_create"): Action.TENANT_ADMIN,

@@ -13,6 +13,7 @@ _API: dict[tuple[str, str], Action] = {
     ("GET", "api:openapi"): Action.PUBLIC,  # the same for everybody: the description of the API
     ("GET", "api:docs"): Action.PUBLIC,
     ("GET", "api:me"): Action.AUTHENTICATED,
+    ("GET", "api:platform-audit"): Action.SUPERUSER,
     ("GET", "api:tenants"): Action.AUTHENTICATED,  # lists those that the caller may see
     ("POST", "api:tenants"): Action.SUPERUSER,
     ("GET", "api:tenant"): Action.TENANT_READ,

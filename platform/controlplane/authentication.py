@@ -33,7 +33,7 @@ def actor_of(request: HttpRequest) -> Actor:
     found: Actor | None = getattr(request, "magnetar_actor", None)
     if found is None:
         grants = DatabaseGrants(anonymous_public=_is_local(request))
-        found = Actor(_principal(request), getattr(request, "request_id", ""), grants)
+        found = Actor(_principal(request), getattr(request, "request_id", ""), grants, address=client_address_of(request))
         request.magnetar_actor = found  # type: ignore[attr-defined]
     return found
 

@@ -23,6 +23,8 @@ _API_STATUS = {"invalid_name": 400}  # where Pulsar's status would puzzle everyb
 def answer_error(request: HttpRequest, error: errors.MagnetarError) -> HttpResponse:
     """The answer to a typed error. Somebody unknown is told to say who they are before anything else."""
     status, code, message = error.http_status, error.code, error.message
+    if isinstance(error, errors.NotAuthorized | errors.AuthenticationFailed):
+        deny(request, message)
     actor = getattr(request, "magnetar_actor", None)
     if isinstance(error, errors.NotAuthorized) and actor is not None and actor.principal.role == ANONYMOUS:
         status, code = 401, "authentication_failed"
@@ -37,6 +39,11 @@ def answer_error(request: HttpRequest, error: errors.MagnetarError) -> HttpRespo
     if status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
     return response
+
+
+def deny(request: HttpRequest, why: str) -> None:
+    """This request is refused for want of a right, or of a name: `controlplane.audit` records it when its answer is made."""
+    request.magnetar_denied = why or "refused"  # type: ignore[attr-defined]
 
 
 def answer(request: HttpRequest, status: int, code: str, message: str) -> HttpResponse:
@@ -84,6 +91,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
+    deny(request, str(exception))
     return answer(request, 403, "not_authorized", str(exception) or "you may not do this")
 
 
@@ -99,4 +107,5 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
+    deny(request, f"without a valid CSRF token: {reason}")
     return answer(request, 403, "csrf", "the form was too old, or cookies are off: go back, reload the page and try again")

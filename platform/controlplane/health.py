@@ -9,7 +9,7 @@ from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
-from controlplane import current
+from controlplane import audit, current
 from controlplane.middleware import requests_by_status
 from controlplane.supervisor.status import running_state
 from messaging.metrics import CONTENT_TYPE, Sample, exposition
@@ -43,6 +43,7 @@ def ready(request: HttpRequest) -> HttpResponse:
 def metrics(request: HttpRequest) -> HttpResponse:
     samples = [Sample("magnetar_web_requests_total", count, (str(status),)) for status, count in sorted(requests_by_status.items())]
     samples += [
+        Sample("magnetar_web_audit_failures_total", audit.failures),
         Sample("magnetar_web_feed_version", feed.newest_version()),
         Sample("magnetar_web_feed_confirmed_version", feed.confirmed_version()),
         Sample("magnetar_resident_bytes", _resident_bytes()),

@@ -38,6 +38,7 @@ ALLOWED_HOSTS = ["*"]
 APPEND_SLASH = False
 MIDDLEWARE = [
     "controlplane.middleware.RequestId",
+    "controlplane.audit.AuditTrail",
     "django.middleware.security.SecurityMiddleware",
     "controlplane.static.StaticFiles",
     "controlplane.middleware.SegmentsAsSent",

@@ -56,6 +56,7 @@ def record(actor: Actor, action: str, tenant: str, resource: str, before: object
     uid = Tenant.unscoped.filter(name=tenant).values_list("uid", flat=True).first() if tenant else ""
     AuditRecord.unscoped.create(
         role=actor.principal.role,
+        address=actor.address[:64],
         key_id=actor.principal.key_id,
         action=action,
         tenant=tenant,
@@ -65,3 +66,4 @@ def record(actor: Actor, action: str, tenant: str, resource: str, before: object
         after=after,
         request_id=actor.request_id,
     )
+    actor.trail.records += 1

@@ -104,6 +104,9 @@ def _update_partitions(request: HttpRequest, **parts: str) -> None:
     topic = existing(parts)
     partitions = _count(request)
     _check_count(partitions)
+    trail = actor(request).trail
+    trail.before = {"partitions": broker.rpc().call("topics.partitions", PartitionsGet(topic=str(topic))).partitions}
+    trail.after = {"partitions": partitions}
     broker.rpc().call("topics.update_partitions", PartitionsUpdate(topic=str(topic), partitions=partitions))
 
 

@@ -51,7 +51,7 @@ class View(APIView):
 
 def page(request: Request, rows: QuerySet[M], key: str, show: Any) -> Response:
     """A page of `rows` in the order of the unique field `key`. ``?after=`` takes the `next` of the page before."""
-    limit = _limit(request)
+    limit = limit_of(request)
     after = request.query_params.get("after", "")
     if "\x00" in after:
         raise InvalidValue("after is the `next` of the page before")
@@ -61,12 +61,12 @@ def page(request: Request, rows: QuerySet[M], key: str, show: Any) -> Response:
 
 
 def page_of_names(request: Request, names: list[str], show: Any) -> Response:
-    limit, after = _limit(request), request.query_params.get("after", "")
+    limit, after = limit_of(request), request.query_params.get("after", "")
     found = [name for name in sorted(names) if name > after]
     return Response({"items": [show(name) for name in found[:limit]], "next": found[limit - 1] if len(found) > limit else None})
 
 
-def _limit(request: Request) -> int:
+def limit_of(request: Request) -> int:
     text = request.query_params.get("limit", str(PAGE_LIMIT))
     if not (text.isascii() and text.isdecimal() and len(text) < 6 and 1 <= int(text) <= PAGE_LIMIT_MAX):
         raise InvalidValue(f"limit {text[:20]!r} is not a number from 1 to {PAGE_LIMIT_MAX}")

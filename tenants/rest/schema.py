@@ -16,6 +16,11 @@ PAGE = [
     OpenApiParameter("after", str, description="The `next` of the page before."),
     OpenApiParameter("limit", int, description="From 1 to 1000; 100 if missing."),
 ]
+AUDIT_PAGE = [
+    *PAGE,
+    OpenApiParameter("action", str, description="Records of exactly this action, such as `key.create` or `denied`."),
+    OpenApiParameter("role", str, description="Records of exactly this role, such as `user:olga` or `app@acme`."),
+]
 FORCE = OpenApiParameter("force", bool, description="Whatever is in it goes too.")
 _PROBLEMS = (400, 401, 403, 404, 405, 406, 409, 412, 413, 415, 421, 429, 500, 503)
 

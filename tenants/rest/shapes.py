@@ -127,7 +127,9 @@ class AuditShape(serializers.Serializer[Any]):
     id = serializers.CharField()
     at = serializers.DateTimeField()
     role = serializers.CharField()
+    address = serializers.CharField(allow_blank=True, help_text="From where; empty: a process of the platform.")
     key_id = serializers.CharField(allow_blank=True)
+    tenant = serializers.CharField(allow_blank=True, help_text="Its name then; empty: the platform.")
     action = serializers.CharField()
     resource = serializers.CharField()
     before = serializers.DictField(allow_null=True)
@@ -165,5 +167,5 @@ def show_member(row: Membership) -> dict[str, Any]:
 
 
 def show_audit(row: AuditRecord) -> dict[str, Any]:
-    fields = ("at", "role", "key_id", "action", "resource", "before", "after", "request_id")
+    fields = ("at", "role", "address", "key_id", "tenant", "action", "resource", "before", "after", "request_id")
     return {"id": str(row.id), **{field: getattr(row, field) for field in fields}}

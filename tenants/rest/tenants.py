@@ -6,14 +6,15 @@ from django.db.models import Q
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from messaging.errors import InvalidValue, NotFound
+from messaging.errors import NotFound
 from messaging.permissions.model import Action, user_role
 from tenants import actions
 from tenants.access import Actor
+from tenants.audit_log import audit_page
 from tenants.models import AuditRecord, Key, Membership, Tenant
 from tenants.rest import shapes
-from tenants.rest.base import View, page
-from tenants.rest.schema import FORCE, PAGE, describe, page_of
+from tenants.rest.base import View, limit_of, page
+from tenants.rest.schema import AUDIT_PAGE, FORCE, PAGE, describe, page_of
 from tenants.scoping import platform_scope, tenant_scope
 
 
@@ -129,14 +130,23 @@ class Member(View):
 
 
 class Audit(View):
-    @describe("What was done, newest first", page_of(shapes.AuditShape), parameters=PAGE)
+    @describe("What was done in a tenant, and what was refused, newest first", page_of(shapes.AuditShape), parameters=AUDIT_PAGE)
     def get(self, request: Request, tenant: str) -> Response:
         existing(tenant)
-        after = request.query_params.get("after", "")
-        if after and not (after.isascii() and after.isdecimal() and len(after) < 19):
-            raise InvalidValue("after is the `next` of the page before")
         with tenant_scope(tenant):
-            rows = AuditRecord.objects.filter(id__lt=int(after)) if after else AuditRecord.objects.all()
-            found = list(rows[:101])
-        following = str(found[99].id) if len(found) > 100 else None
-        return Response({"items": [shapes.show_audit(row) for row in found[:100]], "next": following})
+            return _audit_page(request)
+
+
+class PlatformAudit(View):
+    @describe(
+        "The same of the whole platform, with sign-ins and deleted tenants", page_of(shapes.AuditShape), parameters=AUDIT_PAGE
+    )
+    def get(self, request: Request) -> Response:
+        with platform_scope():
+            return _audit_page(request)
+
+
+def _audit_page(request: Request) -> Response:
+    asked = {name: request.query_params.get(name, "") for name in ("after", "action", "role")}
+    found, following = audit_page(AuditRecord.objects.all(), limit=limit_of(request), **asked)
+    return Response({"items": [shapes.show_audit(row) for row in found], "next": following})

@@ -22,6 +22,7 @@ urlpatterns = [
     path("openapi.json", document.openapi_view, name="openapi"),
     path("docs", document.docs_view, name="docs"),
     _path("me", "tenants:Me", "me"),
+    _path("audit", "tenants:PlatformAudit", "platform-audit"),
     _path("tenants", "tenants:Tenants", "tenants"),
     _path(_T, "tenants:TenantOne", "tenant"),
     _path(f"{_T}/audit", "tenants:Audit", "audit"),

@@ -9,6 +9,7 @@ from django.urls import ResolverMatch, URLPattern, URLResolver, get_resolver
 
 from controlplane.middleware import TABLED, PermissionTable
 from messaging.permissions.table import REST
+from tests.support.rest_routes import addresses
 from tests.tenants.conftest import Caller, World
 
 
@@ -36,46 +37,6 @@ def test_a_route_without_a_row_is_closed(world: World) -> None:
     response = PermissionTable(lambda request: None).process_view(request, None, (), {})  # type: ignore[arg-type, return-value]
     assert response is not None
     assert response.status_code == 403
-
-
-FILLING = {
-    "tenant": "acme",
-    "namespace": "orders",
-    "domain": "persistent",
-    "topic": "t",
-    "subscription": "s",
-    "role": "r",
-    "cluster": "standalone",
-    "key_id": "k1",
-    "username": "tom",
-    "entries": "1",
-    "seconds": "60",
-    "timestamp": "1",
-    "position": "1",
-}
-
-
-def addresses() -> list[tuple[str, str, str]]:
-    """(method, path, action) of every row that is not public."""
-    found = []
-
-    def walk(patterns: list[Any], prefix: str, namespace: str) -> None:
-        for pattern in patterns:
-            if isinstance(pattern, URLResolver):
-                walk(pattern.url_patterns, prefix + str(pattern.pattern), pattern.namespace or namespace)
-            elif namespace in TABLED:
-                path = "/" + prefix + str(pattern.pattern)
-                for name, value in FILLING.items():
-                    for converter in ("segment", "domain"):
-                        path = path.replace(f"<{converter}:{name}>", value)
-                assert "<" not in path
-                for method in pattern.callback.methods:
-                    action = REST[(method, f"{namespace}:{pattern.name}")]
-                    if action != "public":
-                        found.append((method, path, str(action)))
-
-    walk(get_resolver().url_patterns, "", "")
-    return found
 
 
 def test_strangers_get_nowhere(world: World, caller: Any) -> None:

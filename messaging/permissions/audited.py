@@ -1,0 +1,102 @@
+"""Which requests leave a record in the audit log, and under which name: part of the permission table.
+
+Every route that changes something, and every one that shows what messages hold. A request that was allowed is recorded when it was
+carried out; one that was refused is recorded as `denied`, whatever its route (`controlplane.audit`). A test holds this table
+against the rows of REST and console: a new route that changes something and is not named here fails it.
+"""
+
+from __future__ import annotations
+
+from messaging.policies.pulsar import PATHS
+
+DENIED, DENIED_MORE = "denied", "denied.more"
+SIGN_IN, SIGN_OUT, CHANGE_PASSWORD = "session.sign_in", "session.sign_out", "user.change_password"
+SIGN_IN_FAILED, CHANGE_PASSWORD_FAILED = "session.sign_in_failed", "user.change_password_failed"
+
+_API: dict[tuple[str, str], str] = {
+    ("POST", "api:tenants"): "tenant.create",
+    ("PATCH", "api:tenant"): "tenant.update",
+    ("DELETE", "api:tenant"): "tenant.delete",
+    ("POST", "api:keys"): "key.create",
+    ("DELETE", "api:key"): "key.revoke",
+    ("PUT", "api:member"): "member.set",
+    ("DELETE", "api:member"): "member.remove",
+    ("POST", "api:namespaces"): "namespace.create",
+    ("DELETE", "api:namespace"): "namespace.delete",
+    ("PUT", "api:policies"): "namespace.set_policies",
+    ("PATCH", "api:policies"): "namespace.set_policies",
+    ("PUT", "api:permission"): "permission.grant",
+    ("DELETE", "api:permission"): "permission.revoke",
+    ("POST", "api:topics"): "topic.create",
+    ("DELETE", "api:topic"): "topic.delete",
+}
+
+_PULSAR: dict[tuple[str, str], str] = {
+    ("PUT", "admin_v2:tenant"): "tenant.create",
+    ("POST", "admin_v2:tenant"): "tenant.update",
+    ("DELETE", "admin_v2:tenant"): "tenant.delete",
+    ("PUT", "admin_v2:namespace"): "namespace.create",
+    ("DELETE", "admin_v2:namespace"): "namespace.delete",
+    ("PUT", "admin_v2:namespace-unload"): "namespace.unload",
+    ("POST", "admin_v2:namespace-permission"): "permission.grant",
+    ("DELETE", "admin_v2:namespace-permission"): "permission.revoke",
+    ("POST", "admin_v2:subscription-permission"): "subscription.restrict",
+    ("DELETE", "admin_v2:subscription-permission-role"): "subscription.unrestrict",
+    ("POST", "admin_v2:replication"): "namespace.set_policies",
+    ("POST", "admin_v2:backlog-quota"): "namespace.set_policies",
+    ("DELETE", "admin_v2:backlog-quota"): "namespace.set_policies",
+    ("POST", "admin_v2:namespace-clear-backlog"): "namespace.clear_backlog",
+    ("POST", "admin_v2:namespace-clear-backlog-of"): "namespace.clear_backlog",
+    ("POST", "admin_v2:namespace-unsubscribe"): "namespace.unsubscribe",
+    ("PUT", "admin_v2:topic"): "topic.create",
+    ("DELETE", "admin_v2:topic"): "topic.delete",
+    ("PUT", "admin_v2:partitions"): "topic.create",
+    ("POST", "admin_v2:partitions"): "topic.grow",
+    ("DELETE", "admin_v2:partitions"): "topic.delete",
+    ("POST", "admin_v2:topic-permission"): "permission.grant",
+    ("DELETE", "admin_v2:topic-permission"): "permission.revoke",
+    ("PUT", "admin_v2:topic-unload"): "topic.unload",
+    ("POST", "admin_v2:topic-terminate"): "topic.terminate",
+    ("DELETE", "admin_v2:topic-truncate"): "topic.truncate",
+    ("PUT", "admin_v2:subscription"): "subscription.create",
+    ("DELETE", "admin_v2:subscription"): "subscription.delete",
+    ("POST", "admin_v2:skip-all"): "subscription.clear_backlog",
+    ("POST", "admin_v2:skip"): "subscription.skip",
+    ("POST", "admin_v2:expire"): "subscription.expire",
+    ("POST", "admin_v2:expire-all"): "topic.expire",
+    ("POST", "admin_v2:reset-cursor"): "subscription.reset",
+    ("POST", "admin_v2:reset-cursor-to-time"): "subscription.reset",
+}
+
+_CONSOLE: dict[tuple[str, str], str] = {
+    ("POST", "console:sign_in"): SIGN_IN,
+    ("POST", "console:sign_out"): SIGN_OUT,
+    ("POST", "console:password"): CHANGE_PASSWORD,
+    ("POST", "console:tenant_create"): "tenant.create",
+    ("POST", "console:tenant_delete"): "tenant.delete",
+    ("POST", "console:key_create"): "key.create",
+    ("POST", "console:key_revoke"): "key.revoke",
+    ("POST", "console:person_create"): "person.create",
+    ("POST", "console:person_password"): "person.set_password",
+    ("POST", "console:person_active"): "person.set_active",
+    ("POST", "console:namespace_create"): "namespace.create",
+    ("POST", "console:policies"): "namespace.set_policies",
+    ("POST", "console:namespace_delete"): "namespace.delete",
+    ("POST", "console:quick_start"): "key.create",
+    ("POST", "console:topic_create"): "topic.create",
+    ("POST", "console:topic_delete"): "topic.delete",
+    ("POST", "console:usage_compute"): "usage.compute",
+}
+
+_POLICIES: dict[tuple[str, str], str] = {
+    (method, f"admin_v2:policy-{path}"): "namespace.set_policies"
+    for path, one in PATHS.items()
+    for method in (one.set_by, "DELETE")
+}
+
+# Routes that read, and whose answer holds what somebody published.
+PAYLOAD_READS: dict[tuple[str, str], str] = {
+    ("GET", "admin_v2:peek"): "subscription.peek",
+}
+
+AUDITED: dict[tuple[str, str], str] = _API | _PULSAR | _POLICIES | _CONSOLE | PAYLOAD_READS

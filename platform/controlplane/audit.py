@@ -1,0 +1,187 @@
+"""The audit log of requests: what was carried out, and what was refused, leaves a record, whichever view it came to.
+
+What is recorded is a row of `messaging.permissions.audited`, so that a view cannot forget it. Actions that change rows write their
+own record, with what was before and after, in the transaction of the change; where no such record was written, this one says what
+was asked for. A record that cannot be written is never passed over in silence: what messages hold is not shown then, and whoever
+changed something is told that it was done and not recorded. Refusals are recorded one by one up to a bound, and counted beyond it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import DatabaseError
+from django.http import HttpRequest, HttpResponse
+
+from controlplane.authentication import client_address_of
+from controlplane.denials import Denials, Refused, Uncounted
+from controlplane.errors import answer
+from messaging import logs
+from messaging.errors import MagnetarError
+from messaging.permissions.audited import (
+    AUDITED,
+    CHANGE_PASSWORD,
+    CHANGE_PASSWORD_FAILED,
+    DENIED,
+    DENIED_MORE,
+    PAYLOAD_READS,
+    SIGN_IN,
+    SIGN_IN_FAILED,
+    SIGN_OUT,
+)
+from messaging.permissions.model import Principal, user_role
+from tenants.access import Actor, actor_of_user
+from tenants.actions.change import record
+from tenants.names import namespace_of, subscription_of, topic_of
+
+_log = logs.get_logger("audit")
+GetResponse = Callable[[HttpRequest], HttpResponse]
+
+UNKNOWN = "unknown"  # who was refused before it was clear who asked
+TEXT_MAX = 500  # characters of anything that a caller chose
+# The request was not understood, or named nothing that exists: nothing was done.
+NOTHING_DONE = frozenset({400, 404, 405, 406, 413, 415})
+_NAMES = ("tenant", "namespace", "domain", "topic", "subscription")
+_FAILED = {SIGN_IN: SIGN_IN_FAILED, CHANGE_PASSWORD: CHANGE_PASSWORD_FAILED}
+
+denials = Denials()
+failures = 0  # records that could not be written, since the start
+
+
+class AuditTrail:
+    """Outside of everything that refuses."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        for more in denials.due(time.time()):
+            _written(_count, more)
+        response = self._get_response(request)
+        match = request.resolver_match
+        if match is None:
+            return response
+        method = "GET" if request.method == "HEAD" else request.method or ""
+        asked = (method, match.view_name)
+        denied = getattr(request, "magnetar_denied", "")
+        if denied:
+            _refuse(request, asked, DENIED, denied, response.status_code)
+            return response
+        action = AUDITED.get(asked)
+        if action is None or _recorded(request):
+            return response
+        if action in _FAILED and response.status_code != 302:
+            _refuse(request, asked, _FAILED[action], "", response.status_code)
+            return response
+        if _carried_out(asked[1], response.status_code) and not _written(_record, request, action, response.status_code):
+            return _not_recorded(request, asked)
+        return response
+
+    def process_view(self, request: HttpRequest, view: object, args: object, kwargs: dict[str, Any]) -> None:
+        """Who signs out is known only before it is done."""
+        match = request.resolver_match
+        user: Any = getattr(request, "user", None)
+        if match is not None and AUDITED.get((request.method or "", match.view_name)) == SIGN_OUT and user.is_authenticated:
+            request.magnetar_actor = actor_of_user(user, request.request_id, client_address_of(request))  # type: ignore[attr-defined]
+
+
+def actor_of_request(request: HttpRequest) -> Actor | None:
+    return getattr(request, "actor", None) or getattr(request, "magnetar_actor", None)
+
+
+def _recorded(request: HttpRequest) -> bool:
+    actor = actor_of_request(request)
+    return actor is not None and actor.trail.records > 0
+
+
+def _carried_out(view_name: str, status: int) -> bool:
+    """Also what failed half-way. A page of the console that is shown again, with what is wrong in its form, did nothing."""
+    return status not in NOTHING_DONE and not (status == 200 and view_name.startswith("console:"))
+
+
+def _record(request: HttpRequest, action: str, status: int) -> None:
+    actor = actor_of_request(request)
+    if action == SIGN_IN:
+        actor = actor_of_user(request.user, request.request_id, client_address_of(request))  # type: ignore[attr-defined, arg-type]
+    if actor is None:
+        return  # nobody was signed in who could sign out
+    kwargs: dict[str, Any] = request.resolver_match.kwargs if request.resolver_match else {}
+    after = {name: _plain(str(value)) for name, value in kwargs.items() if name not in _NAMES}
+    if query := request.META.get("QUERY_STRING", ""):
+        after["query"] = _plain(query)
+    if body := _body(request):
+        after["body"] = body
+    if status >= 400:
+        after["status"] = str(status)
+    trail = actor.trail
+    record(actor, action, kwargs.get("tenant", ""), _resource(kwargs), trail.before, {**after, **(trail.after or {})} or None)
+
+
+def _refuse(request: HttpRequest, asked: tuple[str, str], action: str, why: str, status: int) -> None:
+    actor = actor_of_request(request)
+    address = client_address_of(request)
+    role = actor.principal.role if actor is not None else UNKNOWN
+    if action == SIGN_IN_FAILED:
+        role = user_role(_plain(request.POST.get("username", ""))[:150])
+    if not denials.one(Refused(address, role)):
+        return
+    shown = Actor(Principal(role), getattr(request, "request_id", ""), address=address)
+    tenant = str(request.resolver_match.kwargs.get("tenant", "")) if request.resolver_match else ""
+    after = {"asked": f"{asked[0]} {asked[1]}", "status": status, "why": _plain(why)}
+    _written(record, shown, action, _plain(tenant), _plain(request.path), None, after)
+
+
+def _count(more: Uncounted) -> None:
+    since = datetime.fromtimestamp(more.since_s, UTC).isoformat()
+    role = more.who.role or UNKNOWN
+    who = Actor(Principal(role), address=more.who.address)
+    record(who, DENIED_MORE, "", "platform", None, {"count": more.refusals, "minute": since})
+
+
+def _written(write: Callable[..., None], *arguments: Any) -> bool:
+    """False where the database refused; that is said loudly, and counted."""
+    global failures
+    try:
+        write(*arguments)
+    except DatabaseError as error:
+        failures += 1
+        _log.critical("the audit log could not be written", error=str(error), failures=failures)
+        return False
+    return True
+
+
+def _not_recorded(request: HttpRequest, asked: tuple[str, str]) -> HttpResponse:
+    if asked in PAYLOAD_READS:
+        text = "the audit log cannot be written now, and without a record no message is shown: try again later"
+    else:
+        text = "this was done, but the audit log could not be written: do not repeat it, and tell whoever runs the platform"
+    return answer(request, 503, "not_recorded", text)
+
+
+def _resource(kwargs: dict[str, Any]) -> str:
+    """What a route acts on, as text."""
+    parts = kwargs.get("tenant", "")
+    try:
+        if "topic" in kwargs:
+            parts = str(topic_of(kwargs))
+        elif "namespace" in kwargs:
+            parts = str(namespace_of(kwargs["tenant"], kwargs["namespace"]))
+        if "subscription" in kwargs:
+            parts += "/" + subscription_of(kwargs["subscription"])
+    except MagnetarError:
+        parts = "/".join(str(kwargs[name]) for name in _NAMES if name in kwargs)
+    return _plain(parts, 1100) or "platform"
+
+
+def _body(request: HttpRequest) -> str:
+    """What Pulsar's tools sent: numbers and positions. Bodies of our own API are read as a stream, and its actions record them."""
+    if not request.path.startswith("/admin/"):
+        return ""
+    return _plain(request.body[: TEXT_MAX * 4].decode("utf-8", "replace"))
+
+
+def _plain(text: str, limit: int = TEXT_MAX) -> str:
+    return "".join(character if character.isprintable() else " " for character in text[:limit])

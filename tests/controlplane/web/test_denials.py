@@ -1,0 +1,37 @@
+"""However many are refused, a minute leaves a bounded number of records, and the counts are whole."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.denials import ALL, EACH, KEYS, Denials, Refused
+
+
+def test_the_first_few_of_somebody_are_recorded_and_the_rest_counted() -> None:
+    denials, who = Denials(), Refused("192.0.2.1", "x@acme")
+    assert denials.due(60.0) == []
+    assert [denials.one(who) for _ in range(100)].count(True) == EACH
+    assert denials.due(119.9) == []
+    [more] = denials.due(120.0)
+    assert (more.who, more.refusals, more.since_s) == (who, 100 - EACH, 60)
+    assert denials.due(121.0) == []
+    assert denials.one(who)  # a new minute
+
+
+def test_one_who_floods_leaves_room_for_the_record_of_another() -> None:
+    denials = Denials()
+    denials.due(60.0)
+    for _ in range(10_000):
+        denials.one(Refused("192.0.2.1", "x@acme"))
+    assert denials.one(Refused("192.0.2.2", "y@acme"))
+
+
+@given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 3)), max_size=2000))
+def test_whatever_comes_records_are_bounded_and_nothing_is_lost(refused: list[tuple[int, int]]) -> None:
+    denials = Denials()
+    denials.due(60.0)
+    one_by_one = sum(denials.one(Refused(f"192.0.2.{address}", f"r{role}")) for address, role in refused)
+    counted = denials.due(120.0)
+    assert one_by_one <= ALL and len(counted) <= KEYS + 1
+    assert one_by_one + sum(more.refusals for more in counted) == len(refused)

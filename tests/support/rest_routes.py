@@ -1,0 +1,49 @@
+"""Every address of the web process that the permission table speaks of, with names filled in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.urls import URLResolver, get_resolver
+
+from controlplane.middleware import TABLED
+from messaging.permissions.table import REST
+
+FILLING = {
+    "tenant": "acme",
+    "namespace": "orders",
+    "domain": "persistent",
+    "topic": "t",
+    "subscription": "s",
+    "role": "r",
+    "cluster": "standalone",
+    "key_id": "k1",
+    "username": "tom",
+    "entries": "1",
+    "seconds": "60",
+    "timestamp": "1",
+    "position": "1",
+}
+
+
+def addresses() -> list[tuple[str, str, str]]:
+    """(method, path, action) of every row that is not public."""
+    found = []
+
+    def walk(patterns: list[Any], prefix: str, namespace: str) -> None:
+        for pattern in patterns:
+            if isinstance(pattern, URLResolver):
+                walk(pattern.url_patterns, prefix + str(pattern.pattern), pattern.namespace or namespace)
+            elif namespace in TABLED:
+                path = "/" + prefix + str(pattern.pattern)
+                for name, value in FILLING.items():
+                    for converter in ("segment", "domain"):
+                        path = path.replace(f"<{converter}:{name}>", value)
+                assert "<" not in path
+                for method in pattern.callback.methods:
+                    action = REST[(method, f"{namespace}:{pattern.name}")]
+                    if action != "public":
+                        found.append((method, path, str(action)))
+
+    walk(get_resolver().url_patterns, "", "")
+    return found

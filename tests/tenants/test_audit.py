@@ -1,0 +1,287 @@
+"""The audit log: every request that changes something or shows what messages hold leaves a record, and so does every refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from django.conf import settings as django_settings
+from django.db import OperationalError
+from django.urls import resolve, reverse
+
+from controlplane import audit, current
+from controlplane.denials import Denials
+from messaging.permissions.audited import AUDITED, PAYLOAD_READS
+from messaging.permissions.model import Action
+from messaging.permissions.table import CONSOLE, REST
+from tenants import actions
+from tenants.models import AuditRecord, Key, Membership, Namespace, Tenant, User
+from tests.support.rest_routes import addresses
+from tests.tenants.conftest import Caller, World
+
+READING = ("GET", "WEBSOCKET")
+# Routes of Action.CONSUME that read, and whose answer holds nothing that was published.
+NO_PAYLOAD = {("GET", "admin_v2:last-message-id"), ("GET", "admin_v2:subscriptions")}
+TOPIC, PARTITIONED = "persistent://acme/orders/t", "persistent://acme/orders/p"
+
+
+@pytest.fixture(autouse=True)
+def fresh_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "denials", Denials())
+
+
+# --- the table
+
+
+def test_every_route_that_changes_something_is_audited_and_no_row_is_for_nothing() -> None:
+    changing = {row for row in (*REST, *CONSOLE) if row[0] not in READING}
+    assert set(AUDITED) - set(PAYLOAD_READS) == changing
+
+
+def test_every_route_that_shows_payloads_is_audited() -> None:
+    """Who may read messages may consume; a new route of that right is either here or said to show none."""
+    reading = {row for row, action in (REST | CONSOLE).items() if action is Action.CONSUME and row[0] == "GET"}
+    assert reading == set(PAYLOAD_READS) | NO_PAYLOAD
+
+
+# --- what is carried out
+
+BODIES: dict[tuple[str, str], Any] = {
+    ("POST", "api:tenants"): {"name": "fresh"},
+    ("PATCH", "api:tenant"): {"admin_roles": ["boss"]},
+    ("POST", "api:keys"): {"name": "app"},
+    ("PUT", "api:member"): {"level": "owner"},
+    ("POST", "api:namespaces"): {"name": "fresh"},
+    ("PUT", "api:policies"): {"message_ttl_s": 60},
+    ("PATCH", "api:policies"): {"message_ttl_s": 61},
+    ("PUT", "api:permission"): {"actions": ["produce"]},
+    ("POST", "api:topics"): {"name": "fresh"},
+    ("POST", "admin_v2:tenant"): {"adminRoles": ["boss"], "allowedClusters": ["standalone"]},
+    ("POST", "admin_v2:namespace-permission"): ["produce"],
+    ("POST", "admin_v2:subscription-permission"): ["r"],
+    ("POST", "admin_v2:replication"): ["standalone"],
+    ("POST", "admin_v2:topic-permission"): ["produce"],
+    ("POST", "admin_v2:reset-cursor"): {"ledgerId": 1, "entryId": 1},
+    ("PUT", "admin_v2:partitions"): 2,
+    ("POST", "admin_v2:partitions"): 3,
+}
+# What these routes are about, so that they find it, or find it missing: what they make.
+GONE = {("PUT", "admin_v2:tenant"), ("PUT", "admin_v2:namespace"), ("PUT", "admin_v2:topic"), ("PUT", "admin_v2:subscription")}
+OF_PARTITIONED = {("POST", "admin_v2:partitions"), ("DELETE", "admin_v2:partitions")}
+
+
+def prepare(world: World, row: tuple[str, str]) -> None:
+    """Everything that a route of the fillings may name is there, but for what this one makes."""
+    world.broker.topics = {TOPIC: {"s"}}
+    world.broker.partitioned = {}
+    if row in OF_PARTITIONED:
+        world.broker.partitioned = {TOPIC: (2, {})}
+        world.broker.topics = {f"{TOPIC}-partition-{index}": {"s"} for index in range(2)}
+    if row in GONE or row == ("PUT", "admin_v2:partitions"):
+        world.broker.topics = {TOPIC: set()} if row[1] == "admin_v2:subscription" else {}
+    Tenant.unscoped.get_or_create(name="acme")
+    Namespace.unscoped.get_or_create(name="acme/orders", tenant_id="acme")
+    if row == ("PUT", "admin_v2:namespace"):
+        Namespace.unscoped.filter(name="acme/orders").delete()
+    Key.unscoped.get_or_create(id="k1", defaults={"name": "app", "role": "app@acme", "tenant_id": "acme"})
+    Membership.unscoped.get_or_create(tenant_id="acme", user=User.objects.get(username="tom"), defaults={"level": "member"})
+
+
+def route_names() -> dict[tuple[str, str], tuple[str, str]]:
+    """(method, path) -> (method, route name)."""
+    return {(method, path): (method, resolve(path).view_name) for method, path, _ in addresses()}
+
+
+def test_every_audited_route_leaves_a_record(world: World, call: Caller) -> None:
+    """As the superuser: what is carried out is in the log, under the name of its row, with who, from where and the request."""
+    names = route_names()
+    tried = []
+    for method, path, _ in addresses():
+        row = names[method, path]
+        if row not in AUDITED or row in (("DELETE", "api:tenant"), ("DELETE", "admin_v2:tenant"), ("PUT", "admin_v2:tenant")):
+            continue
+        prepare(world, row)
+        body = BODIES.get(row)
+        force = "?force=true" if method == "DELETE" and row[1].rpartition(":")[2] in ("namespace", "topic", "partitions") else ""
+        before = AuditRecord.unscoped.count()
+        answer = call(method, path + force, body if body is not None else _value_of(row))
+        if answer.status_code >= 400:
+            assert row[1].startswith("admin_v2:policy-") or row[1] == "admin_v2:backlog-quota", (row, answer.content)
+            continue
+        tried.append(row)
+        record = AuditRecord.unscoped.latest("id")
+        assert AuditRecord.unscoped.count() > before, row
+        assert record.action == AUDITED[row], row
+        assert (record.role, record.address, record.request_id) == ("admin", "127.0.0.1", answer.headers["X-Request-ID"]), row
+        assert record.tenant_uid or row[1] == "api:tenants", row
+    assert len(tried) > 55
+
+
+def _value_of(row: tuple[str, str]) -> Any:
+    """Policies are tried with a value that most of them take."""
+    return None if row[0] == "DELETE" or not row[1].startswith("admin_v2:policy-") else 1
+
+
+def test_tenants_made_changed_and_deleted_by_either_api(world: World, call: Caller) -> None:
+    call("PUT", "/admin/v2/tenants/fresh", {"allowedClusters": ["standalone"]})
+    call("DELETE", "/admin/v2/tenants/fresh")
+    call("POST", "/api/v1/tenants", {"name": "fresh"})
+    call("DELETE", "/api/v1/tenants/fresh")
+    seen = AuditRecord.unscoped.filter(tenant="fresh").order_by("id").values_list("action", flat=True)
+    assert list(seen) == ["tenant.create", "tenant.delete"] * 2
+
+
+def test_a_record_says_what_was_asked_for(world: World, caller: Callable[[str], Caller]) -> None:
+    world.broker.topics = {TOPIC: {"s"}}
+    olga = caller("olga")
+    base = "/admin/v2/persistent/acme/orders/t/subscription/s"
+    olga("POST", f"{base}/skip/7")
+    olga("POST", f"{base}/resetcursor", {"ledgerId": 3, "entryId": 4})
+    assert olga("GET", f"{base}/position/2").status_code == 200
+    found = {record.action: record for record in AuditRecord.unscoped.filter(role="user:olga")}
+    assert found["subscription.skip"].after == {"entries": "7"}
+    assert "ledgerId" in found["subscription.reset"].after["body"]  # type: ignore[index]
+    assert found["subscription.peek"].after == {"position": "2"}
+    assert {found[name].resource for name in ("subscription.skip", "subscription.reset", "subscription.peek")} == {f"{TOPIC}/s"}
+
+
+def test_growing_a_topic_says_from_how_many_partitions(world: World, caller: Callable[[str], Caller]) -> None:
+    world.broker.partitioned[PARTITIONED] = (2, {})
+    assert caller("olga")("POST", "/admin/v2/persistent/acme/orders/p/partitions", 5).status_code == 204
+    record = AuditRecord.unscoped.get(action="topic.grow")
+    assert (record.before, record.after) == ({"partitions": 2}, {"partitions": 5, "body": "5"})
+
+
+# --- what is refused
+
+
+def test_refusals_are_recorded_with_who_and_why(world: World, caller: Callable[[str], Caller]) -> None:
+    """A teammate's 403, a stranger's 404, a wrong token's 401: the tenant's own log shows all three."""
+    path = "/api/v1/tenants/acme/keys"
+    assert caller("tom")("POST", path, {"name": "app"}).status_code == 403
+    assert caller("sam")("GET", path).status_code == 404
+    assert Caller("no-token")("GET", path).status_code == 401
+    assert caller("")("GET", path).status_code == 401
+    rows = AuditRecord.unscoped.filter(action="denied").order_by("id")
+    assert [(row.role, row.after["status"]) for row in rows] == [  # type: ignore[index]
+        ("user:tom", 403),
+        ("user:sam", 404),
+        ("unknown", 401),
+        ("anonymous", 401),
+    ]
+    assert {row.tenant_uid for row in rows} == {Tenant.unscoped.get(name="acme").uid}
+    assert all(row.resource == path and row.address == "127.0.0.1" for row in rows)
+    shown = caller("olga")("GET", "/api/v1/tenants/acme/audit?action=denied&role=user:sam").json()["items"]
+    assert [item["after"]["asked"] for item in shown] == ["GET api:keys"]
+
+
+def test_a_session_without_csrf_token_is_recorded(world: World) -> None:
+    from django.test import Client
+
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(User.objects.get(username="olga"))
+    assert client.post("/tenants/acme/new-key", {"name": "app"}).status_code == 403
+    assert "CSRF" in AuditRecord.unscoped.get(action="denied").after["why"]  # type: ignore[index]
+
+
+def test_nobody_fills_the_log_by_being_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [60_000.0]
+    monkeypatch.setattr(audit.time, "time", lambda: now_s[0])
+    before = AuditRecord.unscoped.count()
+    for _ in range(200):
+        Caller("no-token")("GET", "/api/v1/me")
+    assert AuditRecord.unscoped.count() - before == 5
+    now_s[0] += 60
+    Caller()("GET", "/api/v1/openapi.json")  # any request: a minute is over
+    record = AuditRecord.unscoped.latest("id")
+    assert (record.action, record.role, record.address) == ("denied.more", "unknown", "127.0.0.1")
+    assert record.after is not None and record.after["count"] == 195
+
+
+# --- when the log cannot be written
+
+
+@pytest.fixture
+def full_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OperationalError("database or disk is full")
+
+    monkeypatch.setattr(audit, "record", full)
+
+
+def test_what_messages_hold_is_not_shown_without_a_record(world: World, call: Caller, full_log: None) -> None:
+    world.broker.topics = {TOPIC: {"s"}}
+    answer = call("GET", "/admin/v2/persistent/acme/orders/t/subscription/s/position/1")
+    assert answer.status_code == 503
+    assert b"stored bytes" not in answer.content and "without a record" in answer.json()["reason"]
+
+
+def test_what_was_done_and_not_recorded_is_said(world: World, call: Caller, full_log: None) -> None:
+    world.broker.topics = {TOPIC: {"s"}}
+    failed = audit.failures
+    answer = call("PUT", "/admin/v2/persistent/acme/orders/t/unload")
+    assert answer.status_code == 503 and "do not repeat it" in answer.json()["reason"]
+    assert audit.failures == failed + 1
+    assert f"magnetar_web_audit_failures_total {float(failed + 1)}" in Caller()("GET", reverse("health:metrics")).content.decode()
+
+
+def test_a_refusal_stays_one_when_it_cannot_be_recorded(world: World, full_log: None) -> None:
+    assert Caller()("GET", "/api/v1/tenants/acme").status_code == 401
+
+
+# --- reading it
+
+
+def test_the_log_is_read_in_pages_and_filtered(world: World, caller: Callable[[str], Caller]) -> None:
+    olga = world.actor("olga")
+    for index in range(7):
+        actions.create_key(olga, "acme", f"k{index}")
+    read = caller("olga")
+    path = "/api/v1/tenants/acme/audit?limit=3&action=key.create"
+    found: list[str] = []
+    following: str | None = ""
+    while following is not None:
+        page = read("GET", path + (f"&after={following}" if following else "")).json()
+        found += [item["after"]["name"] for item in page["items"]]
+        following = page["next"]
+    assert found == [f"k{index}" for index in range(6, -1, -1)]
+    assert read("GET", "/api/v1/tenants/acme/audit?role=nobody").json() == {"items": [], "next": None}
+    assert read("GET", "/api/v1/tenants/acme/audit?after=x").status_code == 400
+    assert read("GET", "/api/v1/tenants/acme/audit?action=" + "a" * 65).status_code == 400
+
+
+@pytest.mark.parametrize(("username", "status"), [("olga", 200), ("tom", 403), ("sam", 404), ("admin", 200)])
+def test_who_may_read_a_tenants_log(world: World, caller: Callable[[str], Caller], username: str, status: int) -> None:
+    assert caller(username)("GET", "/api/v1/tenants/acme/audit").status_code == status
+    assert caller(username)("GET", "/tenants/acme/audit").status_code == status
+
+
+@pytest.mark.parametrize(("username", "status"), [("olga", 403), ("admin", 200)])
+def test_who_may_read_the_platforms_log(world: World, caller: Callable[[str], Caller], username: str, status: int) -> None:
+    assert caller(username)("GET", "/api/v1/audit").status_code == status
+
+
+def test_the_platforms_log_shows_deleted_tenants_and_what_is_of_none(world: World, call: Caller) -> None:
+    actions.delete_tenant(world.admin, "acme", force=True)
+    seen = {(item["action"], item["tenant"]) for item in call("GET", "/api/v1/audit").json()["items"]}
+    assert {("tenant.delete", "acme"), ("platform.create", "")} <= seen
+
+
+def test_the_page_of_the_log_filters_and_leads_to_older_records(world: World, caller: Callable[[str], Caller]) -> None:
+    for index in range(60):
+        actions.create_key(world.actor("olga"), "acme", f"k{index}")
+    read = caller("olga")
+    page = read("GET", "/tenants/acme/audit?action=key.create").content.decode()
+    assert "k59 (" in page and "k0 (" not in page and "namespace.create</td>" not in page
+    older = page.partition('class="panel-foot"><a href="')[2].partition('"')[0].replace("&amp;", "&")
+    assert "k0 (" in read("GET", f"/tenants/acme/audit{older}").content.decode()
+    assert "<script>" not in read("GET", "/tenants/acme/audit?role=<script>").content.decode()
+
+
+def test_proxies_that_are_trusted_name_the_client(world: World, call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    trusting = msgspec.structs.replace(django_settings.MAGNETAR, trusted_proxies=("127.0.0.1/32",))
+    monkeypatch.setattr(current, "settings", lambda: trusting)
+    call("POST", "/api/v1/tenants", {"name": "fresh"})
+    assert AuditRecord.unscoped.latest("id").address == "192.0.2.7"
