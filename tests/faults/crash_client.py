@@ -16,6 +16,8 @@ from tests.benchmarks import wire
 
 IN_FLIGHT_MAX = 200
 PERMITS = 200  # as many as are on the way in: a backlog of earlier lives must not keep the producers from their turn
+PRODUCER_REQUEST = 2  # of `wire.producer`
+AGAIN_S = 0.02  # after a producer was refused
 Id = tuple[int, int]  # ledger, entry
 
 
@@ -28,6 +30,7 @@ class Told:
     seen: dict[Id, int] = field(default_factory=dict)  # id -> number, as delivered
     faults: list[str] = field(default_factory=list)
     next_number: int = 0
+    may_refuse: bool = False  # the disk is full, or topics are unloaded: who is refused comes back
 
     def note(self, where: dict[Id, int], message_id: Id, number: int, what: str) -> None:
         for table in (self.receipts, self.seen):
@@ -50,6 +53,7 @@ class CrashClient:
         self._acknowledging: dict[int, Id] = {}  # request id -> id
         self._sequence = 0
         self._request = 100
+        self._produces = False
         self._writer: asyncio.StreamWriter
 
     async def run(self, host: str, port: int) -> None:
@@ -74,24 +78,44 @@ class CrashClient:
             self._write(wire.subscribe(self.topic))
         elif kind == wire.SUCCESS:
             self._write(wire.flow(PERMITS if self.publish else 1_000_000))
-            if self.publish:
+            if self.publish and not self._produces:
+                self._produces = True
                 self._write(wire.producer(self.topic))
         elif kind == wire.PRODUCER_SUCCESS:
             self._send()
         elif kind == wire.SEND_RECEIPT:
             receipt = answer.send_receipt
-            number = self._sent.pop(receipt.sequence_id)
+            number = self._sent.pop(receipt.sequence_id, None)
+            if number is None:  # of before the producer was opened again
+                return
             self.told.note(self.told.receipts, (receipt.message_id.ledger_id, receipt.message_id.entry_id), number, "receipt")
             if len(self._sent) < IN_FLIGHT_MAX // 2:
                 self._send()
         elif kind == wire.MESSAGE:
             self._receive(answer.message, frame)
         elif kind == pb.Command.ACK_RESPONSE:
-            self.told.acknowledged.add(self._acknowledging.pop(answer.ack_response.request_id))
+            message_id = self._acknowledging.pop(answer.ack_response.request_id)
+            if not answer.ack_response.HasField("error"):
+                self.told.acknowledged.add(message_id)
+        elif kind == pb.Command.CLOSE_CONSUMER:  # the topic is loaded anew; acknowledgements may still be answered
+            self._subscribe_again()
+        elif kind == pb.Command.CLOSE_PRODUCER:
+            self._open_again()
         elif kind == wire.PING:
             self._write(command(pb.Command.PONG, pong=pb.Pong()))
+        elif kind == wire.ERROR and self.told.may_refuse:
+            again = self._open_again if answer.error.request_id == PRODUCER_REQUEST else self._subscribe_again
+            asyncio.get_running_loop().call_later(AGAIN_S, again)
         elif kind in (wire.ERROR, wire.SEND_ERROR):
             self.told.faults.append(str(answer))
+
+    def _subscribe_again(self) -> None:
+        self._write(wire.subscribe(self.topic))
+
+    def _open_again(self) -> None:
+        """Its messages without a receipt may be stored or not. Their numbers are not used again."""
+        self._sent.clear()
+        self._write(wire.producer(self.topic))
 
     def _send(self) -> None:
         """As many as fit in flight, in one write."""

@@ -1,0 +1,103 @@
+"""What the crash campaign does to topics as such: unloading them, and making, growing and deleting partitioned ones."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from messaging.adminrpc.client import AdminRpc
+from messaging.adminrpc.schema import PartitionsGet, PartitionsUpdate, TopicCreate, TopicDelete, TopicRef
+from messaging.errors import Conflict, MagnetarError, NotFound
+
+NAMES = 6
+PARTITIONS_MAX = 12
+
+
+def unload_again_and_again(rpc: AdminRpc, topics: list[str]) -> None:
+    """Until the broker is gone."""
+    while True:
+        for topic in topics:
+            try:
+                rpc.call("topics.unload", TopicRef(topic=topic))
+            except MagnetarError:
+                return
+
+
+@dataclass
+class Fate:
+    """Of one partitioned topic: what was answered last, and what was asked for after that without an answer. 0: there is none."""
+
+    partitions: int = 0
+    asked: int | None = None
+
+    @property
+    def possible(self) -> set[int]:
+        return {self.partitions} if self.asked is None else {self.partitions, self.asked}
+
+
+class Partitions:
+    """Each change is asked for by one who waits for its answer: what a kill leaves is the state before or after it."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.answered = 0
+        self._chance = random.Random(chance.random())
+        self._fates = {f"persistent://public/default/parts-{number}": Fate() for number in range(NAMES)}
+
+    def work(self, rpc: AdminRpc) -> None:
+        """Until the broker is gone."""
+        while True:
+            topic = self._chance.choice(list(self._fates))
+            try:
+                self._change(rpc, topic, self._fates[topic])
+            except MagnetarError:
+                return
+            self.answered += 1
+
+    def _change(self, rpc: AdminRpc, topic: str, fate: Fate) -> None:
+        before = fate.partitions
+        if not before:
+            wanted = self._chance.randint(1, 4)
+        elif before >= PARTITIONS_MAX or self._chance.random() < 0.3:
+            wanted = 0
+        else:
+            wanted = before + self._chance.randint(1, 3)
+        fate.asked = wanted
+        if not before:
+            rpc.call("topics.create", TopicCreate(topic=topic, partitions=wanted, properties={}))
+        elif wanted:
+            rpc.call("topics.update_partitions", PartitionsUpdate(topic=topic, partitions=wanted))
+        else:
+            rpc.call("topics.delete", TopicDelete(topic=topic, partitioned=True, force=True))
+        fate.partitions, fate.asked = wanted, None
+
+    def check(self, rpc: AdminRpc) -> None:
+        """In the next life: everything answered stands; what was cut off can be asked for again, and then all of it is there."""
+        for topic, fate in self._fates.items():
+            found = _partitions_of(rpc, topic)
+            assert found in fate.possible, f"{topic} has {found} partitions; {sorted(fate.possible)} are possible"
+            if fate.asked is not None:
+                self._finish(rpc, topic, fate.asked, found)
+                fate.partitions, fate.asked = fate.asked, None
+            if fate.partitions:  # each partition opens
+                rpc.call("topics.partitioned_stats", TopicRef(topic=topic))
+                assert _partitions_of(rpc, topic) == fate.partitions
+
+    @staticmethod
+    def _finish(rpc: AdminRpc, topic: str, wanted: int, found: int) -> None:
+        try:
+            if not wanted:
+                rpc.call("topics.delete", TopicDelete(topic=topic, partitioned=True, force=True))
+            elif not found:
+                rpc.call("topics.create", TopicCreate(topic=topic, partitions=wanted, properties={}))
+            else:
+                rpc.call("topics.update_partitions", PartitionsUpdate(topic=topic, partitions=wanted))
+        except (NotFound, Conflict):
+            assert found == wanted, f"{topic} has {found} partitions and cannot be given {wanted}"
+
+
+def _partitions_of(rpc: AdminRpc, topic: str) -> int:
+    """0 where there is no such partitioned topic."""
+    try:
+        return int(rpc.call("topics.partitions", PartitionsGet(topic=topic, check_auto_creation=False)).partitions)
+    except NotFound:
+        return 0
