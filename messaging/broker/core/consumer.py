@@ -38,11 +38,14 @@ class Consumer:
         "connected_ms",
         "consumer_id",
         "end_told",
+        "entries_out",
+        "entries_redelivered",
         "held",
         "held_batches",
         "last_acked_ms",
         "last_flow_ms",
         "messages_out",
+        "messages_redelivered",
         "metadata",
         "name",
         "permits",
@@ -64,7 +67,10 @@ class Consumer:
         self.held_batches: dict[Position, int] = {}  # of those, the messages of entries that count for other than one
         self.unacked_messages = 0
         self.messages_out = 0
+        self.entries_out = 0
         self.bytes_out = 0
+        self.messages_redelivered = 0  # of those sent: the client asked for them again
+        self.entries_redelivered = 0
         self.end_told = False
         self.connected_ms = now_ms
         self.last_flow_ms = 0
@@ -74,6 +80,10 @@ class Consumer:
         """The client asks for so many more. What goes beyond `PERMITS_MAX` together is more than it can ever be sent."""
         self.permits = min(self.permits + permits, PERMITS_MAX)
         self.last_flow_ms = now_ms
+
+    def messages_of(self, entries: int) -> int:
+        """How many messages so many of the entries hold that were sent: exactly, where all hold as many."""
+        return entries * self.messages_out // self.entries_out if self.entries_out else 0
 
     def hold(self, block: EntryBlock, first: int, last: int, open_messages: list[int] | None) -> None:
         """Entries `first` to ``last - 1`` of `block` were sent to this consumer. `open_messages`: how many of each, or None."""

@@ -26,3 +26,30 @@ class Rate:
     def quiet(self) -> bool:
         """Nothing happened within the window: the owner may stop sampling."""
         return self.a_second == 0.0 and len(self._samples) > 1
+
+
+class Rates:
+    """Several running totals of one thing, sampled together; computed only for who asks."""
+
+    __slots__ = ("_samples",)
+
+    def __init__(self) -> None:
+        self._samples: list[tuple[int, tuple[float, ...]]] = []
+
+    def sample(self, now_ms: int, totals: tuple[float, ...]) -> None:
+        samples = self._samples
+        samples.append((now_ms, totals))
+        while len(samples) > 2 and samples[1][0] <= now_ms - WINDOW_MS:
+            samples.pop(0)
+
+    def all(self, count: int) -> list[float]:
+        """A second, of each of the `count` totals; zeros before the second sample."""
+        if len(self._samples) < 2:
+            return [0.0] * count
+        (first_ms, first), (last_ms, last) = self._samples[0], self._samples[-1]
+        passed_ms = last_ms - first_ms
+        return [(after - before) * 1000 / passed_ms if passed_ms > 0 else 0.0 for before, after in zip(first, last, strict=True)]
+
+    @property
+    def quiet(self) -> bool:
+        return len(self._samples) > 1 and self._samples[0][1] == self._samples[-1][1]

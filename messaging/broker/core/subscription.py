@@ -277,6 +277,7 @@ class Subscription:
             last = index
         consumer.permits -= messages
         consumer.messages_out += messages
+        consumer.entries_out += last - first
         self.messages_out += messages
         if self.kind is Kind.SHARED:
             consumer.hold(block, first, last, open_messages)
@@ -335,8 +336,12 @@ class Subscription:
         """The client wants these again; None: all that it holds. Only what it holds is sent again, with a higher count (Shared)."""
         if self.kind is not Kind.SHARED:
             if consumer is self.active:
+                count = self.unacked_of(consumer)
+                consumer.messages_redelivered += consumer.messages_of(count)
+                consumer.entries_redelivered += count
                 self._rewind()
             return
+        held = consumer.unacked_messages
         if positions is None:
             returned = consumer.release_all()
         else:
@@ -345,6 +350,7 @@ class Subscription:
                 if 0 <= position.entry_id < 1 << 32:  # else no entry of ours
                     wanted.setdefault(position.ledger_id, BitMap()).add(position.entry_id)
             returned = {ledger_id: consumer.release(ledger_id, entries) for ledger_id, entries in wanted.items()}
+        consumer.messages_redelivered += held - consumer.unacked_messages
         for ledger_id, entries in returned.items():
             self.replay.count(ledger_id, entries)
             self.replay.add(ledger_id, entries, self.cursor)

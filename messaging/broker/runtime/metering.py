@@ -20,6 +20,8 @@ log = structlog.get_logger("broker.metering")
 TOTALS = ("messages_in", "bytes_in", "messages_out", "bytes_out")  # as `Topic.totals` has them
 RETRY_S = 5.0
 SAMPLES_MAX = 1_000  # topics a second
+MEMBERS_MAX = 2_000  # producers, subscriptions and consumers a second, over all topics that are sampled
+MEMBERS_MIN = 4  # of one topic, however many topics there are
 
 
 class Metering:
@@ -51,16 +53,18 @@ class Metering:
         100,000 busy topics are then means over minutes, and cost no more than those of a thousand."""
         now_ms = passed_ms()
         turn = [self._active.popleft() for _ in range(min(len(self._active), SAMPLES_MAX))]
-        self._sampling.each(turn, lambda topic: self._sample(topic, now_ms))
+        members_max = max(MEMBERS_MIN, MEMBERS_MAX // max(1, len(turn)))
+        self._sampling.each(turn, lambda topic: self._sample(topic, now_ms, members_max))
 
-    def _sample(self, topic: Topic, now_ms: int) -> None:
+    def _sample(self, topic: Topic, now_ms: int, members_max: int) -> None:
         rates = topic.rates
         if rates is None:
             return
         self._active.append(topic)
         for rate, total in zip(rates.all(), topic.totals, strict=True):
             rate.sample(now_ms, total)
-        if all(rate.quiet for rate in rates.all()) and not any(one.consumers for one in topic.subscriptions.values()):
+        rates.members.sample(topic, now_ms, members_max)
+        if rates.quiet:
             self._active.pop()
             topic.rates = None
 

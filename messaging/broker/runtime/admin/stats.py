@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from messaging.adminrpc.schema import TopicLive
 from messaging.broker.core.bitmaps import count_runs, runs_of
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
+from messaging.broker.runtime.topics.member_rates import ConsumerTotals, MemberRates, ProducerTotals, SubscriptionTotals
+from messaging.broker.runtime.topics.oldest import UNKNOWN
 from messaging.broker.runtime.topics.services import QUIET
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.storage.seam import Position
@@ -22,7 +24,18 @@ def position_text(position: Position) -> str:
     return f"{position.ledger_id}:{position.entry_id}"
 
 
-def topic_stats(topic: Topic, broker: str, time_text: TimeText) -> dict[str, Any]:
+class Asked(NamedTuple):
+    """What the stats of a topic need beside it. `oldest_ms`: see `OldestTimes.of`."""
+
+    broker: str
+    time_text: TimeText
+    now_ms: int
+    oldest_ms: dict[str, int]
+
+
+def topic_stats(topic: Topic, asked: Asked) -> dict[str, Any]:
+    known = {name: at_ms for name, at_ms in asked.oldest_ms.items() if at_ms >= 0}
+    oldest = min(known, key=known.__getitem__) if known else ""
     rates = topic.rates or QUIET
     count, _, messages_out, bytes_out = topic.totals
     return {
@@ -38,37 +51,47 @@ def topic_stats(topic: Topic, broker: str, time_text: TimeText) -> dict[str, Any
         "storageSize": topic.ledger.stored_bytes,
         "backlogSize": _backlog_bytes(topic, max_backlog(topic)),
         "offloadedStorageSize": sum(one.length_bytes for one in topic.ledger.record.ledgers if one.offloaded),
-        "earliestMsgPublishTimeInBacklogs": 0,
+        "earliestMsgPublishTimeInBacklogs": known.get(oldest, 0),
+        "oldestBacklogMessageAgeSeconds": _age_s(known.get(oldest, UNKNOWN), asked.now_ms),
+        "oldestBacklogMessageSubscriptionName": oldest,
         "deduplicationStatus": "Disabled" if topic.inlet.dedup is None else "Enabled",
         "nonContiguousDeletedMessagesRanges": sum(_holes(one) for one in topic.subscriptions.values()),
-        "ownerBroker": broker,
+        "ownerBroker": asked.broker,
         "topicCreationTimeStamp": topic.created_ms,
         "lastPublishTimeStamp": topic.inlet.last_published_ms,
         "waitingPublishers": 0,
-        "publishers": [_publisher(one, time_text) for one in topic.producers],
-        "subscriptions": {name: _subscription(topic, one, time_text) for name, one in topic.subscriptions.items()},
+        "publishers": [_publisher(one, rates.members, asked) for one in topic.producers],
+        "subscriptions": {name: _subscription(topic, one, rates.members, asked) for name, one in topic.subscriptions.items()},
         "replication": {},
     }
 
 
-def _publisher(producer: Producer, time_text: TimeText) -> dict[str, Any]:
+def _age_s(at_ms: int, now_ms: int) -> int:
+    return UNKNOWN if at_ms < 0 else max(0, now_ms - at_ms) // 1000
+
+
+def _publisher(producer: Producer, members: MemberRates, asked: Asked) -> dict[str, Any]:
+    rates = ProducerTotals(*members.of(producer).all(len(ProducerTotals._fields)))
     connection = getattr(producer.sink, "connection", None)
     return {
         "accessMode": "Shared",
         "producerId": producer.producer_id,
         "producerName": producer.name,
-        "msgRateIn": 0.0,
-        "msgThroughputIn": 0.0,
+        "msgRateIn": rates.messages_in,
+        "msgThroughputIn": rates.bytes_in,
         "averageMsgSize": producer.bytes_in / producer.messages_in if producer.messages_in else 0.0,
         "address": getattr(connection, "peer", "local"),
         "clientVersion": getattr(connection, "client_version", ""),
-        "connectedSince": time_text(producer.connected_ms),
+        "connectedSince": asked.time_text(producer.connected_ms),
         "metadata": dict(producer.metadata),
     }
 
 
-def _subscription(topic: Topic, subscription: Subscription, time_text: TimeText) -> dict[str, Any]:
+def _subscription(topic: Topic, subscription: Subscription, members: MemberRates, asked: Asked) -> dict[str, Any]:
     backlog = subscription.backlog_entries
+    rates = SubscriptionTotals(*members.of(subscription).all(len(SubscriptionTotals._fields)))
+    consumers = [_consumer(one, subscription, members, asked) for one in subscription.consumers]
+    oldest_ms = asked.oldest_ms.get(subscription.name, UNKNOWN)
     return {
         "type": KIND_NAMES[subscription.kind] if subscription.consumers else "",
         "msgBacklog": backlog,
@@ -76,9 +99,14 @@ def _subscription(topic: Topic, subscription: Subscription, time_text: TimeText)
         "msgDelayed": 0,
         "unackedMessages": subscription.unacked_messages,
         "backlogSize": _backlog_bytes(topic, backlog),
-        "msgRateOut": 0.0,
-        "msgThroughputOut": 0.0,
-        "msgRateRedeliver": 0.0,
+        "backlogGrows": bool(consumers) and members.grows(subscription),  # ours: FALLING BEHIND in the console
+        "earliestMsgPublishTimeInBacklog": max(0, oldest_ms),
+        "oldestBacklogMessageAgeSeconds": _age_s(oldest_ms, asked.now_ms),
+        "msgRateOut": rates.messages_out,
+        "msgThroughputOut": rates.bytes_out,
+        "msgRateRedeliver": sum(one["msgRateRedeliver"] for one in consumers),
+        "messageAckRate": sum(one["messageAckRate"] for one in consumers),
+        "msgRateExpired": rates.entries_expired,
         "bytesOutCounter": subscription.bytes_out,
         "msgOutCounter": subscription.messages_out,
         "totalMsgExpired": subscription.entries_expired,
@@ -94,25 +122,28 @@ def _subscription(topic: Topic, subscription: Subscription, time_text: TimeText)
         "isDurable": subscription.durable,
         "replicated": False,
         "isReplicated": False,
-        "consumers": [_consumer(one, subscription, time_text) for one in subscription.consumers],
+        "consumers": consumers,
     }
 
 
-def _consumer(consumer: Consumer, subscription: Subscription, time_text: TimeText) -> dict[str, Any]:
+def _consumer(consumer: Consumer, subscription: Subscription, members: MemberRates, asked: Asked) -> dict[str, Any]:
+    rates = ConsumerTotals(*members.of(consumer).all(len(ConsumerTotals._fields)))
     connection = getattr(consumer.sink, "connection", None)
     return {
         "consumerName": consumer.name,
         "availablePermits": consumer.permits,
         "unackedMessages": subscription.unacked_of(consumer),
         "blockedConsumerOnUnackedMsgs": consumer.unacked_messages >= subscription.unacked_max,
-        "msgRateOut": 0.0,
-        "msgThroughputOut": 0.0,
-        "msgRateRedeliver": 0.0,
+        "avgMessagesPerEntry": round(consumer.messages_out / consumer.entries_out) if consumer.entries_out else 0,
+        "msgRateOut": rates.messages_out,
+        "msgThroughputOut": rates.bytes_out,
+        "msgRateRedeliver": rates.messages_redelivered,
+        "messageAckRate": rates.messages_acknowledged,
         "bytesOutCounter": consumer.bytes_out,
         "msgOutCounter": consumer.messages_out,
         "address": getattr(connection, "peer", "local"),
         "clientVersion": getattr(connection, "client_version", ""),
-        "connectedSince": time_text(consumer.connected_ms),
+        "connectedSince": asked.time_text(consumer.connected_ms),
         "lastAckedTimestamp": consumer.last_acked_ms,
         "lastConsumedFlowTimestamp": consumer.last_flow_ms,
         "metadata": consumer.metadata,
@@ -228,20 +259,3 @@ def not_loaded(text: str) -> TopicLive:
         subscriptions=0,
         consumers=0,
     )
-
-
-def partitioned_stats(partitions: int, parts: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Sums of the numbers over all partitions; subscriptions summed by name."""
-    total: dict[str, Any] = {"metadata": {"partitions": partitions}, "publishers": [], "subscriptions": {}, "partitions": parts}
-    for part in parts.values():
-        _add(total, part, skip=("averageMsgSize", "topicCreationTimeStamp", "lastPublishTimeStamp"))
-        for name, subscription in part["subscriptions"].items():
-            held = total["subscriptions"].setdefault(name, {"type": subscription["type"], "consumers": []})
-            _add(held, subscription, skip=("lastExpireTimestamp", "lastConsumedTimestamp"))
-    return total
-
-
-def _add(total: dict[str, Any], part: dict[str, Any], skip: tuple[str, ...]) -> None:
-    for key, value in part.items():
-        if key not in skip and isinstance(value, int | float) and not isinstance(value, bool):
-            total[key] = total.get(key, 0) + value

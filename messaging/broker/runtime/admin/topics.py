@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import Any
 
 from messaging.adminrpc import schema
 from messaging.broker.runtime.admin import stats
+from messaging.broker.runtime.admin.partitioned_stats import partitioned_stats
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.topics.oldest import OldestTimes
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import TopicNotFound
 from messaging.protocol.names import parse_namespace, parse_topic
 
-if TYPE_CHECKING:
-    pass
-
+LOADED_TOGETHER = 100  # partitions of a topic
 LIVE_LOAD_MAX = 200  # topics of one namespace that a live table loads to know their backlog; of the rest it shows the names
 
 
 class TopicRpc(Broker):
+    def __init__(self, *args: Any, **fields: Any) -> None:
+        super().__init__(*args, **fields)
+        self.oldest = OldestTimes()
+
     async def topics_list(self, request: schema.TopicsList) -> schema.TopicNames:
         namespace = str(parse_namespace(request.namespace))
         names = await self.topic_names(namespace)
@@ -60,8 +66,7 @@ class TopicRpc(Broker):
         )
 
     async def topics_stats(self, request: schema.TopicRef) -> schema.Stats:
-        topic = await self.admin_topic(request.topic)
-        return schema.Stats(stats=stats.topic_stats(topic, self.settings.broker_id, self.time_text))
+        return schema.Stats(stats=await self._stats(await self.admin_topic(request.topic)))
 
     async def topics_internal_stats(self, request: schema.TopicRef) -> schema.Stats:
         return schema.Stats(stats=stats.internal_stats(await self.admin_topic(request.topic)))
@@ -72,11 +77,19 @@ class TopicRpc(Broker):
         held = await self.topics.partitioned.get(name)
         if held is None:
             raise TopicNotFound(f"partitioned topic {name} does not exist")
-        parts = {}
-        for index in range(held.partitions):
+        parts: dict[str, dict[str, Any]] = {}
+
+        async def add(index: int) -> None:
             topic = await self.topics.get(name.of_partition(index), create=True)
-            parts[topic.text] = stats.topic_stats(topic, self.settings.broker_id, self.time_text)
-        return schema.Stats(stats=stats.partitioned_stats(held.partitions, parts))
+            parts[topic.text] = await self._stats(topic)
+
+        for start in range(0, held.partitions, LOADED_TOGETHER):
+            await asyncio.gather(*(add(index) for index in range(start, min(start + LOADED_TOGETHER, held.partitions))))
+        return schema.Stats(stats=partitioned_stats(held.partitions, parts))
+
+    async def _stats(self, topic: Topic) -> dict[str, Any]:
+        oldest_ms = await self.oldest.of(topic)
+        return stats.topic_stats(topic, stats.Asked(self.settings.broker_id, self.time_text, self.now_ms(), oldest_ms))
 
     async def topics_unload(self, request: schema.TopicRef) -> schema.Empty:
         name = await self.admin_name(request.topic)

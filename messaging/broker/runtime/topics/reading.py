@@ -74,7 +74,7 @@ async def mark_delete_before_broker_time(topic: Topic, cutoff_ms: int) -> Positi
     low, high = 0, chain.entries
     while low < high:
         middle = (low + high) // 2
-        stored_ms = await _broker_time(topic, chain.at_index(middle))
+        stored_ms = await broker_time(topic, chain.at_index(middle))
         if stored_ms < cutoff_ms:
             low = middle + 1
         else:
@@ -82,8 +82,9 @@ async def mark_delete_before_broker_time(topic: Topic, cutoff_ms: int) -> Positi
     return chain.at_index(low - 1) if low else EARLIEST
 
 
-async def _broker_time(topic: Topic, position: Position) -> int:
-    """Of an entry that cannot be read: that of the next one that can, so that nothing is taken for older than it is."""
+async def broker_time(topic: Topic, position: Position) -> int:
+    """When the broker stored an entry; 0 where there is none. Of one whose bytes are damaged: that of the next that can be read, so
+    that nothing is taken for older than it is. Raises `StoreError`."""
     while topic.chain.holds(position):
         block = topic.outlet.tail.find(position)
         if block is not None:

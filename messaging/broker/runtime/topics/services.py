@@ -11,6 +11,7 @@ from messaging.broker.core.open_sessions import OpenSession
 from messaging.broker.core.rates import Rate
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.topics.catch_up import CatchUp
+from messaging.broker.runtime.topics.member_rates import MemberRates
 from messaging.broker.runtime.topics.outlet import Dispatch, dispatch_slice
 from messaging.broker.runtime.topics.tail import TailCache
 from messaging.broker.runtime.turns import TurnLoop
@@ -61,9 +62,15 @@ class TopicRates:
     bytes_in: Rate = field(default_factory=Rate)
     messages_out: Rate = field(default_factory=Rate)
     bytes_out: Rate = field(default_factory=Rate)
+    members: MemberRates = field(default_factory=MemberRates)
 
     def all(self) -> tuple[Rate, Rate, Rate, Rate]:
         return self.messages_in, self.bytes_in, self.messages_out, self.bytes_out
+
+    @property
+    def quiet(self) -> bool:
+        """Nothing comes in, goes out or is acknowledged: the owner may stop sampling."""
+        return all(rate.quiet for rate in self.all()) and self.members.quiet
 
 
 QUIET = TopicRates()  # of a topic where nothing happens; never sampled

@@ -51,6 +51,10 @@ class TopicSubscriptions:
     def outlet(self) -> Outlet:
         raise NotImplementedError
 
+    def happened(self) -> None:
+        """Something is published, handed out or acknowledged: rates are sampled while that goes on."""
+        raise NotImplementedError
+
     @property
     def chain(self) -> Chain:
         return self.ledger.chain
@@ -262,6 +266,8 @@ class TopicSubscriptions:
     def store(self, subscription: Subscription, delta: bytes, done: Callable[[StoreError | None], None] | None = None) -> None:
         """Makes a cursor's change durable; `done` (if any) runs when it is. Where nothing changed, because the same was asked for
         before, that may still be on its way to the disk."""
+        if delta:
+            self.happened()
         if delta and subscription.durable:
             self.services.cursors.append(subscription.subscription_id, delta, done)
         elif done is not None and subscription.durable:

@@ -91,12 +91,15 @@ class Topic(TopicSubscriptions):
         if former is not None:
             former.closed = True
 
+    def happened(self) -> None:
+        if self.rates is None:
+            self.services.active(self)
+
     # --- from the inlet
 
     def stored(self, appended: Appended) -> None:
         """A block is durable: whoever reads here gets it."""
-        if self.rates is None:
-            self.services.active(self)
+        self.happened()
         if self.subscriptions:
             readers = [subscription for subscription in self.subscriptions.values() if subscription.consumers]
             if readers:  # without them nothing is kept in memory: whoever comes later reads from storage

@@ -1,0 +1,98 @@
+"""Rates of the producers, subscriptions and consumers of a topic, sampled from what they count anyhow, while something happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from messaging.broker.core.acknowledged import acknowledged_by
+from messaging.broker.core.backlog_trend import BacklogTrend
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.producers import Producer
+from messaging.broker.core.rates import Rates
+from messaging.broker.core.subscription import Subscription
+
+if TYPE_CHECKING:
+    from messaging.broker.runtime.topics.topic import Topic
+
+Member = Producer | Subscription | tuple[Subscription, Consumer]
+
+
+# What is counted of each; the same names for the rates that come of it.
+class ProducerTotals(NamedTuple):
+    messages_in: float
+    bytes_in: float
+
+
+class ConsumerTotals(NamedTuple):
+    messages_out: float
+    bytes_out: float
+    messages_redelivered: float
+    messages_acknowledged: float
+
+
+class SubscriptionTotals(NamedTuple):
+    messages_out: float
+    bytes_out: float
+    entries_expired: float
+
+
+NOTHING = Rates()  # of whom nothing was sampled yet; never sampled
+
+
+class MemberRates:
+    __slots__ = ("_next", "_rates", "_trends")
+
+    def __init__(self) -> None:
+        self._rates: dict[object, Rates] = {}
+        self._trends: dict[Subscription, BacklogTrend] = {}
+        self._next = 0  # where the next slice begins
+
+    def sample(self, topic: Topic, now_ms: int, most: int) -> None:
+        """Of at most `most` members; the others come next time, and their rates are means over a longer time."""
+        members = list(_members(topic))
+        stop = self._next + most
+        for member in members[self._next : stop]:
+            if isinstance(member, Producer):
+                self._take(member, now_ms, ProducerTotals(member.messages_in, member.bytes_in))
+            elif isinstance(member, Subscription):
+                self._take(member, now_ms, SubscriptionTotals(member.messages_out, member.bytes_out, member.entries_expired))
+                self._trends.setdefault(member, BacklogTrend()).sample(now_ms, member.backlog_entries)
+            else:
+                self._take(member[1], now_ms, _consumed(*member))
+        self._next = stop if stop < len(members) else 0
+        if not self._next:  # once round: those that left are forgotten
+            present = {member[1] if isinstance(member, tuple) else member for member in members}
+            self._rates = {member: rates for member, rates in self._rates.items() if member in present}
+            self._trends = {member: trend for member, trend in self._trends.items() if member in present}
+
+    def _take(self, member: object, now_ms: int, totals: tuple[float, ...]) -> None:
+        rates = self._rates.get(member)
+        if rates is None:
+            rates = self._rates[member] = Rates()
+        rates.sample(now_ms, totals)
+
+    def of(self, member: object) -> Rates:
+        return self._rates.get(member, NOTHING)
+
+    def grows(self, subscription: Subscription) -> bool:
+        """Whether its backlog grew over the last minute."""
+        trend = self._trends.get(subscription)
+        return trend is not None and trend.grows
+
+    @property
+    def quiet(self) -> bool:
+        return all(rates.quiet for rates in self._rates.values())
+
+
+def _members(topic: Topic) -> Iterator[Member]:
+    yield from topic.producers
+    for subscription in topic.subscriptions.values():
+        yield subscription
+        for consumer in subscription.consumers:
+            yield subscription, consumer
+
+
+def _consumed(subscription: Subscription, consumer: Consumer) -> ConsumerTotals:
+    acknowledged = acknowledged_by(subscription, consumer)
+    return ConsumerTotals(consumer.messages_out, consumer.bytes_out, consumer.messages_redelivered, acknowledged)

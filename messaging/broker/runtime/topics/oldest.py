@@ -1,0 +1,52 @@
+"""How old what a subscription has not acknowledged is: the time at which the broker stored the first of it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.topics.reading import broker_time
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.storage.seam import Position, StoreError
+
+REMEMBERED_MAX = 10_000  # positions, the latest learned: where nobody acknowledges, nothing is read again
+READS_MAX = 50  # in one answer; of the subscriptions beyond it the age is not known
+UNKNOWN = -1
+
+
+class OldestTimes:
+    def __init__(self) -> None:
+        self._times: OrderedDict[Position, int] = OrderedDict()  # ledger ids are unique over all topics
+
+    async def of(self, topic: Topic) -> dict[str, int]:
+        """Subscription -> milliseconds since 1970, or `UNKNOWN`. Those that have acknowledged everything are left out."""
+        found: dict[str, int] = {}
+        reads = 0
+        for name, subscription in list(topic.subscriptions.items()):
+            position = _first_open(subscription)
+            if position is None:
+                continue
+            if position not in self._times:
+                if reads == READS_MAX:
+                    found[name] = UNKNOWN
+                    continue
+                reads += 1
+                await self._learn(topic, position)
+            found[name] = self._times.get(position, UNKNOWN)
+        return found
+
+    async def _learn(self, topic: Topic, position: Position) -> None:
+        try:
+            at_ms = await broker_time(topic, position)
+        except StoreError:  # not now; asked again, it may be known
+            return
+        if at_ms:
+            self._times[position] = at_ms
+            while len(self._times) > REMEMBERED_MAX:
+                self._times.popitem(last=False)
+
+
+def _first_open(subscription: Subscription) -> Position | None:
+    chain = subscription.chain
+    position = chain.settle(chain.next_after(subscription.cursor.mark_delete))
+    return position if chain.holds(position) else None
