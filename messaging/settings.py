@@ -76,6 +76,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     keep_alive_ms: Positive = 30_000  # a quiet client is asked for a sign of life that often, and has that long to answer
     liveness_ms: Positive = 5_000  # a client that holds what another asks for has that long to give a sign of life
     handshake_ms: Positive = 10_000  # a connection that has not sent CONNECT by then is closed
+    http_connections_max: Positive = 512  # to each HTTP listener, beside WebSockets; then a silent one makes room
+    http_requests_max: Positive = 32  # that the web process works on at the same time
+    http_requests_waiting_max: Positive = 512  # more than that are told to come again
+    http_header_timeout_ms: Positive = 10_000  # a connection whose request has not begun to arrive whole by then is closed
+    http_transfer_timeout_ms: Positive = 10_000  # bodies and answers have that long, and a second more for each 16 KiB
+    http_idle_timeout_ms: Positive = 75_000  # a connection rests that long between two requests
     deduplication: bool = False  # messages that a producer sends again are stored once; a namespace may say otherwise
     auto_topic_creation: bool = True  # a topic is made when a client first uses it; a namespace may say otherwise
     durability: Literal["sync", "lose-on-power-loss", "lose-on-crash"] = "sync"  # when a receipt is sent

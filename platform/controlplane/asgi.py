@@ -6,10 +6,13 @@ import os
 
 from controlplane import current
 from controlplane.guard import Application, Guard, Receive, Scope, Send
+from messaging.http_server.lanes import Bodies, Lanes
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.web_settings")
 
 from django.core.asgi import get_asgi_application
+
+BODIES_BYTES_MAX = 32 << 20  # of requests that wait for their turn; one has at most 1 MiB
 
 _http: Application = get_asgi_application()  # type: ignore[assignment]
 _websocket: Application | None = None
@@ -37,4 +40,6 @@ async def _dispatch(scope: Scope, receive: Receive, send: Send) -> None:
         raise ValueError(f"ASGI scope {scope['type']!r} is not served here")
 
 
-application: Application = Guard(_dispatch, current.settings())
+_settings = current.settings()
+_lanes = Lanes(_dispatch, _settings.http_requests_max, _settings.http_requests_waiting_max, Bodies(BODIES_BYTES_MAX))
+application: Application = Guard(_lanes, _settings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import ipaddress
 import json
@@ -13,29 +12,18 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Iterator
 from typing import Any
-
-import uvicorn
 
 from controlplane import bootstrap, current
 from messaging import logs
+from messaging.http_server.server import HttpServer, http_server
+from messaging.http_server.tls import BACKLOG
 from messaging.settings import ConfigError, Settings, load
 from messaging.tls import server_context
 
 log = logs.get_logger("web")
-BACKLOG = 1024
 STOP_S = 3  # what requests under way are given to end
-KEEP_ALIVE_S = 75
 WEBSOCKET_BYTES_MAX = 1 << 16  # pages send little; what they are sent is not bounded by this
-
-
-class _Server(uvicorn.Server):
-    """Leaves signals alone: uvicorn would raise the signal again at the end, and a clean stop would look like a crash."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 def main(settings: Settings) -> int:
@@ -67,12 +55,12 @@ async def _serve(
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    servers = [(_server(context), listener)]
+    servers = [(_server(settings, context), listener)]
     if internal is not None:
-        servers.append((_server(None), internal))
+        servers.append((_server(settings, None), internal))
     running = [asyncio.create_task(server.serve(sockets=[opened])) for server, opened in servers]
     try:
-        while not all(server.started for server, _ in servers):
+        while not all(server.listening.is_set() for server, _ in servers):
             done, _ = await asyncio.wait(running, timeout=0.005, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
@@ -82,35 +70,27 @@ async def _serve(
     finally:
         _path(settings).unlink(missing_ok=True)
         for server, _ in servers:
-            server.should_exit = True
+            server.ending.set()
         await asyncio.gather(*running)
     log.info("web.stopped")
     return 0 if stopping.is_set() else 1
 
 
-def _server(context: ssl.SSLContext | None) -> uvicorn.Server:
+def _server(settings: Settings, context: ssl.SSLContext | None) -> HttpServer:
     from django.urls import get_resolver
 
     from controlplane.asgi import application
 
     _ = get_resolver().url_patterns  # the first request should not wait for the imports of every page
-    options: dict[str, Any] = {} if context is None else {"ssl_context_factory": lambda *_: context}
-    return _Server(
-        uvicorn.Config(
-            application,
-            lifespan="off",
-            ws="websockets-sansio",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            ws_max_size=WEBSOCKET_BYTES_MAX,
-            ws_per_message_deflate=False,
-            proxy_headers=False,  # who a request comes from is not the caller's to say
-            backlog=BACKLOG,
-            timeout_keep_alive=KEEP_ALIVE_S,
-            timeout_graceful_shutdown=STOP_S,
-            **options,
-        )
+    return http_server(
+        application,
+        settings,
+        connections_max=settings.http_connections_max,
+        tls=context,
+        websockets=True,
+        websocket_bytes_max=WEBSOCKET_BYTES_MAX,
+        grace_s=STOP_S,
+        date_header=True,
     )
 
 

@@ -185,7 +185,7 @@ async def test_a_failure_nobody_expected_has_an_id_that_is_in_the_log(edge: Edge
 
 
 async def test_a_connection_without_a_request_is_closed() -> None:
-    async with running_edge(handshake_ms=50) as edge:
+    async with running_edge(http_header_timeout_ms=50) as edge:
         for port in (edge.listeners.rpc_port, edge.listeners.ws_port):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"GET /healthz HTTP/1.1\r\nHost: loc")

@@ -1,0 +1,199 @@
+"""One HTTP connection: uvicorn's, with a place that it may have to give up, deadlines, and bounds on what is read ahead.
+
+A peer has `header_s` to send the head of a request, from connecting or from its first byte on; then it sends a body, and takes an
+answer, at the least rate of `transfer.py`. Between two requests it may rest for as long as uvicorn's keep-alive says. What comes
+while a request is worked on waits in a small buffer; a peer that sends more gets its answer and no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from messaging.http_server.places import Places
+from messaging.http_server.transfer import Transfer, reads_too_slowly
+from messaging.http_server.websocket import WebSocketProtocol
+
+HEAD_BYTES_MAX = 32 << 10  # request line and headers
+READ_BYTES_MAX = 16 << 10  # looked at at once, and of requests that come before the one before them is answered
+
+
+@dataclass(slots=True)
+class HttpBounds:
+    """What the connections of one listener share."""
+
+    header_s: float
+    transfer_s: float
+    places: Places[Any]
+
+
+def _nothing() -> None: ...
+
+
+class HttpProtocol(H11Protocol):
+    bounds: HttpBounds  # of the listener, in a class made for it
+    arriving: Callable[[], None] = staticmethod(_nothing)  # gives up the place of the handshake before
+    _timer: asyncio.TimerHandle | None = None
+    _writing: asyncio.TimerHandle | None = None
+    _expects = ""  # what the timer waits for: a head, a body, or nothing
+    _transfer: Transfer | None = None
+    _ahead_bytes = 0
+    _deaf = False  # what comes is not looked at: the connection ends with the answer
+
+    # --- life
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.arriving()
+        leaves = self.bounds.places.arrive(self, self.client[0] if self.client else "")
+        if leaves is not None:
+            leaves.give_way()
+        self._expect("head")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timers()
+        self.bounds.places.leave(self)
+        super().connection_lost(exc)
+
+    def give_way(self) -> None:
+        """Another connection needs the place of this one."""
+        self.transport.abort()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        self._stop_timers()
+        super().handle_websocket_upgrade(event)
+        following = self.transport.get_protocol()
+        if isinstance(following, WebSocketProtocol):
+            following.bounds = self.bounds
+            self.bounds.places.replace(self, following)
+
+    # --- reading
+
+    def data_received(self, data: bytes) -> None:
+        view = memoryview(data)
+        for start in range(0, len(view), READ_BYTES_MAX):
+            if self._deaf or self.transport.is_closing() or self.transport.get_protocol() is not self:
+                return
+            part = bytes(view[start : start + READ_BYTES_MAX])
+            if self.conn.their_state is h11.SEND_BODY and self._transfer is not None:
+                self._transfer.moved_bytes += len(part)
+            elif self._expects == "" and not self._may_read_ahead(len(part)):
+                return
+            super().data_received(part)
+
+    def _may_read_ahead(self, size: int) -> bool:
+        self._ahead_bytes += size
+        if self._ahead_bytes <= READ_BYTES_MAX:
+            return True
+        self._deaf = True
+        self.flow.pause_reading()
+        self.cycle.keep_alive = False
+        return False
+
+    def handle_events(self) -> None:
+        state = self.app_state
+        state["full"] = self.bounds.places.full
+        super().handle_events()
+        self._look()
+
+    def on_response_complete(self) -> None:
+        self._ahead_bytes = 0
+        if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
+            self.transport.close()  # it was answered before it sent all: what is left may not end
+        super().on_response_complete()
+        self._look()
+        self._watch_writing()
+
+    def _look(self) -> None:
+        """What is expected of the peer now."""
+        if self.transport.get_protocol() is not self or self.transport.is_closing():
+            self._watch_writing()
+            return
+        state = self.conn.their_state
+        if state is h11.SEND_BODY:
+            self._expect("body")
+        elif state is h11.IDLE:
+            rests = self.timeout_keep_alive_task is not None  # else the first bytes of a head have come
+            self._expect("rest" if rests else "head")
+        else:
+            self._expect("")
+
+    def _expect(self, what: str) -> None:
+        if what == self._expects:
+            return
+        self._expects = what
+        self._cancel("_timer")
+        if what == "":
+            self.bounds.places.busy(self)
+            return
+        self.bounds.places.silent(self)
+        if what == "head":
+            self._timer = self.loop.call_later(self.bounds.header_s, self._late)
+        elif what == "body":
+            self._transfer = Transfer(self.loop.time(), self.bounds.transfer_s)
+            self._timer = self.loop.call_later(self.bounds.transfer_s, self._body_due)
+
+    def _body_due(self) -> None:
+        assert self._transfer is not None
+        due_s = self._transfer.due_s()
+        if self.flow.read_paused:  # we do not read: it is not the peer who is late
+            self._transfer = Transfer(self.loop.time(), self.bounds.transfer_s)
+            due_s = self._transfer.due_s()
+        if due_s > self.loop.time():
+            self._timer = self.loop.call_at(due_s, self._body_due)
+        else:
+            self._late()
+
+    def _late(self) -> None:
+        self.transport.abort()
+
+    # --- writing
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_writing()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._watch_writing()
+
+    def _watch_writing(self) -> None:
+        """While something waits for the peer to read it, it has to read on. Also when we closed: that waits for the peer too."""
+        waiting = self.transport.get_write_buffer_size()
+        if self._writing is None and (waiting or self.transport.is_closing()):
+            self._writing = self.loop.call_later(self.bounds.transfer_s, self._read_enough, waiting)
+
+    def _read_enough(self, before_bytes: int) -> None:
+        self._writing = None
+        waiting = self.transport.get_write_buffer_size()
+        stands = not self._resumed and reads_too_slowly(before_bytes, waiting, self.bounds.transfer_s)
+        if stands or (not waiting and self.transport.is_closing()):
+            self.transport.abort()
+        else:
+            self._resumed = False
+            self._watch_writing()
+
+    _resumed = False  # the peer took what was waiting, and more was written since
+
+    def resume_writing(self) -> None:
+        self._resumed = True
+        super().resume_writing()
+
+    def _stop_timers(self) -> None:
+        self._cancel("_timer")
+        self._cancel("_writing")
+
+    def _cancel(self, name: str) -> None:
+        timer: asyncio.TimerHandle | None = getattr(self, name)
+        if timer is not None:
+            timer.cancel()
+            setattr(self, name, None)
+
+
+def protocol_of(bounds: HttpBounds) -> Callable[..., HttpProtocol]:
+    return type("BoundedHttpProtocol", (HttpProtocol,), {"bounds": bounds})

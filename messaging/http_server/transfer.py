@@ -1,0 +1,24 @@
+"""At what rate a peer has to send what it began, and to read what it asked for. Pure."""
+
+from __future__ import annotations
+
+BYTES_PER_S_MIN = 16 << 10  # a fifth of what the slowest mobile networks of today give
+
+
+class Transfer:
+    """A transfer may take `grace_s`, and a second more for each `BYTES_PER_S_MIN` bytes that have come through."""
+
+    __slots__ = ("_began_s", "_grace_s", "moved_bytes")
+
+    def __init__(self, now_s: float, grace_s: float) -> None:
+        self._began_s = now_s
+        self._grace_s = grace_s
+        self.moved_bytes = 0
+
+    def due_s(self) -> float:
+        return self._began_s + self._grace_s + self.moved_bytes / BYTES_PER_S_MIN
+
+
+def reads_too_slowly(before_bytes: int, now_bytes: int, passed_s: float) -> bool:
+    """Whether a peer that `before_bytes` waited for took too few of them meanwhile."""
+    return now_bytes > 0 and before_bytes - now_bytes < passed_s * BYTES_PER_S_MIN

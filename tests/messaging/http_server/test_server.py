@@ -1,0 +1,227 @@
+"""The server's bounds, over real sockets, with deadlines of milliseconds and an application that only answers."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from messaging.http_server.lanes import Lanes
+from messaging.http_server.protocol import HEAD_BYTES_MAX, READ_BYTES_MAX
+from messaging.http_server.server import HttpServer, http_server
+from messaging.http_server.websocket import PONGS_BYTES_MAX, WebSocketProtocol
+from messaging.settings import Settings
+from tests.support.raw_http import ask, get, peers
+from tests.waiting import eventually
+
+LARGE_BYTES = 32 << 20
+MESSAGE_BYTES_MAX = 1 << 20
+UPGRADE = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==")
+TEXT, PING = b"\x81\x81\0\0\0\0x", b"\x89\xfd\0\0\0\0" + b"p" * 125  # masked, as clients send them
+
+
+class App:
+    """`/held` answers when it is let, `/large` with much, `/body` when it has read all."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.read_bytes = 0
+        self.texts: list[str] = []
+        self.go_on = asyncio.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.asked.append(scope["path"])
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.accept"})
+            await self.go_on.wait()
+            while (event := await receive())["type"] == "websocket.receive":
+                self.texts.append(event["text"])
+            return
+        if scope["path"] == "/held":
+            await self.go_on.wait()
+        while scope["path"] == "/body":
+            event = await receive()
+            self.read_bytes += len(event.get("body", b""))
+            if not event.get("more_body"):
+                break
+        body = bytes(LARGE_BYTES) if scope["path"] == "/large" else b"ok"
+        headers = [(b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+class Running:
+    def __init__(self, app: App, server: HttpServer, port: int) -> None:
+        self.app = app
+        self.server = server
+        self.port = port
+
+    @property
+    def taken(self) -> int:
+        return self.server.bounds.places.taken
+
+
+@asynccontextmanager
+async def running(connections_max: int = 8, **settings: Any) -> AsyncIterator[Running]:
+    app = App()
+    configured = Settings(data_dir="unused", **settings)
+    server = http_server(
+        Lanes(app, 100, 100),
+        configured,
+        connections_max=connections_max,
+        tls=None,
+        websockets=True,
+        websocket_bytes_max=MESSAGE_BYTES_MAX,
+        grace_s=0.1,
+    )
+    sock = socket.socket()
+    sock.bind(("127.0.0.1", 0))
+    task = asyncio.create_task(server.serve(sockets=[sock]))
+    await server.listening.wait()
+    try:
+        yield Running(app, server, sock.getsockname()[1])
+    finally:
+        app.go_on.set()
+        server.cut()
+        server.ending.set()
+        await task
+
+
+@pytest.mark.parametrize("said", [b"", b"G", b"GET / HTTP/1.1\r\nHost: loc", b"GET / HTTP/1.1\r\nHost: localhost\r\n"])
+async def test_the_head_of_a_request_has_a_deadline(said: bytes) -> None:
+    async with running(http_header_timeout_ms=60) as here, peers(here.port, 5) as crowd:
+        for peer in crowd:
+            peer.say(said)
+        assert [await peer.gone() for peer in crowd] == [b""] * 5
+        await eventually(lambda: not here.taken)
+
+
+async def test_the_head_of_the_next_request_has_one_too() -> None:
+    async with running(http_header_timeout_ms=60) as here, peers(here.port, 1) as [peer]:
+        peer.say(get("/"))
+        assert await peer.status() == 200
+        peer.say(b"GET /again HT")
+        assert (await peer.gone()).endswith(b"ok")
+        assert here.app.asked == ["/"]
+
+
+async def test_a_body_has_to_come_at_a_least_rate() -> None:
+    async with running(http_transfer_timeout_ms=60) as here, peers(here.port, 2) as [slow, fast]:
+        head = b"POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"
+        slow.say(head + b"x" * 10)
+        fast.say(head + b"x" * 100_000)
+        assert await fast.status() == 200
+        assert await slow.gone() == b""
+
+
+async def test_a_connection_that_rests_is_closed() -> None:
+    async with running(http_idle_timeout_ms=60) as here, peers(here.port, 1) as [peer]:
+        peer.say(get("/"))
+        assert (await peer.gone()).endswith(b"ok")
+        await eventually(lambda: not here.taken)
+
+
+@pytest.mark.parametrize("header", ["Connection: keep-alive", "Connection: close"])
+async def test_an_answer_has_to_be_read_at_a_least_rate(header: str) -> None:
+    async with running(http_transfer_timeout_ms=60) as here, peers(here.port, 3, small_window=True) as crowd:
+        for peer in crowd:
+            peer.writer.transport.pause_reading()
+            peer.say(get("/large", header))
+        await eventually(lambda: here.app.asked == ["/large"] * 3)
+        await eventually(lambda: not here.taken)
+
+
+async def test_an_answer_that_is_read_comes_whole() -> None:
+    async with running(http_transfer_timeout_ms=5_000) as here, peers(here.port, 1) as [peer]:
+        peer.say(get("/large", "Connection: close"))
+        assert len(await peer.gone()) > LARGE_BYTES
+
+
+async def test_a_head_has_a_largest_size() -> None:
+    async with running() as here, peers(here.port, 2) as [line, headers]:
+        line.say(b"GET /" + b"a" * (HEAD_BYTES_MAX + READ_BYTES_MAX) + b" HTTP/1.1\r\n\r\n")
+        headers.say(b"GET / HTTP/1.1\r\n" + b"A: " + b"b" * (HEAD_BYTES_MAX + READ_BYTES_MAX) + b"\r\n\r\n")
+        assert [await line.status(), await headers.status()] == [400, 400]
+        assert here.app.asked == []
+
+
+async def test_what_comes_before_the_answer_is_bounded() -> None:
+    """Seen: 49 KB of requests one behind the other, unread: 2 GB of answers."""
+    async with running() as here, peers(here.port, 1) as [peer]:
+        peer.say(get("/held") + get("/") * 5000)
+        await eventually(lambda: here.app.asked == ["/held"])
+        connection = next(iter(here.server.server_state.connections))
+        await eventually(lambda: connection._deaf)
+        assert len(connection.conn._receive_buffer) <= 2 * READ_BYTES_MAX
+        here.app.go_on.set()
+        assert (await peer.gone()).count(b"HTTP/1.1 200") == 1
+
+
+async def test_a_few_requests_behind_each_other_are_answered() -> None:
+    async with running() as here, peers(here.port, 1) as [peer]:
+        peer.say(get("/") * 9 + get("/", "Connection: close"))
+        assert (await peer.gone()).count(b"HTTP/1.1 200") == 10
+
+
+async def test_silent_connections_make_room() -> None:
+    async with running(connections_max=8) as here, peers(here.port, 40) as crowd:
+        for peer in crowd:
+            peer.say(b"GET /half HT")
+        assert await ask(here.port, "/") == 200
+        assert here.taken <= 8
+        assert here.server.bounds.places.made_room >= 32
+
+
+async def test_health_answers_where_all_connections_are_busy() -> None:
+    async with running(connections_max=4) as here, peers(here.port, 4) as crowd:
+        for peer in crowd:
+            peer.say(get("/held"))
+        await eventually(lambda: here.app.asked == ["/held"] * 4)
+        async with peers(here.port, 30):  # and more, who say nothing
+            assert await ask(here.port, "/healthz") == 200
+            assert await ask(here.port, "/") == 503
+        here.app.go_on.set()
+        assert [await peer.status() for peer in crowd] == [200] * 4
+
+
+def websocket_of(here: Running) -> WebSocketProtocol:
+    [found] = [one for one in here.server.server_state.connections if isinstance(one, WebSocketProtocol)]
+    return found
+
+
+async def test_websocket_messages_are_read_as_they_are_taken() -> None:
+    async with running() as here, peers(here.port, 1) as [peer]:
+        peer.say(get("/ws", *UPGRADE))
+        assert await peer.status() == 101
+        peer.say(TEXT * 100_000)
+        await eventually(lambda: websocket_of(here)._held)
+        assert websocket_of(here).queue.qsize() <= READ_BYTES_MAX // len(TEXT) + 1
+        here.app.go_on.set()
+        await eventually(lambda: len(here.app.texts) == 100_000)
+        await eventually(lambda: not websocket_of(here)._held)
+
+
+async def test_pings_of_a_peer_that_does_not_read_are_not_answered_without_end() -> None:
+    async with running() as here, peers(here.port, 1, small_window=True) as [peer]:
+        peer.say(get("/ws", *UPGRADE))
+        assert await peer.status() == 101
+        peer.writer.transport.pause_reading()
+        for _ in range(100):
+            peer.say(PING * 1000)
+            await peer.writer.drain()
+        waiting = websocket_of(here).transport.get_write_buffer_size()
+        assert 0 < waiting <= PONGS_BYTES_MAX + READ_BYTES_MAX
+
+
+async def test_a_websocket_message_that_does_not_end_ends_the_connection() -> None:
+    async with running(http_transfer_timeout_ms=60) as here, peers(here.port, 1) as [peer]:
+        peer.say(get("/ws", *UPGRADE))
+        assert await peer.status() == 101
+        peer.say(b"\x81\xfe\xff\xff\0\0\0\0" + b"x" * 1000)
+        await peer.gone()
+        await eventually(lambda: not here.taken)

@@ -1,0 +1,65 @@
+"""HTTP as bytes, for peers that say it wrong, in halves, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class Peer:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def say(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def gone(self, timeout_s: float = 20) -> bytes:
+        """What came until the server ended the connection."""
+        found = bytearray()
+        try:
+            async with asyncio.timeout(timeout_s):
+                while data := await self.reader.read(1 << 16):
+                    found += data
+        except ConnectionError:
+            pass
+        return bytes(found)
+
+    async def status(self, timeout_s: float = 20) -> int:
+        """Of the next answer; 0 if the connection ended instead."""
+        try:
+            line = await asyncio.wait_for(self.reader.readline(), timeout_s)
+        except ConnectionError:
+            return 0
+        return int(line.split()[1]) if line else 0
+
+
+@asynccontextmanager
+async def peers(port: int, count: int, *, small_window: bool = False) -> AsyncIterator[list[Peer]]:
+    opened: list[Peer] = []
+    try:
+        for _ in range(count):
+            sock = socket.socket()
+            if small_window:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+            opened.append(Peer(*await asyncio.open_connection(sock=sock, limit=1 << 16)))
+        yield opened
+    finally:
+        for one in opened:
+            one.writer.transport.abort()
+        await asyncio.sleep(0)
+
+
+def get(path: str, *headers: str) -> bytes:
+    lines = [f"GET {path} HTTP/1.1", "Host: localhost", *headers]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+async def ask(port: int, path: str) -> int:
+    async with peers(port, 1) as [one]:
+        one.say(get(path, "Connection: close"))
+        return await one.status()
