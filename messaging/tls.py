@@ -101,6 +101,7 @@ class _Follower:
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION  # of TLS 1.2: it costs a handshake each time
         try:
             context.load_cert_chain(self._files.certificate, self._files.key)
         except (OSError, ssl.SSLError) as error:

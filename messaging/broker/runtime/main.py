@@ -23,6 +23,7 @@ from messaging.broker.runtime.process import collect_rarely, keep_freed_memory, 
 from messaging.broker.runtime.service import BrokerService
 from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
+from messaging.broker.runtime.wire.tls_listener import TlsListener
 from messaging.broker.usage.collector import UsageCollector
 from messaging.broker.usage.recorder import UsageRecorder
 from messaging.clock import DeletionClock, wall_ms
@@ -135,13 +136,14 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     commands = Commands(service)
     service.before_stop.append(commands.stop)
     loop = asyncio.get_running_loop()
-    listeners = [await loop.create_server(lambda: Connection(service, commands, tls=False), sock=plain, backlog=BACKLOG)]
-    if secure is not None:
-        listeners.append(
-            await loop.create_server(lambda: Connection(service, commands, tls=True), sock=secure, ssl=context, backlog=BACKLOG)
+    listener = await loop.create_server(lambda: Connection(service, commands, tls=False), sock=plain, backlog=BACKLOG)
+    stack.callback(listener.close)
+    if secure is not None and context is not None:
+        stack.callback(secure.close)
+        shaking = TlsListener(
+            service.peers, secure, context, lambda before: Connection(service, commands, tls=True, arrived_as=before)
         )
-    for listener in listeners:
-        stack.callback(listener.close)
+        stack.callback(shaking.close)
     service.why_not_ready = ""
     service.start_upkeep()
     finishing = background.until_done("finish_partitioned_topics", service.topics.partitioned.finish_interrupted)

@@ -65,10 +65,14 @@ class Peers:
         """It has a short time to say who it is; where too many are that far, one of those has to go."""
         self.opened += 1
         self.connections.add(peer)
-        gone = self.shares.arrive(peer, peer.address)
+        self.counts(peer, peer.address)
+        asyncio.get_running_loop().call_later(self.settings.handshake_ms / 1000, self._handshake_due, peer)
+
+    def counts(self, peer: Connected, address: str) -> None:
+        """From now on it takes a place of those that have not signed in: the oldest of them may have to go for it."""
+        gone = self.shares.arrive(peer, address)
         if gone is not None:
             gone.refuse("made room for others", "it was the oldest without a sign-in, of the address that has most of them")
-        asyncio.get_running_loop().call_later(self.settings.handshake_ms / 1000, self._handshake_due, peer)
 
     def _handshake_due(self, peer: Peer) -> None:
         if peer.principal is None and not peer.closed:

@@ -28,6 +28,7 @@ from messaging.protocol import pulsar_pb2 as pb
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.broker import Broker
+    from messaging.broker.runtime.peers import Connected
     from messaging.broker.runtime.wire.commands import Commands
 
 log = structlog.get_logger("broker.connection")
@@ -38,8 +39,11 @@ LINGER_S = 5.0  # a refused peer has this long to read what was said to it
 
 
 class Connection(Opened, asyncio.Protocol):
-    def __init__(self, service: Broker, commands: Commands, *, tls: bool) -> None:
+    """`arrived_as`: what stood for it in the table of shares while it was shaking hands."""
+
+    def __init__(self, service: Broker, commands: Commands, *, tls: bool, arrived_as: Connected | None = None) -> None:
         super().__init__(service)
+        self._arrived_as = arrived_as
         self.commands = commands
         self.tls = tls
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)
@@ -77,6 +81,8 @@ class Connection(Opened, asyncio.Protocol):
         self.intake = Intake(self.transport, self.service.gate, self.reading.go_on)
         self.holding = Holding(self.service.accountant.sessions, self.address)
         self.out = Outgoing(self.transport, self._does_not_read, self.service.accountant.egress, self.service.peers.unread)
+        if self._arrived_as is not None:
+            self.service.peers.shares.leave(self._arrived_as)
         self.service.peers.arrived(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

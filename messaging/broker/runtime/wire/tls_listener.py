@@ -1,0 +1,162 @@
+"""TLS connections from the first byte on: counted before they have shaken hands, and few handshakes begun in a turn of the loop.
+
+A handshake costs a millisecond at its beginning, when the server signs; whoever opens connections could have hundreds begin in one
+turn, and whoever says nothing would wait unseen. So a connection counts among those that have not signed in as soon as it is
+accepted (`core/connection_shares.py`), nothing is spent on it before its first message is here, and those whose message is here
+begin in turn by address, a few in each turn of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+
+import structlog
+
+from messaging.broker.runtime.peers import Connected, Peers
+from messaging.broker.runtime.turns import TurnLoop
+
+log = structlog.get_logger("broker.tls")
+
+ACCEPTED_MAX = 16  # in a turn of the loop
+BEGUN_COST = 4  # of a turn: three handshakes, since a part is kept for those who do not wait
+HANDSHAKE_RECORD = 0x16
+RECORD_HEAD_BYTES = 5
+RECORD_BYTES_MAX = 16 << 10
+LOOK_AGAIN_S = 0.1  # at a first message that is not whole: it may come in pieces, and the socket would stay readable
+ACCEPT_AGAIN_S = 1.0  # after the system refused another socket
+
+
+class Shaking:
+    """A connection before it has shaken hands."""
+
+    def __init__(self, listener: TlsListener, sock: socket.socket, address: str) -> None:
+        self.listener = listener
+        self.sock = sock
+        self.address = address
+        self.task: asyncio.Task[None] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.deadline: asyncio.TimerHandle | None = None
+        self.over = False
+
+    def refuse(self, reason: str, detail: str = "") -> None:
+        self.listener.refuse(self, reason, detail)
+
+
+class TlsListener:
+    """`connect` makes the protocol of a connection; it is told what stood for it in the table of shares until then."""
+
+    def __init__(
+        self, peers: Peers, sock: socket.socket, context: ssl.SSLContext, connect: Callable[[Connected], asyncio.Protocol]
+    ) -> None:
+        self._peers = peers
+        self._sock = sock
+        self._context = context
+        self._connect = connect
+        self._loop = asyncio.get_running_loop()
+        self._turns: TurnLoop[Shaking] = TurnLoop(self._begin, BEGUN_COST, 1)
+        self._shaking: set[Shaking] = set()
+        self.begun = 0
+        self._loop.add_reader(sock, self._accept)
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._sock)
+        for one in list(self._shaking):
+            self._end(one)
+
+    # --- before the first message
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTED_MAX):
+            try:
+                sock, peer = self._sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                log.error("tls.accept_failed", error=str(error))
+                self._loop.remove_reader(self._sock)
+                self._loop.call_later(ACCEPT_AGAIN_S, self._accept_again)
+                return
+            sock.setblocking(False)
+            one = Shaking(self, sock, str(peer[0]))
+            self._shaking.add(one)
+            handshake_ms = self._peers.settings.handshake_ms
+            one.deadline = self._loop.call_later(
+                handshake_ms / 1000, self.refuse, one, "no TLS handshake", f"within handshake_ms = {handshake_ms}"
+            )
+            self._peers.counts(one, one.address)
+            self._watch(one)
+
+    def _accept_again(self) -> None:
+        if self._sock.fileno() >= 0:
+            self._loop.add_reader(self._sock, self._accept)
+
+    def _watch(self, one: Shaking) -> None:
+        if not one.over:
+            self._loop.add_reader(one.sock, self._look, one)
+
+    def _look(self, one: Shaking) -> None:
+        """Something is there: it stays in the socket until the handshake begins."""
+        self._loop.remove_reader(one.sock)
+        try:
+            there = one.sock.recv(RECORD_HEAD_BYTES + RECORD_BYTES_MAX, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return self._watch(one)
+        except OSError:
+            there = b""
+        if not there:
+            return self._end(one)
+        if there[0] != HANDSHAKE_RECORD:
+            return self.refuse(one, "no TLS", "its first byte begins no handshake: connect to the plain port, or with TLS")
+        size = RECORD_HEAD_BYTES + int.from_bytes(there[3:5], "big") if len(there) >= RECORD_HEAD_BYTES else RECORD_BYTES_MAX
+        if len(there) >= min(size, RECORD_BYTES_MAX):
+            self._turns.wait(one.address, one)
+        else:
+            one.timer = self._loop.call_later(LOOK_AGAIN_S, self._watch, one)
+
+    # --- shaking hands
+
+    def _begin(self, one: Shaking) -> None:
+        if not one.over:
+            self._turns.turns.left -= 1
+            self.begun += 1
+            one.task = self._loop.create_task(self._shake(one), name="TLS handshake")
+
+    async def _shake(self, one: Shaking) -> None:
+        left_s = max(0.001, one.deadline.when() - self._loop.time()) if one.deadline else None
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: self._connect(one), one.sock, ssl=self._context, ssl_handshake_timeout=left_s
+            )
+        except (OSError, ssl.SSLError) as error:
+            one.task = None
+            self.refuse(one, "no TLS handshake", str(error))
+        else:
+            self._forget(one)
+
+    # --- the end
+
+    def refuse(self, one: Shaking, reason: str, detail: str = "") -> None:
+        if not one.over:
+            log.info("connection.refused", peer=one.address, reason=reason, detail=detail)
+            self._peers.refused[reason] += 1
+            self._end(one)
+
+    def _end(self, one: Shaking) -> None:
+        self._forget(one)
+        if one.task is not None:
+            one.task.cancel()
+        else:
+            self._loop.remove_reader(one.sock)
+        one.sock.close()
+
+    def _forget(self, one: Shaking) -> None:
+        """It is a connection now, or is gone. Idempotent."""
+        one.over = True
+        self._shaking.discard(one)
+        self._peers.shares.leave(one)
+        for timer in (one.timer, one.deadline):
+            if timer is not None:
+                timer.cancel()
