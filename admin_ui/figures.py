@@ -11,7 +11,12 @@ def _trim(value: float) -> str:
     return f"{value:.1f}" if value < 99.95 else f"{value:,.0f}"
 
 
-def count(value: float) -> str:
+UNKNOWN = "–"  # never 0: what is not known is no number
+
+
+def count(value: float | None) -> str:
+    if value is None:
+        return UNKNOWN
     if value < 10_000:
         return f"{value:,.0f}"
     if value < 999_500:
@@ -26,8 +31,10 @@ def exact(value: int) -> str:
     return f"{value:,}"
 
 
-def rate(value: float) -> str:
+def rate(value: float | None) -> str:
     """Messages a second: small rates keep a decimal, so that one message every few seconds does not read as nothing."""
+    if value is None:
+        return UNKNOWN
     if value == 0:
         return "0"
     if value < 0.1:
@@ -35,7 +42,9 @@ def rate(value: float) -> str:
     return f"{value:.1f}" if value < 10 else count(round(value))
 
 
-def size(value_bytes: float) -> str:
+def size(value_bytes: float | None) -> str:
+    if value_bytes is None:
+        return UNKNOWN
     unit = 0
     while value_bytes >= 1023.5 and unit < len(_UNITS) - 1:
         value_bytes /= 1024

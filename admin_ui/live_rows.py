@@ -11,7 +11,7 @@ from typing import Any
 from messaging.adminrpc.schema import NamespaceLive
 
 _PARTITION = re.compile(r"(.+)-partition-(\d{1,6})")
-_SUMS = (
+SUMS = (
     "rate_in",
     "rate_out",
     "throughput_in",
@@ -45,8 +45,8 @@ def grouped(live: NamespaceLive) -> list[Group]:
     for row in live.topics:
         match = _PARTITION.fullmatch(row.topic)
         base = match[1] if match else row.topic
-        group = groups.setdefault(base, Group(base, 0, False, 0, dict.fromkeys(_SUMS, 0)))
-        for key in _SUMS:
+        group = groups.setdefault(base, Group(base, 0, False, 0, dict.fromkeys(SUMS, 0)))
+        for key in SUMS:
             group.sums[key] += getattr(row, key)
         group.partitions += 1 if match else 0
         group.loaded = group.loaded or row.loaded
@@ -55,4 +55,4 @@ def grouped(live: NamespaceLive) -> list[Group]:
 
 
 def totals(groups: list[Group]) -> dict[str, Any]:
-    return {key: sum(group.sums[key] for group in groups) for key in _SUMS}
+    return {key: sum(group.sums[key] for group in groups) for key in SUMS}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -44,16 +44,21 @@ class WorkerRow:
     at: datetime | None
 
 
-def children() -> tuple[list[ChildRow], str]:
-    """From run/supervisor.json, and why there are none."""
+def children(*, broker_answers: bool) -> tuple[list[ChildRow], str]:
+    """From run/supervisor.json, and why there are none. The supervisor knows that a process became ready, not that it answers."""
     settings: Settings = django_settings.MAGNETAR
     try:
         found = json.loads((settings.data_path / "run" / "supervisor.json").read_bytes())
-        return [_child(one) for one in found["children"]], ""
+        rows = [_child(one) for one in found["children"]]
+        return [_silent(row) if row.name == "broker" and not broker_answers else row for row in rows], ""
     except FileNotFoundError:
         return [], "No supervisor runs here: the processes were started one by one, so this page does not know how they are."
     except (OSError, ValueError, KeyError, TypeError) as error:
         return [], f"run/supervisor.json cannot be read ({type(error).__name__})."
+
+
+def _silent(row: ChildRow) -> ChildRow:
+    return replace(row, state="does not answer", look="badge-bad") if row.state == "ready" else row
 
 
 def _child(one: dict[str, Any]) -> ChildRow:

@@ -141,6 +141,12 @@ def setup(process: str, settings: Settings, stream: TextIO | None = None) -> Non
 
 
 # Libraries whose "info" is of no use to somebody who runs the platform.
-_QUIET = {"asyncio": logging.WARNING, "uvicorn.access": logging.WARNING, "websockets": logging.WARNING, "py4j": logging.WARNING}
+_QUIET = {
+    "asyncio": logging.WARNING,
+    "uvicorn.access": logging.WARNING,
+    "uvicorn.error": logging.WARNING,
+    "websockets": logging.WARNING,
+    "py4j": logging.WARNING,
+}
 
 get_logger = structlog.get_logger

@@ -1,70 +1,91 @@
-"""What the jump dialog finds: tenants and namespaces from the database, topics of the namespace that the words name, from the
-broker.
-"""
+"""What the jump dialog finds by name: pages; tenants, namespaces and keys from the database; topics and subscriptions from the
+broker."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from django.http import HttpResponse, JsonResponse
 from django.urls import reverse
 
 from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page, visible_tenants
-from messaging.adminrpc.schema import TopicsList
+from messaging.adminrpc.schema import NamesSearch
 from messaging.permissions.model import Action, Resource
-from messaging.protocol.names import parse_topic
-from tenants.models import Namespace
+from messaging.permissions.table import CONSOLE
+from tenants.models import Key, Namespace
 from tenants.scoping import platform_scope
 
 FOUND_MAX = 20
-NAMESPACES_SEARCHED_MAX = 4  # for topics, each of which is a question to the broker
+WORDS_LENGTH_MAX = 200
+TENANTS_SEARCHED_MAX = 100  # for topics and subscriptions, in one question to the broker
+PAGES = (
+    ("Tenants", "tenants"),
+    ("Usage", "usage"),
+    ("People", "people"),
+    ("Platform", "platform"),
+    ("New tenant", "tenant_create"),
+    ("New person", "person_create"),
+    ("Change the password", "password"),
+)
+Entry = dict[str, str]
 
 
 @page
 def jump(request: ConsoleRequest) -> HttpResponse:
-    words = request.GET.get("q", "").strip().lower()[:200]
+    words = request.GET.get("q", "").strip().lower()[:WORDS_LENGTH_MAX]
     tenants = visible_tenants(request.actor, request.user)
-    with platform_scope():
-        rows = Namespace.objects.filter(tenant__in=tenants, name__icontains=words.rpartition("/")[0] or words)
-        if words.count("/") >= 2:
-            rows = Namespace.objects.filter(tenant__in=tenants, name__iexact="/".join(words.split("/")[:2]))
-        namespaces = list(rows.values_list("name", flat=True)[: FOUND_MAX + 1])
-    found = [_entry(name, "tenant", "tenant", name) for name in tenants if words in name.lower()]
-    found += [_entry(name, "namespace", "namespace", *name.split("/")) for name in namespaces if words in name.lower()]
+    found = [*_pages(request, words), *_from_database(request, words, tenants)]
     note = ""
-    if words and len(found) < FOUND_MAX:
-        topics, note = _topics(request, words, namespaces if namespaces else _all_namespaces(tenants))
-        found += topics
-    if not found:
-        note = note or "Nothing that you may see has these words in its name."
-    return JsonResponse(
-        {"found": found[:FOUND_MAX], "note": note if len(found) <= FOUND_MAX else f"The first {FOUND_MAX}. Go on typing."}
-    )
+    if words and len(found) <= FOUND_MAX:
+        more, note = _from_broker(request, words, tenants)
+        found += more
+    if len(found) > FOUND_MAX:
+        note = f"The first {FOUND_MAX}. Type more to narrow it down."
+    elif not found:
+        note = note or "Nothing that you may see has this in its name."
+    return JsonResponse({"found": found[:FOUND_MAX], "note": note})
 
 
-def _all_namespaces(tenants: list[str]) -> list[str]:
+def _pages(request: ConsoleRequest, words: str) -> Iterator[Entry]:
+    for label, name in PAGES:
+        if words and words in label.lower() and request.actor.may(CONSOLE["GET", f"console:{name}"]):
+            yield _entry(label, "page", name)
+
+
+def _from_database(request: ConsoleRequest, words: str, tenants: list[str]) -> list[Entry]:
+    found = [_entry(name, "tenant", "tenant", name) for name in tenants if words in name.lower()][: FOUND_MAX + 1]
     with platform_scope():
-        return list(Namespace.objects.filter(tenant__in=tenants).values_list("name", flat=True)[: NAMESPACES_SEARCHED_MAX + 1])
+        namespaces = Namespace.objects.filter(tenant__in=tenants, name__icontains=words)
+        names = namespaces.values_list("name", flat=True)[: FOUND_MAX + 1]
+        found += [_entry(name, "namespace", "namespace", *name.split("/")) for name in names]
+        if words:
+            keys = Key.objects.filter(tenant__in=tenants, name__icontains=words, revoked_at=None).values_list("tenant", "name")
+            found += [
+                _entry(f"{name}@{tenant}", "key", "keys", tenant)
+                for tenant, name in keys[: FOUND_MAX + 1]
+                if request.actor.may(Action.TENANT_ADMIN, Resource(tenant))
+            ]
+    return found
 
 
-def _topics(request: ConsoleRequest, words: str, namespaces: list[str]) -> tuple[list[dict[str, str]], str]:
-    """Topics of the first few namespaces, and a word about what was not looked at."""
-    found: list[dict[str, str]] = []
-    note = ""
-    if len(namespaces) > NAMESPACES_SEARCHED_MAX:
-        note = f"Topics of the first {NAMESPACES_SEARCHED_MAX} namespaces only: type tenant/namespace/ to say which."
-    for name in namespaces[:NAMESPACES_SEARCHED_MAX]:
-        if not request.actor.may(Action.NAMESPACE_READ, Resource(name.partition("/")[0], name)):
-            continue
-        answer, away = broker.ask_or_why(lambda rpc, name=name: rpc.call("topics.list", TopicsList(namespace=name)))  # type: ignore[misc]
-        if answer is None:
-            return found, f"Topics are missing here: {away}"
-        topics = {*answer.partitioned, *(str(parse_topic(topic).base) for topic in answer.topics)}
-        for topic in sorted(topics):
-            label = topic.partition("://")[2]
-            if words in label.lower():
-                found.append(_entry(label, "topic", "topic", *label.split("/", 2)))
-    return found, note
+def _from_broker(request: ConsoleRequest, words: str, tenants: list[str]) -> tuple[list[Entry], str]:
+    """Who sees a tenant sees the names of its topics."""
+    everywhere = request.actor.may(Action.SUPERUSER)
+    searched = [] if everywhere else tenants[:TENANTS_SEARCHED_MAX]
+    search = NamesSearch(words=words, tenants=searched, everywhere=everywhere, limit=FOUND_MAX + 1)
+    answer, away = broker.ask_or_why(lambda rpc: rpc.call("names.search", search))
+    if answer is None:
+        return [], f"Topics and subscriptions are missing here: {away}"
+    found = [_topic(topic, "topic") for topic in answer.topics]
+    found += [_topic(one.topic, "subscription", f"{one.name} on ") for one in answer.subscriptions]
+    return found, f"Topics of the first {len(searched)} tenants." if len(searched) < len(tenants) and not everywhere else ""
 
 
-def _entry(label: str, kind: str, route: str, *args: str) -> dict[str, str]:
+def _topic(topic: str, kind: str, before: str = "") -> Entry:
+    label = topic.partition("://")[2]
+    return _entry(before + label, kind, "topic", *label.split("/", 2))
+
+
+def _entry(label: str, kind: str, route: str, *args: str) -> Entry:
     return {"label": label, "kind": kind, "url": reverse(f"console:{route}", args=args)}

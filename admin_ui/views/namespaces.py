@@ -9,7 +9,7 @@ from admin_ui import broker, policy_texts
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import live_url
 from admin_ui.forms import ConfirmForm, NamespaceForm, PoliciesForm
-from admin_ui.live_rows import grouped, totals
+from admin_ui.live_rows import SUMS, grouped, totals
 from admin_ui.pages import crumbs, explain, navigation, say, show
 from messaging.adminrpc.schema import TopicsList
 from messaging.errors import MagnetarError
@@ -42,7 +42,7 @@ def namespace(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRespo
         live_url=live_url(tenant, namespace),
         topic_url=reverse("console:topic", args=[tenant, namespace, "__topic__"]),
         groups=rows,
-        totals=totals(groups),
+        totals={**totals(groups), "topics": len(groups)} if live else dict.fromkeys((*SUMS, "topics")),
         away=away,
     )
 

@@ -15,7 +15,7 @@ from tenants.models import FeedHead
 
 def _look() -> dict[str, Any]:
     status, away = broker.ask_or_why(lambda rpc: rpc.call("status"))
-    children, children_why = platform_view.children()
+    children, children_why = platform_view.children(broker_answers=status is not None)
     return {
         "broker": status,
         "broker_away": away,

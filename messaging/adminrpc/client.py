@@ -40,6 +40,12 @@ class _Broken(Exception):
     """The connection ended before an answer came."""
 
 
+def _what_then(method: str) -> str:
+    if method in NOT_IDEMPOTENT:
+        return "whether it was done is not known; look before you do it again"
+    return "try again in a moment; doing it twice does no harm"
+
+
 def broker_rpc_url(settings: Settings) -> str:
     """Where the broker's admin RPC is: the setting, or what the broker wrote when it became ready. Raises `NotReady`."""
     if settings.broker_rpc_url:
@@ -84,9 +90,7 @@ class AdminRpc(TypedCalls):
             status, content = self._exchange(method, body)
         except _Broken:
             if method in NOT_IDEMPOTENT:
-                raise errors.NotReady(
-                    f"the connection to the broker broke during {method}: it may or may not have happened; look, then try again"
-                ) from None
+                raise errors.NotReady(f"the connection to the broker broke during {method}: {_what_then(method)}") from None
             try:
                 status, content = self._exchange(method, body)
             except _Broken as broken:
@@ -115,7 +119,7 @@ class AdminRpc(TypedCalls):
         except TimeoutError:
             self.close()
             raise errors.NotReady(
-                f"the broker at {url} did not answer {method} within {self._timeout_s:g} s: it may still happen; try again"
+                f"the broker at {url} did not answer {method} within {self._timeout_s:g} s: {_what_then(method)}"
             ) from None
         except (OSError, http.client.HTTPException) as error:
             self.close()

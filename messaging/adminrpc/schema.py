@@ -46,6 +46,27 @@ class TopicsList(Request, kw_only=True):
     namespace: str
 
 
+class NamesSearch(Request, kw_only=True):
+    """Names that contain `words` (lower case), of these tenants; `everywhere`: of all tenants."""
+
+    words: str
+    tenants: list[str] = []
+    everywhere: bool = False
+    limit: int = 20
+
+
+class SubscriptionFound(Answer, kw_only=True):
+    topic: str
+    name: str
+
+
+class NamesFound(Answer, kw_only=True):
+    """At most `limit` of each; partitions are named by their partitioned topic."""
+
+    topics: list[str]
+    subscriptions: list[SubscriptionFound]
+
+
 class TopicNames(Answer, kw_only=True):
     """`topics`: plain topics and partitions one by one. `partitioned`: partitioned topic -> number of partitions."""
 
@@ -254,6 +275,7 @@ METHODS: dict[str, tuple[type[Request], type[Answer]]] = {
     "feed.version": (Request, FeedVersion),
     "feed.pull": (Request, FeedVersion),
     "topics.list": (TopicsList, TopicNames),
+    "names.search": (NamesSearch, NamesFound),
     "topics.create": (TopicCreate, Empty),
     "topics.delete": (TopicDelete, Empty),
     "topics.partitions": (PartitionsGet, Partitions),

@@ -87,6 +87,8 @@ RPC: dict[str, Limit] = {
     "entries": Limit("of one subscription, of 64 bits", minimum=0, maximum=INT64_MAX),
     "position": Limit("counts from 1, of 64 bits", minimum=1, maximum=INT64_MAX),
     "after": _TOPIC,
+    "words": Limit("a part of a topic's or subscription's name", bytes_max=TOPIC_BYTES_MAX),
+    "tenants": Limit("those that one person may see and that are searched at once", bytes_max=NAME_BYTES_MAX, count_max=100),
     "limit": Limit("topics of one page", minimum=1, maximum=10_000),
     "topics": Limit("topics of one page", bytes_max=TOPIC_BYTES_MAX, count_max=10_000),
     "task_id": _NAME,

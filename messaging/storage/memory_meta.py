@@ -7,7 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from messaging.storage.meta_seam import MetaConflict, PartitionedRecord, SubscriptionRecord, TopicRecord, why_not_created
+from messaging.storage.meta_seam import (
+    MetaConflict,
+    NamesFound,
+    PartitionedRecord,
+    SubscriptionRecord,
+    TopicRecord,
+    why_not_created,
+    without_partition,
+)
 from messaging.storage.seam import Position
 
 
@@ -72,6 +80,22 @@ class MemoryMetaStore:
 
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         return sorted(name for name in self._topics if name > after)[:limit]
+
+    async def search(self, tenant: str, words: str, limit: int) -> NamesFound:
+        await asyncio.sleep(0)
+
+        def is_of_it(topic: str) -> bool:
+            return namespace_of(topic).startswith(f"{tenant}/") if tenant else True
+
+        def has(name: str) -> bool:
+            return words in name.partition("://")[2].lower()
+
+        topics = {without_partition(name) for name in (*self._topics, *self._partitioned) if is_of_it(name)}
+        subscriptions = {(without_partition(topic), name) for topic, name in self._subscriptions if is_of_it(topic)}
+        return NamesFound(
+            sorted(name for name in topics if has(name))[:limit],
+            sorted(pair for pair in subscriptions if words in pair[1].lower())[:limit],
+        )
 
     async def named_ledgers(self, *, after: str = "", limit: int = 1000) -> tuple[list[int], str | None]:
         await asyncio.sleep(0)

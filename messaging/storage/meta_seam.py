@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -101,6 +101,17 @@ class SubscriptionRecord:
     properties: dict[str, str] = field(default_factory=dict)
 
 
+class NamesFound(NamedTuple):
+    topics: list[str]
+    subscriptions: list[tuple[str, str]]  # of which topic, and its name
+
+
+def without_partition(topic: str) -> str:
+    """The partitioned topic that a partition is of; any other topic itself."""
+    match = _PARTITION.fullmatch(topic)
+    return match[1] if match else topic
+
+
 class MetaStore(Protocol):
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
@@ -125,6 +136,10 @@ class MetaStore(Protocol):
 
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         """The same over all namespaces: for upkeep, which covers topics whether loaded or not."""
+
+    async def search(self, tenant: str, words: str, limit: int) -> NamesFound:
+        """Names of a tenant ("": of all tenants) that contain `words`, in lower case: up to `limit` topics, with partitioned ones
+        in place of their partitions, and up to `limit` subscriptions. Of a topic ``tenant/namespace/name`` is searched."""
 
     async def named_ledgers(self, *, after: str = "", limit: int = 1000) -> tuple[list[int], str | None]:
         """The ids of the ledgers in the records of up to `limit` topics, by name, beginning after `after`, as they are at one

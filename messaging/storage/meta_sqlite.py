@@ -16,6 +16,7 @@ from messaging.storage.memory_meta import namespace_of
 from messaging.storage.meta_seam import (
     NO_PROPERTIES,
     MetaConflict,
+    NamesFound,
     PartitionedRecord,
     SubscriptionRecord,
     TopicRecord,
@@ -127,6 +128,9 @@ class SqliteMetaStore:
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         sql = "select name from topic where name > ? order by name limit ?"
         return await self._call(lambda db: [row[0] for row in db.execute(sql, (after, limit))])
+
+    async def search(self, tenant: str, words: str, limit: int) -> NamesFound:
+        return await self._call(lambda db: tables.search(db, tenant, words, limit))
 
     async def named_ledgers(self, *, after: str = "", limit: int = 1000) -> tuple[list[int], str | None]:
         def run(db: sqlite3.Connection) -> tuple[list[int], str | None]:

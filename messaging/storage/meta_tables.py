@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from messaging.storage.meta_seam import PartitionedRecord, SubscriptionRecord, TopicRecord
+from messaging.storage.meta_seam import NamesFound, PartitionedRecord, SubscriptionRecord, TopicRecord, without_partition
 from messaging.storage.seam import Position
 
 FORMAT_VERSION = 1
@@ -75,6 +75,25 @@ def partitioned(db: sqlite3.Connection, name: str) -> PartitionedRecord | None:
 def partitioned_of(row: tuple[bytes]) -> PartitionedRecord:
     record = partitioned_decoder.decode(row[0])
     return record if record.version else replace(record, version=1)  # written before records had one
+
+
+def search(db: sqlite3.Connection, tenant: str, words: str, limit: int) -> NamesFound:
+    """Walks the names of one tenant, or all: some 10 ms for 100,000 of them. Names of topics begin with ``persistent://``."""
+    begin, end = "persistent://", "persistent:0"  # "0" follows "/"
+    if tenant:
+        begin, end = f"persistent://{tenant}/", f"persistent://{tenant}0"
+    within = (begin, end, words, limit)
+    of_topics = "name >= ? and name < ? and instr(lower(substr(name, 14)), ?) order by name limit ?"
+    plain = db.execute(f"select name from topic where name not glob '*-partition-[0-9]*' and {of_topics}", within)
+    partitioned = db.execute(f"select name from partitioned where {of_topics}", within)
+    topics = sorted(name for (name,) in [*plain, *partitioned])[:limit]
+    of_subscriptions = "topic >= ? and topic < ? and instr(lower(name), ?) order by topic, name"
+    found: dict[tuple[str, str], None] = {}
+    for topic, name in db.execute(f"select topic, name from subscription where {of_subscriptions}", (begin, end, words)):
+        found[without_partition(topic), name] = None
+        if len(found) == limit:
+            break
+    return NamesFound(topics, sorted(found))
 
 
 def forget_leftovers(db: sqlite3.Connection) -> None:

@@ -54,6 +54,7 @@ class FakeBroker(TypedCalls):
         self.live = FakeLive()
         self.topics: set[str] = set()
         self.partitioned: dict[str, int] = {}
+        self.subscriptions: list[tuple[str, str]] = []
         self.stats: dict[str, dict[str, Any]] = {}
         self.called: list[str] = []
         self.feed_version = 0
@@ -109,6 +110,16 @@ class FakeBroker(TypedCalls):
             topics=sorted(topic for topic in self.topics if topic.startswith(here)),
             partitioned={topic: count for topic, count in self.partitioned.items() if topic.startswith(here)},
         )
+
+    def do_names_search(self, request: s.NamesSearch) -> s.NamesFound:
+        def has(name: str) -> bool:
+            of_tenant = request.everywhere or name.partition("://")[2].partition("/")[0] in request.tenants
+            return of_tenant and request.words in name.partition("://")[2].lower()
+
+        subscriptions = [
+            s.SubscriptionFound(topic=topic, name=name) for topic, name in self.subscriptions if has(f"{topic}/{name}")
+        ]
+        return s.NamesFound(topics=sorted(filter(has, self.topics))[: request.limit], subscriptions=subscriptions[: request.limit])
 
     def do_topics_create(self, request: s.TopicCreate) -> s.Empty:
         if request.topic in self.topics or request.topic in self.partitioned:

@@ -15,6 +15,9 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from admin_ui.live.state import LiveState, message_between
 from messaging.adminrpc.schema import NamespaceLive
+from tenants.access import actor_of_user
+from tenants.actions import create_key, create_namespace, grant_permission
+from tenants.models import User
 from tests.admin_ui.browsing import FLAGS
 from tests.admin_ui.conftest import ORDERS, PASSWORD, PLACED, populate
 from tests.admin_ui.fake_rpc import FakeBroker, live_row
@@ -187,6 +190,34 @@ def test_a_row_keeps_its_focus_while_numbers_change(visit: Callable[..., Page], 
     fake_broker.set_rows(ORDERS, [live_row(topic, rate_in=7.0) for topic in topics])
     expect(page.locator("tr[aria-rowindex='7'] [data-cell=rate_in]")).to_have_text("7.0")
     expect(page.get_by_role("link", name="t005", exact=True)).to_be_focused()
+
+
+LONG = "a-name-" + "w" * 248
+
+
+def test_the_longest_names_break_no_table(visit: Callable[..., Page], fake_broker: FakeBroker) -> None:
+    """New key's boxes, the topic list's last columns and the numbers of a subscription stood outside the screen."""
+    admin = actor_of_user(User.objects.get(username="superuser"))
+    create_namespace(admin, f"acme/{LONG}")
+    key = create_key(admin, "acme", LONG).key
+    grant_permission(admin, f"acme/{LONG}", key.role, ["produce"])
+    topic = f"persistent://acme/orders/{LONG}"
+    fake_broker.set_rows(ORDERS, [live_row(topic, rate_in=1234.0, backlog_entries=99)])
+    client = {"address": "127.0.0.1:65535", "clientVersion": LONG, "connectedSince": "2026-01-31T12:00:00Z"}
+    fake_broker.stats[topic] = {
+        "subscriptions": {LONG: {"type": "Shared", "msgBacklog": 5, "consumers": [{"consumerName": LONG, **client}]}},
+        "publishers": [{"producerName": LONG, **client}],
+    }
+    of_tenant = ("/tenants/acme", "/tenants/acme/keys", "/tenants/acme/new-key")
+    for path in (NAMESPACE, f"{NAMESPACE}/topics/{LONG}", *of_tenant, "/people", "/usage"):
+        page = visit("superuser", path)
+        expect(page.locator("h1")).to_be_visible()
+        wide = page.evaluate(
+            "[...document.querySelectorAll('.table-scroll')]"
+            ".filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.ariaLabel)"
+        )
+        assert wide == [], path
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
 
 
 def test_sorting_and_filtering(visit: Callable[..., Page], fake_broker: FakeBroker) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 import time_machine
 from django.conf import settings as django_settings
@@ -315,3 +317,22 @@ def test_the_topic_page_shows_its_clients(browse: Browse, world: FakeBroker) -> 
     for words in ("till-7", "10.0.0.1:99", "billing", "worker-3", "nobody reads", "unknown", "none yet"):
         assert words in page
     assert "till-7" in text(browse("teammate"), f"{NAMESPACE}/topics/placed/detail")
+
+
+def test_while_the_broker_does_not_answer_nothing_is_said_to_be_zero_or_ready(
+    browse: Browse, world: FakeBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    world.away = "the broker does not answer"
+    page = browse("owner").get(NAMESPACE).content.decode()
+    assert re.findall(r'data-total="(?:rate_in|backlog_entries|storage_bytes|topics|consumers)">([^<]*)<', page) == ["–"] * 5
+    (tmp_path / "run").mkdir()
+    children = [
+        {"name": name, "pid": 1, "state": "ready", "restarts": 0, "last_exit": None, "since": ""} for name in ("broker", "web")
+    ]
+    (tmp_path / "run" / "supervisor.json").write_text(json.dumps({"pid": 1, "children": children}))
+    monkeypatch.setattr(django_settings, "MAGNETAR", msgspec.structs.replace(django_settings.MAGNETAR, data_dir=str(tmp_path)))
+    rows = re.findall(
+        r'<th scope="row">(\w+)</th><td><span class="badge [^"]*">([^<]+)</span>',
+        browse("superuser").get("/platform").content.decode(),
+    )
+    assert rows == [("broker", "does not answer"), ("web", "ready")]

@@ -132,6 +132,26 @@ def test_jump_finds_only_what_is_yours(browse: Callable[[str], Client]) -> None:
     assert found("stranger", "acme") == set()
 
 
+def test_jump_finds_subscriptions_keys_and_pages_by_name(browse: Callable[[str], Client], world: FakeBroker) -> None:
+    def found(person: str, words: str) -> dict[str, str]:
+        return {entry["label"]: entry["kind"] for entry in browse(person).get("/jump", {"q": words}).json()["found"]}
+
+    create_key_of_acme()
+    world.subscriptions = [("persistent://acme/orders/placed", "invoicing")]
+    assert found("teammate", "invoic") == {"invoicing on acme/orders/placed": "subscription"}
+    assert found("owner", "checkout") == {"checkout@acme": "key"}
+    assert found("superuser", "platf") == {"Platform": "page"}
+    assert found("teammate", "checkout") == {}  # keys are for administrators of the tenant, so is the page of the platform
+    assert found("owner", "platf") == found("stranger", "invoic") == found("stranger", "checkout") == {}
+
+
+def test_jump_says_what_is_missing_while_the_broker_does_not_answer(browse: Callable[[str], Client], world: FakeBroker) -> None:
+    world.away = "the broker does not answer"
+    answer = browse("owner").get("/jump", {"q": "acme"}).json()
+    assert {entry["kind"] for entry in answer["found"]} == {"tenant", "namespace"}
+    assert "Topics and subscriptions are missing here" in answer["note"]
+
+
 def test_a_page_without_a_row_is_refused(world: FakeBroker) -> None:
     from django.core.exceptions import PermissionDenied
 

@@ -160,8 +160,9 @@ class FeedFollower:
             self._away = False
             return True
         except (OSError, http.client.HTTPException, ValueError, MagnetarError) as error:
+            why = "the web process has not started yet" if isinstance(error, FileNotFoundError) else str(error)
             # Said once: while the web process starts or is away, this repeats every second.
-            (log.debug if self._away else log.info)("feed.not_pulled", error=str(error), version=self.view.version)
+            (log.debug if self._away else log.info)("feed.not_pulled", why=why, version=self.view.version)
             self._away = True
             return False
 

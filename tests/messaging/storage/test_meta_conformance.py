@@ -294,3 +294,30 @@ async def test_a_partitioned_topic_of_an_earlier_release_has_its_first_version(t
     assert held == PartitionedRecord(TOPIC, 4, 9, version=1)
     assert (await store.cas_partitioned(replace(held, partitions=5))).version == 2
     await store.stop()
+
+
+async def test_names_are_searched_within_a_tenant_or_in_all(store: MetaStore) -> None:
+    names = [
+        "acme/orders/Placed",
+        "acme/orders/paid",
+        "acme/orders/x-partition-0",
+        "acme/orders/x-partition-1",
+        "acmeplus/orders/placed",
+    ]
+    await store.cas_partitioned(PartitionedRecord("persistent://acme/orders/x", 2))
+    for name in names:
+        await store.cas_topic(TopicRecord(f"persistent://{name}"))
+        await store.create_subscription(f"persistent://{name}", "billing", created_ms=1, mark_delete=EARLIEST, properties={})
+    placed = await store.search("acme", "plac", 10)
+    assert placed == (["persistent://acme/orders/Placed"], [])
+    assert (await store.search("", "orders/plac", 10)).topics == [f"persistent://{names[0]}", f"persistent://{names[4]}"]
+    assert (await store.search("acme", "x", 10)).topics == ["persistent://acme/orders/x"]
+    assert (await store.search("acme", "bill", 10)).subscriptions == [
+        ("persistent://acme/orders/Placed", "billing"),
+        ("persistent://acme/orders/paid", "billing"),
+        ("persistent://acme/orders/x", "billing"),
+    ]
+    assert await store.search("acme", "%", 10) == ([], [])
+    assert await store.search("acme", "persistent", 10) == ([], [])
+    first = await store.search("", "", 2)
+    assert len(first.topics) == len(first.subscriptions) == 2

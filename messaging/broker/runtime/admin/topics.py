@@ -15,6 +15,7 @@ from messaging.errors import TopicNotFound
 from messaging.protocol.names import parse_namespace, parse_topic
 
 LOADED_TOGETHER = 100  # partitions of a topic
+SEARCH_MAX = 100  # names of a kind in one answer
 LIVE_LOAD_MAX = 200  # topics of one namespace that a live table loads to know their backlog; of the rest it shows the names
 
 
@@ -28,6 +29,19 @@ class TopicRpc(Broker):
         names = await self.topic_names(namespace)
         partitioned = {one.name: one.partitions for one in await self.storage.meta.list_partitioned(namespace)}
         return schema.TopicNames(topics=names, partitioned=partitioned)
+
+    async def names_search(self, request: schema.NamesSearch) -> schema.NamesFound:
+        limit = min(request.limit, SEARCH_MAX)
+        topics: list[str] = []
+        subscriptions: list[schema.SubscriptionFound] = []
+        tenants = [""] if request.everywhere else [name for name in request.tenants if name]
+        for tenant in tenants:
+            found = await self.storage.meta.search(tenant, request.words.lower(), limit)
+            topics += found.topics
+            subscriptions += [schema.SubscriptionFound(topic=topic, name=name) for topic, name in found.subscriptions]
+            if len(topics) >= limit and len(subscriptions) >= limit:
+                break
+        return schema.NamesFound(topics=topics[:limit], subscriptions=subscriptions[:limit])
 
     async def topics_create(self, request: schema.TopicCreate) -> schema.Empty:
         name = await self.admin_name(request.topic)
