@@ -137,6 +137,13 @@ _TABLE = (
     Metric("magnetar_log_segments", "gauge", "files", (), "Segment files of the log."),
     Metric("magnetar_log_bytes", "gauge", "bytes", (), "Size of them: what lives, and what was not reclaimed yet."),
     Metric(
+        "magnetar_metadata_reserve_missing_bytes",
+        "gauge",
+        "bytes",
+        (),
+        "What was given back of the disk space kept for metadata: above 0 the disk is full, or was a moment ago.",
+    ),
+    Metric(
         "magnetar_storage_damage_total",
         "counter",
         "",

@@ -68,6 +68,8 @@ def _of_the_log(service: Broker) -> Iterator[Sample]:
     yield Sample("magnetar_log_written_bytes_total", log.written_bytes)
     yield Sample("magnetar_log_segments", log.files)
     yield Sample("magnetar_log_bytes", log.stored_bytes)
+    reserve = service.storage.reserve
+    yield Sample("magnetar_metadata_reserve_missing_bytes", max(0, reserve.size_bytes - reserve.held_bytes))
     for during, count in service.storage.damage.items():
         yield Sample("magnetar_storage_damage_total", count, (during,))
 

@@ -18,6 +18,8 @@ MEMORY_BUDGET_MIB = 250.0
 START_BUDGET_S = 8.0
 _TIMEOUT_S = 3.0
 _METRICS_BYTES_MAX = 4 << 20
+_DAMAGE = re.compile(r'^magnetar_storage_damage_total\{during="([^"]*)"\} ([0-9.e+]+)$', re.MULTILINE)
+_MISSING = re.compile(r"^magnetar_metadata_reserve_missing_bytes ([0-9.e+]+)$", re.MULTILINE)
 _FAILING = re.compile(r'^magnetar_background_failing\{loop="([^"]*)"\} ([0-9.]+)$', re.MULTILINE)
 
 
@@ -89,16 +91,36 @@ def _readiness(settings: Settings) -> Iterator[Finding]:
         else:
             yield Finding(f"Readiness of {what}", "ok", url)
             if what == "broker":
-                yield from _background(url.removesuffix("/readyz") + "/metrics", settings)
+                yield from _by_metrics(url.removesuffix("/readyz") + "/metrics", settings)
 
 
-def _background(url: str, settings: Settings) -> Iterator[Finding]:
-    """What the broker does by itself beside serving clients."""
+def _by_metrics(url: str, settings: Settings) -> Iterator[Finding]:
     try:
         text = _get(url, settings, _METRICS_BYTES_MAX)
     except OSError as error:
         yield Finding("Background loops", "warn", f"{url}: {error}", "ask again in a few seconds")
         return
+    yield from _background(text, settings)
+    yield from _storage(text, settings)
+
+
+def _storage(text: str, settings: Settings) -> Iterator[Finding]:
+    """Whether what is stored can be read, and whether there is space for more."""
+    damage = {during: int(float(count)) for during, count in _DAMAGE.findall(text) if float(count)}
+    if damage:
+        says = ", ".join(f"{count} times in {during}" for during, count in sorted(damage.items()))
+        todo = f"see docs/operating-the-log.md, and look for damage in {settings.data_path / 'logs' / 'broker.log'}"
+        yield Finding("Stored data", "fail", f"passed over since the start, because it cannot be read: {says}", todo)
+    else:
+        yield Finding("Stored data", "ok", "all that was asked for could be read")
+    missing = _MISSING.search(text)
+    if missing and float(missing[1]):
+        says = f"it was full: {int(float(missing[1]))} bytes that were kept for metadata had to be given back"
+        yield Finding("Space of the broker", "fail", says, "free some space; producers and new topics are refused until then")
+
+
+def _background(text: str, settings: Settings) -> Iterator[Finding]:
+    """What the broker does by itself beside serving clients."""
     loops = _FAILING.findall(text)
     failing = sorted(loop for loop, value in loops if float(value))
     if failing:

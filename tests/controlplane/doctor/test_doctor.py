@@ -151,14 +151,26 @@ def test_the_report_for_people(settings: Settings, tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.parametrize(("failing", "level", "says"), [(0, "ok", "all 2 do their work"), (1, "fail", "failing: keep_alive")])
-def test_a_background_loop_that_fails_is_named(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, failing: int, level: str, says: str
-) -> None:
+def test_a_background_loop_that_fails_is_named(settings: Settings, failing: int, level: str, says: str) -> None:
     samples = [Sample("magnetar_background_failing", value, (loop,)) for loop, value in (("keep_alive", failing), ("pull_feed", 0))]
-    monkeypatch.setattr(running, "_get", lambda url, *_: exposition(samples, private=False).decode())
-    finding = only(running._background("http://127.0.0.1:1/metrics", settings))
+    finding = only(running._background(exposition(samples, private=False).decode(), settings))
     assert (finding.level, finding.says) == (level, says)
     assert ("background.failed" in finding.do) == bool(failing)
+
+
+def test_damage_and_a_full_disk_are_said(settings: Settings) -> None:
+    def found(damage: int, missing: int) -> list[tuple[str, str]]:
+        samples = [
+            Sample("magnetar_storage_damage_total", damage, ("cursor",)),
+            Sample("magnetar_storage_damage_total", 0, ("delivery",)),
+            Sample("magnetar_metadata_reserve_missing_bytes", missing),
+        ]
+        return [(one.level, one.says) for one in running._storage(exposition(samples, private=False).decode(), settings)]
+
+    assert [level for level, _ in found(0, 0)] == ["ok"]
+    (level, says), *_ = found(3, 0)
+    assert level == "fail" and "3 times in cursor" in says and "delivery" not in says
+    assert [level for level, _ in found(0, 1 << 20)] == ["ok", "fail"]
 
 
 def test_files_that_others_may_read(settings: Settings, tmp_path: Path) -> None:
