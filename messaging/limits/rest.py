@@ -5,6 +5,7 @@ A body over a limit is answered with the error of its row: 400 on our API and th
 
 from __future__ import annotations
 
+from messaging.errors import NotAcceptable, PreconditionFailed
 from messaging.limits.model import Limit
 from messaging.limits.sizes import (
     BATCH_MESSAGES_MAX,
@@ -30,6 +31,7 @@ _ROLES = Limit("each is compared at every decision", bytes_max=2 * NAME_BYTES_MA
 _CLUSTERS = Limit("there is one cluster", bytes_max=NAME_BYTES_MAX, count_max=100)
 _PROPERTIES = Limit(WHY_PAIRS, bytes_max=PAIR_BYTES_MAX, count_max=PAIRS_COUNT_MAX, total_bytes_max=PAIRS_TOTAL_BYTES_MAX)
 _PARTITIONS = Limit("each partition is a topic", minimum=0, maximum=PARTITIONS_MAX)
+_PULSAR_PARTITIONS = Limit("each partition is a topic", minimum=1, maximum=PARTITIONS_MAX, error=NotAcceptable)
 _COUNT_OR_UNLIMITED = Limit("what JSON readers keep exactly; -1 is without limit", minimum=-1, maximum=2**53 - 1)
 _VERSION = Limit("rises by one with each change, of 64 bits", minimum=0, maximum=INT64_MAX)
 _LEDGER_ID = Limit("a position: -1 is the earliest, 2^63-1 the latest", minimum=-1, maximum=INT64_MAX)
@@ -54,18 +56,25 @@ PULSAR: dict[str, Limit] = {
     "body.roles": _ROLES,
     "body.clusters": _CLUSTERS,
     "body.properties": _PROPERTIES,
-    "body.partitions": _PARTITIONS,
+    "body.partitions": _PULSAR_PARTITIONS,
+    "body.policy": Limit(
+        "the largest policy is `properties`",
+        bytes_max=PAIR_BYTES_MAX,
+        count_max=PAIRS_COUNT_MAX,
+        total_bytes_max=PAIRS_TOTAL_BYTES_MAX,
+    ),
+    "body.policies": Limit("Pulsar's Policies object has 50 fields", count_max=128, error=PreconditionFailed),
     "body.position": Limit("earliest or latest", bytes_max=64),
     # Objects
     "TenantInfo.admin_roles": _ROLES,
     "TenantInfo.allowed_clusters": _CLUSTERS,
-    "_Bundles.num_bundles": Limit("not used here; Pulsar allows 1,024", minimum=0, maximum=1024),
+    "_Bundles.num_bundles": Limit("not used here; Pulsar allows 1,024", minimum=0, maximum=1024, error=PreconditionFailed),
     "_NewNamespace.replication_clusters": _CLUSTERS,
     "_Quota.limit_size": _COUNT_OR_UNLIMITED,
     "_Quota.limit": _COUNT_OR_UNLIMITED,
     "_Quota.limit_time": _COUNT_OR_UNLIMITED,
     "_Quota.policy": Limit("one of three words", bytes_max=64),
-    "_PartitionedTopic.partitions": _PARTITIONS,
+    "_PartitionedTopic.partitions": _PULSAR_PARTITIONS,
     "_PartitionedTopic.properties": _PROPERTIES,
     "_MessageId.ledger_id": _LEDGER_ID,
     "_MessageId.entry_id": _LEDGER_ID,

@@ -11,6 +11,10 @@ from django.views.decorators.csrf import csrf_exempt
 
 from controlplane.authentication import actor_of
 from messaging.errors import InvalidValue, NotAllowed
+from messaging.limits import structs
+from messaging.limits.depth import check_depth, too_deep
+from messaging.limits.model import check
+from messaging.limits.rest import PULSAR
 from tenants.access import Actor
 
 T = TypeVar("T")
@@ -18,15 +22,25 @@ View = Callable[..., HttpResponse]
 Handler = Callable[..., Any]
 
 
-def body(request: HttpRequest, kind: type[T], default: Any = None) -> T:
-    """The JSON body as `kind`. An empty body, and `null`, are `default`: tools send both. Fields we do not know are passed over."""
+def body(request: HttpRequest, kind: type[T], default: Any = None, *, field: str = "") -> T:
+    """The JSON body as `kind`. An empty body, and `null`, are `default`: tools send both. Fields we do not know are passed over.
+
+    Objects are held against their rows in the limits table, any other value against the row of `field`: it must have one."""
     raw = request.body.strip()
     if raw in (b"", b"null"):
         return default  # type: ignore[no-any-return]
     try:
-        return msgspec.json.decode(raw, type=kind)
+        found = msgspec.json.decode(raw, type=kind)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise InvalidValue(f"the body of the request is not what is expected here: {error}") from None
+    except RecursionError:
+        raise InvalidValue(too_deep()) from None
+    if isinstance(found, msgspec.Struct):
+        structs.check(found, "pulsar")
+    else:
+        check(field, found, PULSAR[f"body.{field}"])
+        check_depth(found)
+    return found
 
 
 def flag(request: HttpRequest, name: str) -> bool:

@@ -47,7 +47,9 @@ def _get_permissions(request: HttpRequest, tenant: str, namespace: str) -> dict[
 
 
 def _grant(request: HttpRequest, tenant: str, namespace: str, role: str) -> None:
-    actions.grant_permission(actor(request), str(namespace_of(tenant, namespace)), role, body(request, list[str], []))
+    actions.grant_permission(
+        actor(request), str(namespace_of(tenant, namespace)), role, body(request, list[str], [], field="actions")
+    )
 
 
 def _revoke(request: HttpRequest, tenant: str, namespace: str, role: str) -> None:
@@ -60,7 +62,9 @@ def _get_subscription_permissions(request: HttpRequest, tenant: str, namespace: 
 
 def _restrict(request: HttpRequest, tenant: str, namespace: str, subscription: str) -> None:
     name = subscription_of(subscription)
-    actions.restrict_subscription(actor(request), str(namespace_of(tenant, namespace)), name, body(request, list[str], []))
+    actions.restrict_subscription(
+        actor(request), str(namespace_of(tenant, namespace)), name, body(request, list[str], [], field="roles")
+    )
 
 
 def _unrestrict(request: HttpRequest, tenant: str, namespace: str, subscription: str, role: str) -> None:

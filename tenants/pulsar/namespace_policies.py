@@ -39,7 +39,7 @@ def policy_view(path: PulsarPath) -> View:
         return value_or_nothing(path.read(existing_namespace(tenant, namespace).policies))
 
     def write(request: HttpRequest, tenant: str, namespace: str) -> None:
-        value = body(request, Any) if request.method != "DELETE" else None
+        value = body(request, Any, field="policy") if request.method != "DELETE" else None
         with as_precondition():
             actions.set_policies(actor(request), str(namespace_of(tenant, namespace)), path.changes(value))
 
@@ -96,7 +96,7 @@ def _get_replication(request: HttpRequest, tenant: str, namespace: str) -> list[
 
 def _set_replication(request: HttpRequest, tenant: str, namespace: str) -> None:
     existing_namespace(tenant, namespace)
-    check_clusters(body(request, list[str], []))
+    check_clusters(body(request, list[str], [], field="clusters"))
 
 
 def check_clusters(clusters: list[str] | None) -> None:

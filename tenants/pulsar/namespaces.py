@@ -67,11 +67,9 @@ class _NewNamespace(msgspec.Struct):
 
 def _create(request: HttpRequest, tenant: str, namespace: str) -> None:
     given = body(request, _NewNamespace, _NewNamespace())
-    if given.bundles is not None and not 0 <= given.bundles.num_bundles <= 1024:
-        raise PreconditionFailed(f"{given.bundles.num_bundles} bundles are not possible: use 0 to 1024")
     check_clusters(given.replication_clusters)
     with as_precondition():
-        policies = _policies_of(body(request, dict[str, Any], {}))
+        policies = _policies_of(body(request, dict[str, Any], {}, field="policies"))
         actions.create_namespace(actor(request), str(namespace_of(tenant, namespace)), policies)
 
 

@@ -57,7 +57,7 @@ def _list(request: HttpRequest, **parts: str) -> list[str]:
 def _create(request: HttpRequest, subscription: str, **parts: str) -> None:
     """A position of "latest", "earliest", or a message id; none is latest. On every partition; 409 if all of them had it."""
     topic, name = existing(parts), subscription_of(subscription)
-    given: _MessageId | str | None = body(request, _MessageId | str, None)  # type: ignore[arg-type]
+    given: _MessageId | str | None = body(request, _MessageId | str, None, field="position")  # type: ignore[arg-type]
     position = _NAMED.get(given) if given is None or isinstance(given, str) else given
     if position is None:
         raise InvalidValue(f"position {given!r} is not known: use earliest, latest or a message id")

@@ -15,7 +15,6 @@ from tenants.pulsar.http import actor, body, flag, route
 from tenants.pulsar.rows import existing_namespace, topic_names
 from tenants.scoping import tenant_scope
 
-PARTITIONS_MAX = 10_000
 _WITH_PROPERTIES = "application/vnd.partitioned-topic-metadata+json"
 
 
@@ -55,7 +54,7 @@ def _list_partitioned(request: HttpRequest, domain: str, tenant: str, namespace:
 
 def _create(request: HttpRequest, **parts: str) -> None:
     topic = existing(parts)
-    properties = body(request, dict[str, str], {})
+    properties = body(request, dict[str, str], {}, field="properties")
     if topic.partition >= 0:
         _check_partition(topic)
     actions.create_topic(actor(request), topic, None, properties)
@@ -96,14 +95,12 @@ def _create_partitioned(request: HttpRequest, **parts: str) -> None:
         partitions, properties = given.partitions, given.properties
     else:
         partitions = _count(request)
-    _check_count(partitions)
     actions.create_topic(actor(request), topic, partitions, properties)
 
 
 def _update_partitions(request: HttpRequest, **parts: str) -> None:
     topic = existing(parts)
     partitions = _count(request)
-    _check_count(partitions)
     trail = actor(request).trail
     trail.before = {"partitions": broker.rpc().call("topics.partitions", PartitionsGet(topic=str(topic))).partitions}
     trail.after = {"partitions": partitions}
@@ -115,15 +112,10 @@ def _delete_partitioned(request: HttpRequest, **parts: str) -> None:
 
 
 def _count(request: HttpRequest) -> int:
-    count = body(request, int, None)
+    count = body(request, int, None, field="partitions")
     if count is None:
         raise NotAcceptable("the body names no number of partitions")
     return count
-
-
-def _check_count(partitions: int) -> None:
-    if not 1 <= partitions <= PARTITIONS_MAX:
-        raise NotAcceptable(f"{partitions} partitions are not possible: use 1 to {PARTITIONS_MAX}")
 
 
 def _get_properties(request: HttpRequest, **parts: str) -> dict[str, str]:
@@ -183,7 +175,7 @@ def _get_permissions(request: HttpRequest, **parts: str) -> dict[str, list[str]]
 
 def _grant(request: HttpRequest, role: str, **parts: str) -> None:
     topic = existing(parts)
-    actions.grant_permission(actor(request), str(topic.namespace), role, body(request, list[str], []), str(topic))
+    actions.grant_permission(actor(request), str(topic.namespace), role, body(request, list[str], [], field="actions"), str(topic))
 
 
 def _revoke(request: HttpRequest, role: str, **parts: str) -> None:

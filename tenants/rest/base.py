@@ -14,6 +14,9 @@ from rest_framework.views import APIView
 from controlplane.authentication import actor_of
 from controlplane.errors import answer, answer_error
 from messaging.errors import InvalidValue, MagnetarError, NotFound
+from messaging.limits.depth import check_depth, too_deep
+from messaging.limits.model import check
+from messaging.limits.rest import API
 from messaging.protocol.names import NamespaceName
 from tenants.access import Actor
 from tenants.models import Namespace
@@ -31,16 +34,29 @@ class View(APIView):
 
     def read(self, serializer: type[serializers.Serializer[Any]]) -> dict[str, Any]:
         """The valid body of the request. Raises `InvalidValue` naming the first field that is wrong, or unknown."""
-        data = self.request.data
-        if not isinstance(data, dict):
-            raise InvalidValue("the body of the request is not a JSON object")
+        data = self.object_of("fields")
         checked = serializer(data=data)
         unknown = sorted(set(data) - set(checked.fields))
         if unknown:
-            raise InvalidValue(f"field {unknown[0]!r} is not known: use {', '.join(checked.fields)}")
+            raise InvalidValue(f"field {unknown[0][:80]!r} is not known: use {', '.join(checked.fields)}")
+        for name, value in data.items():
+            limit = API.get(f"{serializer.__name__}.{name}")
+            if limit is not None:
+                check(name, value, limit)
         if not checked.is_valid():
             raise InvalidValue(_first(checked.errors))
         return dict(checked.validated_data)
+
+    def object_of(self, what: str) -> dict[str, Any]:
+        """The body of the request, which is a JSON object of `what`. Raises `InvalidValue`."""
+        try:
+            data = self.request.data
+        except RecursionError:
+            raise InvalidValue(too_deep()) from None
+        if not isinstance(data, dict):
+            raise InvalidValue(f"the body of the request is not a JSON object of {what}")
+        check_depth(data)
+        return dict(data)
 
     def query_flag(self, name: str) -> bool:
         text = self.request.query_params.get(name, "false")

@@ -4,7 +4,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from messaging.adminrpc.schema import PartitionsGet, TopicRef, TopicsList
-from messaging.errors import InvalidValue
 from messaging.policies.registry import POLICIES
 from messaging.policies.validation import JsonPolicies, split
 from messaging.protocol.names import TopicName
@@ -59,9 +58,7 @@ class Policies(View):
         return self._set(tenant, namespace, self._given())
 
     def _given(self) -> JsonPolicies:
-        if not isinstance(self.request.data, dict):
-            raise InvalidValue("the body of the request is not a JSON object of policies")
-        return dict(self.request.data)
+        return self.object_of("policies")
 
     def _set(self, tenant: str, namespace: str, changes: JsonPolicies) -> Response:
         namespace_row = actions.set_policies(self.actor(), str(namespace_of(tenant, namespace)), changes)

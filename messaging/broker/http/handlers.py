@@ -14,6 +14,7 @@ from messaging.adminrpc.schema import METHODS
 from messaging.broker.http.asgi import JSON, Receive, Scope, bearer_token, caller_is_local, error_body, read_body
 from messaging.broker.http.context import EdgeContext
 from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotFound
+from messaging.limits.structs import check
 from messaging.metrics import CONTENT_TYPE, exposition
 from messaging.permissions.model import Action, allowed, require
 from messaging.permissions.table import BROKER_HTTP
@@ -79,6 +80,8 @@ async def rpc(request: HttpRequest) -> HttpAnswer:
         message = msgspec.json.decode(body or b"{}", type=METHODS[method][0])
     except msgspec.DecodeError as error:
         raise InvalidValue(f"the request of {method} is not valid: {error}") from None
+    if method != "feed.apply":  # the control plane's truth as a whole: its size bounds it
+        check(message, "rpc")
     return HttpAnswer(200, msgspec.json.encode(await context.methods[method](message)))
 
 

@@ -1,0 +1,102 @@
+"""Bodies over the limits of the table: refused by field, size and limit, on our API and on Pulsar's."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messaging.limits.rest import API, PULSAR
+from tests.support.limit_values import at_and_over
+
+Call = Callable[..., Any]
+N = "/api/v1/tenants/acme/namespaces/orders"
+P = "/admin/v2"
+# Where a body of each kind is sent, and what else it must hold.
+BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "NewTenant": ("POST", "/api/v1/tenants", {"name": "third"}),
+    "TenantChange": ("PATCH", "/api/v1/tenants/acme", {}),
+    "NewNamespace": ("POST", "/api/v1/tenants/acme/namespaces", {"name": "new"}),
+    "PermissionActions": ("PUT", f"{N}/permissions/r", {}),
+    "NewTopic": ("POST", f"{N}/topics", {"name": "t"}),
+    "NewKey": ("POST", "/api/v1/tenants/acme/keys", {"name": "k"}),
+}
+LISTS = ("admin_roles", "allowed_clusters", "actions")
+OURS = [
+    (name, what, over)
+    for name, limit in API.items()
+    for kind in ["number" if name.endswith(".partitions") else "list" if name.partition(".")[2] in LISTS else "text"]
+    if name != "NewNamespace.policies"
+    for what, _, over in at_and_over(limit, kind)
+]
+BARE = {
+    "body.actions": ("POST", f"{P}/namespaces/acme/orders/permissions/r", "list"),
+    "body.roles": ("POST", f"{P}/namespaces/acme/orders/permissions/subscription/s", "list"),
+    "body.clusters": ("POST", f"{P}/namespaces/acme/orders/replication", "list"),
+    "body.properties": ("PUT", f"{P}/persistent/acme/orders/t", "map"),
+    "body.partitions": ("PUT", f"{P}/persistent/acme/orders/t/partitions", "number"),
+    "body.position": ("PUT", f"{P}/persistent/acme/orders/t/subscription/s", "text"),
+    "body.policy": ("PUT", f"{P}/namespaces/acme/orders/properties", "map"),
+    "body.policies": ("PUT", f"{P}/namespaces/acme/new", "map"),
+}
+THEIRS = [(name, what, over) for name, row in BARE.items() for what, _, over in at_and_over(PULSAR[name], row[2])]
+
+
+@pytest.mark.parametrize(("name", "what", "over"), OURS, ids=[f"{case[0]}-{case[1]}" for case in OURS])
+def test_a_field_of_our_api_over_its_limit_is_refused_by_name(call: Call, name: str, what: str, over: Any) -> None:
+    body, _, field = name.partition(".")
+    method, path, rest = BODIES[body]
+    answer = call(method, path, {**rest, field: over})
+    assert answer.status_code == 400, answer.content
+    assert field in answer.json()["detail"]
+    assert any(str(number) in answer.json()["detail"] for number in API[name][1:6] if number is not None)
+
+
+@pytest.mark.parametrize(("name", "what", "over"), THEIRS, ids=[f"{case[0]}-{case[1]}" for case in THEIRS])
+def test_a_body_of_pulsars_over_its_limit_is_refused_by_name(call: Call, name: str, what: str, over: Any) -> None:
+    method, path, _ = BARE[name]
+    answer = call(method, path, over)
+    assert answer.status_code == PULSAR[name].error.http_status or what == "minimum", answer.content
+    assert name.partition(".")[2] in answer.json()["reason"]
+
+
+def test_every_bare_body_is_read_with_its_limit() -> None:
+    """`body(...)` of anything but an object names the row of the table that it is held against."""
+    named = set()
+    for path in Path("tenants/pulsar").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "body":
+                fields = [keyword.value for keyword in node.keywords if keyword.arg == "field"]
+                kind = ast.unparse(node.args[1])
+                assert fields or (kind.strip("_")[0].isupper() and kind != "Any"), f"{path.name}: {ast.unparse(node)}"
+                named |= {f"body.{ast.literal_eval(one)}" for one in fields}
+    assert named == {name for name in PULSAR if name.startswith("body.")} == set(BARE)
+
+
+@pytest.mark.parametrize("depth", [17, 100_000])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/api/v1/tenants"),
+        ("PUT", f"{N}/policies"),
+        ("PUT", f"{P}/namespaces/acme/new"),
+        ("PUT", f"{P}/namespaces/acme/orders/properties"),
+    ],
+)
+def test_a_body_nested_too_deeply_is_refused(call: Call, method: str, path: str, depth: int) -> None:
+    """It exceeded the recursion of the parser, and was answered with 500."""
+    answer = call(method, path, b'{"properties":' + b"[" * depth + b"]" * depth + b"}")
+    assert answer.status_code in (400, 412)
+    assert "nested deeper than 16" in answer.content.decode()
+
+
+def test_a_body_larger_than_a_mebibyte_is_refused(call: Call) -> None:
+    answer = call("POST", "/api/v1/tenants", b'{"name": "' + b"x" * (1 << 20) + b'"}')
+    assert answer.status_code == 413
+
+
+def test_a_long_unknown_field_is_not_sent_back_whole(call: Call) -> None:
+    assert len(call("POST", "/api/v1/tenants", {"x" * 100_000: 1}).content) < 2000
