@@ -64,6 +64,11 @@ crash: setup $(VENV)/.installed-test ## kill a broker at work 300 times and see 
 hostile: setup $(VENV)/.installed-test ## send a broker ten million frames that nobody should; ARGS="--frames 100000 --seed 7"
 	$(BIN)/python -m tests.adversary.hostile.campaign $(ARGS)
 
+.PHONY: audit
+audit: $(VENV)/.installed-test ## look for known vulnerabilities in what we depend on
+	@$(INSTALL) -e ".[audit]"
+	@$(BIN)/python -m tests.audit $(ARGS)
+
 .PHONY: docs
 docs: setup ## write anew the pages of docs/ that are made from the sources
 	$(BIN)/python -m docs.generate
