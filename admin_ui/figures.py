@@ -52,8 +52,10 @@ def size(value_bytes: float | None) -> str:
     return f"{value_bytes:,.0f} B" if unit == 0 else f"{_trim(value_bytes)} {_UNITS[unit]}"
 
 
-def span(seconds: float) -> str:
+def span(seconds: float | None) -> str:
     """A length of time by its two largest units: 3 d 4 h, 5 min 2 s."""
+    if seconds is None:
+        return UNKNOWN
     parts = []
     rest = int(seconds)
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):

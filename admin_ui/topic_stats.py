@@ -1,4 +1,5 @@
-"""Pulsar's TopicStats as what the topic page shows. What the broker did not say stays empty; the page then writes "unknown".
+"""Pulsar's TopicStats as what the topic page shows. What the broker did not say stays empty, a number None; the page then
+writes "unknown" or a dash.
 
 `delivered` counts from the broker's start for a subscription, from its connecting for a consumer.
 """
@@ -14,9 +15,32 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
+class State:
+    """A word beside a subscription. `kind` is that of its badge; `meaning` says exactly when it is there."""
+
+    text: str
+    kind: str
+    meaning: str
+
+
+NO_CONSUMER = State("NO CONSUMER", "", "No consumer is connected to this subscription. Its backlog stays until one is, or expires.")
+BLOCKED = State(
+    "BLOCKED",
+    "bad",
+    "A consumer holds as many unacknowledged messages as it may, and gets no more until it acknowledges some.",
+)
+FALLING_BEHIND = State(
+    "FALLING BEHIND",
+    "warn",
+    "Consumers are connected, and over the last minute the backlog grew all the same: more comes in than they acknowledge.",
+)
+
+
+@dataclass(frozen=True)
 class ProducerRow:
     name: str
-    size_bytes: float
+    rate_in: float | None
+    size_bytes: float | None
     address: str
     client: str
     since: datetime | None
@@ -26,9 +50,11 @@ class ProducerRow:
 class ConsumerRow:
     name: str
     subscription: str
-    delivered: int
-    unacked: int
-    permits: int
+    rate_out: float | None
+    delivered: int | None
+    unacked: int | None
+    permits: int | None
+    blocked: bool
     address: str
     client: str
     since: datetime | None
@@ -38,20 +64,24 @@ class ConsumerRow:
 class SubscriptionRow:
     name: str
     kind: str
-    backlog: int
-    unacked: int
-    delivered: int
-    expired: int
+    states: list[State]
+    backlog: int | None
+    oldest_s: int | None  # age of the oldest entry that is not acknowledged; None: unknown, or there is none
+    unacked: int | None
+    rate_out: float | None
+    ack_rate: float | None
+    delivered: int | None
+    expired: int | None
     consumers: list[ConsumerRow]
 
 
 @dataclass(frozen=True)
 class PartitionRow:
     local: str
-    rate_in: float
-    rate_out: float
-    storage_bytes: int
-    backlog: int
+    rate_in: float | None
+    rate_out: float | None
+    storage_bytes: int | None
+    backlog: int | None
 
 
 @dataclass(frozen=True)
@@ -77,7 +107,8 @@ def topic_view(stats: Json) -> TopicView:
 def _producer(one: Json) -> ProducerRow:
     return ProducerRow(
         one.get("producerName", ""),
-        one.get("averageMsgSize", 0.0),
+        one.get("msgRateIn"),
+        one.get("averageMsgSize") or None,
         one.get("address", ""),
         one.get("clientVersion", ""),
         _moment(one.get("connectedSince")),
@@ -85,24 +116,39 @@ def _producer(one: Json) -> ProducerRow:
 
 
 def _subscription(name: str, one: Json) -> SubscriptionRow:
+    consumers = [_consumer(name, consumer) for consumer in one.get("consumers") or ()]
+    oldest_s = one.get("oldestBacklogMessageAgeSeconds", -1)
     return SubscriptionRow(
         name,
         one.get("type") or "",
-        one.get("msgBacklog", 0),
-        one.get("unackedMessages", 0),
-        one.get("msgOutCounter", 0),
-        one.get("totalMsgExpired", 0),
-        [_consumer(name, consumer) for consumer in one.get("consumers") or ()],
+        _states(one, consumers),
+        one.get("msgBacklog"),
+        oldest_s if oldest_s >= 0 else None,
+        one.get("unackedMessages"),
+        one.get("msgRateOut"),
+        one.get("messageAckRate"),
+        one.get("msgOutCounter"),
+        one.get("totalMsgExpired"),
+        consumers,
     )
+
+
+def _states(one: Json, consumers: list[ConsumerRow]) -> list[State]:
+    if not consumers:
+        return [NO_CONSUMER]
+    blocked = one.get("blockedSubscriptionOnUnackedMsgs") or any(consumer.blocked for consumer in consumers)
+    return [state for state, holds in ((BLOCKED, blocked), (FALLING_BEHIND, one.get("backlogGrows"))) if holds]
 
 
 def _consumer(subscription: str, one: Json) -> ConsumerRow:
     return ConsumerRow(
         one.get("consumerName", ""),
         subscription,
-        one.get("msgOutCounter", 0),
-        one.get("unackedMessages", 0),
-        one.get("availablePermits", 0),
+        one.get("msgRateOut"),
+        one.get("msgOutCounter"),
+        one.get("unackedMessages"),
+        one.get("availablePermits"),
+        bool(one.get("blockedConsumerOnUnackedMsgs")),
         one.get("address", ""),
         one.get("clientVersion", ""),
         _moment(one.get("connectedSince")),
@@ -113,9 +159,9 @@ def _partition(name: str, one: Json) -> PartitionRow:
     backlogs: Iterable[int] = (subscription.get("msgBacklog", 0) for subscription in (one.get("subscriptions") or {}).values())
     return PartitionRow(
         name.rpartition("/")[2],
-        one.get("msgRateIn", 0.0),
-        one.get("msgRateOut", 0.0),
-        one.get("storageSize", 0),
+        one.get("msgRateIn"),
+        one.get("msgRateOut"),
+        one.get("storageSize"),
         max(backlogs, default=0),
     )
 

@@ -314,7 +314,7 @@ def test_the_topic_page_shows_its_clients(browse: Browse, world: FakeBroker) -> 
         },
     }
     page = text(browse("teammate"), f"{NAMESPACE}/topics/placed")
-    for words in ("till-7", "10.0.0.1:99", "billing", "worker-3", "nobody reads", "unknown", "none yet"):
+    for words in ("till-7", "10.0.0.1:99", "billing", "worker-3", "NO CONSUMER", "unknown", "none yet", "–"):
         assert words in page
     assert "till-7" in text(browse("teammate"), f"{NAMESPACE}/topics/placed/detail")
 

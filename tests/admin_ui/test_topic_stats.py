@@ -1,0 +1,46 @@
+"""TopicStats as the topic page shows them: states beside subscriptions, and dashes for what is not known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from admin_ui import figures
+from admin_ui.topic_stats import BLOCKED, FALLING_BEHIND, NO_CONSUMER, State, topic_view
+
+READER = {"consumerName": "c"}
+FULL = READER | {"blockedConsumerOnUnackedMsgs": True}
+
+
+@pytest.mark.parametrize(
+    ("stats", "states"),
+    [
+        ({}, [NO_CONSUMER]),
+        ({"backlogGrows": True, "msgBacklog": 7}, [NO_CONSUMER]),
+        ({"consumers": [READER]}, []),
+        ({"consumers": [READER, FULL]}, [BLOCKED]),
+        ({"consumers": [READER], "blockedSubscriptionOnUnackedMsgs": True}, [BLOCKED]),
+        ({"consumers": [READER], "backlogGrows": True}, [FALLING_BEHIND]),
+        ({"consumers": [FULL], "backlogGrows": True}, [BLOCKED, FALLING_BEHIND]),
+    ],
+)
+def test_states(stats: dict[str, Any], states: list[State]) -> None:
+    (row,) = topic_view({"subscriptions": {"s": stats}}).subscriptions
+    assert row.states == states
+
+
+def test_what_the_broker_did_not_say_is_not_zero() -> None:
+    view = topic_view({"publishers": [{}], "subscriptions": {"s": {"consumers": [{}]}}, "partitions": {"t-partition-0": {}}})
+    (row,) = view.subscriptions
+    assert [row.backlog, row.oldest_s, row.rate_out, row.ack_rate, row.unacked, row.delivered, row.expired] == [None] * 7
+    assert [view.consumers[0].rate_out, view.consumers[0].permits, view.producers[0].rate_in] == [None] * 3
+    assert [view.partitions[0].rate_in, view.partitions[0].storage_bytes] == [None] * 2
+    for form in (figures.count, figures.rate, figures.size, figures.span):
+        assert form(None) == figures.UNKNOWN
+
+
+@pytest.mark.parametrize(("age_s", "shown"), [(-1, None), (0, 0), (90, 90)])
+def test_the_age_of_the_oldest(age_s: int, shown: int | None) -> None:
+    (row,) = topic_view({"subscriptions": {"s": {"oldestBacklogMessageAgeSeconds": age_s}}}).subscriptions
+    assert row.oldest_s == shown
