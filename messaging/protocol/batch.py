@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 
 from messaging.limits.binary import BINARY
 from messaging.limits.model import violation
-from messaging.limits.sizes import BATCHED_MESSAGE_BYTES_MIN
+from messaging.limits.sizes import BATCH_MESSAGES_MAX, BATCHED_MESSAGE_BYTES_MIN
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import FrameError, Stored, parse_stored
 
@@ -136,7 +136,7 @@ def batch_size(stored: Stored, data: bytes) -> int:
     if metadata.encryption_keys or not metadata.HasField("num_messages_in_batch"):
         return 0
     size = metadata.num_messages_in_batch
-    if not 1 <= size <= len(data) // BATCHED_MESSAGE_BYTES_MIN:
+    if not 1 <= size <= min(BATCH_MESSAGES_MAX, len(data) // BATCHED_MESSAGE_BYTES_MIN):
         raise FrameError(f"a batch of {len(data)} bytes declares {size} messages")
     return size
 

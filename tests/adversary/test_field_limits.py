@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -238,3 +239,17 @@ async def test_a_long_client_version_is_refused_before_anything_is_made_of_it(wo
     (answer,) = await client.gone()
     assert answer.body.message == "client_version has 60000 bytes; at most 255 are allowed: shorten it"
     await eventually(lambda: not world.service.peers.connections)
+
+
+async def test_requests_that_never_began_are_not_missed_by_python(world: BrokerWorld, recwarn: pytest.WarningsRecorder) -> None:
+    """Of a connection that is gone while its requests wait for each other: each left a coroutine that was never awaited."""
+    client = await world.connected("owner")
+    for _ in range(20):
+        frame, _ = client.frame(pb.Command.SUBSCRIBE, topic=TOPIC, subscription="s", sub_type=pb.Subscribe.Shared, consumer_id=1)
+        seek, _ = client.frame(pb.Command.SEEK, consumer_id=1, message_publish_time=0)
+        close, _ = client.frame(pb.Command.CLOSE_CONSUMER, consumer_id=1)
+        client.write(frame, seek, close)
+    client.writer.transport.abort()
+    await eventually(lambda: not world.service.peers.connections)
+    gc.collect()
+    assert [str(one.message) for one in recwarn if "never awaited" in str(one.message)] == []

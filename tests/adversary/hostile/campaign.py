@@ -27,7 +27,7 @@ from tests.adversary.hostile.peers import Canary, NotServed, speak, speak_web, u
 from tests.adversary.hostile.web_frames import WebFrames
 from tests.benchmarks.real_broker import RealBroker
 
-PEERS = 4  # at a time
+PEERS = 8  # at a time
 FRAMES_A_PEER = 150
 WEB_SHARE = 8  # one peer of so many speaks WebSocket
 USED_EVERY = 200  # rounds, after which all topics are used, unloaded and deleted

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("broker.commands")
 
+Work = Coroutine[Any, Any, None]
 Handler = Callable[["Broker", "Connection", Any, Resource], Coroutine[Any, Any, None] | None]
 TASK_BYTES = 1024  # of a request that is carried out, beside its frame
 
@@ -108,7 +109,7 @@ class Commands:
             result = row.handler(self.service, connection, body, Resource())
             if result is not None:
                 work = self._guarded(connection, kind, body, result)
-                self._run(connection, work, size, row.order(body) if row.order else None)
+                self._run(connection, work, size, row.order(body) if row.order else None, within=result)
             return
         self._run(connection, self._authorised(connection, kind, body, action, row), size, row.order(body) if row.order else None)
 
@@ -123,7 +124,7 @@ class Commands:
 
         await self._guarded(connection, kind, body, act())
 
-    async def _guarded(self, connection: Connection, kind: int, body: Any, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, connection: Connection, kind: int, body: Any, work: Work) -> None:
         try:
             await work
         except MagnetarError as error:
@@ -136,11 +137,12 @@ class Commands:
         if _answered(body):
             connection.send(refusal(kind, body, refused))
 
-    def _run(self, connection: Connection, work: Coroutine[Any, Any, None], size: int, key: object = None) -> None:
+    def _run(self, connection: Connection, work: Work, size: int, key: object = None, within: Work | None = None) -> None:
+        """`within`: what `work` awaits; it is closed with it where neither begins."""
         size += TASK_BYTES
         before = connection.order.get(key) if key is not None else None
         task = asyncio.get_running_loop().create_task(_after(connection, before, work))
-        task.add_done_callback(lambda done: work.close())  # where the broker stopped before it began
+        task.add_done_callback(lambda done: _close(work, within))
         connection.request_begins(size)
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._done(connection, done, size))
@@ -179,16 +181,20 @@ class Commands:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-async def _after(connection: Connection, before: asyncio.Task[None] | None, work: Coroutine[Any, Any, None]) -> None:
+async def _after(connection: Connection, before: asyncio.Task[None] | None, work: Work) -> None:
     """What has waited until its connection was gone is not begun: nobody would read the answer."""
-    try:
-        if before is not None:
-            await asyncio.wait([before])
-            if connection.closed:
-                return
-        await work
-    finally:
-        work.close()
+    if before is not None:
+        await asyncio.wait([before])
+        if connection.closed:
+            return
+    await work
+
+
+def _close(work: Work, within: Work | None) -> None:
+    """Nothing is left of what has ended; what never began would be missed by Python."""
+    work.close()
+    if within is not None:
+        within.close()
 
 
 def resource_of(kind: int, body: Any) -> Resource:
