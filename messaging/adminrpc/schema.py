@@ -289,6 +289,7 @@ METHODS: dict[str, tuple[type[Request], type[Answer]]] = {
     "topics.truncate": (TopicRef, Empty),  # every message goes, every subscription stands at the end; ids go on rising
     "topics.last_message_id": (TopicRef, MessageIdAnswer),
     "namespaces.live": (TopicsList, NamespaceLive),
+    "namespaces.purge": (TopicsList, Empty),  # of a namespace that does not exist: what somebody made there while it was deleted
     "subscriptions.list": (TopicRef, SubscriptionNames),
     "subscriptions.create": (SubscriptionCreate, Empty),
     "subscriptions.delete": (SubscriptionDelete, Empty),

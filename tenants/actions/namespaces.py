@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from contextlib import suppress
+
 from messaging.adminrpc.schema import TopicDelete, TopicsList
-from messaging.errors import Conflict, NotFound, TopicNotFound
+from messaging.errors import Conflict, MagnetarError, NotFound, NotReady, PreconditionFailed, TopicNotFound
 from messaging.permissions.model import Action, Resource
 from messaging.policies.validation import JsonPolicies, changed
 from messaging.protocol.names import parse_namespace, parse_topic
-from tenants import broker
+from tenants import broker, feed
 from tenants.access import Actor, require
 from tenants.actions.change import change
 from tenants.models import Namespace, Tenant
@@ -16,6 +18,8 @@ def create_namespace(actor: Actor, name: str, policies: JsonPolicies | None = No
     tenant, _ = parse_namespace(name)
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     valid = changed({}, policies or {})
+    if not Namespace.unscoped.filter(name=name).exists():
+        _purge(name)
     with change(actor) as changing:
         if not Tenant.unscoped.filter(name=tenant).exists():
             raise NotFound(f"tenant {tenant!r} does not exist")
@@ -63,6 +67,22 @@ def delete_namespace(actor: Actor, name: str, force: bool = False) -> None:
         namespace.delete()
         changing.audit("namespace.delete", tenant, name, {"policies": before})
         changing.tell("namespace", name, None)
+    with suppress(MagnetarError):  # else the next namespace of this name sees to it
+        broker.rpc().call("namespaces.purge", TopicsList(namespace=name))
+
+
+def _purge(name: str) -> None:
+    """A namespace begins empty: a topic that a client made in a former one of its name, while that was deleted, goes now.
+
+    Raises `NotReady`; nothing was changed then."""
+    try:
+        try:
+            broker.rpc().call("namespaces.purge", TopicsList(namespace=name))
+        except PreconditionFailed:  # the broker missed that the former one was deleted
+            feed.confirm(feed.newest_version())
+            broker.rpc().call("namespaces.purge", TopicsList(namespace=name))
+    except NotReady:
+        raise NotReady(f"namespace {name!r} was not created, because its broker does not answer: try again in a moment") from None
 
 
 def existing(name: str) -> Namespace:

@@ -104,6 +104,9 @@ class FakeBroker(TypedCalls):
         self.live.asked[request.namespace] = self.live.asked.get(request.namespace, 0) + 1
         return self.live.answer(request.namespace)
 
+    def do_namespaces_purge(self, request: s.TopicsList) -> s.Empty:
+        return s.Empty()
+
     def do_topics_list(self, request: s.TopicsList) -> s.TopicNames:
         here = f"persistent://{request.namespace}/"
         return s.TopicNames(

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from messaging.adminrpc.schema import TopicsList
 from messaging.broker.core.view import ControlView
 from messaging.broker.usage.record import TopicTotals
 from messaging.broker.usage.recorder import UsageRecorder
+from messaging.errors import PreconditionFailed
 from messaging.protocol import pulsar_pb2 as pb
-from tests.messaging.broker.runtime.raw_client import RawClient
+from messaging.protocol.names import parse_topic
+from tests.messaging.broker.runtime.raw_client import RawClient, send_frame
 from tests.support.broker_world import BrokerWorld
 
 TOPIC = "persistent://acme/orders/t"
@@ -73,3 +78,41 @@ def test_a_view_without_uids_decides_as_before() -> None:
     view.keys["k"] = {"role": "a@acme", "tenant": "acme", "revoked": False}
     view.tenants["acme"] = {"admin_roles": []}
     assert view.key_revoked("k") is False
+
+
+async def test_a_topic_made_while_its_namespace_is_deleted_is_not_there_for_the_next_one(world: BrokerWorld) -> None:
+    """It was authorised before and made after, and the next namespace of the name began with it."""
+    client = await world.connected("owner")
+    getting = world.service.topics.get
+
+    async def slow(name: Any, **options: Any) -> Any:
+        await world.feed(("namespace", "acme/orders", None))
+        return await getting(name, **options)
+
+    world.service.topics.get = slow  # type: ignore[method-assign]
+    client.say(pb.Command.PRODUCER, topic=TOPIC, producer_id=1)
+    assert (await client.expect("ERROR")).error == pb.TopicNotFound
+    assert await world.meta.get_topic(TOPIC) is None
+
+
+async def test_what_is_left_of_a_deleted_namespace_goes_before_the_next_one(world: BrokerWorld) -> None:
+    """Topics, plain and partitioned, their messages and subscriptions; of a namespace that exists nothing."""
+    client = await world.connected("owner")
+    await client.producer(TOPIC)
+    client.write(send_frame(0, b"private"))
+    await client.expect("SEND_RECEIPT")
+    await client.subscribe(TOPIC)
+    await world.service.topics.partitioned.create(parse_topic("persistent://acme/orders/p"), 2, {})
+    purge = TopicsList(namespace="acme/orders")
+    with pytest.raises(PreconditionFailed):
+        await world.service.namespaces_purge(purge)
+    assert await world.meta.get_topic(TOPIC) is not None
+    await world.feed(("namespace", "acme/orders", None))
+    await world.service.namespaces_purge(purge)
+    listed = await world.service.topics_list(purge)
+    assert (listed.topics, listed.partitioned) == ([], {})
+    assert await world.meta.subscriptions(TOPIC) == []
+    await world.feed(*NEW_TENANT)
+    client = await world.connected("superuser")
+    await client.subscribe(TOPIC, permits=10)
+    assert await client.quiet() == []  # no backlog

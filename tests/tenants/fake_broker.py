@@ -96,6 +96,14 @@ class FakeBroker(TypedCalls):
             partitioned={topic: count for topic, (count, _) in sorted(self.partitioned.items()) if inside(topic)},
         )
 
+    def namespaces_purge(self, request: s.TopicsList) -> None:
+        if ("namespace", request.namespace) in self.state:
+            raise errors.PreconditionFailed(f"namespace {request.namespace} exists")
+        names = self.topics_list(request)
+        for name in (*names.topics, *names.partitioned):
+            self.topics.pop(name, None)
+            self.partitioned.pop(name, None)
+
     def topics_create(self, request: s.TopicCreate) -> None:
         if request.topic in self.topics or request.topic in self.partitioned:
             raise errors.Conflict(f"topic {request.topic} exists already")

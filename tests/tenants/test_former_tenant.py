@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from messaging.errors import NotAuthorized
+from messaging.errors import NotAuthorized, NotReady
 from messaging.permissions.model import Action, Resource
 from tenants import actions
 from tenants.access import require
@@ -130,6 +130,36 @@ def test_usage_of_the_former_tenant_is_not_the_new_ones(again: World) -> None:
 
 def test_policies_of_the_former_tenants_namespace_are_gone(again: World) -> None:
     assert Namespace.unscoped.get(name="acme/orders").policies == {}
+
+
+def test_a_topic_that_slipped_through_a_deletion_is_not_the_next_namespaces(world: World) -> None:
+    """A client made it between the list of topics and the deletion."""
+    olga = world.actor("olga")
+    topic = "persistent://acme/orders/t"
+    actions.delete_namespace(olga, "acme/orders")
+    world.broker.topics[topic] = {"s"}  # after the broker was asked to delete what was left
+    actions.create_namespace(olga, "acme/orders")
+    assert not world.broker.topics
+
+
+def test_a_namespace_is_not_made_while_nobody_can_say_that_it_is_empty(world: World) -> None:
+    world.broker.away = True
+    with pytest.raises(NotReady, match="was not created"):
+        actions.create_namespace(world.actor("olga"), "acme/fresh")
+    assert not Namespace.unscoped.filter(name="acme/fresh").exists()
+
+
+def test_a_broker_that_missed_the_deletion_hears_of_it_first(world: World) -> None:
+    olga = world.actor("olga")
+    world.broker.deaf_to_feed = True
+    with pytest.raises(NotReady):
+        actions.delete_namespace(olga, "acme/orders")
+    world.broker.topics["persistent://acme/orders/t"] = set()
+    with pytest.raises(NotReady, match="was not created"):
+        actions.create_namespace(olga, "acme/orders")
+    world.broker.deaf_to_feed = False
+    actions.create_namespace(olga, "acme/orders")
+    assert not world.broker.topics
 
 
 @pytest.mark.django_db(transaction=True)

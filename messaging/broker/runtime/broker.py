@@ -27,7 +27,7 @@ from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.tail import TailCache
 from messaging.broker.runtime.topics.topic import LATEST, Topic
 from messaging.clock import passed_ms, wall_ms
-from messaging.errors import MagnetarError, NotAllowed, NotReady
+from messaging.errors import MagnetarError, NotAllowed, NotFound, NotReady
 from messaging.permissions.model import Action, Grants, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.settings import Settings
@@ -151,7 +151,12 @@ class Broker:
     async def open_topic(self, name: TopicName, *, create: bool = True) -> Topic:
         """The topic for a client that was authorised on it; made on first use where the namespace allows that."""
         await self.require_namespace(str(name.namespace))
-        return await self.topics.get(name, create=create and self.auto_creates(name))
+        topic = await self.topics.get(name, create=create and self.auto_creates(name))
+        if str(name.namespace) not in self.access.view.namespaces:
+            if not topic.chain.entries:  # it may be of this moment: a later namespace of the name must not find it
+                await self.topics.delete(name, force=True)
+            raise NotFound(f"namespace {name.namespace} does not exist: it was deleted")
+        return topic
 
     async def open_subscription(
         self, topic: Topic, name: str, *, earliest: bool, properties: dict[str, str] | None = None

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import structlog
+
 from messaging.adminrpc import schema
 from messaging.broker.runtime.admin import stats
 from messaging.broker.runtime.admin.partitioned_stats import partitioned_stats
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.oldest import OldestTimes
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import TopicNotFound
+from messaging.errors import PreconditionFailed, TopicNotFound
 from messaging.protocol.names import parse_namespace, parse_topic
+
+log = structlog.get_logger("broker.topics")
 
 LOADED_TOGETHER = 100  # partitions of a topic
 SEARCH_MAX = 100  # names of a kind in one answer
@@ -42,6 +46,26 @@ class TopicRpc(Broker):
             if len(topics) >= limit and len(subscriptions) >= limit:
                 break
         return schema.NamesFound(topics=topics[:limit], subscriptions=subscriptions[:limit])
+
+    async def namespaces_purge(self, request: schema.TopicsList) -> schema.Empty:
+        """Deletes what is left in a namespace that does not exist. Raises `PreconditionFailed` for one that does."""
+        namespace = str(parse_namespace(request.namespace))
+        partitioned = [one.name for one in await self.storage.meta.list_partitioned(namespace)]
+        for text in (*partitioned, *await self.topic_names(namespace)):
+            name = parse_topic(text)
+            if namespace in self.access.view.namespaces:
+                break
+            try:
+                if text in partitioned:
+                    await self.topics.partitioned.delete(name, force=True)
+                else:
+                    await self.topics.delete(name, force=True)
+            except TopicNotFound:
+                continue  # a partition that went with its topic
+            log.warning("namespace.leftover_deleted", topic=text)
+        if namespace in self.access.view.namespaces:
+            raise PreconditionFailed(f"namespace {namespace} exists: its topics are deleted one by one")
+        return schema.Empty()
 
     async def topics_create(self, request: schema.TopicCreate) -> schema.Empty:
         name = await self.admin_name(request.topic)
