@@ -189,6 +189,13 @@ class SubscriptionExpire(Request, kw_only=True):
     older_than_s: int
 
 
+class SubscriptionMoved(Answer, kw_only=True):
+    """Topic, or partition -> the mark-delete position before and after, each as ``ledger:entry``. Of the first
+    `MOVED_SHOWN` partitions."""
+
+    moved: dict[str, tuple[str, str]] = {}
+
+
 class SubscriptionNames(Answer, kw_only=True):
     subscriptions: list[str]
 
@@ -268,6 +275,8 @@ class BrokerStatus(Answer, kw_only=True):
     resident_bytes: int
 
 
+MOVED_SHOWN = 100
+
 METHODS: dict[str, tuple[type[Request], type[Answer]]] = {
     "status": (Request, BrokerStatus),
     "health": (Request, Empty),  # a real produce and consume round trip, as Pulsar's health check
@@ -293,9 +302,9 @@ METHODS: dict[str, tuple[type[Request], type[Answer]]] = {
     "subscriptions.list": (TopicRef, SubscriptionNames),
     "subscriptions.create": (SubscriptionCreate, Empty),
     "subscriptions.delete": (SubscriptionDelete, Empty),
-    "subscriptions.skip": (SubscriptionSkip, Empty),
-    "subscriptions.reset": (SubscriptionReset, Empty),
-    "subscriptions.expire": (SubscriptionExpire, Empty),
+    "subscriptions.skip": (SubscriptionSkip, SubscriptionMoved),
+    "subscriptions.reset": (SubscriptionReset, SubscriptionMoved),
+    "subscriptions.expire": (SubscriptionExpire, SubscriptionMoved),
     "subscriptions.peek": (SubscriptionPeek, PeekAnswer),
     "upkeep.topics": (UpkeepTopics, UpkeepPage),
     "upkeep.run": (UpkeepRun, UpkeepResult),

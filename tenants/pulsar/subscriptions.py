@@ -7,6 +7,7 @@ import msgspec
 from django.http import HttpRequest, HttpResponse
 
 from messaging.adminrpc.schema import (
+    MOVED_SHOWN,
     SubscriptionCreate,
     SubscriptionDelete,
     SubscriptionExpire,
@@ -87,20 +88,22 @@ def _delete(request: HttpRequest, subscription: str, **parts: str) -> None:
 
 def _skip_all(request: HttpRequest, subscription: str, **parts: str) -> None:
     name = subscription_of(subscription)
-    _on_each(existing(parts), lambda topic: _call("subscriptions.skip", SubscriptionSkip(topic=topic, subscription=name)))
+    _on_each(existing(parts), lambda topic: _move(request, "subscriptions.skip", SubscriptionSkip(topic=topic, subscription=name)))
 
 
 def _skip(request: HttpRequest, subscription: str, entries: str, **parts: str) -> None:
     topic = _single(existing(parts), "skipping on")
     count = number(entries, "number of messages")
-    _call("subscriptions.skip", SubscriptionSkip(topic=topic, subscription=subscription_of(subscription), entries=count))
+    _move(request, "subscriptions.skip", SubscriptionSkip(topic=topic, subscription=subscription_of(subscription), entries=count))
 
 
 def _expire(request: HttpRequest, subscription: str, seconds: str, **parts: str) -> None:
     name, age_s = subscription_of(subscription), number(seconds, "age", 1)
     _on_each(
         existing(parts),
-        lambda topic: _call("subscriptions.expire", SubscriptionExpire(topic=topic, subscription=name, older_than_s=age_s)),
+        lambda topic: _move(
+            request, "subscriptions.expire", SubscriptionExpire(topic=topic, subscription=name, older_than_s=age_s)
+        ),
     )
 
 
@@ -114,14 +117,14 @@ def _expire_all(request: HttpRequest, seconds: str, **parts: str) -> None:
     for _, name in found:
         require(actor(request), Action.CONSUME, topic_resource(topic, name))
     for partition, name in found:
-        _call("subscriptions.expire", SubscriptionExpire(topic=partition, subscription=name, older_than_s=age_s))
+        _move(request, "subscriptions.expire", SubscriptionExpire(topic=partition, subscription=name, older_than_s=age_s))
 
 
 def _reset_to_time(request: HttpRequest, subscription: str, timestamp: str, **parts: str) -> None:
     name, at_ms = subscription_of(subscription), number(timestamp, "timestamp")
     _on_each(
         existing(parts),
-        lambda topic: _call("subscriptions.reset", SubscriptionReset(topic=topic, subscription=name, timestamp_ms=at_ms)),
+        lambda topic: _move(request, "subscriptions.reset", SubscriptionReset(topic=topic, subscription=name, timestamp_ms=at_ms)),
     )
 
 
@@ -131,7 +134,11 @@ def _reset(request: HttpRequest, subscription: str, **parts: str) -> None:
     if to is None:
         raise InvalidValue("the body names no message id: send ledgerId and entryId")
     name = subscription_of(subscription)
-    _call("subscriptions.reset", SubscriptionReset(topic=topic, subscription=name, ledger_id=to.ledger_id, entry_id=to.entry_id))
+    _move(
+        request,
+        "subscriptions.reset",
+        SubscriptionReset(topic=topic, subscription=name, ledger_id=to.ledger_id, entry_id=to.entry_id),
+    )
 
 
 def _peek(request: HttpRequest, subscription: str, position: str, **parts: str) -> HttpResponse:
@@ -145,6 +152,16 @@ def _peek(request: HttpRequest, subscription: str, position: str, **parts: str) 
         response.headers[name] = value
     response.headers["X-Pulsar-Message-ID"] = f"{found.ledger_id}:{found.entry_id}"
     return response
+
+
+def _move(request: HttpRequest, method: Any, asked: Any) -> None:
+    """Moves a subscription; from where to where goes into the audit log."""
+    moved: dict[str, tuple[str, str]] = broker.rpc().call(method, asked).moved
+    trail = actor(request).trail
+    for topic, (before, after) in moved.items():
+        if len(trail.before or ()) < MOVED_SHOWN:
+            trail.before = {**(trail.before or {}), topic: before}
+            trail.after = {**(trail.after or {}), topic: after}
 
 
 def _call(method: Any, request: Any) -> None:

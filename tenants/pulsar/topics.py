@@ -147,6 +147,7 @@ def _unload(request: HttpRequest, **parts: str) -> None:
 
 def _terminate(request: HttpRequest, **parts: str) -> dict[str, Any]:
     found = broker.rpc().call("topics.terminate", TopicRef(topic=str(existing(parts))))
+    actor(request).trail.after = {"last_message_id": f"{found.ledger_id}:{found.entry_id}"}
     return {"ledgerId": found.ledger_id, "entryId": found.entry_id, "partitionIndex": found.partition}
 
 

@@ -204,8 +204,9 @@ class FakeBroker(TypedCalls):
             raise errors.PreconditionFailed(f"subscription {request.subscription} has active consumers")
         names.discard(request.subscription)
 
-    def subscriptions_skip(self, request: s.SubscriptionSkip) -> None:
+    def subscriptions_skip(self, request: s.SubscriptionSkip) -> s.SubscriptionMoved:
         self._subscription(request)
+        return s.SubscriptionMoved(moved={request.topic: ("3:1", "3:8")})
 
     def subscriptions_reset(self, request: s.SubscriptionReset) -> None:
         assert (request.timestamp_ms is None) != (request.ledger_id is None or request.entry_id is None)

@@ -85,6 +85,7 @@ def prepare(world: World, row: tuple[str, str]) -> None:
     Namespace.unscoped.get_or_create(name="acme/orders", tenant_id="acme")
     if row == ("PUT", "admin_v2:namespace"):
         Namespace.unscoped.filter(name="acme/orders").delete()
+        world.broker.state.pop(("namespace", "acme/orders"), None)
     Key.unscoped.get_or_create(id="k1", defaults={"name": "app", "role": "app@acme", "tenant_id": "acme"})
     Membership.unscoped.get_or_create(tenant_id="acme", user=User.objects.get(username="tom"), defaults={"level": "member"})
 
@@ -141,7 +142,8 @@ def test_a_record_says_what_was_asked_for(world: World, caller: Callable[[str], 
     olga("POST", f"{base}/resetcursor", {"ledgerId": 3, "entryId": 4})
     assert olga("GET", f"{base}/position/2").status_code == 200
     found = {record.action: record for record in AuditRecord.unscoped.filter(role="user:olga")}
-    assert found["subscription.skip"].after == {"entries": "7"}
+    assert found["subscription.skip"].before == {TOPIC: "3:1"}
+    assert found["subscription.skip"].after == {"entries": "7", TOPIC: "3:8"}
     assert "ledgerId" in found["subscription.reset"].after["body"]  # type: ignore[index]
     assert found["subscription.peek"].after == {"position": "2"}
     assert {found[name].resource for name in ("subscription.skip", "subscription.reset", "subscription.peek")} == {f"{TOPIC}/s"}

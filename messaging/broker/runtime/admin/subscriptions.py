@@ -57,14 +57,18 @@ class SubscriptionRpc(Broker):
             await topic.delete_subscription(subscription.name, force=request.force)
         return schema.Empty()
 
-    async def subscriptions_skip(self, request: schema.SubscriptionSkip) -> schema.Empty:
-        for topic, subscription in await self._each(request.topic, request.subscription):
+    async def subscriptions_skip(self, request: schema.SubscriptionSkip) -> schema.SubscriptionMoved:
+        pairs = await self._each(request.topic, request.subscription)
+        before = _places(pairs)
+        for topic, subscription in pairs:
             target = topic.chain.last if request.entries is None else _ahead(subscription, request.entries)
             await self._store(topic, subscription, subscription.acknowledge_up_to(target, self.now_ms()))
-        return schema.Empty()
+        return _moved(pairs, before)
 
-    async def subscriptions_reset(self, request: schema.SubscriptionReset) -> schema.Empty:
-        for topic, subscription in await self._each(request.topic, request.subscription):
+    async def subscriptions_reset(self, request: schema.SubscriptionReset) -> schema.SubscriptionMoved:
+        pairs = await self._each(request.topic, request.subscription)
+        before = _places(pairs)
+        for topic, subscription in pairs:
             if request.timestamp_ms is not None:
                 mark_delete = await mark_delete_at_time(topic, request.timestamp_ms)
             elif request.ledger_id is not None and request.entry_id is not None:
@@ -73,9 +77,9 @@ class SubscriptionRpc(Broker):
             else:
                 raise InvalidValue("a reset names timestamp_ms, or ledger_id and entry_id")
             await topic.seek(subscription, mark_delete)
-        return schema.Empty()
+        return _moved(pairs, before)
 
-    async def subscriptions_expire(self, request: schema.SubscriptionExpire) -> schema.Empty:
+    async def subscriptions_expire(self, request: schema.SubscriptionExpire) -> schema.SubscriptionMoved:
         cutoff_ms = self.storage.old_ms() - request.older_than_s * 1000
         if request.subscription:
             pairs = await self._each(request.topic, request.subscription)
@@ -85,9 +89,10 @@ class SubscriptionRpc(Broker):
             targets = [name.of_partition(index) for index in range(held.partitions)] if held else [name]
             topics = [await self.topics.get(one, create=False) for one in targets]
             pairs = [(topic, one) for topic in topics for one in topic.subscriptions.values()]
+        before = _places(pairs)
         for topic, subscription in pairs:
             await self.expire(topic, subscription, cutoff_ms)
-        return schema.Empty()
+        return _moved(pairs, before) if request.subscription else schema.SubscriptionMoved()
 
     async def expire(self, topic: Topic, subscription: Subscription, cutoff_ms: int) -> int:
         """Counts what the broker stored before `cutoff_ms` as consumed. Returns how many entries that were."""
@@ -160,6 +165,17 @@ class SubscriptionRpc(Broker):
         if error is not None:
             raise StorageFailed(f"the change of subscription {subscription.name!r} is not stored: {error}")
         topic.outlet.dispatch(subscription)
+
+
+def _places(pairs: list[tuple[Topic, Subscription]]) -> list[str]:
+    """Mark-delete positions, of as many as are shown."""
+    found = [subscription.cursor.mark_delete for _, subscription in pairs[: schema.MOVED_SHOWN]]
+    return [f"{position.ledger_id}:{position.entry_id}" for position in found]
+
+
+def _moved(pairs: list[tuple[Topic, Subscription]], before: list[str]) -> schema.SubscriptionMoved:
+    topics = [topic.text for topic, _ in pairs]
+    return schema.SubscriptionMoved(moved=dict(zip(topics, zip(before, _places(pairs), strict=True), strict=False)))
 
 
 def _ahead(subscription: Subscription, entries: int) -> Position:
