@@ -1,14 +1,15 @@
 """One budget for all memory of a broker that holds messages: who holds how much, and who may take more. Pure.
 
-Five accounts share it. Four have a limit of their own, and the limits together are the budget:
+Six accounts share it. Five have a limit of their own, and the limits together are the budget:
 
     ingress     half        sent by producers: frames that are still coming, entries that are not durable yet
     egress      an eighth   on its way to consumers: what their sockets have not taken, queues of WebSockets
     catch_up    a quarter   read from storage for consumers that are behind
-    sessions    an eighth   kept for clients: names, properties, commands that wait, requests that are not answered yet
+    sessions    1/16        kept for clients: names, properties, commands that wait, requests that are not answered yet
+    cursors     1/16        what was acknowledged beyond mark-delete positions: bitmaps of entries, ack sets of batches
 
 so that none of them can take what another needs: a consumer that does not read never stops a producer, and producers who
-overrun the disk never stop a reader. The fifth, `tail`, caches the newest entries in what the others leave, at most half the
+overrun the disk never stop a reader. The sixth, `tail`, caches the newest entries in what the others leave, at most half the
 budget, and gives back at once when they need it.
 
 Within an account tenants are kept apart by one rule: *nobody takes more than is left for the others*. A tenant alone gets half of
@@ -73,13 +74,14 @@ class Accountant:
         self.ingress = Account(self, "ingress", limit_bytes // 2)
         self.egress = Account(self, "egress", limit_bytes // 8)
         self.catch_up = Account(self, "catch_up", limit_bytes // 4)
-        self.sessions = Account(self, "sessions", limit_bytes // 8)
+        self.sessions = Account(self, "sessions", limit_bytes // 16)
+        self.cursors = Account(self, "cursors", limit_bytes // 16)
         self.tail = Account(self, "tail", limit_bytes // 2)
         self.shrink: Callable[[int], None] = lambda size: None
 
     @property
     def accounts(self) -> tuple[Account, ...]:
-        return self.ingress, self.egress, self.catch_up, self.sessions, self.tail
+        return self.ingress, self.egress, self.catch_up, self.sessions, self.cursors, self.tail
 
     def shrink_caches(self) -> None:
         self.shrink(self.used_bytes - self.limit_bytes)

@@ -38,6 +38,9 @@ class AckSets:
     def __len__(self) -> int:
         return len(self._words)
 
+    def has(self, position: Position) -> bool:
+        return position in self._words
+
     def get(self, position: Position) -> tuple[int, ...] | None:
         """Its words, as many as it was given at first."""
         data = self._words.get(position)

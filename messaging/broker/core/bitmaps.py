@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pyroaring import BitMap
 
 BITMAP_BYTES = 200  # of an empty one
+
+
+def bitmap_of(entries: Sequence[int]) -> BitMap:
+    """A peer may name any number; what no entry can have is left out."""
+    try:
+        return BitMap(entries)
+    except OverflowError:
+        return BitMap([entry for entry in entries if 0 <= entry < 1 << 32])
 
 
 def run_length(bitmap: BitMap, first: int) -> int:

@@ -10,20 +10,23 @@ Shared keeps, a consumer, what it holds; what comes back goes to `replay` and is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
 from pyroaring import BitMap
 
+from messaging.broker.core import ack_sets
+from messaging.broker.core.bitmaps import bitmap_of
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.replay import Replay
-from messaging.errors import ConsumerBusy, NotAllowed, NotReady
+from messaging.errors import ConsumerBusy, NotAllowed, NotReady, QuotaExceeded
 from messaging.storage.chain import Chain
 from messaging.storage.seam import Position
 
+ACK_SET_BYTES_MAX = 16 << 20  # of one subscription: some 50,000 batches of which some messages are acknowledged
 SHARE_MESSAGES_MAX = 20  # a turn of one consumer while others of a Shared subscription could take messages too
 
 
@@ -88,6 +91,8 @@ class Subscription:
         self.bytes_out = 0
         self.entries_expired = 0
         self.entries_lost = 0  # that storage could not give
+        self.charged_bytes: int | None = 0  # of `cursor.kept_bytes`: see `cursor_memory.py`
+        self.may_keep: Callable[[int], bool] = lambda size: True
         self.last_expired_ms = 0
         self.last_consumed_ms = 0
 
@@ -294,7 +299,7 @@ class Subscription:
 
     def acknowledge(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int], now_ms: int) -> bytes:
         """Individual acknowledgement of whole entries, by whoever holds them. Returns the delta, b"" if nothing changed."""
-        named = _bitmap(entries) if self.kind is Kind.SHARED else None
+        named = bitmap_of(entries) if self.kind is Kind.SHARED else None
         delta = self.cursor.acknowledge(ledger_id, entries, self.chain)
         if consumer is not None:
             consumer.last_acked_ms = now_ms
@@ -312,6 +317,15 @@ class Subscription:
         self.replay.acknowledged(ledger_id, entries)
 
     def acknowledge_batch(self, consumer: Consumer | None, position: Position, ack_set: Sequence[int], now_ms: int) -> bytes:
+        """Some messages of one entry. Raises `QuotaExceeded` where that is one entry more than may be kept so; what completes an
+        entry, and more of one that is kept, is always taken."""
+        batches = self.cursor.batches
+        if any(ack_set) and not batches.has(position) and not self.cursor.acknowledged(position):
+            size = ack_sets.ENTRY_BYTES + 8 * len(ack_set)
+            if batches.kept_bytes + size > ACK_SET_BYTES_MAX or not self.may_keep(size):
+                raise QuotaExceeded(
+                    f"{self.name!r} has {len(batches)} batches acknowledged in part: acknowledge the rest of them first"
+                )
         delta, whole = self.cursor.acknowledge_batch(position, ack_set, self.chain)
         if whole and delta:
             self.acknowledge(consumer, position.ledger_id, (position.entry_id,), now_ms)
@@ -388,11 +402,3 @@ class Subscription:
     def blocked(self) -> bool:
         """No consumer may take more because all hold too many unacknowledged messages."""
         return bool(self.consumers) and all(one.unacked_messages >= self.unacked_max for one in self.consumers)
-
-
-def _bitmap(entries: Sequence[int]) -> BitMap:
-    """A peer may name any number; what no entry can have is left out."""
-    try:
-        return BitMap(entries)
-    except OverflowError:
-        return BitMap([entry for entry in entries if 0 <= entry < 1 << 32])

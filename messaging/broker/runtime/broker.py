@@ -12,6 +12,7 @@ import structlog
 
 from messaging.broker.core.accountant import Accountant
 from messaging.broker.core.arrivals import WINDOW_S
+from messaging.broker.core.cursor_memory import CursorMemory
 from messaging.broker.core.gate import Gate
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.topic_quota import TopicQuota
@@ -74,6 +75,7 @@ class Broker:
         self.why_not_ready = "the broker is starting"
         self.accountant = Accountant(settings.memory_budget_bytes)
         self.gate = Gate(self.accountant.ingress)
+        self.cursor_memory = CursorMemory(self.accountant.cursors)
         self.catch_up = CatchUp(self.accountant.catch_up)
         self.peers.turn_loop.health = self.background.register("turns", recurs=False)
         self.topics = Topics(
@@ -82,6 +84,7 @@ class Broker:
                 cursors=cursors,
                 tail_cache=TailCache(self.accountant),
                 catch_up=self.catch_up,
+                cursor_memory=self.cursor_memory,
                 clock_ms=self.now_ms,
                 unacked_max=settings.consumer_unacked_max,
                 subscriptions_max=settings.subscriptions_per_topic_max,
@@ -271,6 +274,7 @@ class Broker:
         """Readers whose consumers take nothing keep less and less; peers that were sent nothing since are counted anew."""
         loop = self.background.register("sweep_memory")
         loop.each(self.catch_up.behind, lambda behind: behind.sweep())
+        self.cursor_memory.measure()
         loop.each(self.peers.unread, lambda outgoing: outgoing.count())
 
     # --- asking

@@ -15,7 +15,7 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.reading import block_at
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import StorageFailed
+from messaging.errors import QuotaExceeded, StorageFailed
 from messaging.storage.seam import Position, StoreError
 
 Done = Callable[[str, StoreError | None], None]
@@ -49,21 +49,22 @@ class Holder(NamedTuple):
 def acknowledge(holder: Holder, asked: Sequence[Asked], done: Done) -> Rest:
     """Each of `asked` by itself: what cannot be acknowledged is left out."""
     found = individually(asked, holder.topic.chain, holder.subscription.cursor, holder.size_of)
-    deltas = _apply(holder, found)
+    deltas, refused = _apply(holder, found)
     if found.unknown:
         _store(holder, deltas, None)
-        return _after_reading(holder, found, done)
-    _store(holder, deltas, lambda error: done(found.refused, error))
+        return _after_reading(holder, found.unknown, refused, done)
+    _store(holder, deltas, lambda error: done(refused, error))
     return None
 
 
-async def _after_reading(holder: Holder, before: Accepted, done: Done) -> None:
-    asked, unread = await _with_sizes(holder, before.unknown)
+async def _after_reading(holder: Holder, unknown: Sequence[Asked], refused_before: str, done: Done) -> None:
+    asked, unread = await _with_sizes(holder, unknown)
     if holder.gone:
         done("the subscription was closed meanwhile: acknowledge again", None)
         return
     found = individually(asked, holder.topic.chain, holder.subscription.cursor, holder.size_of)
-    _store(holder, _apply(holder, found), lambda error: done(before.refused or found.refused or unread, error))
+    deltas, refused = _apply(holder, found)
+    _store(holder, deltas, lambda error: done(refused_before or refused or unread, error))
 
 
 def acknowledge_up_to(holder: Holder, asked: Asked, done: Done) -> Rest:
@@ -74,7 +75,8 @@ def acknowledge_up_to(holder: Holder, asked: Asked, done: Done) -> Rest:
     if isinstance(found, str):
         done(found, None)
         return None
-    _store(holder, _apply_up_to(holder, found), lambda error: done("", error))
+    deltas, refused = _apply_up_to(holder, found)
+    _store(holder, deltas, lambda error: done(refused, error))
     return None
 
 
@@ -105,23 +107,36 @@ async def _with_sizes(holder: Holder, asked: Sequence[Asked]) -> tuple[list[Aske
     return known, unread
 
 
-def _apply(holder: Holder, accepted: Accepted) -> list[bytes]:
+def _apply(holder: Holder, accepted: Accepted) -> tuple[list[bytes], str]:
+    """What changed, and why the first that could not be taken was not."""
     _, subscription, consumer, now_ms, sizes = holder
-    deltas = [subscription.acknowledge_batch(consumer, *one, now_ms) for one in accepted.partial.items()]
+    deltas, refused = [], accepted.refused
+    for position, words in accepted.partial.items():
+        delta, why = _part(holder, position, words)
+        deltas.append(delta)
+        refused = refused or why
     for ledger_id, entries in accepted.whole.items():
         deltas.append(subscription.acknowledge(consumer, ledger_id, entries, now_ms))
         for entry_id in entries if sizes else ():
             sizes.pop(Position(ledger_id, entry_id), None)
-    return deltas
+    return deltas, refused
 
 
-def _apply_up_to(holder: Holder, up_to: UpTo) -> list[bytes]:
+def _apply_up_to(holder: Holder, up_to: UpTo) -> tuple[list[bytes], str]:
     _, subscription, consumer, now_ms, _ = holder
     consumer.last_acked_ms = now_ms
     deltas = [subscription.acknowledge_up_to(up_to.position, now_ms)]
-    if up_to.entry is not None:
-        deltas.append(subscription.acknowledge_batch(consumer, up_to.entry, up_to.words, now_ms))
-    return deltas
+    if up_to.entry is None:
+        return deltas, ""
+    delta, refused = _part(holder, up_to.entry, up_to.words)
+    return [*deltas, delta], refused
+
+
+def _part(holder: Holder, position: Position, words: Sequence[int]) -> tuple[bytes, str]:
+    try:
+        return holder.subscription.acknowledge_batch(holder.consumer, position, words, holder.now_ms), ""
+    except QuotaExceeded as error:
+        return b"", error.message
 
 
 def _store(holder: Holder, deltas: list[bytes], done: Callable[[StoreError | None], None] | None) -> None:

@@ -88,8 +88,7 @@ class Topics:
             raise refusal_of(error, f"topic {text} cannot be opened") from error
         self.loaded[topic.text] = topic
         self.on_loaded(topic.text)
-        for subscription in topic.subscriptions.values():  # only now: a load that fails must leave what was recovered to the next
-            self.services.cursors.adopt(subscription.subscription_id, subscription.cursor)
+        topic.adopt()
         return topic
 
     async def _first_record(self, name: TopicName, text: str, create: bool) -> TopicRecord:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from messaging.background import BackgroundLoop, BackgroundLoops
+from messaging.broker.core.cursor_memory import CursorMemory
 from messaging.broker.core.open_sessions import OpenSession
 from messaging.broker.core.rates import Rate
 from messaging.broker.core.topic_quota import TopicQuota
@@ -31,6 +32,7 @@ class TopicServices:
     cursors: CursorLog
     tail_cache: TailCache
     catch_up: CatchUp
+    cursor_memory: CursorMemory
     clock_ms: Callable[[], int]
     unacked_max: int
     subscriptions_max: int  # of one topic

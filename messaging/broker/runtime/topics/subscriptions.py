@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import structlog
 
@@ -101,6 +102,14 @@ class TopicSubscriptions:
                     self._lost(record, error)
         return self._new_subscription(record.name, cursor, record.subscription_id, record.properties)
 
+    def adopt(self) -> None:
+        """The topic is loaded; nothing about that can fail any more, since a load that fails leaves what was recovered."""
+        for subscription in self.subscriptions.values():
+            cursor = subscription.cursor
+            self.services.cursors.adopt(subscription.subscription_id, cursor)
+            if cursor.holes or cursor.batches:
+                self.services.cursor_memory.charge(self.name.tenant, subscription)
+
     def _restored(self, record: SubscriptionRecord) -> Cursor:
         try:
             return Cursor.restore(record.mark_delete, record.state)
@@ -124,6 +133,7 @@ class TopicSubscriptions:
             unacked_max=self.services.unacked_max,
             properties=properties,
         )
+        subscription.may_keep = partial(self.services.cursor_memory.allows, self.name.tenant)
         if self.subscriptions is NO_SUBSCRIPTIONS:
             self.subscriptions = {}
         self.subscriptions[name] = subscription
@@ -203,6 +213,7 @@ class TopicSubscriptions:
                 if subscription.durable:
                     await self.services.storage.meta.delete_subscription(self.text, name)
                 self.subscriptions.pop(name, None)
+                self.services.cursor_memory.release(self.name.tenant, subscription)
                 self.services.cursors.forget(subscription.subscription_id)
             finally:
                 subscription.fenced = False
@@ -219,6 +230,7 @@ class TopicSubscriptions:
         stays = subscription.durable or subscription.consumers or subscription.fenced
         if not stays and self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
+            self.services.cursor_memory.release(self.name.tenant, subscription)
 
     async def seek(self, subscription: Subscription, mark_delete: Position) -> None:
         """Moves a subscription so that it reads on after `mark_delete`. Returns when that is durable.
@@ -268,6 +280,7 @@ class TopicSubscriptions:
         before, that may still be on its way to the disk."""
         if delta:
             self.happened()
+            self.services.cursor_memory.changed(self.name.tenant, subscription)
         if delta and subscription.durable:
             self.services.cursors.append(subscription.subscription_id, delta, done)
         elif done is not None and subscription.durable:

@@ -1,0 +1,45 @@
+"""What the cursors of all subscriptions keep in memory, counted in one account: who changed is measured once in a while, since
+acknowledgements come far more often than their sum changes by much. Pure."""
+
+from __future__ import annotations
+
+from messaging.broker.core.accountant import Account
+from messaging.broker.core.subscription import Subscription
+
+MEASURED_MAX = 5_000  # subscriptions a time
+
+
+class CursorMemory:
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._changed: dict[Subscription, str] = {}  # and the tenant; the rest is measured in its turn
+
+    def allows(self, tenant: str, size: int) -> bool:
+        return self._account.allows(tenant, size)
+
+    def changed(self, tenant: str, subscription: Subscription) -> None:
+        self._changed[subscription] = tenant
+
+    def measure(self) -> None:
+        for _ in range(min(len(self._changed), MEASURED_MAX)):
+            subscription = next(iter(self._changed))
+            self.charge(self._changed.pop(subscription), subscription)
+
+    def charge(self, tenant: str, subscription: Subscription) -> None:
+        self._charge(tenant, subscription, subscription.cursor.kept_bytes)
+
+    def release(self, tenant: str, subscription: Subscription) -> None:
+        """It is deleted, or its topic is unloaded."""
+        self._changed.pop(subscription, None)
+        self._charge(tenant, subscription, 0)
+        subscription.charged_bytes = None
+
+    def _charge(self, tenant: str, subscription: Subscription, kept_bytes: int) -> None:
+        if subscription.charged_bytes is None:
+            return  # it was released
+        more = kept_bytes - subscription.charged_bytes
+        subscription.charged_bytes = kept_bytes
+        if more > 0:
+            self._account.take(tenant, more)
+        elif more < 0:
+            self._account.give(tenant, -more)
