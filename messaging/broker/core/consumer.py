@@ -117,6 +117,11 @@ class Consumer:
                     self.unacked_messages -= self.held_batches.pop(Position(ledger_id, entry), 1) - 1
         return found
 
+    def release_up_to(self, mark: Position) -> None:
+        for ledger_id in [held for held in self.held if held <= mark.ledger_id]:
+            held = self.held[ledger_id]
+            self.release(ledger_id, held if ledger_id < mark.ledger_id else held & BitMap(range(mark.entry_id + 1)))
+
     def release_all(self) -> dict[int, BitMap]:
         held, self.held = self.held, {}
         self.held_batches.clear()

@@ -341,9 +341,7 @@ class Subscription:
             self.read_position = max(self.read_position, self.chain.next_after(mark))
             self.replay.acknowledged_up_to(mark)
             for one in self.consumers:
-                for ledger_id in [held for held in one.held if held <= mark.ledger_id]:
-                    gone = 1 << 32 if ledger_id < mark.ledger_id else mark.entry_id + 1
-                    one.release(ledger_id, one.held[ledger_id] & BitMap(range(gone)) if gone < 1 << 32 else one.held[ledger_id])
+                one.release_up_to(mark)
         return delta
 
     def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None) -> None:
