@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
-from typing import NamedTuple
 
 from pyroaring import BitMap
 
 from messaging.broker.core import ack_sets
+from messaging.broker.core.assigned import Assigned, Delivery
 from messaging.broker.core.bitmaps import bitmap_of
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
@@ -40,23 +40,6 @@ class Kind(IntEnum):
 
 
 KIND_NAMES = {Kind.EXCLUSIVE: "Exclusive", Kind.SHARED: "Shared", Kind.FAILOVER: "Failover", Kind.KEY_SHARED: "Key_Shared"}
-
-
-class Delivery(NamedTuple):
-    consumer: Consumer
-    block: EntryBlock
-    first: int  # indexes of entries in the block: all before `last`
-    last: int
-    redeliveries: list[int] | None
-
-
-class Assigned(NamedTuple):
-    """What `assign` decided. `deltas` are to be stored (expired entries count as acknowledged). `more`: ask again."""
-
-    deliveries: list[Delivery]
-    deltas: list[bytes]
-    expired_entries: int
-    more: bool
 
 
 class Subscription:
