@@ -91,7 +91,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     ledger_bytes_max: Positive = 256 << 20  # the same by size
     ledger_age_max_s: Positive = 14_400  # the same by age, if there is anything in it
     ledger_consumed_age_max_s: Positive = 600  # the same where all in it is acknowledged and retention does not keep that for ever
-    reserved_bytes: Counted = 64 << 20  # disk space kept for cursors, metadata and reclaim
+    reserved_bytes: Counted = 64 << 20  # disk space kept for cursors and reclaim; up to 3/8 of it again for metadata
     memory_budget_bytes: Annotated[int, Meta(ge=16 << 20)] = 256 << 20  # what buffers, caches and queues of a broker use together
     consumer_unacked_max: Positive = 50_000  # then a consumer gets no more until it acknowledges
     # How many topics

@@ -9,10 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 from pathlib import Path
 
 SLICE_BYTES = 1 << 20
 MARGIN_BYTES = 4 << 20  # left to others when the reserve is made whole: it must not fill the disk itself
+FILL_S = 5.0  # between two tries of `make_room` to make it whole
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -24,6 +26,7 @@ class Reserve:
         self.size_bytes = size_bytes
         self._lock = threading.Lock()
         self._held_bytes = 0
+        self._fill_at_s = 0.0
 
     @property
     def held_bytes(self) -> int:
@@ -80,6 +83,17 @@ class Reserve:
             finally:
                 os.close(descriptor)
             return held > 0
+
+    def make_room(self) -> None:
+        """Before something is written that nobody could write again: gives a slice back where the disk is full; where it is not,
+        makes the reserve whole, now and then."""
+        if not self.size_bytes:
+            return
+        if self.disk_full:
+            self.release()
+        elif not self.whole and (now_s := time.monotonic()) >= self._fill_at_s:
+            self._fill_at_s = now_s + FILL_S
+            self.fill()
 
     def write_file(self, path: Path, content: bytes) -> None:
         """Puts `content` in place of the file, wholly or not at all, with space of its own if need be. Raises `OSError`."""

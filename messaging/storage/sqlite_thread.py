@@ -19,7 +19,6 @@ import asyncio
 import queue
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
@@ -32,7 +31,6 @@ T = TypeVar("T")
 _Call = tuple[Callable[[sqlite3.Connection], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
 
 CALLS_MAX = 2000  # of one commit
-FILL_S = 5.0  # between two tries to make the reserve whole
 # After these the connection is no longer believed: its file, or what it knows of it, may be broken.
 BROKEN = frozenset(
     {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_MISUSE}
@@ -64,7 +62,6 @@ class SqliteThread:
         self._connect = connect
         self._health = health or BackgroundLoop("metadata_store")
         self._db: sqlite3.Connection | None = None
-        self._fill_at_s = 0.0
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -113,7 +110,7 @@ class SqliteThread:
                 return [_Failed(failure)] * len(calls)
             self.commits += 1
             self._health.succeeded()
-            self._fill()
+            self.reserve.make_room()  # for the next one
             return outcomes
 
     def _connected(self) -> sqlite3.Connection:
@@ -144,12 +141,6 @@ class SqliteThread:
         if db is not None:
             with suppress(Exception):
                 db.close()
-
-    def _fill(self) -> None:
-        """Now and then: makes the reserve whole."""
-        if not self.reserve.whole and (now_s := time.monotonic()) >= self._fill_at_s:
-            self._fill_at_s = now_s + FILL_S
-            self.reserve.fill()
 
 
 def _gather(calls: queue.SimpleQueue[_Call | None]) -> tuple[list[_Call], bool]:

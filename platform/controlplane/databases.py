@@ -16,10 +16,11 @@ def database(settings: Settings) -> dict[str, Any]:
 
 def _sqlite(settings: Settings) -> dict[str, Any]:
     """WAL lets readers go on beside the writer. IMMEDIATE takes the write lock at BEGIN, where waiting for it works; a transaction
-    that reads and then writes would otherwise fail at once with "database is locked", whatever the timeout."""
+    that reads and then writes would otherwise fail at once with "database is locked", whatever the timeout.
+    A full disk: see `controlplane.sqlite`."""
     folder = settings.data_path / "control"
     return {
-        "ENGINE": "django.db.backends.sqlite3",
+        "ENGINE": "controlplane.sqlite",
         "NAME": str(folder / "db.sqlite3"),
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",

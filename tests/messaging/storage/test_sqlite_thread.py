@@ -186,7 +186,7 @@ async def test_a_full_disk_refuses_new_topics_and_serves_those_there_are(tmp_pat
     assert reserve.release()
     for making in (
         store.cas_topic(TopicRecord("persistent://a/b/new")),
-        store.put_partitioned(PartitionedRecord("persistent://a/b/p", 2), create=True),
+        store.cas_partitioned(PartitionedRecord("persistent://a/b/p", 2)),
     ):
         with pytest.raises(DiskFull, match="free some space"):
             await making

@@ -1,0 +1,34 @@
+"""`DatabaseWrapper` as Django finds it by the name of its package (`ENGINE`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db.backends.sqlite3 import base
+
+from messaging.storage.reserve import NO_RESERVE, Reserve
+
+RESERVE_BYTES_MAX = 8 << 20  # sessions, audit records and outbox rows of days
+_reserves: dict[str, Reserve] = {}
+
+
+def reserve_for(database: str) -> Reserve:
+    """One for all connections of this process to the file."""
+    if database.startswith((":memory:", "file:")):
+        return NO_RESERVE
+    held = _reserves.get(database)
+    if held is None:
+        size_bytes = min(RESERVE_BYTES_MAX, settings.MAGNETAR.reserved_bytes // 8)
+        held = _reserves.setdefault(database, Reserve(Path(database).with_suffix(".reserve"), size_bytes))
+    return held
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    """Looks before each statement whether the disk is full, and gives a slice of the reserve back if so: a transaction that has
+    failed for want of space cannot be saved afterwards."""
+
+    def create_cursor(self, name: str | None = None) -> Any:
+        reserve_for(str(self.settings_dict["NAME"])).make_room()
+        return super().create_cursor(name)
