@@ -13,8 +13,9 @@ import time
 from pathlib import Path
 
 SLICE_BYTES = 1 << 20
+LOW_BYTES = 256 << 10  # more than a transaction of ours writes
 MARGIN_BYTES = 4 << 20  # left to others when the reserve is made whole: it must not fill the disk itself
-FILL_S = 5.0  # between two tries of `make_room` to make it whole
+FILL_S = 5.0  # between two tries of `fill_at_times`
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -39,11 +40,7 @@ class Reserve:
     @property
     def disk_full(self) -> bool:
         """Whether a slice would help whoever was refused something."""
-        try:
-            state = os.statvfs(self.path.parent)
-        except OSError:
-            return False
-        return state.f_bavail * state.f_frsize < SLICE_BYTES
+        return self._free_bytes() < SLICE_BYTES
 
     def fill(self) -> bool:
         """Makes it whole, if that leaves enough to others. Whether it is whole."""
@@ -85,15 +82,25 @@ class Reserve:
             return held > 0
 
     def make_room(self) -> None:
-        """Before something is written that nobody could write again: gives a slice back where the disk is full; where it is not,
-        makes the reserve whole, now and then."""
-        if not self.size_bytes:
-            return
-        if self.disk_full:
+        """For who cannot try again: before something is written, gives a slice back where there is next to no space; where there is
+        some, makes the reserve whole, now and then. A slice that nobody needs yet others would take."""
+        if self.size_bytes and self._free_bytes() < LOW_BYTES:
             self.release()
-        elif not self.whole and (now_s := time.monotonic()) >= self._fill_at_s:
+        else:
+            self.fill_at_times()
+
+    def fill_at_times(self) -> None:
+        """`fill`, but not at every call."""
+        if not self.whole and (now_s := time.monotonic()) >= self._fill_at_s:
             self._fill_at_s = now_s + FILL_S
             self.fill()
+
+    def _free_bytes(self) -> int:
+        try:
+            state = os.statvfs(self.path.parent)
+        except OSError:
+            return SLICE_BYTES
+        return state.f_bavail * state.f_frsize
 
     def write_file(self, path: Path, content: bytes) -> None:
         """Puts `content` in place of the file, wholly or not at all, with space of its own if need be. Raises `OSError`."""

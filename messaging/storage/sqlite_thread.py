@@ -110,7 +110,7 @@ class SqliteThread:
                 return [_Failed(failure)] * len(calls)
             self.commits += 1
             self._health.succeeded()
-            self.reserve.make_room()  # for the next one
+            self.reserve.fill_at_times()
             return outcomes
 
     def _connected(self) -> sqlite3.Connection:

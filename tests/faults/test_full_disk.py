@@ -86,10 +86,13 @@ async def test_a_full_disk_stops_producers_alone(disk: SmallDisk) -> None:
         assert await drained(service, "early-2", MESSAGES) >= MESSAGES, "topics open"
         with pytest.raises(MagnetarError, match="full"):
             await service.open_consumer(ADMIN, f"{TOPIC}-new", "s", "Shared", "earliest", True, None, Inbox())
+        revoked = Change(version=3, kind="key", key="k", state={"role": "r", "tenant": "acme", "revoked": True})
+        await service.feed_apply(FeedApply(from_version=2, to_version=3, changes=[revoked]))
         assert service.ready()[0]
     async with AsyncExitStack() as stack:  # a start on a full disk
         disk.fill()
         service = await opened(disk, stack)
+        assert service.access.view.key_revoked("k"), "what the control plane said on the full disk stands"
         assert (await service.topics.get(parse_topic(TOPIC), create=False)).subscriptions["early"].backlog_entries == 0
         assert await drained(service, "after", MESSAGES) >= MESSAGES
         assert await refused(service)

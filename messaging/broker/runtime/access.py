@@ -23,6 +23,7 @@ from messaging.identity import TokenVerifier
 from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, require
 from messaging.policies import defaults
 from messaging.settings import Settings
+from messaging.storage.reserve import NO_RESERVE, Reserve
 
 log = structlog.get_logger("broker.access")
 
@@ -32,7 +33,7 @@ PULL_PAUSE_MS = 1_000  # between two pulls that were caused by something missing
 
 
 class Access:
-    def __init__(self, settings: Settings, now_ms: Callable[[], int]) -> None:
+    def __init__(self, settings: Settings, now_ms: Callable[[], int], reserve: Reserve = NO_RESERVE) -> None:
         self.settings = settings
         self.now_ms = now_ms
         self.view = ControlView(
@@ -44,7 +45,7 @@ class Access:
         self.on_change: Callable[[set[tuple[str, str]]], None] = lambda _: None
         self.feed = FeedFollower(
             self.view,
-            FeedStore(settings.data_path / "broker" / "feed"),
+            FeedStore(settings.data_path / "broker" / "feed", reserve),
             lambda since, feed_id, after: fetch(settings, since, feed_id, after),
             lambda changed: self.on_change(changed),
         )

@@ -24,6 +24,7 @@ import msgspec
 import structlog
 
 from messaging.adminrpc.feed import Change, FeedApply
+from messaging.storage.reserve import NO_RESERVE, Reserve
 
 log = structlog.get_logger("broker.feed")
 
@@ -36,8 +37,9 @@ Entity = tuple[str, str, dict[str, Any]]
 
 
 class FeedStore:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, reserve: Reserve = NO_RESERVE) -> None:
         self._folder = folder
+        self._reserve = reserve  # a full disk keeps no key from being revoked
         self._number = 0  # of the journal that is appended to
         self._journal_bytes = 0  # of whole records in it
         self._state_bytes = 0
@@ -75,6 +77,7 @@ class FeedStore:
     def append(self, page: FeedApply) -> None:
         """Durable when it returns. After a failure the next one writes over what was left behind."""
         record = _record(page)
+        self._reserve.make_room()
         path = self._path("journal", self._number)
         is_new = not path.exists()
         descriptor = self._open(path, 0)

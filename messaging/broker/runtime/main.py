@@ -105,7 +105,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         ) from None
     except StoreError as error:
         raise ConfigError(f"the broker cannot open its storage: {error}") from error
-    access = Access(settings, wall_ms)
+    access = Access(settings, wall_ms, reserve)
     access.load()
     storage = Storage(
         store,

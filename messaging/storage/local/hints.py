@@ -39,14 +39,11 @@ class Hints:
         self._file.write([place + records.CRC.pack(crc32c(place, segment.seed))], _slot(segment))
 
     def find(self, segment: Segment) -> int:
-        """The offset of the commit that was noted for `segment`, 0 if none was."""
-        if NAME not in self._disk.names(self._path.parent):
-            return 0
-        file = self._disk.open(self._path)
-        try:
-            data = file.read(_HINT.size + records.CRC.size, _slot(segment))
-        finally:
-            file.close()
+        """The offset of the commit that was noted for `segment`, 0 if none was, or none can be read."""
+        data = b""
+        if NAME in self._disk.names(self._path.parent):
+            with suppress(OSError):
+                data = self._read(_slot(segment))
         if len(data) < _HINT.size + records.CRC.size:
             return 0
         number, generation, offset = _HINT.unpack_from(data)
@@ -54,6 +51,13 @@ class Hints:
         if (number, generation) != (segment.number, segment.generation) or crc != crc32c(data[: _HINT.size], segment.seed):
             return 0
         return int(offset)
+
+    def _read(self, offset: int) -> bytes:
+        file = self._disk.open(self._path)
+        try:
+            return file.read(_HINT.size + records.CRC.size, offset)
+        finally:
+            file.close()
 
     def close(self) -> None:
         if self._file is not None:

@@ -22,9 +22,8 @@ class Disk(Reserve):
 
     full = False
 
-    @property
-    def disk_full(self) -> bool:
-        return self.full
+    def _free_bytes(self) -> int:
+        return 0 if self.full else 1 << 30
 
 
 def test_each_statement_finds_space_while_there_is_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
