@@ -19,7 +19,7 @@ from messaging.limits.binary import BINARY
 from messaging.limits.model import violation
 from messaging.limits.sizes import BATCH_MESSAGES_MAX, BATCHED_MESSAGE_BYTES_MIN
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.frames import FrameError, Stored, parse_stored
+from messaging.protocol.frames import FrameError, Stored, as_text, parse_stored
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -166,8 +166,8 @@ def singles(stored: Stored, data: bytes) -> Iterator[Single]:
         yield Single(
             index,
             size,
-            {pair.key: pair.value for pair in one.properties},
-            one.partition_key if one.HasField("partition_key") else None,
+            _properties(one),
+            as_text(one.partition_key) if one.HasField("partition_key") else None,
             one.partition_key_b64_encoded,
             one.event_time,
             one.sequence_id if one.HasField("sequence_id") else metadata.sequence_id + index,
@@ -175,12 +175,16 @@ def singles(stored: Stored, data: bytes) -> Iterator[Single]:
         )
 
 
+def _properties(metadata: pb.Metadata | pb.SingleMetadata) -> dict[str, str]:
+    return {as_text(pair.key): as_text(pair.value) for pair in metadata.properties}
+
+
 def _whole(metadata: pb.Metadata, payload: bytes) -> Single:
     return Single(
         -1,
         1,
-        {pair.key: pair.value for pair in metadata.properties},
-        metadata.partition_key if metadata.HasField("partition_key") else None,
+        _properties(metadata),
+        as_text(metadata.partition_key) if metadata.HasField("partition_key") else None,
         metadata.partition_key_b64_encoded,
         metadata.event_time,
         metadata.sequence_id,

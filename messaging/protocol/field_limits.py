@@ -1,6 +1,7 @@
 """Holds decoded commands against the limits table, by a plan made once for each kind of message. Pure.
 
-No field is larger than its command, so that a command smaller than its smallest limit is not looked into: nearly all are.
+No field is larger than its command, so that a command smaller than its smallest limit is not looked into: all the frequent ones.
+Those with texts always are, because protobuf takes any bytes for a text.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from messaging.errors import MagnetarError
 from messaging.limits.binary import limit_of
-from messaging.limits.model import Limit, size_bytes, too_large, too_long, too_many, violation
+from messaging.limits.model import SHOWN_CHARACTERS, Limit, size_bytes, too_large, too_long, too_many, violation
 from messaging.protocol import pulsar_pb2 as pb
 
 _NEVER = 1 << 32  # larger than any frame
@@ -56,6 +57,8 @@ def plan_of(kind: Descriptor) -> Plan:
 
 def _looked_at_bytes(field: FieldDescriptor, within: tuple[str, ...]) -> int:
     """How many bytes a field takes at least to be over a limit; `_NEVER` where it cannot be."""
+    if field.type == FieldDescriptor.TYPE_STRING:
+        return 0  # a text of any size may not be one
     limit = _limit_of(field)
     sizes = [_NEVER]
     if limit is not None:
@@ -76,7 +79,7 @@ def _check_of(field: FieldDescriptor) -> _Check:
     limit, kind = _limit_of(field), field.message_type
     if kind is None:
         assert limit is not None, f"{field.name} has nothing to be checked"
-        return _Value(limit)
+        return _Text(limit) if field.type == FieldDescriptor.TYPE_STRING else _Value(limit)
     if not field.is_repeated:
         return lambda name, value: _check(plan_of(kind), value, f"{name}.")
     assert limit is not None, f"{field.name} is repeated and has no limit"
@@ -95,13 +98,26 @@ def _check(plan: Plan, body: Any, path: str) -> Wrong:
 
 @dataclass(frozen=True)
 class _Value:
-    """A text, bytes or a number, or several."""
+    """Bytes or a number, or several."""
 
     limit: Limit
 
     def __call__(self, name: str, value: Any) -> Wrong:
         single = isinstance(value, str | bytes | int | float)
         wrong = violation(name, value if single else list(value), self.limit)
+        return None if wrong is None else self.limit.error(wrong)
+
+
+@dataclass(frozen=True)
+class _Text:
+    """Protobuf gives bytes for a text that is not UTF-8: nothing else in the broker is to meet them."""
+
+    limit: Limit
+
+    def __call__(self, name: str, value: Any) -> Wrong:
+        if not isinstance(value, str):
+            return self.limit.error(_no_text(name, value))
+        wrong = violation(name, value, self.limit)
         return None if wrong is None else self.limit.error(wrong)
 
 
@@ -117,6 +133,8 @@ class _Pairs:
         total = 0
         for index, pair in enumerate(value):
             for part, text in (("key", pair.key), ("value", pair.value)):
+                if not isinstance(text, str):
+                    return limit.error(_no_text(f"{name}[{index}].{part}", text))
                 size = size_bytes(text)
                 if size > limit.bytes_max:
                     return limit.error(too_long(f"{name}[{index}].{part}", size, limit.bytes_max))
@@ -138,3 +156,7 @@ class _Messages:
             if one.ByteSize() >= plan.looked_at_bytes and (error := _check(plan, one, f"{name}[{index}].")) is not None:
                 return error
         return None
+
+
+def _no_text(name: str, value: bytes) -> str:
+    return f"{name} is not a text in UTF-8: {value[:SHOWN_CHARACTERS]!r}"

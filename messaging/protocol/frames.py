@@ -78,6 +78,11 @@ def message_id_tail(partition: int) -> bytes:
     return b"" if partition < 0 else pb.MessageId(ledger_id=0, entry_id=0, partition=partition).SerializeToString()[4:]
 
 
+def as_text(value: str | bytes) -> str:
+    """A text that a producer wrote into a message. Protobuf gives bytes for one that is not UTF-8: what is wrong is replaced."""
+    return value if isinstance(value, str) else value.decode(errors="replace")
+
+
 class Stored(NamedTuple):
     """A stored payload taken apart: what the producer wrote about it, and its bytes (compressed, perhaps a batch)."""
 

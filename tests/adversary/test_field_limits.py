@@ -253,3 +253,14 @@ async def test_requests_that_never_began_are_not_missed_by_python(world: BrokerW
     await eventually(lambda: not world.service.peers.connections)
     gc.collect()
     assert [str(one.message) for one in recwarn if "never awaited" in str(one.message)] == []
+
+
+@pytest.mark.parametrize("kind", ["PARTITIONED_METADATA", "LOOKUP", "PRODUCER", "SUBSCRIBE", "GET_SCHEMA"])
+async def test_a_topic_whose_name_is_no_text_is_refused(world: BrokerWorld, kind: str) -> None:
+    """The hostile campaign found it after 1.5 million frames: protobuf hands on bytes, and the parser of names raised."""
+    client = await world.connected("owner")
+    body = next(one for one in client_bodies() if one.name == kind.lower())
+    command = empty(body)
+    getattr(command, body.name).topic = "topic"
+    client.write(frames.encode(command).replace(b"topic", b"to\xfffc"))
+    assert await refused(client) == "topic is not a text in UTF-8: b'to\\xfffc'"

@@ -33,6 +33,7 @@ SUBSCRIPTIONS = ["s", "s", "s", "other", "pulsar.dedup", "pulsar.repl.x", "", "a
 EDGES = [0, 1, 2, 3, 127, 128, 255, 65_535, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53, 2**63 - 1, 2**63, 2**64 - 1]
 LARGE_SHARE = 0.01  # of fields that are put at a limit which is large
 MADE_MAX = 2_000
+NO_TEXT = "<no text>"  # becomes bytes that are not UTF-8
 ENDING = frozenset({"connect", "auth_response", "send", "new_txn"})  # as commands made from the schema
 RANGES = {
     FieldDescriptor.TYPE_INT32: (-(2**31), 2**31 - 1),
@@ -107,7 +108,7 @@ class BinaryFrames:
         body = self.chance.choices(self._bodies, self._weights)[0]
         command = empty(body)
         self._scramble(getattr(command, body.name), 0)
-        return frames.encode(command)
+        return _without_text(frames.encode(command))
 
     def any_command(self) -> bytes:
         """Also those that end a connection, and a body that is not of the type."""
@@ -162,10 +163,10 @@ class BinaryFrames:
         if field.type == FieldDescriptor.TYPE_BYTES:
             return chance.randbytes(chance.choice([0, 1, 8, 40]))
         if name == "topic":
-            return chance.choice(NAMES)
+            return chance.choice(NAMES) if chance.random() < 0.98 else NO_TEXT
         if name == "subscription":
             return chance.choice(SUBSCRIPTIONS)
-        return chance.choice(["", "x", "public/default", "\x00", "\r\n", "\u202e", "é" * 100, "%00", "{}"])
+        return chance.choice(["", "x", NO_TEXT, "public/default", "\x00", "\r\n", "\u202e", "é" * 100, "%00", "{}"])
 
     def _number(self, field: FieldDescriptor) -> int:
         chance = self.chance
@@ -195,7 +196,7 @@ class BinaryFrames:
             field = chance.choice(pb.Send.DESCRIPTOR.fields)
             if field.message_type is None and field.name != "producer_id":
                 setattr(send, field.name, self._value(field))
-        return self._send(send, metadata.SerializePartialToString(), payload)
+        return self._send(send, _without_text(metadata.SerializePartialToString()), payload)
 
     def _send(self, send: pb.Send, metadata: bytes, payload: bytes) -> bytes:
         chance = self.chance
@@ -229,3 +230,7 @@ class BinaryFrames:
             body = chance.randbytes(chance.randint(1, 60))
             return (len(body) + 4).to_bytes(4, "big") + len(body).to_bytes(4, "big") + body
         return bytes(data)
+
+
+def _without_text(data: bytes) -> bytes:
+    return data.replace(NO_TEXT.encode(), b"<\xff\xfe text>")

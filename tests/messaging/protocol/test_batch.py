@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from messaging.limits.sizes import BATCH_MESSAGES_MAX
 from messaging.protocol import batch
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.frames import FrameError, Stored
+from messaging.protocol.frames import FrameError, Stored, parse_stored
 
 CODECS = [pb.NONE, pb.LZ4, pb.ZLIB, pb.ZSTD, pb.SNAPPY]
 COMPRESSED = CODECS[1:]
@@ -157,3 +158,19 @@ def test_singles_of_garbage(data: bytes, count: int) -> None:
 
 def test_zlib_data_behind_the_end_is_not_counted() -> None:
     assert batch.decompress(pb.ZLIB, zlib.compress(b"abc") + b"tail", 3, 100) == b"abc"
+
+
+def test_texts_of_a_message_that_are_not_utf8_are_shown_as_well_as_can_be() -> None:
+    """Protobuf gives bytes for them, which no JSON of a WebSocket consumer can hold: it got this message never."""
+    metadata = pb.Metadata(producer_name="p", sequence_id=1, publish_time=1, partition_key="<key>")
+    metadata.properties.add(key="<key>", value="<key>")
+    data = metadata.SerializeToString().replace(b"<key>", b"<\xffey>")
+    (one,) = batch.singles(parse_stored(len(data).to_bytes(4, "big") + data), b"")
+    assert (one.partition_key, one.properties) == ("<\ufffdey>", {"<\ufffdey>": "<\ufffdey>"})
+
+
+def test_a_batch_of_more_messages_than_the_limits_allow_is_not_opened() -> None:
+    metadata = pb.Metadata(producer_name="p", sequence_id=1, publish_time=1, num_messages_in_batch=BATCH_MESSAGES_MAX + 1)
+    data = metadata.SerializeToString()
+    with pytest.raises(FrameError, match="declares 131073 messages"):
+        list(batch.singles(parse_stored(len(data).to_bytes(4, "big") + data), bytes(2 << 20)))

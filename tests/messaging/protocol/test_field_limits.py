@@ -100,3 +100,19 @@ def test_a_compressed_batch_holds_what_it_declares_up_to_what_the_broker_would_o
 
 def test_metadata_that_cannot_be_read_declares_nothing() -> None:
     assert implausible(0, 0, 2, b"\0\0\0\x01\xff", 5 << 20) is not None
+
+
+TEXTS = [
+    (body, path)
+    for body in client_bodies()
+    for path in paths(body.message_type)  # type: ignore[arg-type]
+    if path[-1].type == FieldDescriptor.TYPE_STRING and body.name != "send"
+]
+
+
+@pytest.mark.parametrize(("body", "path"), TEXTS, ids=[".".join((one[0].name, *(field.name for field in one[1]))) for one in TEXTS])
+def test_bytes_that_are_no_text_are_refused_as_such(body: FieldDescriptor, path: Path) -> None:
+    """Protobuf takes them, and every reader of the field met bytes where it expected a text."""
+    data = made(body, path, "text").SerializeToString()
+    error = over_limit(pb.Command.FromString(data.replace(b"text", b"te\xfft")))
+    assert error is not None and "is not a text in UTF-8: b'te\\xfft'" in error.message

@@ -15,7 +15,7 @@ from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import Conflict, InvalidValue, NotFound, NotReady, StorageFailed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import UNPACKED_TIMES_MAX, unpack, unpacked_bytes
-from messaging.protocol.frames import FrameError, Stored
+from messaging.protocol.frames import FrameError, Stored, as_text
 from messaging.protocol.names import subscription_name
 from messaging.storage.meta_seam import MetaConflict
 from messaging.storage.seam import EARLIEST, Position, StoreError
@@ -209,19 +209,19 @@ def _packed(metadata: pb.Metadata) -> dict[str, str]:
 def _peeked(stored: Stored, time_text: Callable[[int], str]) -> dict[str, str]:
     """Pulsar's headers for a peeked entry; a batch is left for the client to split."""
     metadata = stored.metadata
-    headers = {"X-Pulsar-publish-time": time_text(metadata.publish_time), "X-Pulsar-producer-name": metadata.producer_name}
+    headers = {"X-Pulsar-publish-time": time_text(metadata.publish_time), "X-Pulsar-producer-name": as_text(metadata.producer_name)}
     headers["X-Pulsar-sequence-id"] = str(metadata.sequence_id)
     if metadata.event_time:
         headers["X-Pulsar-event-time"] = time_text(metadata.event_time)
     if metadata.HasField("partition_key"):
-        headers["X-Pulsar-partition-key"] = metadata.partition_key
+        headers["X-Pulsar-partition-key"] = as_text(metadata.partition_key)
         headers["X-Pulsar-partition-key-b64-encoded"] = str(metadata.partition_key_b64_encoded).lower()
     if metadata.HasField("num_messages_in_batch"):
         headers["X-Pulsar-num-batch-message"] = str(metadata.num_messages_in_batch)
         headers["X-Pulsar-batch-size"] = str(len(stored.payload))
     if metadata.null_value:
         headers["X-Pulsar-null-value"] = "true"
-    properties = {pair.key: pair.value for pair in metadata.properties}
+    properties = {as_text(pair.key): as_text(pair.value) for pair in metadata.properties}
     if properties:
         headers["X-Pulsar-PROPERTY"] = json.dumps(properties)
         headers.update({f"X-Pulsar-PROPERTY-{key}": value for key, value in properties.items()})

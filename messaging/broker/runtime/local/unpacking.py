@@ -20,7 +20,7 @@ from messaging.broker.core.accountant import Account
 from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import Single, batch_size, singles, unpack, unpacked_bytes
-from messaging.protocol.frames import FrameError, Stored, parse_stored
+from messaging.protocol.frames import FrameError, Stored, as_text, parse_stored
 from messaging.storage.seam import Position
 
 SLICE_MESSAGES_MAX = 256  # looked at before others have the loop
@@ -214,7 +214,7 @@ class Unpacker:
             event_time_ms=single.event_time_ms,
             redelivery_count=opened.packed.redelivery_count,
             batch_size=single.batch_size,
-            producer_name=metadata.producer_name,
+            producer_name=as_text(metadata.producer_name),
             sequence_id=single.sequence_id,
         )
 
