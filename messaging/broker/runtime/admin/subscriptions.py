@@ -62,7 +62,7 @@ class SubscriptionRpc(Broker):
         before = _places(pairs)
         for topic, subscription in pairs:
             target = topic.chain.last if request.entries is None else _ahead(subscription, request.entries)
-            await self._store(topic, subscription, subscription.acknowledge_up_to(target, self.now_ms()))
+            await self._acknowledge_up_to(topic, subscription, target)
         return _moved(pairs, before)
 
     async def subscriptions_reset(self, request: schema.SubscriptionReset) -> schema.SubscriptionMoved:
@@ -99,7 +99,10 @@ class SubscriptionRpc(Broker):
         if not subscription.backlog_entries:
             return 0
         last = await mark_delete_before_broker_time(topic, cutoff_ms)
-        before = subscription.backlog_entries  # again: acknowledgements came in while the position was looked up
+        if topic.subscriptions.get(subscription.name) is not subscription:
+            return 0  # deleted while the position was looked up
+        topic.check_open()
+        before = subscription.backlog_entries  # again: acknowledgements came in meanwhile
         delta = subscription.acknowledge_up_to(last, self.now_ms())
         if not delta:
             return 0
@@ -157,6 +160,11 @@ class SubscriptionRpc(Broker):
         if not pairs:
             topics[0].subscription(subscription)
         return pairs
+
+    async def _acknowledge_up_to(self, topic: Topic, subscription: Subscription, last: Position) -> None:
+        """Raises where there is nothing any more to acknowledge in: what a closed topic is told is not remembered."""
+        topic.check_held(subscription)
+        await self._store(topic, subscription, subscription.acknowledge_up_to(last, self.now_ms()))
 
     async def _store(self, topic: Topic, subscription: Subscription, delta: bytes) -> None:
         stored: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()

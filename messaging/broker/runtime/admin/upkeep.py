@@ -9,8 +9,9 @@ import structlog
 from messaging.adminrpc import schema
 from messaging.broker.runtime.admin.subscriptions import SubscriptionRpc
 from messaging.broker.runtime.topics import dedup_state
+from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import MagnetarError, NotReady, StorageFailed
+from messaging.errors import MagnetarError
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.retention import NOTHING
 from messaging.storage.seam import StoreError
@@ -98,8 +99,9 @@ class UpkeepRpc(SubscriptionRpc):
             if topic.inlet.dedup is not None:  # what it knows of the messages cannot be read from them any more
                 await dedup_state.save(topic)
             for subscription in list(topic.subscriptions.values()):
-                await self._store(topic, subscription, subscription.acknowledge_up_to(last, self.now_ms()))
+                if topic.subscriptions.get(subscription.name) is subscription:  # else deleted meanwhile
+                    await self._acknowledge_up_to(topic, subscription, last)
             ledgers, freed = await topic.ledger.trim(last, NOTHING)
         except StoreError as error:
-            raise (NotReady if error.retryable else StorageFailed)(f"topic {name} could not be truncated: {error}") from error
+            raise refusal_of(error, f"topic {name} could not be truncated") from error
         log.info("topic.truncated", topic=str(name), ledgers=ledgers, freed_bytes=freed)

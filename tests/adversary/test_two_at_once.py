@@ -1,0 +1,126 @@
+"""Every request that changes or reads a topic beside every other one, begun at each turn of the loop that the first one takes.
+
+Each is answered, or refused with a reason, never with a failure of the broker. Afterwards what is in memory is what is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from messaging.adminrpc import schema as s
+from messaging.errors import MagnetarError
+from tests.support.broker_world import BrokerWorld
+from tests.support.connections import DirectConnection
+
+PLAIN, PARTITIONED = "persistent://acme/orders/t", "persistent://acme/orders/p"
+TURNS_MAX = 300
+Act = Callable[[BrokerWorld], Awaitable[object]]
+
+
+def on(topic: str, partitioned: bool) -> dict[str, Act]:
+    """What can be asked of a topic, by the name of the method. `partitioned` or not, both ways to make and to delete it."""
+    ref, held = s.TopicRef(topic=topic), s.SubscriptionRef(topic=topic, subscription="s")
+    about = {"topic": held.topic, "subscription": held.subscription}
+    acts: dict[str, Act] = {
+        "create": lambda world: world.service.topics_create(s.TopicCreate(topic=topic)),
+        "create partitioned": lambda world: world.service.topics_create(s.TopicCreate(topic=topic, partitions=2)),
+        "delete": lambda world: world.service.topics_delete(s.TopicDelete(topic=topic, partitioned=partitioned)),
+        "delete by force": lambda world: world.service.topics_delete(
+            s.TopicDelete(topic=topic, force=True, partitioned=partitioned)
+        ),
+        "grow": lambda world: world.service.topics_update_partitions(s.PartitionsUpdate(topic=topic, partitions=3)),
+        "partitions": lambda world: world.service.topics_partitions(s.PartitionsGet(topic=topic, check_auto_creation=True)),
+        "unload": lambda world: world.service.topics_unload(ref),
+        "truncate": lambda world: world.service.topics_truncate(ref),
+        "list": lambda world: world.service.topics_list(s.TopicsList(namespace="acme/orders")),
+        "live": lambda world: world.service.namespaces_live(s.TopicsList(namespace="acme/orders")),
+        "subscriptions": lambda world: world.service.subscriptions_list(ref),
+        "subscribe": lambda world: world.service.subscriptions_create(s.SubscriptionCreate(topic=topic, subscription="new")),
+        "unsubscribe": lambda world: world.service.subscriptions_delete(s.SubscriptionDelete(**about, force=True)),
+        "skip all": lambda world: world.service.subscriptions_skip(s.SubscriptionSkip(**about)),
+        "reset": lambda world: world.service.subscriptions_reset(s.SubscriptionReset(**about, timestamp_ms=1)),
+        "expire": lambda world: world.service.subscriptions_expire(s.SubscriptionExpire(topic=topic, older_than_s=0)),
+    }
+    if partitioned:
+        acts["stats"] = lambda world: world.service.topics_partitioned_stats(ref)
+    else:
+        acts["stats"] = lambda world: world.service.topics_stats(ref)
+        acts["internal stats"] = lambda world: world.service.topics_internal_stats(ref)
+        acts["terminate"] = lambda world: world.service.topics_terminate(ref)
+        acts["last message id"] = lambda world: world.service.topics_last_message_id(ref)
+        acts["upkeep"] = lambda world: world.service.upkeep_run(s.UpkeepRun(task_id="t", topics=[topic]))
+    return acts
+
+
+async def answered(work: Awaitable[object], what: str) -> None:
+    try:
+        await asyncio.wait_for(work, 10)
+    except MagnetarError as error:
+        assert error.http_status != 500, f"{what}: {error.message}"
+
+
+async def prepare(world: BrokerWorld, topic: str, partitioned: bool) -> None:
+    """One message and one subscription, on the topic or on both of its partitions; loaded."""
+    await world.service.topics_create(s.TopicCreate(topic=topic, partitions=2 if partitioned else None))
+    await world.service.subscriptions_create(s.SubscriptionCreate(topic=topic, subscription="s", ledger_id=-1, entry_id=-1))
+    client = DirectConnection(world)
+    await client.open_producer(f"{topic}-partition-0" if partitioned else topic)
+    client.publish_message(b"x")
+    client.connection_lost(None)
+
+
+async def check_and_tidy(world: BrokerWorld, topic: str, what: str) -> None:
+    parent = await world.meta.get_partitioned(topic)
+    stored = await world.meta.list_all_topics()
+    if parent is not None:
+        assert not parent.deleting and not parent.growing_to, what
+        assert stored == [f"{topic}-partition-{index}" for index in range(parent.partitions)], f"{what}: {stored}"
+    else:
+        assert stored in ([], [topic]), f"{what}: {stored}"
+    for name, loaded in world.service.topics.loaded.items():
+        record = await world.meta.get_topic(name)
+        assert record is not None and record.version == loaded.ledger.record.version, f"{what}: {name} is loaded, not as stored"
+        durable = {one.name: one.subscription_id for one in loaded.subscriptions.values()}
+        assert durable == {one.name: one.subscription_id for one in await world.meta.subscriptions(name)}, what
+    for name in (topic, *(f"{topic}-partition-{index}" for index in range(3))):
+        if name not in stored:
+            assert await world.meta.subscriptions(name) == [], f"{what}: subscriptions of {name}, which is gone"
+    if parent is not None or topic in stored:
+        await world.service.topics_delete(s.TopicDelete(topic=topic, force=True, partitioned=parent is not None))
+    assert await world.meta.list_all_topics() == [] and not world.service.topics.loaded
+
+
+@pytest.mark.parametrize(
+    ("topic", "first"), [(topic, name) for topic in (PLAIN, PARTITIONED) for name in on(topic, topic is PARTITIONED)]
+)
+async def test_both_are_answered(world: BrokerWorld, topic: str, first: str) -> None:
+    acts = on(topic, topic is PARTITIONED)
+    for second, act in acts.items():
+        over = False
+        turns = 0
+        while not over:
+            what = f"{first}, and {second} after {turns} turns"
+            await prepare(world, topic, topic is PARTITIONED)
+            beginning = asyncio.ensure_future(answered(acts[first](world), what))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            over = beginning.done()
+            await answered(act(world), what)
+            await beginning
+            await check_and_tidy(world, topic, what)
+            turns += 1
+            assert turns < TURNS_MAX
+
+
+async def test_the_same_change_twenty_times_at_once(world: BrokerWorld) -> None:
+    """Each of them; with what is there, and after it is gone."""
+    for topic in (PLAIN, PARTITIONED):
+        for name, act in on(topic, topic is PARTITIONED).items():
+            await prepare(world, topic, topic is PARTITIONED)
+            await asyncio.gather(*(answered(act(world), f"20 of {name}") for _ in range(20)))
+            await check_and_tidy(world, topic, f"20 of {name}")
+            await asyncio.gather(*(answered(act(world), f"20 of {name}, of nothing") for _ in range(20)))
+            await check_and_tidy(world, topic, f"20 of {name}, of nothing")
