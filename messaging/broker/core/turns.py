@@ -52,9 +52,11 @@ class Turns(Generic[Item]):
             used.turn = self.number
         return min(self.slice_cost - used.spent, self.left)
 
-    def spend(self, used: Slice, cost: int) -> None:
+    def spend(self, used: Slice, cost: int) -> bool:
+        """Whether so much is spent that another turn should begin soon: little things come often, and need none of their own."""
         used.spent += cost
         self.left -= cost
+        return self.left < self.turn_cost - self.slice_cost // 2
 
     def wait(self, tenant: str, item: Item) -> None:
         self.deferred += 1

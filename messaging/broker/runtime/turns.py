@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 class TurnLoop(Generic[Item]):
     """`work` does a slice of what `Item` has to do and returns whose turn it is for: the tenant where there is more, else None.
 
-    Whoever spends of the turn calls `due` before, so that another one begins."""
+    Whoever spends much of the turn calls `due`, so that another one begins."""
 
     __slots__ = ("_due", "_work", "health", "turns")
 

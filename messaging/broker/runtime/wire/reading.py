@@ -48,6 +48,9 @@ class Stop(Enum):
     REQUESTS = auto()  # too many requests are pending, or too many answers unread
 
 
+INCOMPLETE, TURN, REQUESTS = Stop.INCOMPLETE, Stop.TURN, Stop.REQUESTS  # looked up for each read
+
+
 class Reading:
     __slots__ = (
         "_charged_bytes",
@@ -79,7 +82,7 @@ class Reading:
         self._frames_begun = 0
         self._rest: bytes | None = None  # what was read and not handled, from `_rest_at` on
         self._rest_at = 0
-        self._stop = Stop.INCOMPLETE
+        self._stop = INCOMPLETE
         self._charged_bytes = 0
 
     @property
@@ -119,7 +122,7 @@ class Reading:
             self._turn_loop.wait(self.tenant, self)
 
     def requests_answered(self) -> None:
-        if self._stop is Stop.REQUESTS:
+        if self._stop is REQUESTS:
             self.go_on()
 
     def work(self) -> str | None:
@@ -127,26 +130,26 @@ class Reading:
         if self._rest is None or self._connection.closed or self._connection.intake.paused:
             return None
         self._handle(self._rest, self._rest_at)
-        return self.tenant if self._rest is not None and self._stop is Stop.TURN else None
+        return self.tenant if self._rest is not None and self._stop is TURN else None
 
     def close(self) -> None:
         self._pieces.clear()
         self._rest = None
-        self._stop = Stop.INCOMPLETE
+        self._stop = INCOMPLETE
         self._charge(0)
 
     # --- handling
 
     def _handle(self, buf: bytes, position: int) -> None:
         connection, turns = self._connection, self._turns
-        self._turn_loop.due()
         again = self._rest is not None
         allowance = turns.allowance(self._used)
-        stop = Stop.TURN
+        stop = TURN
         if allowance > 0:
             try:
                 position, left, stop = self._take(buf, position, allowance)
-                turns.spend(self._used, allowance - left)
+                if turns.spend(self._used, allowance - left):
+                    self._turn_loop.due()
             except FrameError as error:
                 connection.refuse(error.reason, str(error))
             except Exception:  # a fault of ours ends this connection, as a fault of the peer does
@@ -156,9 +159,9 @@ class Reading:
                 connection.intake.read_done()
         if connection.closed:
             return
-        if stop is not Stop.INCOMPLETE:
+        if stop is not INCOMPLETE:
             self._wait(buf, position, stop)
-            if stop is Stop.TURN and not again:
+            if stop is TURN and not again:
                 self.go_on()
             return
         if again:
@@ -173,7 +176,7 @@ class Reading:
         connection = self._connection
         end = len(buf)
         sent: list[Sent] = []
-        stop = Stop.INCOMPLETE
+        stop = INCOMPLETE
         while not connection.closed:
             if connection.principal is not None and left > 0:
                 begin, before = position, len(sent)
@@ -184,7 +187,7 @@ class Reading:
                     left -= connection.publish(buf, sent)
                     sent = []
                 acked: list[tuple[int, int, int]] = []
-                position = hot.acks(buf, position, end, acked, min(max(left, 1), MANY_AT_ONCE))
+                position = hot.acks(buf, position, end, acked, MANY_AT_ONCE)
                 if acked:
                     left -= len(acked) + connection.acknowledge_all(acked)
                     continue
@@ -196,12 +199,12 @@ class Reading:
             if position + 4 + total > end:
                 break
             if left <= 0:
-                stop = Stop.TURN
+                stop = TURN
                 break
             if kind == pb.Command.SEND and connection.principal is not None and total >= 8:
                 continue  # it came after acknowledgements, or after as many as are handled at once: for the scan above
             if kind not in NOT_A_REQUEST and connection.principal is not None and connection.requests_wait(kind, total):
-                stop = Stop.REQUESTS
+                stop = REQUESTS
                 break
             # What was sent before a command is handed on before it: a close waits for the receipts.
             if sent:

@@ -84,6 +84,11 @@ def test_what_cannot_be_divided_is_paid_with_the_next_slices() -> None:
     assert (waited, turns.allowance(mine)) == (3, 5)
 
 
+def test_little_things_need_no_turn_of_their_own() -> None:
+    turns: Turns[str] = Turns(100, 10)
+    assert [turns.spend(Slice(), 1) for _ in range(6)] == [False] * 5 + [True]
+
+
 def test_when_the_turn_is_used_up_newcomers_wait_too() -> None:
     turns: Turns[str] = Turns(100, 10)
     for _ in range(10):
