@@ -6,12 +6,14 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from controlplane.supervisor.standalone import environment, python
 from messaging.adminrpc.client import AdminRpc
-from messaging.adminrpc.schema import Change, FeedApply, TopicDelete
+from messaging.adminrpc.schema import Change, FeedApply, TopicCreate, TopicDelete
 from messaging.errors import TopicNotFound
 from messaging.identity import create_secrets, service_token
 from messaging.settings import Settings
@@ -53,6 +55,9 @@ class RealBroker:
     def hot_loops(self) -> str:
         return self.rpc.call("status").hot_loops
 
+    def create_topic(self, topic: str) -> None:
+        self.rpc.call("topics.create", TopicCreate(topic=topic))
+
     def forget(self, topic: str) -> None:
         """Deletes the topic and what is stored of it."""
         try:
@@ -82,6 +87,13 @@ class RealBroker:
             time.sleep(0.01)
         answer: dict[str, str] = json.loads(path.read_bytes())
         return answer
+
+    def tell(self, kind_key_states: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
+        """What the control plane would tell it, after what it was told before."""
+        held = self.rpc.call("feed.version").version
+        version = held + 1
+        changes = [Change(version=version, kind=kind, key=key, state=state) for kind, key, state in kind_key_states]
+        self.rpc.call("feed.apply", FeedApply(from_version=held, to_version=version, changes=changes, newest_version=version))
 
     def _open_public_default(self) -> None:
         """What the control plane would tell it."""

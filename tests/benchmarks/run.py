@@ -24,6 +24,7 @@ Measure Magnetar on this machine, beside the machine's own floors.
   catch-up      a reader far behind, beside producers
   topics        many topics on one broker                   (needs --rawload)
   restart       a broker after kill -9, with many topics and 20 GiB stored
+  neighbours    what a tenant feels of hostile others: four minutes
   peer          the same load on Magnetar and on a Pulsar   (needs --rawload and --peer)
 """
 
@@ -35,7 +36,7 @@ def main(arguments: list[str]) -> int:
     def progress(text: str) -> None:
         sys.stderr.write(f"{time.monotonic() - start:6.1f} s  {text}\n")
 
-    names = list(the_log.PARTS) if options.what == THE_LOG else [options.what]
+    names = list(the_log.OF_THE_LOG) if options.what == THE_LOG else [options.what]
     if lacking := _lacking(names, options):
         sys.stderr.write(f"magnetar: {lacking}\n")
         return 2
@@ -117,7 +118,7 @@ def command(options: argparse.Namespace) -> str:
     words = ["magnetar bench", options.what]
     if options.scale != 1:
         words.append(f"--scale {options.scale:g}")
-    parts = the_log.PARTS if options.what == THE_LOG else [options.what]
+    parts = the_log.OF_THE_LOG if options.what == THE_LOG else [options.what]
     if {"topics", "restart"}.intersection(parts):
         words.append(f"--topics {options.topics}")
     if options.rawload and options.what != FIRST_LIGHT:

@@ -17,10 +17,12 @@ from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import decode
 from tests.benchmarks import (
     acks,
+    attacks,
     bare_disk,
     catch_up,
     first_light,
     log_append,
+    neighbours,
     peer,
     processes,
     profiling,
@@ -324,3 +326,24 @@ def test_restart(tmp_path: Path) -> None:
     ]
     assert len(section.figures) == 1 and not section.failures
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("names", [["pings", "listings"], ["silence", "half-requests", "garbage"]])
+def test_neighbours_tells_what_an_innocent_tenant_felt(tmp_path: Path, names: list[str]) -> None:
+    section = neighbours.run(tmp_path, 0.3, quietly, names)
+    (table,) = section.tables
+    assert [row[0] for row in table.rows] == [attacks.ATTACKS[name][0] for name in names]
+    assert len(section.figures) == 3 * len(names) and section.failures == []
+    for row in table.rows:
+        felt = dict(zip(table.columns, row, strict=True))
+        assert float(felt["receipts/s"].replace(",", "")) > 0 and felt["unanswered"] == "0"
+        assert int(felt["attempts"].replace(",", "")) > 0  # it did attack
+
+
+def test_every_attack_is_said_in_words() -> None:
+    assert all(words and name in words_of_help() for name, (words, _) in attacks.ATTACKS.items())
+
+
+def words_of_help() -> str:
+    command = [sys.executable, "-P", "-m", "tests.benchmarks.attacks", "--help"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout

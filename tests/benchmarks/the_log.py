@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.benchmarks import acks, catch_up, floors, log_append, peer, processes, restart, topics
+from tests.benchmarks import acks, catch_up, floors, log_append, neighbours, peer, processes, restart, topics
 from tests.benchmarks.generator import Generator
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.processes import Interrupted
@@ -55,6 +55,10 @@ def _restart(order: Order) -> Section:
     return restart.run(order.directory, int(order.topics * min(1.0, order.scale)), restart.GIB * order.scale, order.progress)
 
 
+def _neighbours(order: Order) -> Section:
+    return neighbours.run(order.directory, 6.0 * order.scale, order.progress)
+
+
 def _catch_up(order: Order) -> Section:
     return catch_up.run(order.directory, 2.0 * order.scale, 8.0 * order.scale, order.progress)
 
@@ -73,6 +77,8 @@ PARTS = {
     "catch-up": Part(_catch_up),
     "restart": Part(_restart),
 }
+OF_THE_LOG = tuple(PARTS)  # together on the page `the-log`
+PARTS["neighbours"] = Part(_neighbours)
 
 
 def run(order: Order, names: list[str]) -> Iterator[Section]:
