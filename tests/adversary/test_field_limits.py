@@ -11,6 +11,7 @@ from messaging.adminrpc.schema import TopicRef
 from messaging.limits.sizes import NAME_BYTES_MAX, PERMITS_MAX
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
+from messaging.storage.seam import EARLIEST
 from tests.messaging.broker.runtime.raw_client import RawClient, batch_frame, send_frame
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.commands import client_bodies, empty, kind_of, limit_of, paths, put, sized
@@ -264,3 +265,24 @@ async def test_a_topic_whose_name_is_no_text_is_refused(world: BrokerWorld, kind
     getattr(command, body.name).topic = "topic"
     client.write(frames.encode(command).replace(b"topic", b"to\xfffc"))
     assert await refused(client) == "topic is not a text in UTF-8: b'to\\xfffc'"
+
+
+@pytest.mark.parametrize("name", NOWHERE)
+async def test_a_seek_to_what_cannot_be_lands_on_what_is(world: BrokerWorld, name: str) -> None:
+    """At an end of the topic; the cursor can be saved, and the subscription goes on."""
+    client = await subscribed(world, send_frame(0, b"x"), send_frame(1, b"y"), sub_type=pb.Subscribe.Exclusive)
+    ledger_id = (await client.messages(2))[0].body.message_id.ledger_id
+    ledger, entry = NOWHERE[name]
+    client.say(pb.Command.SEEK, consumer_id=1, message_id=pb.MessageId(ledger_id=ledger or ledger_id, entry_id=entry))
+    assert [(await client.next()).name for _ in range(2)] == ["CLOSE_CONSUMER", "SUCCESS"]
+    topic = world.service.topics.loaded[TOPIC]
+    mark_delete = topic.subscriptions["s"].cursor.mark_delete
+    assert mark_delete == EARLIEST or topic.chain.holds(mark_delete)
+    await world.service.topics_unload(TopicRef(topic=TOPIC))
+    client = await world.connected("owner")
+    reader = pb.MessageId(ledger_id=ledger or ledger_id, entry_id=entry)
+    await client.subscribe(TOPIC, "r", durable=False, start_message_id=reader, sub_type=pb.Subscribe.Exclusive, permits=10)
+    await client.producer(TOPIC)
+    client.write(send_frame(9, b"z"))
+    names = [(await client.next()).name for _ in range(2 if mark_delete != EARLIEST else 4)]
+    assert sorted(set(names)) == ["MESSAGE", "SEND_RECEIPT"]

@@ -218,3 +218,10 @@ async def test_a_service_without_a_method_of_the_rpc_does_not_start() -> None:
     del service.topics_unload  # type: ignore[attr-defined]
     with bound() as sock, pytest.raises(TypeError, match="topics_unload"):
         await start_http(service, Settings(data_dir="unused"), rpc_sock=sock, ws_sock=None, verifier=FakeVerifier())
+
+
+async def test_a_field_of_the_rpc_over_its_limit_is_refused_by_name(edge: Edge) -> None:
+    body = b'{"topic": "' + b"t" * 4097 + b'"}'
+    status, answer = await ask(edge.listeners.rpc_port, "POST", "/rpc/v1/topics.create", body, **bearer("identity"))
+    assert (status, answer["message"]) == (400, "topic has 4097 bytes; at most 4096 are allowed: shorten it")
+    assert edge.service.calls == []
