@@ -95,6 +95,10 @@ async def test_rates_of_every_producer_subscription_and_consumer(world: BrokerWo
     assert subscription["msgThroughputOut"] == consumer["msgThroughputOut"] > 25 * 90
     assert subscription["messageAckRate"] == consumer["messageAckRate"] == 10.0
     assert subscription["msgRateRedeliver"] == consumer["msgRateRedeliver"] == 5.0
+    client.say(pb.Command.CONSUMER_STATS, consumer_id=1)  # what the C++ and Python clients ask over the connection
+    told = await client.expect("CONSUMER_STATS_RESPONSE")
+    assert [told.msg_rate_out, told.message_ack_rate, told.msg_rate_redeliver, told.msg_rate_expired] == [25.0, 10.0, 5.0, 0.0]
+    assert told.msg_throughput_out == consumer["msgThroughputOut"]
 
 
 async def test_rates_fall_to_nothing_and_cost_nothing_when_nothing_happens(world: BrokerWorld, clock: Clock) -> None:

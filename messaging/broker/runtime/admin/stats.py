@@ -11,7 +11,7 @@ from messaging.broker.core.bitmaps import count_runs, runs_of
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
-from messaging.broker.runtime.topics.member_rates import ConsumerTotals, MemberRates, ProducerTotals, SubscriptionTotals
+from messaging.broker.runtime.topics.member_rates import MemberRates
 from messaging.broker.runtime.topics.oldest import UNKNOWN
 from messaging.broker.runtime.topics.services import QUIET
 from messaging.broker.runtime.topics.topic import Topic
@@ -71,7 +71,7 @@ def _age_s(at_ms: int, now_ms: int) -> int:
 
 
 def _publisher(producer: Producer, members: MemberRates, asked: Asked) -> dict[str, Any]:
-    rates = ProducerTotals(*members.of(producer).all(len(ProducerTotals._fields)))
+    rates = members.of_producer(producer)
     connection = getattr(producer.sink, "connection", None)
     return {
         "accessMode": "Shared",
@@ -89,7 +89,7 @@ def _publisher(producer: Producer, members: MemberRates, asked: Asked) -> dict[s
 
 def _subscription(topic: Topic, subscription: Subscription, members: MemberRates, asked: Asked) -> dict[str, Any]:
     backlog = subscription.backlog_entries
-    rates = SubscriptionTotals(*members.of(subscription).all(len(SubscriptionTotals._fields)))
+    rates = members.of_subscription(subscription)
     consumers = [_consumer(one, subscription, members, asked) for one in subscription.consumers]
     oldest_ms = asked.oldest_ms.get(subscription.name, UNKNOWN)
     return {
@@ -127,7 +127,7 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
 
 
 def _consumer(consumer: Consumer, subscription: Subscription, members: MemberRates, asked: Asked) -> dict[str, Any]:
-    rates = ConsumerTotals(*members.of(consumer).all(len(ConsumerTotals._fields)))
+    rates = members.of_consumer(consumer)
     connection = getattr(consumer.sink, "connection", None)
     return {
         "consumerName": consumer.name,

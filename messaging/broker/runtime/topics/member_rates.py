@@ -72,8 +72,18 @@ class MemberRates:
             rates = self._rates[member] = Rates()
         rates.sample(now_ms, totals)
 
-    def of(self, member: object) -> Rates:
+    def _of(self, member: object) -> Rates:
         return self._rates.get(member, NOTHING)
+
+    def of_producer(self, producer: Producer) -> ProducerTotals:
+        """A second, as are the others."""
+        return ProducerTotals(*self._of(producer).all(len(ProducerTotals._fields)))
+
+    def of_subscription(self, subscription: Subscription) -> SubscriptionTotals:
+        return SubscriptionTotals(*self._of(subscription).all(len(SubscriptionTotals._fields)))
+
+    def of_consumer(self, consumer: Consumer) -> ConsumerTotals:
+        return ConsumerTotals(*self._of(consumer).all(len(ConsumerTotals._fields)))
 
     def grows(self, subscription: Subscription) -> bool:
         """Whether its backlog grew over the last minute."""

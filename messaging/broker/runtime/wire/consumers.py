@@ -11,6 +11,7 @@ from messaging.broker.runtime.rivals import ask_consumers
 from messaging.broker.runtime.topics import acknowledgements
 from messaging.broker.runtime.topics.acknowledgements import Holder, Rest
 from messaging.broker.runtime.topics.reading import batch_size_of, mark_delete_at_time
+from messaging.broker.runtime.topics.services import QUIET
 from messaging.broker.runtime.topics.topic import LATEST, Topic
 from messaging.broker.runtime.wire.sessions import BinaryConsumerSession
 from messaging.broker.runtime.wire.sinks import BinaryConsumerSink
@@ -191,9 +192,16 @@ def id_on_wire(position: Position, partition: int) -> pb.MessageId:
 
 
 async def consumer_stats(service: Broker, connection: Connection, body: pb.ConsumerStats, resource: Resource) -> None:
-    _, subscription, consumer = _held(connection, body.consumer_id)
+    topic, subscription, consumer = _held(connection, body.consumer_id)
+    members = (topic.rates or QUIET).members
+    rates = members.of_consumer(consumer)
     answer = pb.ConsumerStatsResponse(
         request_id=body.request_id,
+        msg_rate_out=rates.messages_out,
+        msg_throughput_out=rates.bytes_out,
+        msg_rate_redeliver=rates.messages_redelivered,
+        message_ack_rate=rates.messages_acknowledged,
+        msg_rate_expired=members.of_subscription(subscription).entries_expired,
         consumer_name=consumer.name,
         available_permits=max(0, consumer.permits),
         unacked_messages=subscription.unacked_of(consumer),
