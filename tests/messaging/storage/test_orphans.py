@@ -18,7 +18,7 @@ from messaging.storage.cursor_log import KEY, CursorLog
 from messaging.storage.faults import FaultyLedgerStore
 from messaging.storage.managed_ledger import ManagedLedger, Storage
 from messaging.storage.memory import MemoryLedgerStore, MemoryMetaStore
-from messaging.storage.meta_seam import LedgerRecord, TopicRecord
+from messaging.storage.meta_seam import LedgerRecord, PartitionedRecord, TopicRecord
 from messaging.storage.offload_directory import DirectoryOffloader
 from messaging.storage.orphans import Collected, collect_orphans
 from messaging.storage.retention import NOTHING
@@ -91,6 +91,7 @@ async def run() -> Run:
 async def test_what_was_made_and_not_named_goes_with_its_space(run: Run) -> None:
     named = [await run.make(10) for _ in range(7)]
     lost = [await run.make(size) for size in (1000, 200)]
+    await run.meta.cas_partitioned(PartitionedRecord(NAME, len(named)))
     for number, ledger_id in enumerate(named):
         await run.name(f"{NAME}-partition-{number}", ledger_id)
     after = await run.after_crash()

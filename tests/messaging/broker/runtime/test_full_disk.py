@@ -10,34 +10,19 @@ from pathlib import Path
 import pytest
 
 from messaging.adminrpc.schema import Change, FeedApply
-from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition, OutgoingMessage
+from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage
 from messaging.broker.runtime.main import start
 from messaging.broker.runtime.service import BrokerService
 from messaging.errors import MagnetarError, NotReady, StorageFailed
 from messaging.identity import create_secrets
-from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
 from messaging.storage.faults import FaultyLedgerStore
 from messaging.storage.seam import AppendFailed, DiskFull
+from tests.support.storage_broker import ADMIN, Inbox
 from tests.waiting import eventually
 
 TOPIC = "persistent://acme/orders/new"
-ADMIN = Principal("admin")
-
-
-class Inbox:
-    def __init__(self) -> None:
-        self.messages: list[DeliveredMessage] = []
-        self.ended: list[MagnetarError | None] = []
-
-    def deliver(self, messages: Sequence[DeliveredMessage]) -> None:
-        self.messages += messages
-
-    def closed(self, error: MagnetarError | None) -> None:
-        self.ended.append(error)
-
-    def end_of_topic(self) -> None: ...
 
 
 @pytest.fixture
