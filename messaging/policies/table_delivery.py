@@ -7,6 +7,8 @@ from messaging.policies.model import Policy
 
 _BROKER = "messaging.broker.runtime.broker:Broker"
 
+_ADMISSION = "messaging.broker.runtime.topics.admission"
+
 TABLE = (
     # What comes into being by use
     Policy(
@@ -38,6 +40,7 @@ TABLE = (
         fill=True,
         label="Subscriptions created on first use",
         meaning="A consumer of a durable subscription that does not exist creates it.",
+        enforced_by=f"{_BROKER}.open_subscription",
     ),
     # Delivery
     Policy(
@@ -93,6 +96,7 @@ TABLE = (
         label="Subscription types",
         words={(): "all"},
         meaning="The types that a subscription may have; an empty list: all.",
+        enforced_by=f"{_ADMISSION}:check_consumer",
     ),
     Policy(
         name="subscription_auth_mode",

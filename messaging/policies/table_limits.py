@@ -5,6 +5,8 @@ from __future__ import annotations
 from messaging.policies import model as m
 from messaging.policies.model import Policy
 
+_ADMISSION = "messaging.broker.runtime.topics.admission"
+
 TABLE = (
     # Limits
     Policy(
@@ -15,6 +17,7 @@ TABLE = (
         path="maxProducersPerTopic",
         words={0: "no limit"},
         meaning="Producers that may be attached to a topic at the same time; 0: no limit.",
+        enforced_by=f"{_ADMISSION}:check_producer",
     ),
     Policy(
         name="max_consumers_per_topic",
@@ -24,6 +27,7 @@ TABLE = (
         path="maxConsumersPerTopic",
         words={0: "no limit"},
         meaning="Consumers that may be attached to a topic at the same time; 0: no limit.",
+        enforced_by=f"{_ADMISSION}:check_consumer",
     ),
     Policy(
         name="max_consumers_per_subscription",
@@ -33,6 +37,7 @@ TABLE = (
         path="maxConsumersPerSubscription",
         words={0: "no limit"},
         meaning="Consumers that may be attached to a subscription at the same time; 0: no limit.",
+        enforced_by=f"{_ADMISSION}:check_consumer",
     ),
     Policy(
         name="max_unacked_per_consumer",
@@ -59,6 +64,7 @@ TABLE = (
         path="maxSubscriptionsPerTopic",
         words={0: "no limit"},
         meaning="Durable subscriptions that a topic may have; 0: no limit.",
+        enforced_by=f"{_ADMISSION}:check_durable_subscription",
     ),
     Policy(
         name="max_topics_per_namespace",

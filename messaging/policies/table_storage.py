@@ -5,7 +5,6 @@ from __future__ import annotations
 from messaging.policies import model as m
 from messaging.policies.model import Policy
 
-_UPKEEP = "messaging.broker.runtime.admin.upkeep:UpkeepRpc"
 _BROKER = "messaging.broker.runtime.broker:Broker"
 
 TABLE = (
@@ -34,7 +33,7 @@ TABLE = (
         phrase="for {}",
         words={0: "not at all", -1: "for ever"},
         meaning="How long messages stay that every subscription has acknowledged; 0: not at all, -1: for ever.",
-        enforced_by=f"{_UPKEEP}._retention",
+        enforced_by="messaging.storage.retention:droppable",
     ),
     Policy(
         name="retention_size_mb",
@@ -48,7 +47,7 @@ TABLE = (
         phrase="up to {}",
         words={0: "not at all", -1: "without limit"},
         meaning="How much of them stays for each topic; the stricter of time and size holds. 0: nothing, -1: without limit.",
-        enforced_by=f"{_UPKEEP}._retention",
+        enforced_by="messaging.storage.retention:droppable",
     ),
     Policy(
         name="backlog_quota_bytes",

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import structlog
 
@@ -28,7 +29,7 @@ from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.tail import TailCache
 from messaging.broker.runtime.topics.topic import LATEST, Topic
 from messaging.clock import passed_ms, wall_ms
-from messaging.errors import MagnetarError, NotAllowed, NotFound, NotReady
+from messaging.errors import MagnetarError, NotAllowed, NotFound, NotReady, SubscriptionNotFound
 from messaging.permissions.model import Action, Grants, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.settings import Settings
@@ -89,6 +90,7 @@ class Broker:
                 unacked_max=settings.consumer_unacked_max,
                 subscriptions_max=settings.subscriptions_per_topic_max,
                 quota=TopicQuota.of(settings),
+                policy=self.policy,
                 message_ttl_s=self.message_ttl_s,
                 deduplicates=self.deduplicates,
                 tenant_uid=lambda tenant: access.view.tenant_uid(tenant),
@@ -142,6 +144,9 @@ class Broker:
 
     # --- topics
 
+    def policy(self, policy: str, name: TopicName) -> Any:
+        return self.access.view.policy(policy, str(name.namespace)).value
+
     def message_ttl_s(self, name: TopicName) -> int:
         return int(self.access.view.policy("message_ttl_s", f"{name.tenant}/{name.namespace_local}").value)
 
@@ -168,6 +173,10 @@ class Broker:
         held = topic.subscriptions.get(name)
         if held is not None:
             return held
+        if not self.policy("auto_subscription_creation", topic.name):
+            raise SubscriptionNotFound(
+                f"topic {topic.text} has no subscription {name!r}, and auto_subscription_creation is off: create it first"
+            )
         try:
             return await topic.create_subscription(name, EARLIEST if earliest else LATEST, properties)
         except MetaConflict:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from messaging.background import BackgroundLoop, BackgroundLoops
 from messaging.broker.core.cursor_memory import CursorMemory
@@ -37,6 +37,7 @@ class TopicServices:
     unacked_max: int
     subscriptions_max: int  # of one topic
     quota: TopicQuota
+    policy: Callable[[str, TopicName], Any]  # the value in force: `messaging.policies`
     message_ttl_s: Callable[[TopicName], int]
     deduplicates: Callable[[TopicName], bool]
     tenant_uid: Callable[[str], str]

@@ -18,6 +18,7 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.deltas import merged
 from messaging.broker.core.subscription import Kind, Subscription
+from messaging.broker.runtime.topics.admission import check_consumer, check_durable_subscription
 from messaging.broker.runtime.topics.outlet import Outlet
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.errors import ConsumerBusy, MagnetarError, NotReady, PreconditionFailed, StorageFailed, SubscriptionNotFound
@@ -79,6 +80,7 @@ class TopicSubscriptions:
             if self.subscriptions.get(subscription.name) is not subscription:
                 raise NotReady(f"subscription {subscription.name!r} was deleted meanwhile: subscribe again")
             subscription.admit(kind)
+            check_consumer(self, subscription, kind)
             if consumer.session is not None:
                 self.services.admit(consumer.session)
         except MagnetarError:
@@ -158,6 +160,7 @@ class TopicSubscriptions:
         Raises `MetaConflict` where it exists, `NotReady`, `StorageFailed`."""
         if name not in self.subscriptions:
             self._check_room()
+            check_durable_subscription(self, len(self._changes or ()))
         async with self._change(name):
             if name in self.subscriptions:
                 raise MetaConflict(name)

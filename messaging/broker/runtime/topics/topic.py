@@ -8,6 +8,7 @@ import asyncio
 
 from messaging.broker.core.producers import Producer, ProducerTable
 from messaging.broker.runtime.topics import dedup_state
+from messaging.broker.runtime.topics.admission import check_producer
 from messaging.broker.runtime.topics.inlet import Appended, Inlet
 from messaging.broker.runtime.topics.outlet import Outlet
 from messaging.broker.runtime.topics.services import TopicRates, TopicServices, refusal_of
@@ -85,6 +86,7 @@ class Topic(TopicSubscriptions):
         """Raises `NotReady`, `TopicTerminated`, `ProducerBusy`, and where its right ended meanwhile what `Rights.admit` raises. A
         producer of the name that may be replaced is closed."""
         self.check_writable()
+        check_producer(self, producer.name)
         if producer.session is not None:
             self.services.admit(producer.session)
         former = self.producers.attach(producer)

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import SubscriptionSkip, UpkeepResult, UpkeepRun
+from messaging.adminrpc.schema import SubscriptionCreate, SubscriptionSkip, UpkeepResult, UpkeepRun
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.errors import PreconditionFailed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.retention import Limits
@@ -113,3 +114,77 @@ async def test_policy_auto_topic_creation_decides_whether_use_creates_a_topic(wo
         assert (await client.expect("ERROR")).error == pb.TopicNotFound
     await set_policies(world, auto_topic_creation=True)
     await client.producer(TOPIC)
+
+
+async def refused(client: RawClient, kind: Any, **fields: Any) -> int:
+    """The error that a PRODUCER or SUBSCRIBE is answered with."""
+    client.say(kind, topic=TOPIC, **fields)
+    return int((await client.expect("ERROR")).error)
+
+
+async def test_policy_max_producers_per_topic_refuses_one_more(world: BrokerWorld) -> None:
+    await set_policies(world, max_producers_per_topic=2)
+    client = await world.connected("owner")
+    for number in (1, 2):
+        await client.producer(TOPIC, number, producer_name=f"p{number}")
+    assert await refused(client, C.PRODUCER, producer_id=3) == pb.ProducerBusy
+    client.say(C.CLOSE_PRODUCER, producer_id=1)
+    await client.expect("SUCCESS")
+    await client.producer(TOPIC, 3)
+    await set_policies(world)
+    await client.producer(TOPIC, 4)
+
+
+async def test_policy_max_consumers_per_subscription_refuses_one_more(world: BrokerWorld) -> None:
+    await set_policies(world, max_consumers_per_subscription=2)
+    client = await world.connected("owner")
+    for number in (1, 2):
+        await client.subscribe(TOPIC, "s", number)
+    more = {"consumer_id": 3, "sub_type": pb.Subscribe.Shared}
+    assert await refused(client, C.SUBSCRIBE, subscription="s", **more) == pb.ConsumerBusy
+    await client.subscribe(TOPIC, "another", 3)
+
+
+async def test_policy_max_consumers_per_topic_refuses_one_more_on_any_subscription(world: BrokerWorld) -> None:
+    await set_policies(world, max_consumers_per_topic=2)
+    client = await world.connected("owner")
+    for number in (1, 2):
+        await client.subscribe(TOPIC, f"s{number}", number)
+    more = {"consumer_id": 3, "sub_type": pb.Subscribe.Shared}
+    assert await refused(client, C.SUBSCRIBE, subscription="s1", **more) == pb.ConsumerBusy
+    assert await refused(client, C.SUBSCRIBE, subscription="reader", durable=False, **more) == pb.ConsumerBusy
+    topic = await world.service.topics.get(NAME, create=False)
+    assert "reader" not in topic.subscriptions
+
+
+async def test_policy_max_subscriptions_per_topic_refuses_one_more(world: BrokerWorld) -> None:
+    await set_policies(world, max_subscriptions_per_topic=1)
+    client = await world.connected("owner")
+    await client.subscribe(TOPIC, "s", 1)
+    assert await refused(client, C.SUBSCRIBE, subscription="more", consumer_id=2, sub_type=1) == pb.NotAllowedError
+    with pytest.raises(PreconditionFailed, match="max_subscriptions_per_topic = 1"):
+        await world.service.subscriptions_create(SubscriptionCreate(topic=TOPIC, subscription="more"))
+    await client.subscribe(TOPIC, "s", 2)
+    await client.subscribe(TOPIC, "reader", 3, durable=False)
+
+
+async def test_policy_subscription_types_lets_no_other_type_in(world: BrokerWorld) -> None:
+    await set_policies(world, subscription_types=["Exclusive", "Failover"])
+    client = await world.connected("owner")
+    shared = {"subscription": "s", "consumer_id": 1, "sub_type": pb.Subscribe.Shared}
+    assert await refused(client, C.SUBSCRIBE, **shared) == pb.NotAllowedError
+    await client.subscribe(TOPIC, "f", 2, sub_type=pb.Subscribe.Failover)
+    await client.expect("ACTIVE_CONSUMER_CHANGE")
+    await set_policies(world, subscription_types=[])
+    await client.subscribe(TOPIC, "s", 3)
+
+
+async def test_policy_auto_subscription_creation_decides_whether_use_creates_a_subscription(world: BrokerWorld) -> None:
+    await set_policies(world, auto_subscription_creation=False)
+    client = await world.connected("owner")
+    assert await refused(client, C.SUBSCRIBE, subscription="s", consumer_id=1, sub_type=1) == pb.SubscriptionNotFound
+    initial = {"producer_id": 1, "initial_subscription_name": "s"}
+    assert await refused(client, C.PRODUCER, **initial) == pb.SubscriptionNotFound
+    await client.subscribe(TOPIC, "reader", 2, durable=False)
+    await world.service.subscriptions_create(SubscriptionCreate(topic=TOPIC, subscription="s"))
+    await client.subscribe(TOPIC, "s", 3)

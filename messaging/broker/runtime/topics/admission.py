@@ -1,0 +1,44 @@
+"""Whether the policies of a namespace let one more producer, consumer or subscription into a topic. 0 is no limit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
+from messaging.errors import ConsumerBusy, NotAllowed, PreconditionFailed, ProducerBusy
+
+if TYPE_CHECKING:
+    from messaging.broker.runtime.topics.subscriptions import TopicSubscriptions
+    from messaging.broker.runtime.topics.topic import Topic
+
+
+def check_producer(topic: Topic, name: str) -> None:
+    """Raises `ProducerBusy`. A producer that takes the place of another of its name is none more."""
+    limit = topic.services.policy("max_producers_per_topic", topic.name)
+    if limit and (held := len(topic.producers)) >= limit and topic.producers.get(name) is None:
+        raise ProducerBusy(f"topic {topic.text} has {held} producers, and max_producers_per_topic = {limit}: close one")
+
+
+def check_consumer(topic: TopicSubscriptions, subscription: Subscription, kind: Kind) -> None:
+    """Raises `NotAllowed`, `ConsumerBusy`."""
+    policy, held = topic.services.policy, len(subscription.consumers)
+    types = policy("subscription_types", topic.name)
+    if types and KIND_NAMES[kind] not in types:
+        raise NotAllowed(f"subscription_types of the namespace are {', '.join(types)}: {KIND_NAMES[kind]} is not among them")
+    limit = policy("max_consumers_per_subscription", topic.name)
+    if limit and held >= limit:
+        raise ConsumerBusy(
+            f"subscription {subscription.name!r} has {held} consumers, and max_consumers_per_subscription = {limit}: close one"
+        )
+    limit = policy("max_consumers_per_topic", topic.name)
+    if limit and (held := sum(len(one.consumers) for one in topic.subscriptions.values())) >= limit:
+        raise ConsumerBusy(f"topic {topic.text} has {held} consumers, and max_consumers_per_topic = {limit}: close one")
+
+
+def check_durable_subscription(topic: TopicSubscriptions, being_created: int) -> None:
+    """Raises `PreconditionFailed`."""
+    limit = topic.services.policy("max_subscriptions_per_topic", topic.name)
+    if limit and (held := sum(one.durable for one in topic.subscriptions.values()) + being_created) >= limit:
+        raise PreconditionFailed(
+            f"topic {topic.text} has {held} subscriptions, and max_subscriptions_per_topic = {limit}: delete one that is not used"
+        )
