@@ -40,7 +40,7 @@ TABLE = (
         fill=True,
         label="Subscriptions created on first use",
         meaning="A consumer of a durable subscription that does not exist creates it.",
-        enforced_by=f"{_BROKER}.open_subscription",
+        enforced_by=f"{_ADMISSION}:check_creation_by_use",
     ),
     # Delivery
     Policy(

@@ -210,7 +210,7 @@ def test_policy_properties_are_kept_and_shown(call: Caller, world: World) -> Non
     assert call("GET", f"{AT}/properties").json() == {"team": "ships"}
     assert call("GET", AT).json()["properties"] == {"team": "ships"}
     large = {str(index): "v" * 4000 for index in range(20)}
-    assert call("PUT", f"{AT}/properties", large).status_code == 412
+    assert call("PUT", f"{AT}/properties", large).status_code == 400  # messaging.limits.rest
     assert call("GET", f"{AT}/properties").json() == {"team": "ships"}
 
 

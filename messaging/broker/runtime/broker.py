@@ -23,13 +23,14 @@ from messaging.broker.runtime.metering import Metering
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.rights import Rights
 from messaging.broker.runtime.topics import dedup_state
+from messaging.broker.runtime.topics.admission import check_creation_by_use
 from messaging.broker.runtime.topics.catch_up import CatchUp
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.tail import TailCache
 from messaging.broker.runtime.topics.topic import LATEST, Topic
 from messaging.clock import passed_ms, wall_ms
-from messaging.errors import MagnetarError, NotAllowed, NotFound, NotReady, SubscriptionNotFound
+from messaging.errors import MagnetarError, NotAllowed, NotFound, NotReady
 from messaging.permissions.model import Action, Grants, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.settings import Settings
@@ -173,10 +174,7 @@ class Broker:
         held = topic.subscriptions.get(name)
         if held is not None:
             return held
-        if not self.policy("auto_subscription_creation", topic.name):
-            raise SubscriptionNotFound(
-                f"topic {topic.text} has no subscription {name!r}, and auto_subscription_creation is off: create it first"
-            )
+        check_creation_by_use(topic, name)
         try:
             return await topic.create_subscription(name, EARLIEST if earliest else LATEST, properties)
         except MetaConflict:
@@ -289,8 +287,7 @@ class Broker:
     # --- asking
 
     def ready(self) -> tuple[bool, str]:
-        why = self.why_not_ready or self.access.feed.why_not_ready()
-        return not why, why
+        return not (why := self.why_not_ready or self.access.feed.why_not_ready()), why
 
     async def stop(self) -> None:
         """Closes clients and topics; everything acknowledged is on disk already."""

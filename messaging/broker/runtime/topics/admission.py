@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
-from messaging.errors import ConsumerBusy, NotAllowed, PreconditionFailed, ProducerBusy
+from messaging.errors import ConsumerBusy, NotAllowed, PreconditionFailed, ProducerBusy, SubscriptionNotFound
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.topics.subscriptions import TopicSubscriptions
@@ -41,4 +41,12 @@ def check_durable_subscription(topic: TopicSubscriptions, being_created: int) ->
     if limit and (held := sum(one.durable for one in topic.subscriptions.values()) + being_created) >= limit:
         raise PreconditionFailed(
             f"topic {topic.text} has {held} subscriptions, and max_subscriptions_per_topic = {limit}: delete one that is not used"
+        )
+
+
+def check_creation_by_use(topic: TopicSubscriptions, name: str) -> None:
+    """A client uses a durable subscription that does not exist. Raises `SubscriptionNotFound`."""
+    if not topic.services.policy("auto_subscription_creation", topic.name):
+        raise SubscriptionNotFound(
+            f"topic {topic.text} has no subscription {name!r}, and auto_subscription_creation is off: create it first"
         )
