@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from messaging.broker.runtime.access import Access
+from messaging.broker.core.feed_plan import Plan
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.feed import FeedFollower
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.producer import LocalProducer
 from messaging.broker.runtime.topics.topic import Topic
@@ -42,9 +43,9 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return run
 
-    async def at_once(access: Access) -> None: ...
+    async def at_once(feed: FeedFollower, plan: Plan) -> None: ...
 
-    monkeypatch.setattr(Access, "_save", at_once)  # so that the revocation is over before opening goes on
+    monkeypatch.setattr(FeedFollower, "_save", at_once)  # so that the revocation is over before opening goes on
     for owner, name in WAITED_FOR:
         monkeypatch.setattr(owner, name, paused(getattr(owner, name)))
 
