@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any, cast
 
 import pytest
 
@@ -98,6 +99,34 @@ async def test_listings_that_nobody_reads_are_not_made(world: BrokerWorld, monke
     await client.close()
     await eventually(lambda: egress.used_bytes == 0 and not any(one.waiting for one in world.service.peers.connections))
     assert made <= 12, "nor for a peer that is gone"
+
+
+async def test_who_asks_and_never_reads_is_ended(world: BrokerWorld) -> None:
+    """It is read no further, so that its silence says nothing: what it leaves unread does."""
+    client = await world.connected("owner")
+    connection = connection_of(world)
+    connection.out.writable = False
+    unread = [2_000_000, 1_500_000, 1_500_000]
+    connection.transport = connection.out._transport = cast(asyncio.Transport, Unread(connection.transport, unread))
+    for _ in range(3):
+        assert not connection.closed
+        connection.keep_alive()
+    assert connection.closed and world.service.peers.refused["peer does not read"] == 1
+    assert await client.gone() == []
+
+
+class Unread:
+    """A transport that says how much the peer has left unread, look by look."""
+
+    def __init__(self, transport: asyncio.Transport, unread: list[int]) -> None:
+        self._transport = transport
+        self._unread = unread
+
+    def get_write_buffer_size(self) -> int:
+        return self._unread.pop(0) if len(self._unread) > 1 else self._unread[0]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 async def test_listings_are_answered_one_after_the_other_to_who_reads(world: BrokerWorld) -> None:

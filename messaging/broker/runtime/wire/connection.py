@@ -147,7 +147,9 @@ class Connection(Opened, asyncio.Protocol):
 
     def keep_alive(self) -> None:
         """Called every keep-alive interval: a peer that was silent is asked, one that does not answer is gone."""
-        if self.heard or not self.intake.reading:  # we do not listen: it may have answered
+        if self.out.stalled():
+            self._does_not_read(self.transport.get_write_buffer_size())
+        elif self.heard or not self.intake.reading:  # we do not listen: it may have answered
             self.heard = False
             self.ping_sent = False
         elif self.ping_sent:

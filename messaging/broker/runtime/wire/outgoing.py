@@ -24,6 +24,7 @@ class Outgoing:
         "_does_not_read",
         "_gathered",
         "_gathered_bytes",
+        "_looked_bytes",
         "_loop",
         "_pause_bytes",
         "_transport",
@@ -48,6 +49,7 @@ class Outgoing:
         self._account = account
         self._unread = unread
         self._unread_bytes = 0
+        self._looked_bytes = 0  # unread at the last look of `stalled`
         self._pause_bytes = UNREAD_BYTES_PAUSE
         transport.set_write_buffer_limits(high=UNREAD_BYTES_PAUSE)
 
@@ -113,8 +115,15 @@ class Outgoing:
         self.writable = False
         self.count()
 
+    def stalled(self) -> bool:
+        """Once a keep-alive interval: whether much waits for the peer, and it has read nothing of that since the last look."""
+        size = 0 if self.writable else self._transport.get_write_buffer_size()
+        before, self._looked_bytes = self._looked_bytes, size
+        return 0 < before <= size
+
     def resume(self) -> None:
         self.writable = True
+        self._looked_bytes = 0
         self.count()
 
     def count(self) -> None:
