@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_grou
 async def test_nobody_notices_a_hundred_thousand_hostile_frames(tmp_path: Path) -> None:
     result = await campaign(tmp_path, frames=100_000, seed=13)
     assert result.left_open > result.connections // 3, "or most frames were never looked at"
-    assert result.songs > 100 and result.topics_used >= 8
+    assert result.songs > 50 and result.topics_used >= 8
 
 
 async def test_a_broker_that_ended_is_noticed(tmp_path: Path) -> None:
