@@ -74,6 +74,7 @@ TABLE = (
         path="maxTopicsPerNamespace",
         words={0: "no limit"},
         meaning="Topics that the namespace may have, each partition counted; 0: no limit.",
+        enforced_by="messaging.broker.core.topic_quota:TopicQuota.refusal",
     ),
     # Rates
     Policy(

@@ -143,9 +143,10 @@ class Topics:
     async def room_for(self, name: TopicName, count: int, *, limited: bool = True) -> AsyncIterator[None]:
         """`count` topics are made inside, and count from here on; not where that raises. Raises `PreconditionFailed`."""
         quota, tenant, namespace = self.services.quota, name.tenant, str(name.namespace)
-        if not quota.knows(tenant) or (limited and quota.refusal(tenant, namespace, count)):
+        policy_max = self.services.policy("max_topics_per_namespace", name)
+        if not quota.knows(tenant) or (limited and quota.refusal(tenant, namespace, count, policy_max)):
             quota.learn(tenant, await self.meta.count_topics(tenant))
-        if limited and (refusal := quota.refusal(tenant, namespace, count)):
+        if limited and (refusal := quota.refusal(tenant, namespace, count, policy_max)):
             raise refusal
         quota.add(tenant, namespace, count)
         try:

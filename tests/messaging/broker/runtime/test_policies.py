@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import SubscriptionCreate, SubscriptionSkip, UpkeepResult, UpkeepRun
+from messaging.adminrpc.schema import SubscriptionCreate, SubscriptionSkip, TopicCreate, UpkeepResult, UpkeepRun
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import PreconditionFailed
 from messaging.protocol import pulsar_pb2 as pb
@@ -188,3 +188,16 @@ async def test_policy_auto_subscription_creation_decides_whether_use_creates_a_s
     await client.subscribe(TOPIC, "reader", 2, durable=False)
     await world.service.subscriptions_create(SubscriptionCreate(topic=TOPIC, subscription="s"))
     await client.subscribe(TOPIC, "s", 3)
+
+
+async def test_policy_max_topics_per_namespace_refuses_one_more_by_use_and_by_request(world: BrokerWorld) -> None:
+    await set_policies(world, max_topics_per_namespace=3)
+    client = await world.connected("owner")
+    await client.producer(TOPIC)
+    with pytest.raises(PreconditionFailed, match="max_topics_per_namespace = 3"):
+        await world.service.topics_create(TopicCreate(topic=f"{TOPIC}-partitioned", partitions=3))
+    await world.service.topics_create(TopicCreate(topic=f"{TOPIC}-partitioned", partitions=2))
+    client.say(C.PRODUCER, topic=f"{TOPIC}-more", producer_id=2)
+    assert (await client.expect("ERROR")).error == pb.NotAllowedError
+    await set_policies(world)
+    await client.producer(f"{TOPIC}-more", 2)
