@@ -131,6 +131,19 @@ async def test_a_handshake_that_does_not_go_on_has_a_deadline(tmp_path: Path) ->
         writer.close()
 
 
+async def test_a_handshake_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    """On the loop that the product runs on a failed handshake closes the socket: looking for it raised in a task."""
+    async with secure(tmp_path) as at:
+        failures: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+        reader, writer = await at.plain(at.first_message())
+        assert await reader.readexactly(1) == b"\x16"
+        writer.transport.abort()
+        await eventually(lambda: at.peers.shares.unauthenticated == 0)
+        await asyncio.sleep(0)
+        assert failures == [] and at.peers.refused["no TLS handshake"] == 1
+
+
 async def test_what_is_no_tls_is_ended_at_once(tmp_path: Path) -> None:
     async with secure(tmp_path) as at:
         reader, writer = await at.plain(b"GET / HTTP/1.1\r\n\r\n")

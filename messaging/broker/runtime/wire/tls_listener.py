@@ -148,7 +148,7 @@ class TlsListener:
         self._forget(one)
         if one.task is not None:
             one.task.cancel()
-        else:
+        elif one.sock.fileno() >= 0:  # a handshake that failed has closed it
             self._loop.remove_reader(one.sock)
         one.sock.close()
 
