@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import Request
 
 from messaging.http_server.transfer import Transfer
 
 if TYPE_CHECKING:
     from messaging.http_server.protocol import HttpBounds
 
+FREE_BYTES = 32 << 10  # of a message that has begun, before it counts
 READ_BYTES_MAX = 16 << 10  # looked at at once; each message in it becomes an object
 PONGS_BYTES_MAX = 64 << 10  # of what a peer has not read, before its pings are not answered any more
+
+
+class Intake(Protocol):
+    """Where large messages wait for memory: `messaging.broker.http.websocket.memory.MessageIntake`."""
+
+    def begin(self) -> bool: ...
+
+    def end(self) -> None: ...
+
+    def leave(self) -> None: ...
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
     bounds: HttpBounds | None = None
     _transfer: Transfer | None = None  # while a message has begun and not ended
     _timer: asyncio.TimerHandle | None = None
+    _intake: Intake | None = None
+    _counted = False  # a message that has begun counts there
+    _stopped = False  # it waits for its turn to go on
     _held = b""  # read, and not looked at while the application has enough
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         self._held = b""
+        if self._intake is not None:
+            self._intake.leave()
         if self.bounds is not None:
             self.bounds.places.leave(self)
         super().connection_lost(exc)
@@ -47,7 +65,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         """As much as the application takes now; it is asked again when it has taken that."""
         position = 0
         while position < len(data):
-            if self.read_paused and not self.close_sent:
+            if (self.read_paused or self._stopped) and not self.close_sent:
                 self._held = data[position:]
                 return
             part = data[position : position + READ_BYTES_MAX]
@@ -57,11 +75,13 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             super().data_received(part)
             if self.transport.is_closing():
                 return
-        self._watch_message()
+            self._watch_message()
 
     async def receive(self) -> Any:
         message = await super().receive()
-        if self._held and not self.read_paused:
+        if self._stopped:
+            self.transport.pause_reading()
+        elif self._held and not self.read_paused:
             data, self._held = self._held, b""
             self._look_at(data)
         return message
@@ -81,9 +101,42 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         else:
             super().handle_ping()
 
-    # --- messages that do not end
+    # --- messages that take long, or do not end
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if self.handshake_initiated and not self.close_sent:
+            self.scope["state"]["counts_begun"] = self._count_by
+
+    def _count_by(self, make: Callable[[Callable[[], None]], Intake]) -> None:
+        """For the application, once it knows whose memory a message is in."""
+        self._intake = make(self._go_on)
+
+    def _count(self) -> None:
+        begun = self.begun_bytes
+        if self._intake is None:
+            return
+        if not begun and self._counted:
+            self._counted = False
+            self._intake.end()
+        elif begun > FREE_BYTES and not self._counted:
+            self._counted = True
+            if self._intake.begin():
+                self._stopped = True
+                self.transport.pause_reading()
+
+    def _go_on(self) -> None:
+        self._stopped = False
+        self._transfer = None  # it was not the peer who waited
+        self._stop_timer()
+        data, self._held = self._held, b""
+        self._look_at(data)
+        if not self.read_paused and not self._stopped and not self.transport.is_closing():
+            self.transport.resume_reading()
+        self._watch_message()
 
     def _watch_message(self) -> None:
+        self._count()
         if self.bounds is None or not self.begun_bytes:
             self._stop_timer()
             self._transfer = None
@@ -96,6 +149,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         assert transfer is not None
         if transfer.due_s() > self.loop.time():
             self._timer = self.loop.call_at(transfer.due_s(), self._due)
+        elif self._stopped:
+            self._transfer = None
         else:
             self.transport.abort()
 

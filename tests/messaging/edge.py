@@ -12,6 +12,7 @@ from typing import Any
 import websockets
 
 from messaging.broker.http import HttpListeners, start_http
+from messaging.broker.runtime.peers import Peers
 from messaging.errors import AuthenticationFailed
 from messaging.permissions.model import Principal
 from messaging.settings import Settings
@@ -63,9 +64,11 @@ async def running_edge(
     ws_sock = socket.socket()
     ws_sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     ws_sock.bind(("127.0.0.1", port))
+    configured = Settings(data_dir="unused", **settings)
+    service.peers = Peers(configured)
     listeners = await start_http(
         service,
-        Settings(data_dir="unused", **settings),
+        configured,
         rpc_sock=bound(),
         ws_sock=ws_sock,
         tls_context=tls,

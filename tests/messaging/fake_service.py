@@ -22,10 +22,12 @@ from messaging.broker.runtime.local.messages import (
     ProducerSink,
     Receipt,
 )
+from messaging.broker.runtime.peers import Peers
 from messaging.errors import AuthenticationFailed, ConsumerBusy, MagnetarError, PreconditionFailed, ProducerBusy, TopicNotFound
 from messaging.metrics import Sample
 from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, require
 from messaging.protocol.names import parse_topic
+from messaging.settings import Settings
 
 PUBLISH_TIME_MS = 1_700_000_000_123
 
@@ -185,6 +187,7 @@ class FakeService:
     def __init__(self) -> None:
         self.accountant = Accountant(256 << 20)
         self.gate = Gate(self.accountant.ingress)
+        self.peers = Peers(Settings(data_dir="unused"))
         self.grants = FakeGrants()
         self.tokens: dict[str, Principal] = {}
         self.topics: dict[str, FakeTopic] = {}

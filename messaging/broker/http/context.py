@@ -11,6 +11,7 @@ from messaging.adminrpc.schema import METHODS, Answer
 from messaging.broker.core.accountant import Accountant
 from messaging.broker.core.gate import Gate
 from messaging.broker.runtime.local.messages import LocalService
+from messaging.broker.runtime.peers import Peers
 from messaging.http_guard import HostView
 from messaging.metrics import Sample
 from messaging.permissions.model import Grants, Principal
@@ -25,6 +26,7 @@ class EdgeService(LocalService, Protocol):
 
     accountant: Accountant
     gate: Gate
+    peers: Peers
 
     @property
     def grants(self) -> Grants: ...

@@ -5,6 +5,7 @@ import json
 import logging
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -541,15 +542,22 @@ async def test_a_long_reason_is_cut_to_what_a_close_frame_holds(edge: Edge) -> N
         assert await close_of(consumer) == (1012, "ü" * 61)
 
 
-async def test_the_number_of_connections_is_bounded() -> None:
-    async with running_edge(connections_max=2) as edge:
-        async with edge.connect(PRODUCER), edge.connect(PRODUCER):
-            assert (await edge.refused(PRODUCER))[0] == 503
-            reader, writer = await asyncio.open_connection("127.0.0.1", edge.listeners.ws_port)
-            writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert b" 200 " in await reader.readline()  # full is not dead
-            writer.close()
-        await eventually(lambda: edge.listeners.counters.connections["producer"] == 0)
+async def test_websockets_have_their_share_of_connections_and_superusers_a_reserve() -> None:
+    """Of 8 one is kept for superusers; whoever comes without a key has as many as are left for everybody else, and no more."""
+    async with running_edge(connections_max=8) as edge, AsyncExitStack() as stack:
+        edge.service.tokens["root"] = Principal("admin", "root")
+        for _ in range(4):
+            await stack.enter_async_context(edge.connect(PRODUCER))
+        status, body = await edge.refused(PRODUCER)
+        assert (status, "connections_max = 8" in body["message"]) == (503, True)
+        async with edge.connect(PRODUCER, additional_headers={"Authorization": "Bearer root"}):
+            pass
+        reader, writer = await asyncio.open_connection("127.0.0.1", edge.listeners.ws_port)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b" 200 " in await reader.readline()  # full is not dead
+        writer.close()
+        await stack.aclose()
+        await eventually(lambda: edge.service.peers.shares.authenticated == 0)
         async with edge.connect(PRODUCER):
             pass
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
+from messaging.broker.core.gate import Source
+from messaging.broker.http.websocket.consumer import POSITION_BYTES
+from messaging.broker.http.websocket.producer import SLOT_BYTES
+from messaging.settings import Settings
 from tests.messaging.broker_http.test_websocket import CONSUMER, PRODUCER, TOPIC, publish
 from tests.messaging.edge import Edge, receive_json, running_edge, send_json
 from tests.waiting import eventually
@@ -37,8 +42,85 @@ async def test_a_producer_that_leaves_gives_back_what_had_no_answer(edge: Edge) 
     edge.service.hold_receipts = True
     async with edge.connect(PRODUCER) as producer:
         await send_json(producer, payload="AAAA")
-        await eventually(lambda: edge.service.accountant.ingress.used_bytes == 3)
+        await eventually(lambda: edge.service.accountant.ingress.used_bytes > SLOT_BYTES)
     await eventually(lambda: edge.service.accountant.ingress.used_bytes == 0)
+
+
+async def test_contexts_and_errors_count_until_their_answers_are_taken(edge: Edge) -> None:
+    edge.service.hold_receipts = True
+    async with edge.connect(PRODUCER) as producer:
+        await send_json(producer, payload="", context="c" * 1000)
+        for _ in range(9):
+            await producer.send("no JSON")
+        await eventually(lambda: edge.service.accountant.ingress.used_bytes > 1000 + 10 * SLOT_BYTES)
+        edge.service.release_receipts()
+        for _ in range(10):
+            await receive_json(producer)
+        assert edge.service.accountant.ingress.used_bytes == 0
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_a_message_that_has_begun_counts_as_the_largest_there_may_be(edge: Edge, ends: bool) -> None:
+    """Nothing counted what had not come whole: 7 MB a connection."""
+    ingress, go_on = edge.service.accountant.ingress, asyncio.Event()
+
+    async def pieces() -> AsyncIterator[str]:
+        yield '{"payload":"' + "A" * 200_000
+        await go_on.wait()
+        yield '"}'
+
+    async with edge.connect(PRODUCER) as producer:
+        sending = asyncio.ensure_future(producer.send(pieces()))
+        await eventually(lambda: ingress.used_bytes == Settings(data_dir="unused").message_bytes_max)
+        if ends:
+            go_on.set()
+            await sending
+            assert (await receive_json(producer))["result"] == "ok"
+        else:
+            producer.transport.abort()
+        go_on.set()
+    await asyncio.gather(sending, return_exceptions=True)
+    await eventually(lambda: ingress.used_bytes == 0)
+
+
+async def test_a_message_that_has_begun_waits_where_memory_is_short(edge: Edge) -> None:
+    ingress = edge.service.accountant.ingress
+    ingress.take("others", ingress.limit_bytes)
+    async with edge.connect(PRODUCER) as producer:
+        await send_json(producer, payload="AAAA" * 100_000)
+        await eventually(lambda: edge.service.gate.paused == 1)
+        assert not edge.service.topics or not edge.service.topics[TOPIC].messages
+        edge.service.gate.give(source_of("others", ingress.limit_bytes), ingress.limit_bytes)
+        assert (await receive_json(producer))["result"] == "ok"
+        await eventually(lambda: (ingress.used_bytes, edge.service.gate.paused) == (0, 0))
+
+
+def source_of(tenant: str, held_bytes: int) -> Source:
+    source = Source(tenant, lambda: None)
+    source.held_bytes = held_bytes
+    return source
+
+
+async def test_positions_that_wait_for_a_time_count(edge: Edge) -> None:
+    sessions = edge.service.accountant.sessions
+    async with edge.connect(CONSUMER + "?ackTimeoutMillis=60000") as consumer:
+        await publish(edge, *["AAAA"] * 5)
+        ids = [(await receive_json(consumer))["messageId"] for _ in range(5)]
+        await eventually(lambda: sessions.used_bytes == 5 * POSITION_BYTES)
+        await send_json(consumer, messageId=ids[0])
+        await send_json(consumer, type="negativeAcknowledge", messageId=ids[1])
+        await eventually(lambda: sessions.used_bytes == 4 * POSITION_BYTES)
+    await eventually(lambda: sessions.used_bytes == 0)
+
+
+async def test_a_nack_comes_back_at_once_where_there_is_no_memory_to_wait_in(edge: Edge) -> None:
+    sessions = edge.service.accountant.sessions
+    sessions.take("anonymous", sessions.limit_bytes)
+    async with edge.connect(CONSUMER + "?subscriptionType=Shared") as consumer:
+        await publish(edge, "AAAA")
+        message = await receive_json(consumer)
+        await send_json(consumer, type="negativeAcknowledge", messageId=message["messageId"])
+        assert (await receive_json(consumer))["redeliveryCount"] == 1
 
 
 async def test_what_waits_for_a_consumer_counts_until_it_is_taken_or_gone(edge: Edge) -> None:

@@ -18,15 +18,17 @@ from messaging.broker.http.websocket.frames import (
     read_position,
 )
 from messaging.broker.http.websocket.link import Link
-from messaging.broker.http.websocket.memory import Memory
+from messaging.broker.http.websocket.memory import Held, Memory
 from messaging.broker.http.websocket.window import PushWindow, TimedPositions
 from messaging.broker.runtime.local.messages import ConsumerHandle, DeliveredMessage, MessagePosition
 from messaging.errors import InvalidValue, MagnetarError
 
 logger = logging.getLogger(__name__)
 
+PAIR_OVERHEAD_BYTES = 128  # of a property, beside its texts
 MESSAGE_OVERHEAD_BYTES = 256  # what a queued message costs beside its payload
 TIMED_POSITIONS_MAX = 50_000  # a connection's positions that wait for a time
+POSITION_BYTES = 256  # what one of them costs
 
 
 class _Receiving:
@@ -132,10 +134,12 @@ class ConsumerSession(_Receiving):
         counters: EdgeCounters,
         memory: Memory,
         *,
+        positions: Held,
         nack_delay_s: float,
         ack_timeout_s: float = 0,
     ) -> None:
         super().__init__(link, window, counters, memory)
+        self._positions = positions
         self._nacked = TimedPositions(nack_delay_s)
         self._unacknowledged = TimedPositions(ack_timeout_s) if ack_timeout_s > 0 else None
 
@@ -167,11 +171,25 @@ class ConsumerSession(_Receiving):
                 self._acknowledged.append(position)
 
     def _ask(self) -> None:
-        if self._unacknowledged is None or len(self._unacknowledged) < TIMED_POSITIONS_MAX:
+        self._count_positions()
+        if self._unacknowledged is None or (len(self._unacknowledged) < TIMED_POSITIONS_MAX and self._may_keep_positions):
             super()._ask()
 
+    @property
+    def _may_keep_positions(self) -> bool:
+        """One block of messages may always be out: those that wait are what makes room."""
+        return self._positions.room or self._positions.size_bytes < self._window.limit * POSITION_BYTES
+
+    def _count_positions(self) -> None:
+        count = len(self._nacked) + (len(self._unacknowledged) if self._unacknowledged is not None else 0)
+        self._positions.set(count * POSITION_BYTES)
+
+    def close(self) -> None:
+        super().close()
+        self._positions.set(0)
+
     def _redeliver_later(self, position: MessagePosition) -> None:
-        if len(self._nacked) < TIMED_POSITIONS_MAX:
+        if len(self._nacked) < TIMED_POSITIONS_MAX and self._positions.room:
             self._remember(self._nacked, position)
         elif self._handle is not None:
             self._handle.nack([position])
@@ -194,6 +212,7 @@ class ConsumerSession(_Receiving):
     def _remember(self, timed: TimedPositions, position: MessagePosition) -> None:
         now_s = self._link.now_s()
         timed.add(position, now_s)
+        self._count_positions()
         if len(timed) == 1:
             self._wait_for(timed, now_s)
 
@@ -238,7 +257,10 @@ class ReaderSession(_Receiving):
 
 
 def _size_bytes(message: DeliveredMessage) -> int:
-    return len(message.payload) + MESSAGE_OVERHEAD_BYTES
+    size = len(message.payload) + MESSAGE_OVERHEAD_BYTES
+    if message.properties:
+        size += sum(len(key) + len(value) + PAIR_OVERHEAD_BYTES for key, value in message.properties.items())
+    return size + len(message.key) if message.key else size
 
 
 def _log_failure(done: asyncio.Future[None]) -> None:

@@ -31,6 +31,47 @@ class Memory:
             self._account.give(self._tenant, size)
 
 
+class Held:
+    """An amount that grows and shrinks; the account is told of the difference."""
+
+    __slots__ = ("_memory", "size_bytes")
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self.size_bytes = 0
+
+    @property
+    def room(self) -> bool:
+        return self._memory.part > 0
+
+    def set(self, size: int) -> None:
+        change, self.size_bytes = size - self.size_bytes, size
+        self._memory.take(max(0, change))
+        self._memory.give(max(0, -change))
+
+
+class MessageIntake:
+    """A message that has begun to arrive counts as the largest there may be, and waits for its turn where memory is short: how
+    long it will be is not known until it is there."""
+
+    __slots__ = ("_bytes_max", "_gate", "_source")
+
+    def __init__(self, gate: Gate, tenant: str, bytes_max: int, go_on: Callable[[], None]) -> None:
+        self._gate = gate
+        self._source = Source(tenant, go_on)
+        self._bytes_max = bytes_max
+
+    def begin(self) -> bool:
+        """True: the rest is not to be read before `go_on` is called."""
+        return self._gate.begin(self._source, self._bytes_max)
+
+    def end(self) -> None:
+        self._gate.came(self._source)
+
+    def leave(self) -> None:
+        self._gate.leave(self._source)
+
+
 class SessionIntake:
     """What one producer's frames hold until they are answered. `go_on` is called when reading goes on after a pause."""
 

@@ -21,7 +21,8 @@ from messaging.broker.http.websocket.parameters import ProducerParameters
 from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage, ProducerHandle
 from messaging.errors import MagnetarError
 
-PENDING_BYTES_MAX = 8 << 20  # of payloads without an answer, a connection
+PENDING_BYTES_MAX = 8 << 20  # of frames whose answers were not taken, a connection
+SLOT_BYTES = 512  # what a frame costs beside its text, until its answer was taken
 PENDING_MESSAGES_MAX = 10_000
 
 
@@ -82,7 +83,8 @@ class ProducerSession:
                 )
                 raise FrameError(UNKNOWN_ERROR, reason, context)
         except FrameError as error:
-            self._slots.append(_Slot(error.context, 0, send_error_frame(error.code, str(error), error.context)))
+            answer = send_error_frame(error.code, str(error), error.context)
+            self._hold(_Slot(None, SLOT_BYTES + len(answer), answer))
             self._link.wake()
             return
         if message.sequence_id is None and self._next_sequence_id is not None:
@@ -90,13 +92,16 @@ class ProducerSession:
         if message.sequence_id is not None and self._next_sequence_id is not None:
             self._next_sequence_id = message.sequence_id + 1
         self._counters.messages_in += 1
-        slot = _Slot(context, len(message.payload))
-        self._slots.append(slot)
-        self._pending_bytes += slot.size_bytes
-        self._intake.take(slot.size_bytes)
+        slot = _Slot(context, SLOT_BYTES + len(text))  # the text is longer than all that was made of it
+        self._hold(slot)
         self._gathered.append((message, slot))
         if len(self._gathered) == 1:
             self._link.soon(self._publish)
+
+    def _hold(self, slot: _Slot) -> None:
+        self._slots.append(slot)
+        self._pending_bytes += slot.size_bytes
+        self._intake.take(slot.size_bytes)
 
     def next_frame(self) -> str | None:
         if not self._slots or self._slots[0].answer is None:

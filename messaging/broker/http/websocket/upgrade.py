@@ -17,7 +17,7 @@ from messaging.broker.http.asgi import Receive, Scope, Send, bearer_token, calle
 from messaging.broker.http.context import EdgeContext
 from messaging.broker.http.websocket.consumer import ConsumerSession, ReaderSession
 from messaging.broker.http.websocket.link import INTERNAL, POLICY, Link, Session
-from messaging.broker.http.websocket.memory import Memory, SessionIntake
+from messaging.broker.http.websocket.memory import Held, Memory, MessageIntake, SessionIntake
 from messaging.broker.http.websocket.parameters import (
     ConsumerParameters,
     ProducerParameters,
@@ -28,7 +28,7 @@ from messaging.broker.http.websocket.parameters import (
 from messaging.broker.http.websocket.producer import ProducerSession
 from messaging.broker.http.websocket.window import PushWindow
 from messaging.broker.runtime.local.messages import InitialPosition, MessagePosition
-from messaging.errors import InvalidValue, MagnetarError, NotAuthorized, NotFound, NotReady, QuotaExceeded, TopicTerminated
+from messaging.errors import InvalidValue, MagnetarError, NotAuthorized, NotFound, QuotaExceeded, TopicTerminated
 from messaging.http_guard import refusal
 from messaging.message_id import decode_message_id
 from messaging.permissions.model import Action, Principal, Resource, require
@@ -61,6 +61,11 @@ class Opening(NamedTuple):
         """For what waits until this peer takes it."""
         return Memory(self.context.service.accountant.egress, self.principal.tenant)
 
+    @property
+    def positions(self) -> Held:
+        """For what is remembered of messages that were sent."""
+        return Held(Memory(self.context.service.accountant.sessions, self.principal.tenant))
+
 
 class Endpoint(NamedTuple):
     """`open` returns the session with its producer or consumer opened, or raises. `open_failure_status` overrides the status of
@@ -92,6 +97,7 @@ async def open_consumer(opening: Opening) -> Session:
         PushWindow(parameters.window, pull=parameters.pull_mode),
         opening.context.counters,
         opening.memory,
+        positions=opening.positions,
         nack_delay_s=parameters.negative_ack_redelivery_delay / 1000,
         ack_timeout_s=parameters.ack_timeout_millis / 1000,
     )
@@ -152,12 +158,13 @@ async def serve_websocket(context: EdgeContext, scope: Scope, receive: Receive, 
     if (await receive())["type"] != "websocket.connect":
         return
     endpoint_name = "unknown"
+    link = Link()
     try:
         pattern, endpoint, target = _route(context, scope)
         endpoint_name = endpoint.name
-        link = Link()
         session, principal = await _open(context, scope, query, pattern, endpoint, target, link)
     except _Refused as refused:
+        context.service.peers.shares.leave(link)
         context.counters.refused[endpoint_name, str(refused.status)] += 1
         await _refuse(send, refused.status, refused.error)
         return
@@ -178,14 +185,13 @@ async def serve_websocket(context: EdgeContext, scope: Scope, receive: Receive, 
     finally:
         session.close()
         counters.connections[endpoint.name] -= 1
+        context.service.peers.shares.leave(link)
 
 
 def _route(context: EdgeContext, scope: Scope) -> tuple[str, Endpoint, Target]:
     refused = refusal(header(scope, "host"), header(scope, "origin"), context.hosts)
     if refused is not None:
         raise _Refused(refused[0], NotAuthorized(refused[1]))
-    if sum(context.counters.connections.values()) >= context.settings.connections_max:
-        raise _Refused(503, NotReady(f"{context.settings.connections_max} WebSockets are open, which is the most: try again later"))
     try:
         parts = path_parts(scope)
         for pattern, endpoint in WEBSOCKET_ROUTES.items():
@@ -220,6 +226,7 @@ async def _open(
         query_token = query.pop("token", "")
         local = caller_is_local(scope, context.settings.host)
         principal = await context.service.authenticate(token if token is not None else query_token or None, local)
+        _take_place(context, scope, link, principal)
         session = await endpoint.open(Opening(context, target, query, principal, link))
         require(context.service.grants, principal, _action(pattern), target.resource)
         return session, principal
@@ -232,6 +239,20 @@ async def _open(
             session.close()
         logger.exception("websocket could not be opened", extra={"endpoint": endpoint.name, "topic": str(target.topic)})
         raise _Refused(500, MagnetarError("the broker failed to open this; its log says why")) from None
+
+
+def _take_place(context: EdgeContext, scope: Scope, link: Link, principal: Principal) -> None:
+    """A WebSocket is a connection like those of the binary protocol: in its tenant's and its key's share. Raises `NotReady`."""
+    peers = context.service.peers
+    client = scope.get("client")
+    leaves = peers.shares.arrive(link, client[0] if client else "")
+    if leaves is not None:
+        leaves.refuse("made room for others", "it was the oldest without a sign-in, of the address that has most of them")
+    peers.signed_in(link, principal, superuser=context.service.grants.is_superuser(principal.role))
+    counts_begun = scope.get("state", {}).get("counts_begun")
+    if counts_begun is not None:
+        bytes_max = context.settings.message_bytes_max
+        counts_begun(lambda go_on: MessageIntake(context.service.gate, principal.tenant, bytes_max, go_on))
 
 
 def _action(pattern: str) -> Action:

@@ -155,7 +155,7 @@ class LocalConsumer:
             self._sink.deliver(messages)
 
     def _charge(self, size: int) -> None:
-        account, tenant = self.service.accountant.egress, self.principal.tenant
+        account, tenant = self.service.accountant.sessions, self.principal.tenant
         if size > 0:
             account.take(tenant, size)
         else:
