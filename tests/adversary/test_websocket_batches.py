@@ -15,6 +15,7 @@ import pytest
 import websockets
 
 from messaging.broker.runtime.local.unpacking import UNREADABLE
+from messaging.limits.sizes import BATCH_MESSAGES_MAX
 from messaging.message_id import encode_message_id
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
@@ -89,8 +90,8 @@ async def test_an_acknowledgement_of_one_message_of_a_batch_that_was_not_given_a
 async def test_a_batch_of_very_many_messages_is_charged_whole_and_made_as_it_is_read(tmp_path: Path, compression: int) -> None:
     """Seen: 800,000 messages in 459 bytes. Each became an object in the broker before the first was sent."""
     async with running_broker(tmp_path) as broker:
-        body = single(b"") * 200_000
-        await store(broker.service, TOPIC, body, 200_000, compression=compression)
+        body = single(b"") * BATCH_MESSAGES_MAX
+        await store(broker.service, TOPIC, body, BATCH_MESSAGES_MAX, compression=compression)
         account = broker.service.accountant.egress
         tracemalloc.start()
         async with consuming(broker, "receiverQueueSize=10") as connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import uuid
 from collections.abc import Awaitable, Callable
@@ -13,7 +14,7 @@ import msgspec
 from messaging.adminrpc.schema import METHODS
 from messaging.broker.http.asgi import JSON, Receive, Scope, bearer_token, caller_is_local, error_body, read_body
 from messaging.broker.http.context import EdgeContext
-from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotFound
+from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotFound, NotReady
 from messaging.limits.structs import check
 from messaging.metrics import CONTENT_TYPE, exposition
 from messaging.permissions.model import Action, allowed, require
@@ -58,8 +59,10 @@ async def metrics(request: HttpRequest) -> HttpAnswer:
     private = False
     token = bearer_token(request.scope)
     if token is not None:
-        principal = await service.authenticate(token, caller_is_local(request.scope, request.context.settings.host))
-        private = allowed(service.grants, principal, Action.SUPERUSER)
+        # Who it is may not be known while the web process is away: then there are the figures that are for everybody.
+        with contextlib.suppress(NotReady):
+            principal = await service.authenticate(token, caller_is_local(request.scope, request.context.settings.host))
+            private = allowed(service.grants, principal, Action.SUPERUSER)
     samples = chain(service.metrics(private=private), request.context.counters.samples())
     return HttpAnswer(200, exposition(samples, private=private), CONTENT_TYPE)
 
