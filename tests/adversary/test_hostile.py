@@ -42,7 +42,7 @@ def test_a_round_is_the_same_whenever_it_is_made() -> None:
     assert one == made_round(7, 3) != made_round(8, 3)
     assert one.frames > FRAMES_A_PEER
     assert "seed 8 --round 3" not in shown(one)
-    assert "--seed 8 --round 3" in str(Failed("why", 8, 3))
+    assert "--seed 8 --peers 8 --round 3" in str(Failed("why", 8, 3))
 
 
 def test_every_kind_of_command_and_of_trouble_is_among_the_frames() -> None:

@@ -27,10 +27,10 @@ from tests.adversary.hostile.peers import Canary, NotServed, speak, speak_web, u
 from tests.adversary.hostile.web_frames import WebFrames
 from tests.benchmarks.real_broker import RealBroker
 
-PEERS = 8  # at a time
+PEERS = 8  # at a time, unless it is said otherwise: the broker makes each of them wait its turn, so that more send more together
 FRAMES_A_PEER = 150
-WEB_SHARE = 8  # one peer of so many speaks WebSocket
-USED_EVERY = 200  # rounds, after which all topics are used, unloaded and deleted
+WEB_SHARE = 8  # one conversation over WebSocket to so many over the binary protocol
+USED_EVERY_FRAMES = 250_000  # after which all topics are used, unloaded and deleted
 MEMORY_OVER_BUDGET = 64 << 20
 CANARY = "persistent://canary/cage/songs"
 ATTEMPTS_MAX = 24  # at a smaller failure
@@ -49,8 +49,9 @@ class Result(NamedTuple):
 class Failed(AssertionError):
     """`round_number` is the one after which a check failed."""
 
-    def __init__(self, message: str, seed: int, round_number: int) -> None:
-        super().__init__(f"{message}\nAgain: python -m tests.adversary.hostile.campaign --seed {seed} --round {round_number}")
+    def __init__(self, message: str, seed: int, round_number: int, peers: int = PEERS) -> None:
+        options = f"--seed {seed} --peers {peers} --round {round_number}"
+        super().__init__(f"{message}\nAgain: python -m tests.adversary.hostile.campaign {options}")
         self.round_number = round_number
 
 
@@ -63,10 +64,10 @@ class Round(NamedTuple):
         return sum(len(one.frames) for one in self.binary) + sum(len(texts) for _, texts in self.web)
 
 
-def made_round(seed: int, number: int) -> Round:
-    source = BinaryFrames(seed * 1_000_003 + number)
-    binary = [source.conversation(FRAMES_A_PEER) for _ in range(PEERS)]
-    web = [WebFrames(seed * 1_000_003 + number).conversation(FRAMES_A_PEER)] if number % (WEB_SHARE // PEERS) == 0 else []
+def made_round(seed: int, number: int, peers: int = PEERS) -> Round:
+    source, web_source = BinaryFrames(seed * 1_000_003 + number), WebFrames(seed * 1_000_003 + number)
+    binary = [source.conversation(FRAMES_A_PEER) for _ in range(peers)]
+    web = [web_source.conversation(FRAMES_A_PEER) for _ in range(max(1, peers // WEB_SHARE))]
     return Round(binary, web)
 
 
@@ -139,20 +140,20 @@ async def target(folder: Path) -> AsyncIterator[Target]:
         broker.close()
 
 
-async def campaign(folder: Path, frames: int, seed: int, progress: bool = False) -> Result:
+async def campaign(folder: Path, frames: int, seed: int, peers: int = PEERS, progress: bool = False) -> Result:
     """Raises `Failed`."""
     sent = connections = left_open = number = resident_max = 0
     begun = time.monotonic()
     async with target(folder / "broker") as under:
         while sent < frames:
-            one = made_round(seed, number)
+            one = made_round(seed, number, peers)
             try:
                 left_open += await under.suffer(one)
                 await under.check()
-                if number % USED_EVERY == USED_EVERY - 1:
+                if sent // USED_EVERY_FRAMES != (sent + one.frames) // USED_EVERY_FRAMES:
                     await under.use_topics()
             except NotServed as error:
-                raise Failed(str(error), seed, number) from None
+                raise Failed(str(error), seed, number, peers) from None
             number += 1
             sent += one.frames
             connections += len(one.binary) + len(one.web)
@@ -163,7 +164,7 @@ async def campaign(folder: Path, frames: int, seed: int, progress: bool = False)
         try:
             await under.use_topics()
         except NotServed as error:
-            raise Failed(str(error), seed, number - 1) from None
+            raise Failed(str(error), seed, number - 1, peers) from None
         return Result(sent, connections, left_open, under.canary.songs, under.topics_used, resident_max)
 
 
@@ -213,11 +214,11 @@ def shown(one: Round) -> str:
     return "\n".join(lines + [f"WebSocket {path}: {texts[:20]}" for path, texts in one.web])
 
 
-async def again(folder: Path, seed: int, number: int) -> str:
+async def again(folder: Path, seed: int, number: int, peers: int = PEERS) -> str:
     """Plays a round on a new broker, and the one before it, whose work may have been under way still. The smallest form that fails,
     as text; "" where neither fails by itself."""
     for tried in (number, number - 1):
-        one = made_round(seed, tried)
+        one = made_round(seed, tried, peers)
         why = await fails(folder / f"round-{tried}", one)
         if why:
             return f"round {tried}: {why}\n{shown(await smaller(folder, one))}"
@@ -228,19 +229,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Send a broker what nobody should, and see that nobody else notices.")
     parser.add_argument("--frames", type=int, default=10_000_000)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
+    parser.add_argument("--peers", type=int, default=64, help="connections at a time")
     parser.add_argument("--round", type=int, default=None, help="play only this round, and make it smaller if it fails")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if chosen.round is not None:
-            found = asyncio.run(again(Path(folder), chosen.seed, chosen.round))
+            found = asyncio.run(again(Path(folder), chosen.seed, chosen.round, chosen.peers))
             print(found or "this round does not fail by itself")
             return 1 if found else 0
         print(f"{chosen.frames:,} frames, seed {chosen.seed}", flush=True)
         try:
-            result = asyncio.run(campaign(Path(folder), chosen.frames, chosen.seed, progress=True))
+            result = asyncio.run(campaign(Path(folder), chosen.frames, chosen.seed, chosen.peers, progress=True))
         except Failed as error:
             print(error, flush=True)
-            print(asyncio.run(again(Path(folder), chosen.seed, error.round_number)) or "this round does not fail by itself")
+            print(
+                asyncio.run(again(Path(folder), chosen.seed, error.round_number, chosen.peers))
+                or "this round does not fail by itself"
+            )
             return 1
     print(
         f"{result.frames:,} frames in {result.connections:,} connections, {result.left_open:,} open at the end: the broker lives, "
