@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from operator import lt
 
 from messaging.storage.local import digest, records
 from messaging.storage.local.digest import COLUMNS, HEAD, BadDigest, Digest
 from messaging.storage.local.disk import DiskFile
-from messaging.storage.local.segment import Segment
+from messaging.storage.local.segment import PAGE_BYTES, Segment
 from messaging.storage.local.segment_files import OpenFiles
 from messaging.storage.local.state import ROW
 
@@ -93,7 +94,7 @@ class Footer:
         stops = self.numbers("row_stops", max(0, at - 1), at + 1)
         start = stops[0] if at else 0
         rows = self._numbers(len(COLUMNS) * self.ledgers + ROW * start, ROW * (stops[-1] - start))
-        if not rows or max((place >> 32) + (place & 0xFFFFFFFF) for place in rows[1::ROW]) > self._segment.footer_offset:
+        if not rows or not _in_order(rows, self._segment.footer_offset):
             raise BadFooter(f"the footer of {self._segment.path} lists blocks where none can be")
         return rows
 
@@ -105,3 +106,14 @@ class Footer:
         if len(data) < 8 * count:
             raise BadFooter(f"the footer of {self._segment.path} is cut off")
         return digest.unpack(data)
+
+
+def _in_order(rows: array[int], limit: int) -> bool:
+    """Whether entries and places rise from row to row, and all end before `limit`. Readers count on it."""
+    behind = PAGE_BYTES
+    for place in rows[1::ROW]:
+        if place >> 32 < behind:
+            return False
+        behind = (place >> 32) + (place & 0xFFFFFFFF)
+    firsts = rows[::ROW]
+    return behind <= limit and all(map(lt, firsts, firsts[1:]))

@@ -3,23 +3,29 @@
 A ledger is in some of the segments between the one that created it and the last one that holds blocks of it. The search halves that
 range where the middle one holds blocks of the ledger; where it does not, it takes one step back along the chain that footers make
 (each names the segment before it that holds blocks of the same ledger).
+
+A footer that cannot be read is made again from its segment, in memory (see `rebuilt.py`), and the search goes on with that.
 """
 
 from __future__ import annotations
 
+import errno
 import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
 
 from messaging.storage.local.footers import BadFooter, Footer, whole_footer
+from messaging.storage.local.rebuilt import RebuiltFooter, RebuiltFooters
 from messaging.storage.local.segment import Segment
 from messaging.storage.local.segment_files import OpenFiles
 
 STEPS_MAX = 4  # segments tried right behind the last find before searching
 HINTS_MAX = 4096
 HINT_NUMBERS_MAX = 1 << 20  # of rows, over all hints: 8 MiB
+
+Answer = TypeVar("Answer")
 
 
 class Place(NamedTuple):
@@ -40,11 +46,12 @@ class _Found(NamedTuple):
 
 
 class Locator:
-    """For any thread; blocks. Raises `OSError` and `BadFooter`."""
+    """For any thread; blocks. Raises `OSError`. `on_damaged` is called with what is wrong with a footer."""
 
-    def __init__(self, segments: Mapping[int, Segment], files: OpenFiles) -> None:
+    def __init__(self, segments: Mapping[int, Segment], files: OpenFiles, on_damaged: Callable[[Exception], None]) -> None:
         self._segments = segments
         self._files = files
+        self._rebuilt = RebuiltFooters(files, on_damaged)
         self._lock = threading.Lock()
         self._hints: OrderedDict[int, Place] = OrderedDict()
         self._hint_numbers = 0
@@ -69,14 +76,23 @@ class Locator:
         found = self._search(ledger_id, entry, first_segment, last_segment)
         return self._keep(ledger_id, found) if found is not None else None
 
-    def check(self, first_segment: int, last_segment: int) -> None:
-        """Something did not add up: raises `BadFooter` if a footer in that range is damaged. Each one is read once."""
+    def check(self, first_segment: int, last_segment: int) -> bool:
+        """Something did not add up: looks for damaged footers in that range, and makes them again. Whether there was one. Each
+        footer is read once."""
+        mended = False
         for number in range(first_segment, last_segment + 1):
             segment = self._segments.get(number)
             if segment is None or not segment.sealed or (number, segment.generation) in self._checked:
                 continue
-            whole_footer(self._files, segment)
+            try:
+                whole_footer(self._files, segment)
+            except (BadFooter, OSError) as error:
+                _raise_unless_damaged(error)
+                self._rebuilt.rebuild(segment, error)
+                self._forget(segment)
+                mended = True
             self._checked.add((number, segment.generation))
+        return mended
 
     def _search(self, ledger_id: int, entry: int, low: int, high: int) -> _Found | None:
         found = self._at_or_below(ledger_id, high, low)
@@ -108,8 +124,8 @@ class Locator:
         segment = self._segments.get(number)
         if segment is None or not segment.sealed:
             return None
-        with self._files.use(segment.path) as file:
-            footer = Footer(file, segment)
+
+        def look(footer: Footer | RebuiltFooter) -> _Found | None:
             at = footer.find(ledger_id)
             if at < 0:
                 return None
@@ -118,15 +134,37 @@ class Locator:
                 raise BadFooter(f"the footer of {segment.path} names a later segment as an earlier one")
             return _Found(segment, at, footer.number("last_entries", at), link)
 
+        return self._in_footer(segment, look)
+
+    def _in_footer(self, segment: Segment, look: Callable[[Footer | RebuiltFooter], Answer]) -> Answer:
+        rebuilt = self._rebuilt.get(segment)
+        if rebuilt is None:
+            try:
+                with self._files.use(segment.path) as file:
+                    return look(Footer(file, segment))
+            except (BadFooter, OSError) as error:
+                _raise_unless_damaged(error)
+                rebuilt = self._rebuilt.rebuild(segment, error)
+                self._forget(segment)
+        return look(rebuilt)
+
     def _keep(self, ledger_id: int, found: _Found) -> Place:
         segment = found.segment
-        with self._files.use(segment.path) as file:
-            rows = Footer(file, segment).rows_at(found.at)
-        place = Place(segment.number, segment.generation, found.last, found.link, rows)
+
+        def place_in(footer: Footer | RebuiltFooter) -> Place:
+            if isinstance(footer, Footer):
+                return Place(segment.number, segment.generation, found.last, found.link, footer.rows_at(found.at))
+            at = footer.find(ledger_id)  # again: it may have been found in the damaged one
+            if at < 0:
+                raise BadFooter(f"the footer of {segment.path} was damaged: it listed ledger {ledger_id}, which is not there")
+            last, link = footer.number("last_entries", at), footer.number("links", at)
+            return Place(segment.number, segment.generation, last, link, footer.rows_at(at))
+
+        place = self._in_footer(segment, place_in)
         with self._lock:
             self._drop(ledger_id)
             self._hints[ledger_id] = place
-            self._hint_numbers += len(rows)
+            self._hint_numbers += len(place.rows)
             while self._hint_numbers > HINT_NUMBERS_MAX or len(self._hints) > HINTS_MAX:
                 self._drop(next(iter(self._hints)))
         return place
@@ -148,3 +186,14 @@ class Locator:
         hint = self._hints.pop(ledger_id, None)
         if hint is not None:
             self._hint_numbers -= len(hint.rows)
+
+    def _forget(self, segment: Segment) -> None:
+        """What was found in a footer that proved to be damaged."""
+        with self._lock:
+            for ledger_id in [key for key, hint in self._hints.items() if hint.segment == segment.number]:
+                self._drop(ledger_id)
+
+
+def _raise_unless_damaged(error: Exception) -> None:
+    if isinstance(error, OSError) and error.errno != errno.EIO:
+        raise error

@@ -109,8 +109,6 @@ class LocalLedgerReader:
         except (OSError, BadFooter, KeyError, RuntimeError) as error:
             if state.deleted:
                 raise NoSuchLedger(f"ledger {self.ledger_id} was deleted", self.ledger_id) from None
-            if isinstance(error, BadFooter):
-                self._log.snapshots.distrust(error)
             raise Unavailable(f"ledger {self.ledger_id} cannot be read: {error}", self.ledger_id) from error
 
     async def aclose(self) -> None:
@@ -146,6 +144,11 @@ class LocalLedgerReader:
 
     def _fetch(self, wanted: Wanted, places: list[Place]) -> list[Block]:
         """In a thread of the pool."""
+        blocks = self._gather(wanted, places, last_try=False)
+        return blocks if blocks is not None else self._gather(wanted, places, last_try=True) or []
+
+    def _gather(self, wanted: Wanted, places: list[Place], *, last_try: bool) -> list[Block] | None:
+        """None: a footer was damaged, and is made again by now. Never on the last try."""
         found = _Found(wanted)
         place: Place | None = None
         while True:
@@ -158,7 +161,8 @@ class LocalLedgerReader:
             if place is None or found.next_entry <= place.last:
                 break  # a hole: nothing further on can fill it
         if not found.blocks:
-            self._locator.check(*wanted.segments)
+            if not last_try and self._locator.check(*wanted.segments):
+                return None
             later = found.resume_at
             if later < 0:  # nothing intact follows in this segment, or there is none left that holds some
                 later = place.last + 1 if place is not None else wanted.last + 1

@@ -102,7 +102,7 @@ class LocalLedgerStore:
             log.close()
             raise
         self.damage = recovery.damage
-        self._locator = Locator(log.segments, log.files)
+        self._locator = Locator(log.segments, log.files, log.snapshots.distrust)
         self.failed = None
         self._fence = Fence(SCOPE, epoch)
         self._writer = LogWriter(log, self.config, active, self._completions, self._deliver, self._committed)
