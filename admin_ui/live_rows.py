@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from messaging.adminrpc.schema import NamespaceLive
 
@@ -27,13 +26,13 @@ SUMS = (
 
 @dataclass
 class Group:
-    """One topic, or the partitions of one summed up. `sums` has the fields of `TopicLive` that add up."""
+    """One topic, or the partitions of one summed up. `sums` has the fields of `TopicLive` that add up; None: not known of all."""
 
     topic: str
     partitions: int
     loaded: bool
-    subscriptions: int
-    sums: dict[str, float]
+    subscriptions: int | None
+    sums: dict[str, float | None]
 
     @property
     def name(self) -> str:
@@ -47,12 +46,30 @@ def grouped(live: NamespaceLive) -> list[Group]:
         base = match[1] if match else row.topic
         group = groups.setdefault(base, Group(base, 0, False, 0, dict.fromkeys(SUMS, 0)))
         for key in SUMS:
-            group.sums[key] += getattr(row, key)
+            group.sums[key] = _plus(group.sums[key], getattr(row, key))
         group.partitions += 1 if match else 0
         group.loaded = group.loaded or row.loaded
-        group.subscriptions = max(group.subscriptions, row.subscriptions)
+        known = group.subscriptions is not None and row.subscriptions is not None
+        group.subscriptions = max(group.subscriptions or 0, row.subscriptions or 0) if known else None
     return sorted(groups.values(), key=lambda group: group.topic)
 
 
-def totals(groups: list[Group]) -> dict[str, Any]:
-    return {key: sum(group.sums[key] for group in groups) for key in SUMS}
+@dataclass(frozen=True)
+class Total:
+    """`known` adds up the topics of which it is known; None if it is known of none. `least`: there are others."""
+
+    known: float | None
+    least: bool = False
+
+
+def totals(groups: list[Group]) -> dict[str, Total]:
+    return {key: _total([group.sums[key] for group in groups]) for key in SUMS}
+
+
+def _total(values: list[float | None]) -> Total:
+    known = [value for value in values if value is not None]
+    return Total(sum(known) if known or not values else None, 0 < len(known) < len(values))
+
+
+def _plus(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other

@@ -44,7 +44,7 @@ def retention(policies: dict[str, Any]) -> InForce:
     """Time and size in one: the stricter holds."""
     time, size = one("retention_time_min", policies), one("retention_size_mb", policies)
     limits = [limit.text for limit in (time, size) if limit.text not in ("for ever", "without limit")]
-    text = "not at all" if "not at all" in limits else " or ".join(limits) or "for ever"
+    text = "not at all" if "not at all" in limits else ", ".join(limits) or "for ever"
     return InForce("Retention", text, time.is_set or size.is_set, time.source, time.meaning)
 
 

@@ -9,7 +9,7 @@ from admin_ui import broker, policy_texts
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import live_url
 from admin_ui.forms import ConfirmForm, NamespaceForm, PoliciesForm
-from admin_ui.live_rows import SUMS, grouped, totals
+from admin_ui.live_rows import SUMS, Total, grouped, totals
 from admin_ui.pages import crumbs, explain, navigation, say, show
 from messaging.adminrpc.schema import TopicsList
 from messaging.errors import MagnetarError
@@ -42,7 +42,7 @@ def namespace(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRespo
         live_url=live_url(tenant, namespace),
         topic_url=reverse("console:topic", args=[tenant, namespace, "__topic__"]),
         groups=rows,
-        totals={**totals(groups), "topics": len(groups)} if live else dict.fromkeys((*SUMS, "topics")),
+        totals={**totals(groups), "topics": len(groups)} if live else {**dict.fromkeys(SUMS, Total(None)), "topics": None},
         away=away,
     )
 
@@ -100,6 +100,12 @@ def policies(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRespon
     )
 
 
+def _unread(backlog: Total) -> str:
+    if backlog.known is None:
+        return "an unknown number of them"
+    return f"{'at least ' * backlog.least}{backlog.known:,} of them"
+
+
 @page
 def namespace_delete(request: ConsoleRequest, tenant: str, namespace: str) -> HttpResponse:
     name = f"{tenant}/{namespace}"
@@ -118,9 +124,9 @@ def namespace_delete(request: ConsoleRequest, tenant: str, namespace: str) -> Ht
     else:
         groups = grouped(listed)
         clients = sum(row.producers + row.consumers for row in listed.topics)
-        backlog = sum(row.backlog_entries for row in listed.topics)
+        backlog = totals(groups)["backlog_entries"]
         impact = [
-            f"{len(groups)} topic{'s' * (len(groups) != 1)} with all messages, {backlog:,} of them not yet read: deleted for good.",
+            f"{len(groups)} topic{'s' * (len(groups) != 1)} with all messages, {_unread(backlog)} not yet read: deleted for good.",
             f"{clients} producer{'s' * (clients != 1)} and consumers are disconnected." if clients else "Nobody is connected.",
         ]
     return show(

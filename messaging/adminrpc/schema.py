@@ -113,7 +113,7 @@ class MessageIdAnswer(Answer, kw_only=True):
 
 
 class TopicLive(msgspec.Struct, kw_only=True):
-    """One row of the live topic table. Rates are of the last few seconds; zeros for a topic that is not loaded."""
+    """One row of the live topic table. Rates are of the last few seconds. None: not known, as the topic is not loaded."""
 
     topic: str
     loaded: bool
@@ -121,12 +121,12 @@ class TopicLive(msgspec.Struct, kw_only=True):
     rate_out: float
     throughput_in: float  # bytes/s
     throughput_out: float
-    messages_in: int  # since the broker's boot
-    messages_out: int
-    storage_bytes: int
-    backlog_entries: int  # the largest backlog among its subscriptions
+    messages_in: int | None  # since the broker's boot
+    messages_out: int | None
+    storage_bytes: int | None
+    backlog_entries: int | None  # the largest backlog among its subscriptions
     producers: int
-    subscriptions: int
+    subscriptions: int | None
     consumers: int
 
 

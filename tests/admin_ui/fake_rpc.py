@@ -21,6 +21,11 @@ def live_row(topic: str, **values: object) -> TopicLive:
     return TopicLive(topic=topic, **{**fields, **values})  # type: ignore[arg-type]
 
 
+def unloaded_row(topic: str) -> TopicLive:
+    unknown = ("messages_in", "messages_out", "storage_bytes", "backlog_entries", "subscriptions")
+    return live_row(topic, loaded=False, **dict.fromkeys(unknown))
+
+
 class FakeLive:
     """`poll` is what `LiveHub` calls. Counts how often each namespace was asked for; `away` makes it fail."""
 

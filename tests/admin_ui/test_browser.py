@@ -20,7 +20,7 @@ from tenants.actions import create_key, create_namespace, grant_permission
 from tenants.models import User
 from tests.admin_ui.browsing import FLAGS
 from tests.admin_ui.conftest import ORDERS, PASSWORD, PLACED, populate
-from tests.admin_ui.fake_rpc import FakeBroker, live_row
+from tests.admin_ui.fake_rpc import FakeBroker, live_row, unloaded_row
 from tests.waiting import eventually_sync
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.django_db(transaction=True)]
@@ -156,6 +156,24 @@ def test_partitions_are_one_row_that_unfolds(visit: Callable[..., Page], fake_br
     expect(rows.locator("[data-cell=rate_in]")).to_have_text("33")
     page.get_by_role("button", name="3 partitions of placed").click()
     expect(rows).to_have_count(4)
+
+
+def test_what_is_not_known_of_a_topic_is_a_dash(visit: Callable[..., Page], fake_broker: FakeBroker) -> None:
+    """Topics that are not loaded had a backlog of 0 and no subscriptions here, whatever they held."""
+    parts = [live_row(f"{PLACED}-partition-0", backlog_entries=7), unloaded_row(f"{PLACED}-partition-1")]
+    fake_broker.set_rows(ORDERS, [live_row(f"{PLACED}-known", backlog_entries=40, subscriptions=2), *parts])
+    page = visit("owner", NAMESPACE)
+    known, unknown = page.get_by_role("row", name="placed-known"), page.get_by_role("row", name="2 partitions of placed")
+    expect(known.locator("[data-cell=backlog_entries]")).to_have_text("40")
+    for cell in ("backlog_entries", "storage_bytes", "subscriptions"):
+        expect(unknown.locator(f"[data-cell={cell}]")).to_have_text("–")
+    expect(unknown.locator("[data-cell=producers]")).to_have_text("0")
+    expect(page.locator("[data-total=backlog_entries]")).to_have_text("≥ 40")
+    page.get_by_role("button", name="Backlog").click()
+    expect(page.locator("tbody th a")).to_have_text(["placed-known", "placed"])
+    fake_broker.partitioned[PLACED] = 2
+    page = visit("owner", f"{NAMESPACE}/topics/placed")
+    expect(page.locator("[data-total=backlog_entries]")).to_have_text("–")
 
 
 def test_of_five_thousand_topics_those_on_the_screen_are_drawn(visit: Callable[..., Page], fake_broker: FakeBroker) -> None:

@@ -23,7 +23,7 @@ from tenants.access import actor_of_user
 from tenants.actions import create_key, create_namespace
 from tenants.models import AuditRecord, Grant, Key, Namespace, Tenant, User
 from tests.admin_ui.conftest import ORDERS, PLACED
-from tests.admin_ui.fake_rpc import FakeBroker
+from tests.admin_ui.fake_rpc import FakeBroker, live_row, unloaded_row
 from workers.models import TaskRun, UsageHour, UsagePartition, UsageRun
 
 Browse = Callable[[str], Client]
@@ -57,6 +57,17 @@ def test_a_namespace_is_made_and_deleted_by_its_name(browse: Browse, world: Fake
     client.post(f"{NAMESPACE}/delete", {"confirm": ORDERS})
     assert not Namespace.unscoped.filter(name=ORDERS).exists()
     assert world.topics == set()
+
+
+def test_what_is_not_known_is_no_zero_before_the_first_live_answer(browse: Browse, world: FakeBroker) -> None:
+    world.set_rows(ORDERS, [live_row(PLACED, backlog_entries=40), unloaded_row(f"{PLACED}-next")])
+    client = browse("owner")
+    page = text(client, NAMESPACE)
+    assert "≥ 40<" in page
+    assert page.count('<td class="number">–</td>') == 1
+    assert "2 topics with all messages, at least 40 of them not yet read" in text(client, f"{NAMESPACE}/delete")
+    world.set_rows(ORDERS, [unloaded_row(PLACED)])
+    assert "1 topic with all messages, an unknown number of them not yet read" in text(client, f"{NAMESPACE}/delete")
 
 
 def test_policies_say_what_is_in_force_and_where_it_comes_from(browse: Browse) -> None:

@@ -3,7 +3,10 @@
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
+export const UNKNOWN = "\u2013"; // never 0: what is not known is no number
+
 export function count(value) {
+  if (value === null) return UNKNOWN;
   if (value < 10_000) return number.format(value);
   if (value < 999_500) return trim(value / 1_000) + " k";
   if (value < 999_500_000) return trim(value / 1_000_000) + " M";
@@ -12,6 +15,7 @@ export function count(value) {
 
 /** Messages a second: small rates keep a decimal, so that one message every few seconds does not read as nothing. */
 export function rate(value) {
+  if (value === null) return UNKNOWN;
   if (value === 0) return "0";
   if (value < 0.1) return "<0.1";
   if (value < 10) return value.toFixed(1);
@@ -19,9 +23,15 @@ export function rate(value) {
 }
 
 export function bytes(value) {
+  if (value === null) return UNKNOWN;
   let unit = 0;
   while (value >= 1023.5 && unit < UNITS.length - 1) { value /= 1024; unit += 1; }
   return (unit === 0 ? number.format(value) : trim(value)) + " " + UNITS[unit];
+}
+
+/** What `form` makes of a total of live-state.js. */
+export function total({ known, least }, form) {
+  return (least ? "\u2265 " : "") + form(known);
 }
 
 /** Clock time of the reader's zone, to the second. */

@@ -16,7 +16,8 @@ export function apply(state, message) {
 const PARTITION = /^(.+)-partition-(\d{1,6})$/;
 const SUMS = ["rate_in", "rate_out", "throughput_in", "throughput_out", "messages_in", "messages_out", "storage_bytes", "backlog_entries", "producers", "consumers"];
 
-/** Rows of one topic each, the partitions of a partitioned topic summed under it: [{topic, partitions: [...], ...fields}]. */
+/** Rows of one topic each, the partitions of a partitioned topic summed under it: [{topic, partitions: [...], ...fields}]. A field is
+ * null if it is not known of all of them. */
 export function grouped(rows) {
   const groups = new Map();
   for (const [topic, row] of Object.entries(rows)) {
@@ -24,19 +25,27 @@ export function grouped(rows) {
     const base = match ? match[1] : topic;
     let group = groups.get(base);
     if (!group) groups.set(base, (group = { topic: base, partitions: [], loaded: false, subscriptions: 0, ...zeros() }));
-    for (const key of SUMS) group[key] += row[key];
+    for (const key of SUMS) group[key] = plus(group[key], row[key]);
     group.loaded ||= row.loaded;
-    group.subscriptions = Math.max(group.subscriptions, row.subscriptions);
+    group.subscriptions = group.subscriptions === null || row.subscriptions === null ? null : Math.max(group.subscriptions, row.subscriptions);
     if (match) group.partitions.push({ topic, index: Number(match[2]), ...row });
   }
   for (const group of groups.values()) group.partitions.sort((a, b) => a.index - b.index);
   return [...groups.values()];
 }
 
+/** {field: {known, least}}: `known` adds up the topics of which it is known, null if it is known of none; `least`: there are others. */
 export function totals(groups) {
-  const sum = zeros();
-  for (const group of groups) for (const key of SUMS) sum[key] += group[key];
-  return sum;
+  return Object.fromEntries(SUMS.map((key) => {
+    let sum = 0, unknown = 0;
+    for (const group of groups) group[key] === null ? (unknown += 1) : (sum += group[key]);
+    const none = unknown > 0 && unknown === groups.length;
+    return [key, { known: none ? null : sum, least: unknown > 0 && !none }];
+  }));
+}
+
+function plus(one, other) {
+  return one === null || other === null ? null : one + other;
 }
 
 function zeros() {

@@ -7,7 +7,7 @@ import { History } from "./history.js";
 import { feedOf } from "./live-feed.js";
 import { grouped, totals } from "./live-state.js";
 import { RowWindow } from "./row-window.js";
-import { bytes, count, rate } from "./format.js";
+import { bytes, count, rate, total } from "./format.js";
 
 const collator = new Intl.Collator("en", { numeric: true });
 
@@ -84,7 +84,7 @@ customElements.define("mag-live-table", class extends HTMLElement {
   #arrange() {
     const words = (this.filter?.value ?? "").trim().toLowerCase();
     const { key, direction } = this.#sort;
-    const compare = (a, b) => direction * (key === "topic" ? collator.compare(a.topic, b.topic) : a[key] - b[key]);
+    const compare = (a, b) => direction * (key === "topic" ? collator.compare(a.topic, b.topic) : (a[key] ?? -1) - (b[key] ?? -1));
     const wanted = [...this.#groups.values()].filter((group) => group.topic.slice(group.topic.indexOf("://")).toLowerCase().includes(words));
     this.#order = wanted.sort(compare).map((group) => group.topic);
     this.querySelector("table").hidden = this.#groups.size === 0;
@@ -146,15 +146,15 @@ customElements.define("mag-live-table", class extends HTMLElement {
   #totals(state, groups) {
     const sum = totals(groups);
     const put = (key, text) => { for (const place of document.querySelectorAll(`[data-total="${key}"]`)) if (place.textContent !== text) place.textContent = text; };
-    put("rate_in", rate(sum.rate_in));
-    put("rate_out", rate(sum.rate_out));
-    put("throughput_in", `${bytes(sum.throughput_in)}/s`);
-    put("throughput_out", `${bytes(sum.throughput_out)}/s`);
-    put("backlog_entries", count(sum.backlog_entries));
-    put("storage_bytes", bytes(sum.storage_bytes));
+    put("rate_in", total(sum.rate_in, rate));
+    put("rate_out", total(sum.rate_out, rate));
+    put("throughput_in", total(sum.throughput_in, (value) => `${bytes(value)}/s`));
+    put("throughput_out", total(sum.throughput_out, (value) => `${bytes(value)}/s`));
+    put("backlog_entries", total(sum.backlog_entries, count));
+    put("storage_bytes", total(sum.storage_bytes, bytes));
     put("topics", count(groups.length));
-    put("producers", count(sum.producers));
-    put("consumers", count(sum.consumers));
-    for (const spark of document.querySelectorAll("[data-total-spark]")) spark.push?.(state.at_ms, sum[spark.dataset.totalSpark]);
+    put("producers", total(sum.producers, count));
+    put("consumers", total(sum.consumers, count));
+    for (const spark of document.querySelectorAll("[data-total-spark]")) spark.push?.(state.at_ms, sum[spark.dataset.totalSpark].known);
   }
 });

@@ -2,7 +2,7 @@
 
 import { feedOf } from "./live-feed.js";
 import { grouped, totals } from "./live-state.js";
-import { bytes, count, rate } from "./format.js";
+import { bytes, count, rate, total } from "./format.js";
 
 const FORMS = {
   rate_in: rate, rate_out: rate, throughput_in: (v) => `${bytes(v)}/s`, throughput_out: (v) => `${bytes(v)}/s`,
@@ -19,9 +19,9 @@ customElements.define("mag-live-totals", class extends HTMLElement {
   #show(state) {
     const sum = totals(grouped(state.rows));
     for (const [key, form] of Object.entries(FORMS)) {
-      const place = this.querySelector(`[data-total="${key}"]`), text = form(sum[key]);
+      const place = this.querySelector(`[data-total="${key}"]`), text = total(sum[key], form);
       if (place && place.textContent !== text) place.textContent = text;
     }
-    for (const spark of this.querySelectorAll("[data-total-spark]")) spark.push?.(state.at_ms, sum[spark.dataset.totalSpark]);
+    for (const spark of this.querySelectorAll("[data-total-spark]")) spark.push?.(state.at_ms, sum[spark.dataset.totalSpark].known);
   }
 });

@@ -18,7 +18,7 @@ customElements.define("mag-quick-start", class extends HTMLElement {
 
   #look(state) {
     const group = grouped(state.rows).find((row) => row.topic === this.dataset.topic);
-    if (!group) return;
+    if (!group || group.messages_in === null) return;
     if (group.messages_in !== this.#count) {
       const first = this.#count === 0;
       this.#count = group.messages_in;

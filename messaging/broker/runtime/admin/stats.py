@@ -243,7 +243,7 @@ def live(topic: Topic) -> TopicLive:
 
 
 def not_loaded(text: str) -> TopicLive:
-    """A topic that nobody used since the broker started: nothing flows, and what it holds was not looked at."""
+    """A topic that nobody uses: nothing flows and nobody is connected; what it holds was not looked at."""
     return TopicLive(
         topic=text,
         loaded=False,
@@ -251,11 +251,11 @@ def not_loaded(text: str) -> TopicLive:
         rate_out=0.0,
         throughput_in=0.0,
         throughput_out=0.0,
-        messages_in=0,
-        messages_out=0,
-        storage_bytes=0,
-        backlog_entries=0,
+        messages_in=None,
+        messages_out=None,
+        storage_bytes=None,
+        backlog_entries=None,
         producers=0,
-        subscriptions=0,
+        subscriptions=None,
         consumers=0,
     )
