@@ -99,7 +99,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     topics_per_namespace_max: Positive = 150_000  # the same in one namespace
     subscriptions_per_topic_max: Positive = 10_000  # readers included
     auto_created_topics_per_second: Positive = 100  # that clients of one tenant make by using them; beyond it they try again
-    auto_created_topics_burst: Positive = 2_000  # so many at once, where there were few before
+    auto_created_topics_burst: Positive = 10_000  # so many at once, where there were few before: an application's first start
     # Defaults of policies
     message_ttl_s: Counted = 0  # 0: messages do not expire
     retention_time_min: Annotated[int, Meta(ge=-1)] = 0  # -1: for ever

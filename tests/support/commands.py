@@ -63,6 +63,14 @@ def limit_of(field: FieldDescriptor) -> Limit | None:
     return binary.limit_of(field.containing_type.name, field.name) if field.containing_type is not None else None
 
 
+def limit_at(path: Path) -> Limit | None:
+    """Of the field at the end of `path`. A pair of properties is held against the row of those properties."""
+    field, above = path[-1], limit_of(path[-2]) if len(path) > 1 else None
+    if above is not None and field.containing_type is not None and field.containing_type.name == "KeyValue":
+        return above._replace(count_max=None, total_bytes_max=None)
+    return limit_of(field)
+
+
 def put(message: Message, path: Path, value: Any) -> None:
     """Sets the field at the end of `path`; a list on the way gets one element. A list of values replaces what is there."""
     for field in path[:-1]:

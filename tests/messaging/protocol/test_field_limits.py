@@ -10,13 +10,13 @@ from google.protobuf.descriptor import FieldDescriptor
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import implausible
 from messaging.protocol.field_limits import over_limit, plan_of
-from tests.support.commands import Path, at_and_over, client_bodies, empty, limit_of, paths, put
+from tests.support.commands import Path, at_and_over, client_bodies, empty, limit_at, paths, put
 
 CASES = [
     (body, path, what, at, over)
     for body in client_bodies()
     for path in paths(body.message_type)  # type: ignore[arg-type]
-    if (limit := limit_of(path[-1])) is not None and body.name != "send"
+    if (limit := limit_at(path)) is not None and body.name != "send"
     for what, at, over in at_and_over(path[-1], limit)
 ]
 
@@ -37,21 +37,26 @@ def test_one_over_the_limit_is_refused_and_exactly_at_it_is_not(
 ) -> None:
     assert over_limit(made(body, path, at)) is None
     error = over_limit(made(body, path, over))
-    limit = limit_of(path[-1])
-    assert limit is not None and type(error) in (limit.error, _within(path))
+    limit = limit_at(path)
+    assert limit is not None and type(error) is limit.error
     assert error is not None and path[-1].name in error.message.replace("]", "").split(" ")[0]
     assert any(f"{number}" in error.message for number in limit[1:6] if number is not None)
-
-
-def _within(path: Path) -> type[Exception]:
-    """A pair of properties is held against the row of the properties."""
-    limit = limit_of(path[-2]) if len(path) > 1 else None
-    return limit.error if limit is not None else type(None)  # type: ignore[return-value]
 
 
 def test_every_kind_of_command_with_texts_has_cases() -> None:
     assert {case[0].name for case in CASES} >= {"connect", "subscribe", "producer", "lookup", "ack", "get_or_create_schema"}
     assert len(CASES) > 60
+
+
+@pytest.mark.parametrize("name", ["producer", "subscribe"])
+def test_a_schema_of_hundreds_of_fields_is_taken(name: str) -> None:
+    """A Protobuf schema lists its fields in one property, `__PARSING_INFO__`: with 80 of them that is more than labels have."""
+    (body,) = (one for one in client_bodies() if one.name == name)
+    command = empty(body)
+    schema = getattr(command, name).schema
+    schema.name, schema.type, schema.schema_data = "Order", 3, bytes(100_000)
+    schema.properties.add(key="__PARSING_INFO__", value="x" * 100_000)
+    assert over_limit(command) is None
 
 
 def test_small_commands_are_not_looked_into() -> None:

@@ -160,7 +160,7 @@ class TopicSubscriptions:
         Raises `MetaConflict` where it exists, `NotReady`, `StorageFailed`."""
         if name not in self.subscriptions:
             self._check_room()
-            check_durable_subscription(self, len(self._changes or ()))
+            check_durable_subscription(self, self._being_created)
         async with self._change(name):
             if name in self.subscriptions:
                 raise MetaConflict(name)
@@ -172,10 +172,15 @@ class TopicSubscriptions:
             self.services.cursors.adopt(record.subscription_id, subscription.cursor)
             return subscription
 
+    @property
+    def _being_created(self) -> int:
+        """Not those that are being moved or deleted: they are counted where they are."""
+        return sum(name not in self.subscriptions for name in self._changes or ())
+
     def _check_room(self) -> None:
         """Raises `PreconditionFailed` where one more subscription is too many; those being created count."""
         limit, held = self.services.subscriptions_max, len(self.subscriptions)
-        if held + len(self._changes or ()) >= limit:
+        if held + self._being_created >= limit:
             raise PreconditionFailed(
                 f"topic {self.text} has {held} subscriptions, and subscriptions_per_topic_max = {limit}: "
                 f"delete those that are not used"

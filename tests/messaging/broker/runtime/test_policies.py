@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -201,3 +202,13 @@ async def test_policy_max_topics_per_namespace_refuses_one_more_by_use_and_by_re
     assert (await client.expect("ERROR")).error == pb.NotAllowedError
     await set_policies(world)
     await client.producer(f"{TOPIC}-more", 2)
+
+
+async def test_a_subscription_that_is_being_moved_counts_once(world: BrokerWorld) -> None:
+    _, topic = await published(world, 1)
+    await set_policies(world, max_subscriptions_per_topic=2)
+    moved = asyncio.create_task(topic.seek(topic.subscription("s"), EARLIEST))
+    await asyncio.sleep(0)
+    assert topic.subscription("s").fenced
+    await topic.create_subscription("second", EARLIEST)
+    await moved
