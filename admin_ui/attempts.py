@@ -6,14 +6,16 @@
 - address alone: many names from one place. Successes do not count, nor do browsers that the person used before, so that an office
   behind one address goes on working.
 
-An attempt is counted before the password is looked at, so that many at once cannot slip past; a success takes it back. Names that
-exist and names that do not are counted alike.
+An attempt is counted before the password is looked at, so that many at once cannot slip past; a success takes it back. One that is
+refused is no attempt at what comes after it in the order address, both, name: an address that has had its guesses neither locks a
+name out for everybody nor fills the cache with names. Names that exist and names that do not are counted alike.
 """
 
 from __future__ import annotations
 
 import hashlib
 import ipaddress
+from contextlib import suppress
 from typing import NamedTuple
 
 from django.core.cache import cache
@@ -27,16 +29,17 @@ ATTEMPTS_AN_ADDRESS = 30
 class _Limit(NamedTuple):
     key: str
     attempts_max: int
+    forgotten: bool = False  # by a success: else it only takes its own attempt back
 
 
 def _limits(username: str, address: str, device: str) -> list[_Limit]:
     name, address = username.casefold(), _place(address)
     if device:
-        return [_Limit(_key("device", name, device), ATTEMPTS_A_NAME_AND_ADDRESS)]
+        return [_Limit(_key("device", name, device), ATTEMPTS_A_NAME_AND_ADDRESS, forgotten=True)]
     return [
-        _Limit(_key("both", name, address), ATTEMPTS_A_NAME_AND_ADDRESS),
-        _Limit(_key("name", name), ATTEMPTS_A_NAME),
         _Limit(_key("address", address), ATTEMPTS_AN_ADDRESS),
+        _Limit(_key("both", name, address), ATTEMPTS_A_NAME_AND_ADDRESS, forgotten=True),
+        _Limit(_key("name", name), ATTEMPTS_A_NAME),
     ]
 
 
@@ -64,18 +67,14 @@ def _counted(key: str) -> int:
 
 def too_many(username: str, address: str, device: str) -> bool:
     """Counts one attempt and says whether it is beyond a limit. `device`: the browser's id if this person used it before, or ""."""
-    over = [
-        _counted(limit.key) > limit.attempts_max for limit in _limits(username, address, device)
-    ]  # each counts, whatever is over
-    return any(over)
+    return any(_counted(limit.key) > limit.attempts_max for limit in _limits(username, address, device))
 
 
 def succeeded(username: str, address: str, device: str) -> None:
     """The attempt was the right one: it does not count, nor do those before it from the same place."""
-    first, *others = _limits(username, address, device)
-    cache.delete(first.key)
-    for limit in others:
-        try:
+    for limit in _limits(username, address, device):
+        if limit.forgotten:
+            cache.delete(limit.key)
+            continue
+        with suppress(ValueError):  # the window ended meanwhile
             cache.decr(limit.key)
-        except ValueError:
-            pass  # the window ended meanwhile

@@ -11,6 +11,7 @@ import time_machine
 from django.test import Client
 from django.utils import timezone
 
+from admin_ui import attempts
 from admin_ui.attempts import ATTEMPTS_A_NAME, ATTEMPTS_A_NAME_AND_ADDRESS, ATTEMPTS_AN_ADDRESS, WINDOW_S
 from admin_ui.views.session import TOO_MANY, WRONG
 from controlplane import current
@@ -81,6 +82,22 @@ def test_a_name_is_bound_over_all_addresses_and_its_owner_is_not_locked_out(brow
         assert attempt(browse(""), "owner", "wrong", address=f"198.51.100.{number}")[0] == 200
     assert attempt(browse(""), "owner", PASSWORD, address="203.0.113.1")[0] == 429
     assert attempt(own_browser, "owner", PASSWORD, address="203.0.113.1")[0] == 302
+
+
+def test_one_address_cannot_lock_a_name_out_for_everybody(browse: Browse) -> None:
+    """Attempts beyond the bound of an address still counted against the name: 51 requests from one place shut its owner out."""
+    for _ in range(ATTEMPTS_A_NAME + 1):
+        attempt(browse(""), "owner", "wrong", address="198.51.100.7")
+    assert attempt(browse(""), "owner", PASSWORD, address="203.0.113.1")[0] == 302
+
+
+def test_an_address_beyond_its_bound_adds_nothing_to_what_is_remembered(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of made-up names would push the counts of others out of the cache."""
+    counted: set[str] = set()
+    monkeypatch.setattr(attempts, "_counted", lambda key, count=attempts._counted: counted.add(key) or count(key))
+    for number in range(3 * ATTEMPTS_AN_ADDRESS):
+        attempt(browse(""), f"name-{number}", "wrong")
+    assert len(counted) == 1 + 2 * ATTEMPTS_AN_ADDRESS
 
 
 def test_a_known_browser_is_bound_too_and_known_for_one_name_only(browse: Browse) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.denials import ALL, EACH, KEYS, Denials, Refused
+from controlplane.denials import ALL, EACH, KEYS, KEYS_OF_ADDRESS, Denials, Refused
 
 
 def test_the_first_few_of_somebody_are_recorded_and_the_rest_counted() -> None:
@@ -25,6 +25,20 @@ def test_one_who_floods_leaves_room_for_the_record_of_another() -> None:
     for _ in range(10_000):
         denials.one(Refused("192.0.2.1", "x@acme"))
     assert denials.one(Refused("192.0.2.2", "y@acme"))
+
+
+def test_one_who_is_refused_under_many_names_hides_nobody() -> None:
+    """60 sign-ins with made-up names a minute, from one address, left what was refused to everybody else without a record."""
+    denials = Denials()
+    denials.due(60.0)
+    for number in range(10_000):
+        denials.one(Refused("192.0.2.1", f"user:name-{number}"))
+    other = Refused("192.0.2.2", "y@acme")
+    assert [denials.one(other) for _ in range(EACH + 3)].count(True) == EACH
+    counted = {more.who: more.refusals for more in denials.due(120.0)}
+    assert counted[other] == 3
+    assert set(counted) <= {other, *(who for who in counted if who.address == "192.0.2.1")}  # and nobody is "everybody else"
+    assert len(counted) == KEYS_OF_ADDRESS + 1
 
 
 @given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 3)), max_size=2000))
