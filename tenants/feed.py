@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 from django.db import transaction
+from django.db.models import TextField
+from django.db.models.functions import Cast, Length
 
 from messaging import errors
 from messaging.adminrpc.feed import ENTITY_BYTES_MAX, PAGE_BYTES_MAX, Change, FeedApply
@@ -18,6 +20,7 @@ from tenants import broker
 from tenants.models import FeedHead, Grant, Key, Namespace, OutboxChange, SubscriptionGrant, Tenant
 
 KEPT_CHANGES = 10_000  # a broker that lags by more gets everything at once
+KEPT_BYTES = 32 << 20  # the same by the size of their states, or somebody with a large one could fill the disk by repeating it
 _ATTEMPTS = 3
 _ROWS_AT_ONCE = 200
 
@@ -42,26 +45,40 @@ def lock_head() -> FeedHead:
 def append(head: FeedHead, kind: str, key: str, state: dict[str, Any] | None) -> int:
     """Adds a change within the caller's transaction and returns its version. Raises `PreconditionFailed` for a state that is too
     large for a page of the feed."""
-    _check_size(kind, key, state)
+    size = _size(kind, key, state)
     head.version += 1
     OutboxChange.objects.create(version=head.version, kind=kind, key=key, state=state)
-    if head.version - head.compacted_version >= 2 * KEPT_CHANGES:
-        head.compacted_version = head.version - KEPT_CHANGES
-        OutboxChange.objects.filter(version__lte=head.compacted_version).delete()
+    head.kept_bytes += size
+    if head.version - head.compacted_version >= 2 * KEPT_CHANGES or head.kept_bytes >= 2 * KEPT_BYTES:
+        _compact(head)
     head.save()
     return head.version
 
 
-def _check_size(kind: str, key: str, state: dict[str, Any] | None) -> None:
+def _compact(head: FeedHead) -> None:
+    """Keeps the newest changes: `KEPT_CHANGES` of them at most, of `KEPT_BYTES` at most but for the last one."""
+    sizes = OutboxChange.objects.annotate(bytes=Length(Cast("state", TextField()))).order_by("-version")
+    kept_bytes, oldest = 0, head.version
+    for version, size in sizes.values_list("version", "bytes")[:KEPT_CHANGES].iterator(chunk_size=_ROWS_AT_ONCE):
+        if version < head.version and kept_bytes + (size or 0) > KEPT_BYTES:
+            break
+        kept_bytes, oldest = kept_bytes + (size or 0), version
+    head.kept_bytes, head.compacted_version = kept_bytes, oldest - 1
+    OutboxChange.objects.filter(version__lt=oldest).delete()
+
+
+def _size(kind: str, key: str, state: dict[str, Any] | None) -> int:
+    """In bytes. Raises `PreconditionFailed` for a state that is too large for a page of the feed."""
     size = len(msgspec.json.encode(state))
     if size <= ENTITY_BYTES_MAX:
-        return
+        return size
     last = OutboxChange.objects.filter(kind=kind, key=key).order_by("-version").first()
     if last is None or len(msgspec.json.encode(last.state)) < size:  # what is too large already may be made smaller
         raise errors.PreconditionFailed(
             f"{kind} {key} would have {size} bytes of policies, grants and roles; at most {ENTITY_BYTES_MAX} are allowed: "
             "remove some, or use another namespace"
         )
+    return size
 
 
 def confirm(version: int) -> None:

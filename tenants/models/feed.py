@@ -17,6 +17,7 @@ class FeedHead(models.Model):
     feed_id = models.CharField(max_length=32, default=new_feed_id)  # which database the versions are of
     version = models.BigIntegerField(default=0)  # of the newest change
     compacted_version = models.BigIntegerField(default=0)  # changes up to this one are gone: who lags behind it needs everything
+    kept_bytes = models.BigIntegerField(default=0)  # of the states that are kept, about
 
 
 class OutboxChange(models.Model):

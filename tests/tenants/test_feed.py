@@ -73,6 +73,28 @@ def test_who_lags_behind_what_is_kept_gets_everything(world: World, monkeypatch:
     assert late.state == truth()
 
 
+def test_a_large_state_told_again_and_again_does_not_fill_the_disk(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A namespace with 1 MiB of grants, its policies set anew 20,000 times, left 20 GiB of changes behind."""
+    monkeypatch.setattr(feed, "KEPT_BYTES", 50_000)
+    for name in "rs":
+        actions.grant_permission(
+            world.actor("olga"), "acme/orders", name * 500, ["produce"], f"persistent://acme/orders/{name * 200}"
+        )
+    largest = 0
+    for number in range(200):
+        actions.set_policies(world.actor("olga"), "acme/orders", {"message_ttl_s": number, "properties": {"k": "x" * 4000}})
+        kept = sum(len(msgspec.json.encode(one.state)) for one in OutboxChange.objects.all())
+        largest = max(largest, kept)
+        assert world.broker.state == truth()
+    assert 50_000 < largest < 2 * 50_000 + 10_000
+    versions = list(OutboxChange.objects.values_list("version", flat=True))
+    head = FeedHead.objects.get()
+    assert versions == list(range(head.compacted_version + 1, head.version + 1))
+    late = FakeBroker()
+    late.feed_apply(feed.since(head.compacted_version - 1))
+    assert late.state == truth()
+
+
 def test_a_broker_from_another_database_gets_everything(world: World) -> None:
     other = feed.since(5, feed_id="of another database")
     assert (other.full, other.from_version) == (True, 0)
