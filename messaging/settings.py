@@ -94,7 +94,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     reserved_bytes: Counted = 64 << 20  # disk space kept for cursors and reclaim; up to 3/8 of it again for metadata
     memory_budget_bytes: Annotated[int, Meta(ge=16 << 20)] = 256 << 20  # what buffers, caches and queues of a broker use together
     consumer_unacked_max: Positive = 50_000  # then a consumer gets no more until it acknowledges
-    # How many topics
+    # How many of each
+    namespaces_per_tenant_max: Positive = 1_000  # then none is made any more
+    keys_per_tenant_max: Positive = 10_000  # revoked ones included, of which the oldest is forgotten for a new one
     topics_per_tenant_max: Positive = 200_000  # each partition is one; then none is made any more
     topics_per_namespace_max: Positive = 150_000  # the same in one namespace
     subscriptions_per_topic_max: Positive = 10_000  # readers included

@@ -1,6 +1,6 @@
 """How many refusals are recorded one by one, so that nobody fills the disk by being refused. Pure: it is handed the clock.
 
-In a minute, `EACH` of one address and role, `OF_ADDRESS` of one address, and `ALL` in all, are recorded as they come. The others are
+In a minute, `EACH` of one address and role, `OF_ADDRESS` of one address, and `ALL` in all, are recorded as they come. The rest are
 counted, by address and role for the first `KEYS` of those (`KEYS_OF_ADDRESS` of one address, its others together), together for the
 rest; the counts are recorded when the minute is over. So a minute leaves at most ``ALL + KEYS + 1`` records, whatever comes, no
 refusal is lost from the counts, and nobody hides what is refused to others by being refused under many names.

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 from django.db import transaction
 
 from messaging.errors import NotReady
 from tenants import feed
 from tenants.access import Actor
+from tenants.actions.quotas import check_states
 from tenants.models import AuditRecord, FeedHead, Namespace, Tenant
 
 
@@ -29,7 +31,12 @@ class Change:
         self.version = feed.append(self._head, kind, key, state)
 
     def tell_namespace(self, namespace: Namespace) -> None:
-        self.tell("namespace", namespace.name, feed.namespace_state(namespace))
+        """Raises `PreconditionFailed` where its tenant would have too much of them."""
+        state = feed.namespace_state(namespace)
+        state_bytes = len(msgspec.json.encode(state))
+        check_states(namespace, state_bytes)
+        Namespace.unscoped.filter(name=namespace.name).update(state_bytes=state_bytes)
+        self.tell("namespace", namespace.name, state)
 
     def tell_tenant(self, tenant: Tenant) -> None:
         self.tell("tenant", tenant.name, feed.tenant_state(tenant))

@@ -15,6 +15,7 @@ from messaging.protocol.names import entity_name
 from tenants import feed
 from tenants.access import Actor, require
 from tenants.actions.change import change
+from tenants.actions.quotas import key_to_forget
 from tenants.models import Key, Tenant
 
 
@@ -44,6 +45,10 @@ def _create(actor: Actor, key: Key, expires_at: datetime | None) -> NewKey:
         tenant = key.tenant_id or ""
         if tenant and not Tenant.unscoped.filter(name=tenant).exists():
             raise NotFound(f"tenant {tenant!r} does not exist")
+        forgotten = key_to_forget(tenant) if tenant else None
+        if forgotten is not None:
+            changing.tell("key", forgotten.id, None)
+            forgotten.delete()
         key.save(force_insert=True)
         changing.audit("key.create", tenant, f"{tenant}/{key.id}", after={"name": key.name, **feed.key_state(key)})
         changing.tell("key", key.id, feed.key_state(key))

@@ -10,6 +10,7 @@ from messaging.protocol.names import parse_namespace, parse_topic
 from tenants import broker, feed
 from tenants.access import Actor, require
 from tenants.actions.change import change
+from tenants.actions.quotas import check_another_namespace
 from tenants.models import Namespace, Tenant
 
 
@@ -25,6 +26,7 @@ def create_namespace(actor: Actor, name: str, policies: JsonPolicies | None = No
             raise NotFound(f"tenant {tenant!r} does not exist")
         if Namespace.unscoped.filter(name=name).exists():
             raise Conflict(f"namespace {name!r} exists already")
+        check_another_namespace(tenant)
         namespace = Namespace.unscoped.create(name=name, tenant_id=tenant, policies=valid)
         changing.audit("namespace.create", tenant, name, after={"policies": valid})
         changing.tell_namespace(namespace)

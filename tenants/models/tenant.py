@@ -42,6 +42,7 @@ class Namespace(models.Model):
     name = models.CharField(primary_key=True, max_length=2 * NAME_LENGTH_MAX + 1)
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="namespaces")
     policies = models.JSONField(default=dict)
+    state_bytes = models.IntegerField(default=0)  # of what brokers were told of it last
     created_at = models.DateTimeField(auto_now_add=True)
 
     unscoped = models.Manager()
