@@ -86,6 +86,23 @@ async def test_an_acknowledgement_of_one_message_of_a_batch_that_was_not_given_a
             assert [base64.b64decode(payload) for payload in payloads] == [b"a", b"b", b"c"]
 
 
+@pytest.mark.parametrize("acknowledged", [{2}, {1, 2}, {0, 2}, {0}])
+async def test_an_acknowledgement_of_the_last_messages_of_a_batch_is_kept(tmp_path: Path, acknowledged: set[int]) -> None:
+    """What was left open of the batch was taken for the whole batch: the last messages came again, although their
+    acknowledgement had been answered."""
+    async with running_broker(tmp_path) as broker:
+        await store(broker.service, TOPIC, b"".join(map(single, (b"0", b"1", b"2"))), 3)
+        async with consuming(broker) as connection:
+            ids = [(await received(connection))["messageId"] for _ in range(3)]
+            for index in acknowledged:
+                await connection.send(json.dumps({"messageId": ids[index]}))
+            await answered(connection)
+        async with consuming(broker) as connection:
+            again = {base64.b64decode((await received(connection))["payload"]) for _ in range(3 - len(acknowledged))}
+            assert again == {str(index).encode() for index in range(3) if index not in acknowledged}
+            await answered(connection)  # nothing else came before it
+
+
 @pytest.mark.parametrize("compression", COMPRESSED, ids=pb.Compression.Name)
 async def test_a_batch_of_very_many_messages_is_charged_whole_and_made_as_it_is_read(tmp_path: Path, compression: int) -> None:
     """Seen: 800,000 messages in 459 bytes. Each became an object in the broker before the first was sent."""

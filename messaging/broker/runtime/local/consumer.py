@@ -74,10 +74,11 @@ class LocalConsumer:
             else:
                 parts.setdefault(Position(one.ledger_id, one.entry_id), []).append(one.batch_index)
         for position, indexes in parts.items():
+            size = self._batches.size_of(position)
             left = self._batches.acknowledge(position, indexes)
-            if left is not None:
+            if size is not None and left is not None:
                 asked.append(Asked(position, words(left)))
-                sizes[position] = left.bit_length()
+                sizes[position] = size
         self.service.acknowledgements += len(asked)
 
         def done(refused: str, error: StoreError | None) -> None:

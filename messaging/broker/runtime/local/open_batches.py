@@ -36,6 +36,10 @@ class OpenBatches:
         self._sizes[position] = size
         return bits
 
+    def size_of(self, position: Position) -> int | None:
+        """Messages of a batch that is held."""
+        return self._sizes.get(position)
+
     def acknowledge(self, position: Position, indexes: Iterable[int]) -> int | None:
         """The messages that are open afterwards, as bits: 0, all are done. None where the acknowledgement changes nothing."""
         held = self._open.get(position)
