@@ -178,7 +178,7 @@ async def test_permits_add_up_to_a_bound(world: BrokerWorld) -> None:
     for _ in range(5):
         client.say(pb.Command.FLOW, consumer_id=1, message_permits=2**32 - 1)
     assert await client.quiet() == []
-    assert world.service.topics.loaded[TOPIC].subscriptions["s"].consumers[0].permits == PERMITS_MAX
+    assert next(iter(world.service.topics.loaded[TOPIC].subscriptions["s"].consumers)).permits == PERMITS_MAX
 
 
 def test_frame_of_459_bytes_is_what_was_seen() -> None:

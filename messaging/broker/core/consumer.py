@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from pyroaring import BitMap
@@ -53,6 +54,7 @@ class Consumer:
         "session",
         "sink",
         "unacked_messages",
+        "wakes",
     )
 
     def __init__(self, consumer_id: int, name: str, sink: ConsumerSink, *, priority: int = 0, now_ms: int = 0) -> None:
@@ -62,6 +64,7 @@ class Consumer:
         self.priority = priority
         self.session: OpenSession | None = None  # the right it was opened under; None for the broker's own
         self.metadata: dict[str, str] = {}
+        self.wakes: Callable[[Consumer], None] | None = None  # of a Shared subscription: puts it into the rotation again
         self.permits = 0  # messages the client asked for and was not sent; may dip below zero by one batch
         self.held: dict[int, BitMap] = {}  # ledger -> entries sent and not acknowledged (Shared only)
         self.held_batches: dict[Position, int] = {}  # of those, the messages of entries that count for other than one
@@ -80,6 +83,17 @@ class Consumer:
         """The client asks for so many more. What goes beyond `PERMITS_MAX` together is more than it can ever be sent."""
         self.permits = min(self.permits + permits, PERMITS_MAX)
         self.last_flow_ms = now_ms
+        self.wake()
+
+    def give_back(self, permits: int) -> None:
+        """Those of messages that were not handed over after all."""
+        self.permits += permits
+        self.wake()
+
+    def wake(self) -> None:
+        """It may be able to take messages again: it has permits, holds less, or its sink became writable."""
+        if self.wakes is not None:
+            self.wakes(self)
 
     def messages_of(self, entries: int) -> int:
         """How many messages so many of the entries hold that were sent: exactly, where all hold as many."""
@@ -115,6 +129,7 @@ class Consumer:
             if self.held_batches:
                 for entry in found:
                     self.unacked_messages -= self.held_batches.pop(Position(ledger_id, entry), 1) - 1
+            self.wake()
         return found
 
     def release_up_to(self, mark: Position) -> None:
@@ -126,4 +141,5 @@ class Consumer:
         held, self.held = self.held, {}
         self.held_batches.clear()
         self.unacked_messages = 0
+        self.wake()
         return held

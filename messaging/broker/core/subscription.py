@@ -18,6 +18,7 @@ from pyroaring import BitMap
 from messaging.broker.core import ack_sets
 from messaging.broker.core.assigned import Assigned, Delivery
 from messaging.broker.core.bitmaps import bitmap_of
+from messaging.broker.core.choosing import Rotation, Succession
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.entries import EntryBlock
@@ -27,6 +28,7 @@ from messaging.storage.chain import Chain
 from messaging.storage.seam import Position
 
 ACK_SET_BYTES_MAX = 16 << 20  # of one subscription: some 50,000 batches of which some messages are acknowledged
+SEARCHED_MAX = 16  # consumers asked at once whether they hold what another acknowledged; where there are more: once a dispatch
 SHARE_MESSAGES_MAX = 20  # a turn of one consumer while others of a Shared subscription could take messages too
 
 
@@ -64,12 +66,14 @@ class Subscription:
         self.unacked_max = unacked_max
         self.properties = properties or {}
         self.kind = Kind.EXCLUSIVE
-        self.consumers: list[Consumer] = []
+        self.consumers: dict[Consumer, None] = {}  # in the order in which they came
         self.active: Consumer | None = None
         self.read_position = chain.next_after(cursor.mark_delete)
         self.replay = Replay()
         self.fenced = False
-        self._turn = 0
+        self._rotation = Rotation()  # Shared
+        self._succession = Succession(partition)  # the others
+        self._loose: dict[int, BitMap] = {}  # ledger -> entries acknowledged by others than those who, perhaps, hold them
         self.messages_out = 0
         self.bytes_out = 0
         self.entries_expired = 0
@@ -107,41 +111,43 @@ class Subscription:
         """Call `admit` first."""
         if not self.consumers:
             self.kind = kind
-        self.consumers.append(consumer)
-        if kind is not Kind.SHARED:
+        self.consumers[consumer] = None
+        if kind is Kind.SHARED:
+            consumer.wakes = self._rotation.add
+            consumer.wake()
+        else:
+            self._succession.add(consumer)
             self._choose_active(consumer)
 
     def detach(self, consumer: Consumer) -> None:
         """Idempotent. What it held goes back: to `replay` for Shared, by rewinding otherwise."""
         if consumer not in self.consumers:
             return
-        self.consumers.remove(consumer)
+        del self.consumers[consumer]
         if self.kind is Kind.SHARED:
+            consumer.wakes = None
+            self._rotation.discard(consumer)
             for ledger_id, entries in consumer.release_all().items():
                 self.replay.add(ledger_id, entries, self.cursor)
         else:
+            self._succession.discard(consumer)
             self._choose_active(None)
         if not self.consumers:
-            self.active = None
+            self._loose.clear()
             self.replay.counts.clear()
             if self.kind is not Kind.SHARED:
                 self._rewind()
 
     def _choose_active(self, newcomer: Consumer | None) -> None:
-        """Failover: lowest priority level first; of those the oldest, or for a partition by name, the partition's number picks."""
-        chosen: Consumer | None = None
-        if self.consumers:
-            top = min(one.priority for one in self.consumers)
-            candidates = [one for one in self.consumers if one.priority == top]
-            if self.partition >= 0:
-                candidates.sort(key=lambda one: one.name)
-            chosen = candidates[max(self.partition, 0) % len(candidates)]
-        former, self.active = self.active, chosen
-        if chosen is not former:
+        """Who becomes active, ceases to be, or is new hears of it; of the others nothing changed."""
+        former, self.active = self.active, self._succession.chosen()
+        if self.active is not former:
             self._rewind()
         if self.kind is Kind.FAILOVER:
-            for one in self.consumers if chosen is not former else [newcomer] if newcomer else []:
-                one.sink.active_changed(one, one is chosen)
+            changed = (former, self.active) if self.active is not former else ()
+            for one in dict.fromkeys((*changed, newcomer)):
+                if one is not None and one in self.consumers:
+                    one.sink.active_changed(one, one is self.active)
 
     def _rewind(self) -> None:
         """Reading begins anew, so that what waits in `replay` (of consumers while this was Shared) would come twice."""
@@ -155,7 +161,8 @@ class Subscription:
         if self.fenced:
             return False
         if self.kind is Kind.SHARED:
-            return any(self._ready(one) for one in self.consumers)
+            self._settle_loose()
+            return self._rotation.first(self._ready) is not None
         return self.active is not None and self._ready(self.active)
 
     def _ready(self, consumer: Consumer) -> bool:
@@ -232,17 +239,7 @@ class Subscription:
     def _pick(self) -> Consumer | None:
         if self.kind is not Kind.SHARED:
             return self.active if self.active is not None and self._ready(self.active) else None
-        best: Consumer | None = None
-        count = len(self.consumers)
-        for step in range(count):
-            index = (self._turn + step) % count
-            one = self.consumers[index]
-            if self._ready(one) and (best is None or one.priority < best.priority):
-                best = one
-                chosen = index
-        if best is not None:
-            self._turn = chosen + 1
-        return best
+        return self._rotation.take(self._ready)
 
     def _take(self, consumer: Consumer, block: EntryBlock, first: int, last: int) -> Delivery:
         """Gives `consumer` entries from `first` on, before `last`, as far as its permits and its turn allow: at least one."""
@@ -291,13 +288,26 @@ class Subscription:
         return delta
 
     def _release(self, consumer: Consumer | None, ledger_id: int, entries: BitMap) -> None:
-        """These are acknowledged: nobody holds them any more, `consumer` is asked first, and nobody is sent them again."""
+        """These are acknowledged: nobody holds them any more, and nobody is sent them again."""
         left = entries
-        for one in [consumer, *self.consumers] if consumer is not None else self.consumers:
-            if not left:
-                break
-            left = left - one.release(ledger_id, left)
+        if consumer is not None:
+            left = left - consumer.release(ledger_id, left)
+            consumer.wake()
+        if left:
+            loose = self._loose.get(ledger_id)
+            self._loose[ledger_id] = left if loose is None else loose | left
+            if len(self.consumers) <= SEARCHED_MAX:
+                self._settle_loose()
         self.replay.acknowledged(ledger_id, entries)
+
+    def _settle_loose(self) -> None:
+        """Whoever holds what others acknowledged lets go of it: one walk over the consumers, however many acknowledged."""
+        if not self._loose:
+            return
+        loose, self._loose = self._loose, {}
+        for one in self.consumers:
+            for ledger_id in loose.keys() & one.held.keys():
+                one.release(ledger_id, loose[ledger_id])
 
     def acknowledge_batch(self, consumer: Consumer | None, position: Position, ack_set: Sequence[int], now_ms: int) -> bytes:
         """Some messages of one entry. Raises `QuotaExceeded` where that is one entry more than may be kept so; what completes an
@@ -354,6 +364,7 @@ class Subscription:
         """Seek: reading begins after `mark_delete`. The owner has closed or refilled the consumers."""
         delta = self.cursor.reset(mark_delete, self.chain)
         self.replay.clear()
+        self._loose.clear()
         for one in self.consumers:
             one.release_all()
         self.read_position = self.chain.next_after(self.cursor.mark_delete)

@@ -148,7 +148,7 @@ class LocalConsumer:
     def _entry_finished(self, unused_permits: int) -> None:
         """What was not handed over takes no permits."""
         if unused_permits and self.open:
-            self.consumer.permits += unused_permits
+            self.consumer.give_back(unused_permits)
             self.topic.outlet.dispatch(self.subscription)
 
     def _hand_over(self, messages: Sequence[DeliveredMessage]) -> None:

@@ -231,7 +231,7 @@ class TopicSubscriptions:
         if not subscription.consumers:
             self.outlet.forget(subscription)
             self.drop_if_idle(subscription)
-        self.outlet.dispatch(subscription)
+        self.outlet.dispatch_soon(subscription)
 
     def drop_if_idle(self, subscription: Subscription) -> None:
         """A subscription that is not durable ends with its last consumer (but not while a seek has closed it for a moment)."""

@@ -198,7 +198,8 @@ class Connection(Opened, asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.out.resume()
-        for topic, subscription, _ in list(self.consumers.values()):
+        for topic, subscription, consumer in list(self.consumers.values()):
+            consumer.wake()
             topic.outlet.dispatch_soon(subscription)
         self.reading.requests_answered()
 

@@ -61,7 +61,7 @@ class BinaryConsumerSink:
 
     @property
     def writable(self) -> bool:
-        return self.connection.out.writable
+        return self.connection.out.writable and not self.connection.closed
 
     def answers(self) -> Awaitable[None] | None:
         return self.connection.answers()

@@ -64,7 +64,7 @@ class World:
         return consumer
 
     def flow(self, consumer: Consumer, permits: int) -> None:
-        consumer.permits += permits
+        consumer.flow(permits, self.now_ms)
         self.dispatch()
 
     def detach(self, consumer: Consumer) -> None:

@@ -140,7 +140,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
     # --- what must hold
 
     def consumer(self, pick: int) -> Consumer | None:
-        consumers = self.world.subscription.consumers
+        consumers = list(self.world.subscription.consumers)
         return consumers[pick % len(consumers)] if consumers else None
 
     def forget(self, positions: list[Position]) -> None:

@@ -205,7 +205,7 @@ def test_every_session_command_is_tried() -> None:
 async def test_a_session_command_reaches_only_what_its_connection_opened(world: BrokerWorld, command: str, who: str | None) -> None:
     owner = await opened(world)
     subscription = world.service.topics.loaded[TOPIC].subscriptions["s"]
-    before = (subscription.backlog_entries, len(subscription.consumers), subscription.consumers[0].permits)
+    before = (subscription.backlog_entries, len(subscription.consumers), next(iter(subscription.consumers)).permits)
     client = await world.connected(who)
     kind, fields, answer = SESSION[command]
     request_id = client.say(kind, **fields)
@@ -219,7 +219,7 @@ async def test_a_session_command_reaches_only_what_its_connection_opened(world: 
             assert one.body.error == pb.MetadataError
         if answer == "CONSUMER_STATS_RESPONSE":
             assert one.body.error_code == pb.ConsumerNotFound
-    assert (subscription.backlog_entries, len(subscription.consumers), subscription.consumers[0].permits) == before
+    assert (subscription.backlog_entries, len(subscription.consumers), next(iter(subscription.consumers)).permits) == before
     assert await owner.quiet() == []
     owner.write(send_frame(1, b"still open"))
     await owner.expect("SEND_RECEIPT")
