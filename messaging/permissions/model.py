@@ -77,6 +77,11 @@ def key_role(name: str, tenant: str) -> str:
     return f"{name}@{tenant}"
 
 
+def tenant_of_key_role(role: str) -> str:
+    """Whose keys have this role; "" for one that no key of a tenant can have. A person's name may hold an ``@`` too."""
+    return "" if role.startswith(RESERVED_KEY_NAME_PREFIXES) or "@" not in role else role.rpartition("@")[2]
+
+
 def user_role(username: str) -> str:
     """The role of somebody signed in at the console."""
     return USER_ROLE_PREFIX + username

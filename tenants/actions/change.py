@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,9 @@ from tenants import feed
 from tenants.access import Actor
 from tenants.actions.quotas import check_states
 from tenants.models import AuditRecord, FeedHead, Namespace, Tenant
+
+VALUE_BYTES_MAX = 4096  # of one value in a record of the audit log, as JSON; what is larger is taken apart by its names
+_NAMES_MAX, _NAME_LENGTH_MAX, _LEVELS = 64, 128, 2
 
 
 class Change:
@@ -69,8 +73,18 @@ def record(actor: Actor, action: str, tenant: str, resource: str, before: object
         tenant=tenant,
         tenant_uid=uid or "",
         resource=resource,
-        before=before,
-        after=after,
+        before=_bounded(before),
+        after=_bounded(after),
         request_id=actor.request_id,
     )
     actor.trail.records += 1
+
+
+def _bounded(value: Any, levels: int = _LEVELS) -> Any:
+    """The log is never deleted, and tenants choose what it holds: of a large value it says how large, and a hash that tells it."""
+    encoded = msgspec.json.encode(value)
+    if len(encoded) <= VALUE_BYTES_MAX:
+        return value
+    if isinstance(value, dict) and levels and len(value) <= _NAMES_MAX:
+        return {str(name)[:_NAME_LENGTH_MAX]: _bounded(one, levels - 1) for name, one in value.items()}
+    return f"{len(encoded)} bytes, SHA-256 {hashlib.sha256(encoded).hexdigest()}"

@@ -25,6 +25,7 @@ def create_person(actor: Actor, username: str, password: str, *, superuser: bool
 
     Raises `InvalidValue` for a name or password that cannot be one, `Conflict` for a name that is taken."""
     require(actor, Action.SUPERUSER)
+    username = User.normalize_username(username)  # or two spellings of one name pass the look for the same name below
     user = User(username=username, is_superuser=superuser, is_staff=superuser)
     _check_password(user, password)
     user.set_password(password)

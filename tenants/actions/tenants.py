@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from django.conf import settings as django_settings
 
 from messaging.errors import Conflict, InvalidValue, NotFound, PreconditionFailed
-from messaging.permissions.model import Action, Resource
+from messaging.permissions.model import Action, Resource, tenant_of_key_role
 from messaging.protocol.names import entity_name
 from tenants import feed
 from tenants.access import Actor, require
@@ -76,17 +76,17 @@ def delete_tenant(actor: Actor, name: str, force: bool = False) -> None:
 
 def _revoke_roles(changing: Change, leaving: Tenant) -> None:
     """Grants, subscription roles and admin roles of other tenants that name a role of this tenant's keys."""
-    ends = f"@{leaving.name}"  # compared here: SQLite's LIKE takes ACME for acme
+    ends = f"@{leaving.name}"  # narrows down; SQLite's LIKE takes ACME for acme
     affected: dict[str, Namespace] = {}
     for grant in Grant.unscoped.filter(role__endswith=ends).select_related("namespace__tenant"):
-        if grant.role.endswith(ends):
+        if tenant_of_key_role(grant.role) == leaving.name:
             namespace = grant.namespace
             affected[namespace.name] = namespace
             lost = {"role": grant.role, "actions": grant.actions}
             changing.audit("permission.revoke", namespace.tenant_id, grant.topic or namespace.name, lost)
             grant.delete()
     for restriction in SubscriptionGrant.unscoped.filter(role__endswith=ends).select_related("namespace__tenant"):
-        if restriction.role.endswith(ends):
+        if tenant_of_key_role(restriction.role) == leaving.name:
             namespace = restriction.namespace
             _keep_restricted(restriction)
             affected[namespace.name] = namespace
@@ -95,7 +95,7 @@ def _revoke_roles(changing: Change, leaving: Tenant) -> None:
     for namespace in affected.values():
         changing.tell_namespace(namespace)
     for tenant in Tenant.unscoped.exclude(name=leaving.name):
-        kept = [role for role in tenant.admin_roles if not role.endswith(ends)]
+        kept = [role for role in tenant.admin_roles if tenant_of_key_role(role) != leaving.name]
         if kept != tenant.admin_roles:
             before = feed.tenant_state(tenant)
             tenant.admin_roles = kept

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -91,14 +93,9 @@ class Topics(View):
     @describe("Topics of a namespace; a partitioned one is one", page_of(shapes.TopicShape), parameters=PAGE)
     def get(self, request: Request, tenant: str, namespace: str) -> Response:
         found = broker.rpc().call("topics.list", TopicsList(namespace=existing_namespace(tenant, namespace).name))
-        partitions = {name: f"{name}-partition-" for name in found.partitioned}
-        plain = [
-            topic
-            for topic in found.topics
-            if not any(topic.startswith(prefix) and topic[len(prefix) :].isdecimal() for prefix in partitions.values())
-        ]
+        plain = [topic for topic in found.topics if not _is_partition(topic, found.partitioned)]
         return page_of_names(
-            request, [*plain, *partitions], lambda name: {"topic": name, "partitions": found.partitioned.get(name, 0)}
+            request, [*plain, *found.partitioned], lambda name: {"topic": name, "partitions": found.partitioned.get(name, 0)}
         )
 
     @describe("Create a topic", shapes.TopicShape, shapes.NewTopic, 201)
@@ -108,6 +105,11 @@ class Topics(View):
         partitions = given.get("partitions", 0)
         actions.create_topic(self.actor(), topic, partitions or None)
         return Response({"topic": str(topic), "partitions": partitions}, status=201)
+
+
+def _is_partition(topic: str, partitioned: Mapping[str, int]) -> bool:
+    base, _, index = topic.rpartition("-partition-")
+    return base in partitioned and index.isdecimal()
 
 
 def _found(parts: dict[str, str]) -> tuple[TopicName, int]:

@@ -40,6 +40,13 @@ def test_a_name_that_is_taken_and_one_that_is_none_are_refused(browse: Browse) -
     assert User.objects.count() == 4
 
 
+def test_two_spellings_of_one_name_are_one_name(browse: Browse) -> None:
+    """A wide OWNER became `OWNER` only after the look for somebody called owner."""
+    wide = "".join(chr(ord(letter) + 0xFEE0) for letter in "OWNER")
+    assert b"somebody called" in browse("superuser").post("/new-person", {"username": wide}).content
+    assert not User.objects.filter(username="OWNER").exists()
+
+
 def test_a_new_password_ends_the_former_one_and_its_sessions(browse: Browse) -> None:
     theirs = browse("owner")
     page = browse("superuser").post("/people/owner/password", {"confirm": "owner"})

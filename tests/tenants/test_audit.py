@@ -125,6 +125,19 @@ def _value_of(row: tuple[str, str]) -> Any:
     return None if row[0] == "DELETE" or not row[1].startswith("admin_v2:policy-") else 1
 
 
+def test_a_large_value_is_told_by_its_hash(world: World) -> None:
+    """32 KiB of properties, set again and again, wrote 64 KiB a time into a log that is never deleted."""
+    olga = world.actor("olga")
+    actions.set_policies(olga, "acme/orders", {"properties": dict.fromkeys("abcd", "x" * 5_000), "message_ttl_s": 7})
+    actions.set_policies(olga, "acme/orders", {"properties": dict.fromkeys("abcd", "y" * 5_000)})
+    first, second = AuditRecord.unscoped.filter(action="namespace.set_policies").order_by("id")
+    assert len(msgspec.json.encode([second.before, second.after])) < 2_000
+    assert first.after["policies"]["message_ttl_s"] == 7
+    told, before, after = (one["policies"]["properties"] for one in (first.after, second.before, second.after))
+    assert told.startswith("20") and "bytes, SHA-256" in told
+    assert told == before != after
+
+
 def test_tenants_made_changed_and_deleted_by_either_api(world: World, call: Caller) -> None:
     call("PUT", "/admin/v2/tenants/fresh", {"allowedClusters": ["standalone"]})
     call("DELETE", "/admin/v2/tenants/fresh")

@@ -79,6 +79,19 @@ def test_grants_to_the_former_tenants_roles_are_gone_everywhere(again: World) ->
             require(role, action, Resource("other", "other/things", "persistent://other/things/t"))
 
 
+def test_people_and_foreign_roles_that_only_end_like_its_keys_lose_nothing(world: World) -> None:
+    """People are often called by their address: deleting tenant acme took the admin role of user:bob@acme from all others."""
+    people = ["external:bob@acme", "user:bob@acme"]
+    actions.update_tenant(world.admin, "other", admin_roles=[*people, "app@acme"])
+    for role in people:
+        actions.grant_permission(world.actor("sam"), "other/things", role, ["consume"])
+        actions.restrict_subscription(world.actor("sam"), "other/things", "kept", [role])
+    actions.delete_tenant(world.admin, "acme", force=True)
+    assert Tenant.unscoped.get(name="other").admin_roles == people
+    assert set(Grant.unscoped.filter(namespace="other/things").values_list("role", flat=True)) == set(people)
+    assert set(SubscriptionGrant.unscoped.filter(namespace="other/things").values_list("role", flat=True)) == set(people)
+
+
 def test_a_subscription_kept_for_the_former_tenant_alone_is_not_open_to_all(again: World) -> None:
     assert again.broker.state[("namespace", "other/things")]["subscription_roles"]["alone"] == ["service:nobody"]
     resource = Resource("other", "other/things", "persistent://other/things/t", "alone")

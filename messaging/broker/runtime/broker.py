@@ -251,8 +251,8 @@ class Broker:
         view = self.access.view
         self.peers.end_keys({key for kind, key in changed if kind == "key" and view.key_revoked(key) is not False})
         self.rights.changed(changed)
-        if any(kind in ("namespace", "tenant") for kind, _ in changed):
-            for topic in self.topics:
+        for namespace in [key for kind, key in changed if kind == "namespace"]:
+            for topic in self.topics.loaded_of(namespace):
                 if self.deduplicates(topic.name) != (topic.inlet.dedup is not None):
                     self.background.spawn(dedup_state.turn(topic), f"deduplication of {topic.text}")
 
