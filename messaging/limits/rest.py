@@ -14,6 +14,8 @@ from messaging.limits.sizes import (
     PAIR_BYTES_MAX,
     PAIRS_COUNT_MAX,
     PAIRS_TOTAL_BYTES_MAX,
+    PARTITIONS_MAX,
+    ROLES_MAX,
     TOPIC_BYTES_MAX,
     WHY_NAME,
     WHY_PAIRS,
@@ -21,13 +23,11 @@ from messaging.limits.sizes import (
 )
 
 BODY_BYTES_MAX = 1 << 20  # of REST: the largest body that fits its fields' limits has a third of it
-PARTITIONS_MAX = 10_000  # as messaging.broker.runtime.topics.registry has it
 BODY_DEPTH_MAX = 16  # of objects and lists within each other: the deepest that anything here takes has 4
 
 _NAME = Limit(WHY_NAME, bytes_max=NAME_BYTES_MAX)
-_ROLE = Limit("a name, an at sign and a tenant's name", bytes_max=2 * NAME_BYTES_MAX + 1)
 _TOPIC = Limit(WHY_TOPIC, bytes_max=TOPIC_BYTES_MAX)
-_ROLES = Limit("each is compared at every decision", bytes_max=2 * NAME_BYTES_MAX + 1, count_max=100)
+_ROLES = Limit("each is compared at every decision", bytes_max=2 * NAME_BYTES_MAX + 1, count_max=ROLES_MAX)
 _CLUSTERS = Limit("there is one cluster", bytes_max=NAME_BYTES_MAX, count_max=100)
 _PROPERTIES = Limit(WHY_PAIRS, bytes_max=PAIR_BYTES_MAX, count_max=PAIRS_COUNT_MAX, total_bytes_max=PAIRS_TOTAL_BYTES_MAX)
 _PARTITIONS = Limit("each partition is a topic", minimum=0, maximum=PARTITIONS_MAX)

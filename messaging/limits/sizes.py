@@ -29,6 +29,8 @@ BATCHED_MESSAGE_BYTES_MIN = 6
 ACK_SET_WORDS_MAX = BATCH_MESSAGES_MAX // 64
 
 MESSAGE_IDS_MAX = 50_000  # of one command: what one consumer may hold unacknowledged by default
+PARTITIONS_MAX = 10_000  # of one topic
+ROLES_MAX = 1000  # of one tenant, or of one subscription
 PERMITS_MAX = 2**31 - 1  # of one consumer, together
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1

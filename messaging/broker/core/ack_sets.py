@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from pyroaring import BitMap
 
+from messaging.limits.sizes import ACK_SET_WORDS_MAX
 from messaging.storage.seam import Position
 
-WORDS_MAX = 15_625  # a batch has at most a million messages
 ENTRY_BYTES = 320  # what one takes in memory beside its bits
 _WORD = (1 << 64) - 1
 _WORD_BYTES = 8
@@ -20,8 +20,8 @@ _WORD_BYTES = 8
 
 def bits_of(words: Sequence[int]) -> int:
     """Words as the wire has them, signed or not. Raises `ValueError` where there are more than a batch can have."""
-    if len(words) > WORDS_MAX:
-        raise ValueError(f"an ack set of {len(words)} words is for more messages than a batch can have: at most {WORDS_MAX} words")
+    if len(words) > ACK_SET_WORDS_MAX:
+        raise ValueError(f"an ack set of {len(words)} words is larger than any batch: at most {ACK_SET_WORDS_MAX}")
     return int.from_bytes(struct.pack(f"<{len(words)}Q", *(word & _WORD for word in words)), "little")
 
 

@@ -18,9 +18,10 @@ from itertools import pairwise
 from pyroaring import BitMap
 
 from messaging.broker.core import deltas
-from messaging.broker.core.ack_sets import WORDS_MAX, AckSets, bits_of
+from messaging.broker.core.ack_sets import AckSets, bits_of
 from messaging.broker.core.bitmaps import bitmap_bytes, run_length, runs_of
 from messaging.broker.core.deltas import POSITION, Delta
+from messaging.limits.sizes import ACK_SET_WORDS_MAX
 from messaging.storage.chain import Chain
 from messaging.storage.seam import EARLIEST, Position
 
@@ -139,7 +140,7 @@ class Cursor:
         """Some messages of one entry: bits still set in `ack_set` stay open. Returns (delta, the whole entry is done)."""
         if self.acknowledged(position):
             return b"", True
-        if not chain.holds(position) or len(ack_set) > WORDS_MAX:
+        if not chain.holds(position) or len(ack_set) > ACK_SET_WORDS_MAX:
             return b"", False
         left = bits_of(ack_set)
         held = self.batches.bits(position)

@@ -18,6 +18,7 @@ import structlog
 from messaging.alone import alone
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.errors import Conflict, InvalidValue, MagnetarError, PreconditionFailed, TopicNotFound
+from messaging.limits.sizes import PARTITIONS_MAX
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.meta_seam import MetaConflict, PartitionedRecord, TopicRecord
 from messaging.storage.seam import EARLIEST, StoreError
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("broker.partitions")
 
-PARTITIONS_MAX = 10_000
 TOGETHER_MAX = 100  # partitions of a topic that are made or deleted at the same time
 
 Carried = dict[str, dict[str, str]]  # subscription -> its properties

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from messaging.broker.core.ack_sets import WORDS_MAX
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.deltas import Delta
+from messaging.limits.sizes import ACK_SET_WORDS_MAX
 from messaging.storage.chain import Chain
 from messaging.storage.seam import EARLIEST, Position
 
@@ -216,7 +216,7 @@ def test_filling_the_last_hole_moves_the_mark_over_all() -> None:
     assert cursor.holes == {}
 
 
-@pytest.mark.parametrize("count", [256, 300, WORDS_MAX])
+@pytest.mark.parametrize("count", [256, 300, ACK_SET_WORDS_MAX])
 def test_ack_sets_of_large_batches_can_be_stored(count: int) -> None:
     """A snapshot once had room for 255 words: one client's 256th kept every cursor of the broker from being saved."""
     chain = Chain([(1, 9)])
@@ -230,7 +230,7 @@ def test_ack_sets_of_large_batches_can_be_stored(count: int) -> None:
 
 def test_an_ack_set_larger_than_any_batch_is_passed_over() -> None:
     cursor = Cursor()
-    assert cursor.acknowledge_batch(Position(1, 4), [1] * (WORDS_MAX + 1), Chain([(1, 9)])) == (b"", False)
+    assert cursor.acknowledge_batch(Position(1, 4), [1] * (ACK_SET_WORDS_MAX + 1), Chain([(1, 9)])) == (b"", False)
     assert not cursor.batches
 
 
