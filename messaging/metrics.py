@@ -141,7 +141,7 @@ _TABLE = (
         "gauge",
         "bytes",
         (),
-        "What was given back of the disk space kept for metadata: above 0 the disk is full, or was a moment ago.",
+        "What is missing of the disk space kept for metadata: above 0 the disk is full, or was a moment ago or at the start.",
     ),
     Metric(
         "magnetar_storage_damage_total",

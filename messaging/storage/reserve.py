@@ -11,11 +11,17 @@ import os
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from messaging.settings import Settings
 
 SLICE_BYTES = 1 << 20
 LOW_BYTES = 256 << 10  # more than a transaction of ours writes
 MARGIN_BYTES = 4 << 20  # left to others when the reserve is made whole: it must not fill the disk itself
 FILL_S = 5.0  # between two tries of `fill_at_times`
+METADATA_BYTES_MAX = 16 << 20  # thousands of subscriptions, or all that a running broker writes in hours
+DATABASE_BYTES_MAX = 8 << 20  # sessions, audit records and outbox rows of days
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -41,6 +47,20 @@ class Reserve:
     def disk_full(self) -> bool:
         """Whether a slice would help whoever was refused something."""
         return self._free_bytes() < SLICE_BYTES
+
+    def why_not_whole(self) -> str:
+        """For people: what is missing and what follows. Empty if nothing is, as the file on the disk says."""
+        try:
+            held = self.path.stat().st_size
+        except OSError:
+            held = 0
+        if held >= self.size_bytes:
+            return ""
+        return (
+            f"{self.size_bytes - held} of the {self.size_bytes} bytes in {self.path} are missing: the disk is full, or was when "
+            f"they were wanted ({self._free_bytes()} bytes are free now). Without them a full disk stops more than producers: new "
+            f"subscriptions, changes of policies, sign-in and revoked keys cannot be saved"
+        )
 
     def fill(self) -> bool:
         """Makes it whole, if that leaves enough to others. Whether it is whole."""
@@ -117,3 +137,13 @@ class Reserve:
 
 
 NO_RESERVE = Reserve(Path(os.devnull), 0)
+
+
+def of_broker(settings: Settings) -> Reserve:
+    """For the metadata and the feed of a broker: a part of what is kept of the disk."""
+    return Reserve(settings.data_path / "broker" / "meta.reserve", min(METADATA_BYTES_MAX, settings.reserved_bytes // 4))
+
+
+def of_database(path: Path, settings: Settings) -> Reserve:
+    """For the control plane's own database."""
+    return Reserve(path.with_suffix(".reserve"), min(DATABASE_BYTES_MAX, settings.reserved_bytes // 8))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from messaging.settings import ConfigError, Settings
+
+FULL_BYTES = 1 << 20  # less than a transaction of a migration may take
+NEEDED_BYTES = 16 << 20  # for all tables, with the database's journal beside them
 
 # Packages with migrations; their names are looked at without importing them.
 _MIGRATED = (
@@ -52,7 +56,20 @@ def prepare(settings: Settings) -> None:
 
 
 def run(settings: Settings) -> None:
-    """The work itself; sets up Django in this process."""
+    """The work itself; sets up Django in this process. Raises `ConfigError` where the disk is full."""
+    try:
+        _run(settings)
+    except Exception as error:
+        free = shutil.disk_usage(settings.data_path).free
+        if free >= FULL_BYTES:
+            raise
+        raise ConfigError(
+            f"the disk under {settings.data_path} is full ({free} bytes are free): the database could not be prepared "
+            f"({error}). Free at least {NEEDED_BYTES >> 20} MiB, or choose another place with --data-dir, and start again"
+        ) from None
+
+
+def _run(settings: Settings) -> None:
     from controlplane import current
     from messaging.identity import create_secrets
 

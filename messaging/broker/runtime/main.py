@@ -32,7 +32,7 @@ from messaging.storage.cursor_log import CursorLog
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.managed_ledger import Storage
 from messaging.storage.meta_sqlite import SqliteMetaStore
-from messaging.storage.reserve import Reserve
+from messaging.storage.reserve import NO_SPACE, Reserve, of_broker
 from messaging.storage.retention import Limits
 from messaging.storage.seam import StoreError
 from messaging.tls import server_context
@@ -41,7 +41,6 @@ log = structlog.get_logger("broker")
 
 BACKLOG = 1024
 STOP_S = 8.0
-RESERVE_BYTES_MAX = 16 << 20  # kept for metadata: thousands of subscriptions, or all that a running broker writes in hours
 
 
 def main(settings: Settings) -> int:
@@ -103,6 +102,10 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         raise ConfigError(
             f"data_dir {settings.data_dir} cannot be written ({error.strerror}): change its owner, or name another"
         ) from None
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        raise ConfigError(f"the disk under {settings.data_dir} is full: free some space, or choose another data_dir") from error
     except StoreError as error:
         raise ConfigError(f"the broker cannot open its storage: {error}") from error
     access = Access(settings, wall_ms, reserve)
@@ -153,9 +156,11 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
 
 
 def _reserve(settings: Settings) -> Reserve:
-    """A part of what is kept of the disk, for metadata."""
-    reserve = Reserve(settings.data_path / "broker" / "meta.reserve", min(RESERVE_BYTES_MAX, settings.reserved_bytes // 4))
-    reserve.fill()
+    reserve = of_broker(settings)
+    if not reserve.fill():
+        log.warning(
+            "reserve.missing", why=reserve.why_not_whole(), to_do="free some space: they are taken as soon as there is some"
+        )
     return reserve
 
 

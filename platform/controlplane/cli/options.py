@@ -32,6 +32,7 @@ def refusals(command: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         from messaging.settings import ConfigError
+        from messaging.storage.reserve import NO_SPACE
 
         try:
             return command(*args, **kwargs)
@@ -40,6 +41,12 @@ def refusals(command: Callable[P, T]) -> Callable[P, T]:
         except PermissionError as error:
             raise Refused(
                 f"{error.strerror or error}: {error.filename or 'see above'}; change its permissions or its owner"
+            ) from None
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            raise Refused(
+                f"the disk is full ({error.filename or error.strerror}): free some space, or choose another place with --data-dir"
             ) from None
 
     return run

@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 
 from controlplane import datadir, ports
 from messaging.settings import Settings
+from messaging.storage.reserve import of_broker, of_database
 
 Level = Literal["ok", "warn", "fail"]
 
@@ -141,7 +142,20 @@ def data_directory(settings: Settings) -> Iterator[Finding]:
         yield Finding("Disk space", "warn", says, "free some before producers are refused")
     else:
         yield Finding("Disk space", "ok", says)
+    yield from _reserves(settings)
     yield from sync_latency(path)
+
+
+def _reserves(settings: Settings) -> Iterator[Finding]:
+    """What is kept of the disk for the time when it is full, of those who have run here."""
+    kept = [of_broker(settings)]
+    if not settings.database_url:
+        kept.append(of_database(settings.data_path / "control" / "db.sqlite3", settings))
+    missing = [why for one in kept if one.path.parent.exists() and (why := one.why_not_whole())]
+    for why in missing:
+        yield Finding("Disk reserve", "fail", why, "free some space: they are taken again with the next change after that")
+    if not missing:
+        yield Finding("Disk reserve", "ok", "what is kept for a full disk is whole")
 
 
 def sync_latency(path: Path) -> Iterator[Finding]:

@@ -19,7 +19,6 @@ START_BUDGET_S = 8.0
 _TIMEOUT_S = 3.0
 _METRICS_BYTES_MAX = 4 << 20
 _DAMAGE = re.compile(r'^magnetar_storage_damage_total\{during="([^"]*)"\} ([0-9.e+]+)$', re.MULTILINE)
-_MISSING = re.compile(r"^magnetar_metadata_reserve_missing_bytes ([0-9.e+]+)$", re.MULTILINE)
 _FAILING = re.compile(r'^magnetar_background_failing\{loop="([^"]*)"\} ([0-9.]+)$', re.MULTILINE)
 
 
@@ -105,7 +104,7 @@ def _by_metrics(url: str, settings: Settings) -> Iterator[Finding]:
 
 
 def _storage(text: str, settings: Settings) -> Iterator[Finding]:
-    """Whether what is stored can be read, and whether there is space for more."""
+    """Whether what is stored can be read."""
     damage = {during: int(float(count)) for during, count in _DAMAGE.findall(text) if float(count)}
     if damage:
         says = ", ".join(f"{count} times in {during}" for during, count in sorted(damage.items()))
@@ -113,10 +112,6 @@ def _storage(text: str, settings: Settings) -> Iterator[Finding]:
         yield Finding("Stored data", "fail", f"passed over since the start, because it cannot be read: {says}", todo)
     else:
         yield Finding("Stored data", "ok", "all that was asked for could be read")
-    missing = _MISSING.search(text)
-    if missing and float(missing[1]):
-        says = f"it was full: {int(float(missing[1]))} bytes that were kept for metadata had to be given back"
-        yield Finding("Space of the broker", "fail", says, "free some space; producers and new topics are refused until then")
 
 
 def _background(text: str, settings: Settings) -> Iterator[Finding]:

@@ -8,9 +8,8 @@ from typing import Any
 from django.conf import settings
 from django.db.backends.sqlite3 import base
 
-from messaging.storage.reserve import NO_RESERVE, Reserve
+from messaging.storage.reserve import NO_RESERVE, Reserve, of_database
 
-RESERVE_BYTES_MAX = 8 << 20  # sessions, audit records and outbox rows of days
 _reserves: dict[str, Reserve] = {}
 
 
@@ -20,8 +19,7 @@ def reserve_for(database: str) -> Reserve:
         return NO_RESERVE
     held = _reserves.get(database)
     if held is None:
-        size_bytes = min(RESERVE_BYTES_MAX, settings.MAGNETAR.reserved_bytes // 8)
-        held = _reserves.setdefault(database, Reserve(Path(database).with_suffix(".reserve"), size_bytes))
+        held = _reserves.setdefault(database, of_database(Path(database), settings.MAGNETAR))
     return held
 
 

@@ -20,6 +20,7 @@ from controlplane.supervisor.status import running_state, write_json
 from messaging.metrics import Sample, exposition
 from messaging.protocol import build_hot
 from messaging.settings import Settings
+from messaging.storage.reserve import of_broker, of_database
 
 
 @pytest.fixture
@@ -158,19 +159,32 @@ def test_a_background_loop_that_fails_is_named(settings: Settings, failing: int,
     assert ("background.failed" in finding.do) == bool(failing)
 
 
-def test_damage_and_a_full_disk_are_said(settings: Settings) -> None:
-    def found(damage: int, missing: int) -> list[tuple[str, str]]:
+def test_damage_is_said(settings: Settings) -> None:
+    def found(damage: int) -> list[tuple[str, str]]:
         samples = [
             Sample("magnetar_storage_damage_total", damage, ("cursor",)),
             Sample("magnetar_storage_damage_total", 0, ("delivery",)),
-            Sample("magnetar_metadata_reserve_missing_bytes", missing),
         ]
         return [(one.level, one.says) for one in running._storage(exposition(samples, private=False).decode(), settings)]
 
-    assert [level for level, _ in found(0, 0)] == ["ok"]
-    (level, says), *_ = found(3, 0)
+    assert [level for level, _ in found(0)] == ["ok"]
+    (level, says), *_ = found(3)
     assert level == "fail" and "3 times in cursor" in says and "delivery" not in says
-    assert [level for level, _ in found(0, 1 << 20)] == ["ok", "fail"]
+
+
+def test_a_reserve_that_was_never_made_or_was_given_back_is_said(settings: Settings, tmp_path: Path) -> None:
+    """A disk that was full at the very first start has none; it was said to have been given back, of the broker's alone."""
+    assert only(checks._reserves(settings)).level == "ok", "nobody has run here"
+    for folder in ("broker", "control"):
+        (tmp_path / folder).mkdir()
+    never_made = list(checks._reserves(settings))
+    assert [finding.level for finding in never_made] == ["fail", "fail"]
+    assert all("are missing" in finding.says and finding.do.startswith("free some space") for finding in never_made)
+    kept = [of_broker(settings), of_database(tmp_path / "control" / "db.sqlite3", settings)]
+    assert all(one.fill() for one in kept)
+    assert only(checks._reserves(settings)).level == "ok"
+    assert kept[1].release()
+    assert str(kept[1].path) in only(checks._reserves(settings)).says
 
 
 def test_files_that_others_may_read(settings: Settings, tmp_path: Path) -> None:
