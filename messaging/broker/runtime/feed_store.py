@@ -15,16 +15,16 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import structlog
 
 from messaging.adminrpc.feed import Change, FeedApply
-from messaging.storage.reserve import NO_RESERVE, Reserve
+from messaging.storage.reserve import NO_RESERVE, NO_SPACE, Reserve
 
 log = structlog.get_logger("broker.feed")
 
@@ -32,8 +32,10 @@ COMPACTED_FROM_BYTES = 1 << 20  # a journal below that is left alone
 PAGE_ENTITIES = 500  # of a state
 _HEAD = Struct(">II")
 _PAGE = msgspec.json.Decoder(FeedApply)
+_BODY_BEGINS = b'{"from_version":'
 
 Entity = tuple[str, str, dict[str, Any]]
+Written = TypeVar("Written")
 
 
 class FeedStore:
@@ -47,23 +49,31 @@ class FeedStore:
     # --- reading
 
     def load(self) -> Iterator[FeedApply]:
-        """What was taken in, in order: pages of a full feed first. After it, `append` goes on where the whole records end."""
+        """What was taken in, in order: pages of a full feed first. After it, `append` goes on where the whole records end.
+
+        Nothing, if a journal is damaged before its end: a key may have been revoked there. The broker then lets nobody in by a key
+        before the web process has told everything anew."""
         for draft in self._folder.glob("*.draft"):
             draft.unlink()
         first = 0
+        found: list[FeedApply] = []
         for number in sorted(self._numbers("state"), reverse=True):
-            pages, self._state_bytes = _records(self._path("state", number))
-            if pages and not pages[-1].next_key:
-                first = number
-                yield from pages
+            records = _records(self._path("state", number))
+            if records.pages and not records.pages[-1].next_key:
+                first, found, self._state_bytes = number, records.pages, records.size_bytes
                 break
             log.warning("feed.state_damaged", file=self._path("state", number).name)
-        self._number = first
+        # Above all that is there, whatever of it can be read: what comes next must not be taken for older than that.
+        self._number = max(self._numbers("state") + self._numbers("journal"), default=0)
         for number in sorted(one for one in self._numbers("journal") if one >= first):
-            pages, self._journal_bytes = _records(self._path("journal", number))
-            self._number = number
-            yield from pages
+            records = _records(self._path("journal", number))
+            if records.damaged:
+                log.error("feed.journal_damaged", file=self._path("journal", number).name, at_byte=records.size_bytes)
+                return
+            self._journal_bytes = records.size_bytes if number == self._number else 0
+            found += records.pages
         self._delete_before(first)
+        yield from found
 
     def _numbers(self, kind: str) -> list[int]:
         names = (path.name.removeprefix(f"{kind}-") for path in self._folder.glob(f"{kind}-*"))
@@ -77,9 +87,14 @@ class FeedStore:
     def append(self, page: FeedApply) -> None:
         """Durable when it returns. After a failure the next one writes over what was left behind."""
         record = _record(page)
-        self._reserve.make_room()
         path = self._path("journal", self._number)
         is_new = not path.exists()
+        self._with_space(lambda: self._write_record(path, record))
+        if is_new:
+            self._sync_folder()
+        self._journal_bytes += len(record)
+
+    def _write_record(self, path: Path, record: bytes) -> None:
         descriptor = self._open(path, 0)
         try:
             os.ftruncate(descriptor, self._journal_bytes)
@@ -87,9 +102,16 @@ class FeedStore:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        if is_new:
-            self._sync_folder()
-        self._journal_bytes += len(record)
+
+    def _with_space(self, work: Callable[[], Written]) -> Written:
+        """Again and again while the disk is full and some space is left in the reserve."""
+        self._reserve.make_room()
+        while True:
+            try:
+                return work()
+            except OSError as error:
+                if error.errno not in NO_SPACE or not self._reserve.release():
+                    raise
 
     @property
     def compaction_is_due(self) -> bool:
@@ -104,20 +126,29 @@ class FeedStore:
     def write_state(self, number: int, head: FeedApply, entities: Iterable[Entity]) -> None:
         """`entities` are everything as of `head`. Deletes what it replaces."""
         draft = self._path("state", number).with_suffix(".draft")
-        size = 0
-        descriptor = self._open(draft, os.O_TRUNC)
+        held = list(entities)
         try:
-            for page in _pages(head, list(entities)):
+            size = self._with_space(lambda: self._write_pages(draft, _pages(head, held)))
+            draft.replace(self._path("state", number))
+        except OSError:
+            draft.unlink(missing_ok=True)  # on a full disk each try would leave another
+            raise
+        self._sync_folder()
+        self._state_bytes = size
+        self._delete_before(number)
+
+    def _write_pages(self, path: Path, pages: Iterable[FeedApply]) -> int:
+        size = 0
+        descriptor = self._open(path, os.O_TRUNC)
+        try:
+            for page in pages:
                 record = _record(page)
                 _write(descriptor, record, size)
                 size += len(record)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        draft.replace(self._path("state", number))
-        self._sync_folder()
-        self._state_bytes = size
-        self._delete_before(number)
+        return size
 
     def _delete_before(self, number: int) -> None:
         for kind in ("state", "journal"):
@@ -160,22 +191,45 @@ def _write(descriptor: int, data: bytes, offset: int) -> None:
         view, offset = view[written:], offset + written
 
 
-def _records(path: Path) -> tuple[list[FeedApply], int]:
-    """The whole records of a file from its beginning, and how many bytes they have."""
+class _Records(NamedTuple):
+    """The whole records of a file from its beginning, how many bytes they have, and whether whole ones come after what is not."""
+
+    pages: list[FeedApply]
+    size_bytes: int
+    damaged: bool
+
+
+def _records(path: Path) -> _Records:
+    data = path.read_bytes()
     found: list[FeedApply] = []
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        at = 0
-        while len(head := file.read(_HEAD.size)) == _HEAD.size:
-            length, checksum = _HEAD.unpack(head)
-            body = file.read(length) if length <= size - at - _HEAD.size else b""
-            if len(body) != length or not length or zlib.crc32(body) != checksum:
-                break
-            try:
-                found.append(_PAGE.decode(body))
-            except msgspec.DecodeError:
-                break
-            at += _HEAD.size + length
-    if at < size:
-        log.warning("feed.record_cut_off", file=path.name, at_byte=at, file_bytes=size)
-    return found, at
+    at = 0
+    while (page := _page_at(data, at)) is not None:
+        found.append(page[0])
+        at = page[1]
+    if at < len(data):
+        log.warning("feed.record_cut_off", file=path.name, at_byte=at, file_bytes=len(data))
+    return _Records(found, at, _whole_after(data, at))
+
+
+def _page_at(data: bytes, at: int) -> tuple[FeedApply, int] | None:
+    """The page of the record at that place, and where the next one begins."""
+    if len(data) - at < _HEAD.size:
+        return None
+    length, checksum = _HEAD.unpack_from(data, at)
+    body = memoryview(data)[at + _HEAD.size : at + _HEAD.size + length]
+    if len(body) != length or not length or zlib.crc32(body) != checksum:
+        return None
+    try:
+        return _PAGE.decode(body), at + _HEAD.size + length
+    except msgspec.DecodeError:
+        return None
+
+
+def _whole_after(data: bytes, at: int) -> bool:
+    """Whether a whole record begins somewhere after `at`. A record that was cut off is the last one."""
+    place = data.find(_BODY_BEGINS, at + 1)
+    while place >= 0:
+        if place - _HEAD.size > at and _page_at(data, place - _HEAD.size) is not None:
+            return True
+        place = data.find(_BODY_BEGINS, place + 1)
+    return False

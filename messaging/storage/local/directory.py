@@ -18,6 +18,7 @@ from messaging.storage.local.disk import DirectoryLock, Disk, read_file, replace
 from messaging.storage.seam import StoreError, Unavailable
 
 FORMAT_VERSION = 2
+REPAIR = "`magnetar log repair` makes it anew from the segments"
 
 
 class DirectoryInUse(StoreError):
@@ -45,7 +46,7 @@ def read_store_id(disk: Disk, directory: Path) -> int | None:
         content = json.loads(read_file(disk, directory / "format"))
         version, store_id = content["format"], int(content["store_id"], 16)
     except (ValueError, KeyError, TypeError) as error:
-        raise Unavailable(f"{directory / 'format'} cannot be read: {error!r}") from None
+        raise Unavailable(f"{directory / 'format'} cannot be read: {error!r}; {REPAIR}") from None
     if version != FORMAT_VERSION:
         raise Unavailable(f"the log in {directory} has format {version}; this build reads {FORMAT_VERSION}")
     return store_id
@@ -87,4 +88,4 @@ def read_epoch(disk: Disk, directory: Path) -> int:
     try:
         return int(json.loads(read_file(disk, directory / "epoch"))["epoch"])
     except (ValueError, KeyError, TypeError) as error:
-        raise Unavailable(f"{directory / 'epoch'} cannot be read: {error!r}") from None
+        raise Unavailable(f"{directory / 'epoch'} cannot be read: {error!r}; {REPAIR}") from None

@@ -15,6 +15,8 @@ from messaging.broker.core.view import ControlView
 from messaging.broker.runtime import feed_store
 from messaging.broker.runtime.feed import FeedFollower
 from messaging.broker.runtime.feed_store import FeedStore
+from messaging.errors import StorageFailed
+from messaging.storage.reserve import SLICE_BYTES, Reserve
 
 
 def page(version: int, key: str = "a", size: int = 10, *, full: bool = False) -> FeedApply:
@@ -96,6 +98,80 @@ async def test_a_damaged_byte_ends_the_journal_there(tmp_path: Path) -> None:
         damaged[offset] ^= 0xFF
         (tmp_path / "journal-1").write_bytes(damaged)
         assert followed(tmp_path).view.version == 2
+
+
+async def test_a_journal_damaged_before_its_end_is_no_start_of_anything(tmp_path: Path) -> None:
+    """What was damaged may have revoked a key: until the web process has told everything anew, the key would open all again."""
+    first = followed(tmp_path / "whole")
+    await first.apply(page(1, full=True))
+    begin = 0
+    for version in (2, 3, 4):
+        await first.apply(page(version))
+        begin = begin or (tmp_path / "whole" / "journal-1").stat().st_size
+    stop = (tmp_path / "whole" / "journal-1").stat().st_size
+    for offset in range(0, begin, 5):
+        shutil.copytree(tmp_path / "whole", tmp_path / "copy")
+        data = bytearray((tmp_path / "copy" / "journal-1").read_bytes())
+        data[offset] ^= 0xFF
+        (tmp_path / "copy" / "journal-1").write_bytes(data)
+        held = followed(tmp_path / "copy")
+        assert held.view.version == 0 and len(data) == stop
+        await held.apply(page(9, "z", full=True))
+        await held.apply(page(10, "y"))
+        assert followed(tmp_path / "copy").view.tenants.keys() == {"z", "y"}
+        shutil.rmtree(tmp_path / "copy")
+
+
+async def test_what_comes_after_a_damaged_state_is_never_taken_for_older_than_it(tmp_path: Path) -> None:
+    """It got a lower number: the damaged file stayed for good, was read and complained of at each start."""
+    first = followed(tmp_path)
+    for version in (1, 2, 3):
+        await first.apply(page(version, full=True))
+    assert names(tmp_path) == {"state-3"}
+    (tmp_path / "state-3").write_bytes(b"rubbish")
+    await followed(tmp_path).apply(page(7, full=True))
+    assert names(tmp_path) == {"state-4"}
+    assert followed(tmp_path).view.version == 7
+
+
+async def test_a_full_disk_is_not_filled_with_drafts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = followed(tmp_path)
+    await first.apply(page(1, full=True))
+
+    def fail(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", fail)
+        for version in (2, 3, 4):
+            with pytest.raises(StorageFailed, match="cannot be saved"):
+                await first.apply(page(version, full=True))
+    assert names(tmp_path) == {"state-1"}
+
+
+@pytest.mark.parametrize("full", [False, True])
+async def test_a_page_larger_than_a_slice_of_the_reserve_is_saved_with_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool
+) -> None:
+    """It got one slice at most, and a full feed none: a key revoked on a full disk was forgotten by the next start."""
+    reserve = Reserve(tmp_path / "reserve", 3 * SLICE_BYTES)
+    assert reserve.fill()
+    store = FeedStore(tmp_path / "feed", reserve)
+    write = os.pwrite
+
+    def small(descriptor: int, data: bytes, offset: int) -> int:
+        if len(data) > 3 * SLICE_BYTES - reserve.held_bytes:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", small)
+    large = page(1, size=2 * SLICE_BYTES + 1, full=full)
+    if full:
+        store.write_state(store.next_number(), large, [("tenant", "a", large.changes[0].state or {})])
+    else:
+        store.append(large)
+    assert reserve.held_bytes == 0
+    assert [one.to_version for one in FeedStore(tmp_path / "feed").load()] == [1]
 
 
 async def test_a_damaged_state_and_a_folder_full_of_rubbish_are_no_start_of_anything(tmp_path: Path) -> None:
