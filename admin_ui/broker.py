@@ -54,12 +54,18 @@ def ask(call: Callable[[TypedCalls], T]) -> T:
         raise NotReady(f"the broker did not answer within {ANSWER_S:g} s: try again in a moment") from None
 
 
+def why(error: MagnetarError) -> str:
+    """What was wrong, without what to do about it: for a page that asks again by itself, or goes on with its own advice."""
+    text = error.message or "the broker cannot be reached"
+    return text.partition(": ")[0] if isinstance(error, NotReady) else text
+
+
 def ask_or_why(call: Callable[[TypedCalls], T]) -> tuple[T | None, str]:
     """The answer and "", or None and why there is none. For pages that can be shown without it."""
     try:
         return ask(call), ""
     except MagnetarError as error:
-        return None, error.message or "the broker cannot be reached"
+        return None, why(error)
 
 
 async def namespace_live(namespace: str) -> s.NamespaceLive:

@@ -79,5 +79,10 @@ def complain(request: HttpRequest, text: str) -> None:
 
 def explain(error: MagnetarError) -> str:
     """The error for people: as a sentence."""
-    text = error.message or "something went wrong on our side"
+    return sentence(error.message or "something went wrong on our side")
+
+
+def sentence(text: str) -> str:
+    if not text:
+        return ""
     return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")

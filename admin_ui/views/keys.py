@@ -56,7 +56,7 @@ def new_key(actor: Actor, tenant: str, name: str, grants: dict[str, list[str]], 
     """
     _, away = broker.ask_or_why(lambda rpc: rpc.call("feed.version"))
     if away:
-        raise NotReady(f"no key was made, because the broker would not know it yet: {away}")
+        raise NotReady(f"no key was made, because the broker would not know it yet ({away}): try again in a moment")
     new = create_key(actor, tenant, name, expires_at)
     for namespace, actions in grants.items():
         held = Grant.objects.filter(namespace=namespace, topic="", role=new.key.role).values_list("actions", flat=True).first()

@@ -10,7 +10,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import live_url
 from admin_ui.forms import ConfirmForm, NamespaceForm, PoliciesForm
 from admin_ui.live_rows import SUMS, Total, grouped, totals
-from admin_ui.pages import crumbs, explain, navigation, say, show
+from admin_ui.pages import crumbs, explain, navigation, say, sentence, show
 from messaging.adminrpc.schema import TopicsList
 from messaging.errors import MagnetarError
 from tenants.actions.namespaces import create_namespace, delete_namespace, set_policies
@@ -43,7 +43,7 @@ def namespace(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRespo
         topic_url=reverse("console:topic", args=[tenant, namespace, "__topic__"]),
         groups=rows,
         totals={**totals(groups), "topics": len(groups)} if live else {**dict.fromkeys(SUMS, Total(None)), "topics": None},
-        away=away,
+        away=sentence(away),
     )
 
 

@@ -9,7 +9,7 @@ from django.http import HttpResponse
 
 from admin_ui import broker, platform_view
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.pages import navigation, show
+from admin_ui.pages import navigation, sentence, show
 from tenants.models import FeedHead
 
 
@@ -18,7 +18,7 @@ def _look() -> dict[str, Any]:
     children, children_why = platform_view.children(broker_answers=status is not None)
     return {
         "broker": status,
-        "broker_away": away,
+        "broker_away": sentence(away),
         "uptime_s": status.uptime_ms / 1000 if status else 0,
         "children": children,
         "children_why": children_why,

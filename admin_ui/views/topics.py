@@ -12,7 +12,7 @@ from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page, resource_of
 from admin_ui.addresses import live_url
 from admin_ui.forms import ConfirmForm, TopicForm
-from admin_ui.pages import crumbs, explain, navigation, say, show
+from admin_ui.pages import crumbs, explain, navigation, say, sentence, show
 from admin_ui.topic_stats import topic_view
 from messaging.adminrpc.schema import PartitionsGet, TopicRef
 from messaging.errors import InvalidName, MagnetarError, NotFound
@@ -41,7 +41,7 @@ def _look(name: TopicName) -> dict[str, Any]:
     except NotFound:
         raise Http404 from None
     except MagnetarError as error:
-        found["away"] = explain(error)
+        found["away"] = sentence(broker.why(error))
     return found
 
 

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
+from django.http import Http404, HttpRequest, HttpResponse
 from structlog.contextvars import bound_contextvars
 
 from controlplane import segments
@@ -24,6 +25,7 @@ from tenants.access import Actor, require
 from tenants.names import namespace_of, subscription_of, topic_of
 
 _log = logs.get_logger("web")
+EXPECTED = (Http404, PermissionDenied, BadRequest, SuspiciousOperation)  # answered 404, 403 and 400: nothing is broken
 GetResponse = Callable[[HttpRequest], HttpResponse]
 TABLED = ("api", "admin_v2", "lookup", "internal", "health")  # URL namespaces whose rows are in table_rest
 
@@ -106,7 +108,9 @@ class PermissionTable:
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if isinstance(exception, MagnetarError) and request.path.startswith(("/api/", "/admin/", "/lookup/", "/internal/")):
             return answer_error(request, exception)
-        if not isinstance(exception, MagnetarError):
+        if isinstance(exception, EXPECTED):
+            _log.info("request refused", path=request.path, method=request.method, why=type(exception).__name__)
+        elif not isinstance(exception, MagnetarError):
             _log.error("request failed", path=request.path, method=request.method, exc_info=exception)
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Literal, TypeVar
 
 from drf_spectacular.openapi import AutoSchema
@@ -51,6 +52,7 @@ def describe(summary: str, answer: Any, body: Any = None, status: int = 200, par
     return decorate
 
 
+@cache
 def page_of(shape: type[serializers.Serializer[Any]]) -> type[serializers.Serializer[Any]]:
     fields = {"items": shape(many=True), "next": serializers.CharField(allow_null=True)}
     return type(f"PageOf{shape.__name__}", (serializers.Serializer,), fields)

@@ -14,6 +14,7 @@ import time_machine
 from django.conf import settings as django_settings
 from django.test import Client
 from django.utils import timezone
+from structlog.testing import capture_logs
 
 from messaging.errors import NotReady
 from messaging.identity import TokenVerifier
@@ -347,3 +348,22 @@ def test_while_the_broker_does_not_answer_nothing_is_said_to_be_zero_or_ready(
         browse("superuser").get("/platform").content.decode(),
     )
     assert rows == [("broker", "does not answer"), ("web", "ready")]
+
+
+def test_a_page_that_asks_again_by_itself_does_not_say_try_again(browse: Browse, world: FakeBroker) -> None:
+    """Beside "this page fills itself" stood "try again in a moment", and "start it and try again"."""
+    world.away = "the broker is not running: start it and try again"
+    client = browse("superuser")
+    for path in (NAMESPACE, f"{NAMESPACE}/topics/placed", f"{NAMESPACE}/topics/placed/detail", "/platform", f"{NAMESPACE}/delete"):
+        page = client.get(path).content.decode().lower()
+        assert "the broker is not running" in page and "try again" not in page, path
+    page = client.post("/tenants/acme/new-key", {"name": "checkout", "expiry": "never"}).content.decode()
+    assert page.count("try again") == 1
+
+
+def test_a_topic_that_is_not_there_logs_one_line(browse: Browse) -> None:
+    """It logged an error with a traceback of thirty lines."""
+    with capture_logs() as logged:
+        assert browse("owner").get(f"{NAMESPACE}/topics/nowhere").status_code == 404
+    assert [(line["event"], line["log_level"], line["why"]) for line in logged] == [("request refused", "info", "Http404")]
+    assert "exc_info" not in logged[0]
