@@ -13,10 +13,12 @@ import datetime
 import logging
 import sys
 from collections.abc import Mapping, MutableMapping
+from time import monotonic
 from typing import Any, Protocol, TextIO
 
 import msgspec
 
+from messaging.log_rates import LogRates
 from messaging.redaction import loggable, redact_text
 from messaging.settings import Settings
 
@@ -32,6 +34,7 @@ finally:
     else:
         sys.modules["rich"] = _rich
 
+EVENT_CHARS_MAX = 80  # by which lines count as of one event
 LINE_CHARS_MAX = 64 << 10  # fields that would make a line longer are left out, and it says so
 Event = MutableMapping[str, Any]
 
@@ -101,6 +104,17 @@ def setup(process: str, settings: Settings, stream: TextIO | None = None) -> Non
     as_json = settings.log_format == "json" or (settings.log_format == "auto" and not target.isatty())
     render = _json if as_json else _console
 
+    rates = LogRates()
+
+    def thin(logger: Named, method: str, event: Event) -> Event:
+        if method != "critical":
+            left_out = rates.left_out(str(event.get("event", ""))[:EVENT_CHARS_MAX], monotonic())
+            if left_out is None:
+                raise structlog.DropEvent
+            if left_out:
+                event["lines_left_out"] = left_out
+        return event
+
     def finish(logger: Named, method: str, event: Event) -> str:
         fields = {
             "timestamp": _timestamp(),
@@ -123,6 +137,7 @@ def setup(process: str, settings: Settings, stream: TextIO | None = None) -> Non
     level = getattr(logging, settings.log_level.upper())
     structlog.configure(
         processors=[
+            thin,
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.format_exc_info,

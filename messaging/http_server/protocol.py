@@ -95,6 +95,18 @@ class HttpProtocol(H11Protocol):
         self.cycle.keep_alive = False
         return False
 
+    def send_400_response(self, msg: str) -> None:
+        """The peer broke the protocol, perhaps within a request that is worked on: whoever works on it hears that its peer is gone,
+        and what it answers goes nowhere, since the connection has its answer."""
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:  # an answer is under way already: nothing else can be said
+            self.transport.close()
+
     def handle_events(self) -> None:
         state = self.app_state
         state["full"] = self.bounds.places.full

@@ -18,6 +18,7 @@ import structlog
 
 from messaging import logs
 from messaging.identity import issue_token, read_secret
+from messaging.log_rates import BURST
 from messaging.redaction import REDACTED
 from messaging.settings import Settings, load
 
@@ -151,3 +152,19 @@ def test_setting_up_is_cheap() -> None:
     """No rich, no pygments: they would cost each process 0.15 s and 10 MiB."""
     script = "import sys, messaging.logs; print([name for name in ('rich', 'pygments', 'django') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_a_flood_of_one_event_leaves_room_for_others(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = logs.get_logger("flood")
+    monkeypatch.setattr(logs, "monotonic", lambda: 5.0)
+    for number in range(10 * BURST):
+        log.info("connection.refused", peer=f"127.0.0.1:{number}")
+        log.critical("cursor.damaged")
+    log.info("broker.ready")
+    monkeypatch.setattr(logs, "monotonic", lambda: 6.0)
+    log.info("connection.refused", peer="last")
+    found = lines()
+    assert sum(line["event"] == "connection.refused" for line in found) == BURST + 1
+    assert sum(line["event"] == "cursor.damaged" for line in found) == 10 * BURST
+    assert found[-2]["event"] == "broker.ready"
+    assert found[-1]["lines_left_out"] == 9 * BURST

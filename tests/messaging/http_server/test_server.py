@@ -225,3 +225,26 @@ async def test_a_websocket_message_that_does_not_end_ends_the_connection() -> No
         peer.say(b"\x81\xfe\xff\xff\0\0\0\0" + b"x" * 1000)
         await peer.gone()
         await eventually(lambda: not here.taken)
+
+
+@pytest.mark.parametrize("path", ["/", "/body"])
+@pytest.mark.parametrize("rest", [b"-1\r\nabc\r\n", b"1;" + b"x" * HEAD_BYTES_MAX + b"\r\n", b"5\r\nabcdefghijk\r\n"])
+async def test_a_body_that_breaks_the_protocol_is_no_fault_of_ours(
+    path: str, rest: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One such request, of whomever, left a traceback of 2.5 KB in the log: the application answered it after the 400."""
+    async with running() as server, peers(server.port, 1) as (peer,):
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+        peer.say(head + rest)
+        await peer.gone()
+        await eventually(lambda: not server.server.server_state.tasks)
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+async def test_a_body_that_breaks_the_protocol_behind_its_answer(caplog: pytest.LogCaptureFixture) -> None:
+    async with running() as server, peers(server.port, 1) as (peer,):
+        peer.writer.write(b"POST /large HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+        await peer.reader.readexactly(8)
+        peer.writer.write(b"-1\r\nabc\r\n")
+        await eventually(lambda: not server.server.server_state.connections)
+    assert [record for record in caplog.records if record.exc_info] == []
