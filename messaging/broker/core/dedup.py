@@ -12,14 +12,18 @@ The state is a cache of the log: `snapshot` at a position, then `replay` of the 
 from __future__ import annotations
 
 import struct
+from array import array
 from bisect import bisect_left
+from heapq import nsmallest
 
 from messaging.protocol.hot import CHUNK, Sent
 from messaging.storage.seam import EARLIEST, Position
 
 VERSION = 1
 WINDOW_ENTRIES = 1_000  # a name; what a client may have in flight when its connection breaks
-NAMES_MAX = 100_000  # a topic; beyond it the one unused longest goes
+TOPIC_WINDOW_ENTRIES = 50_000  # shared by all names of a topic: with many of them each is remembered for less
+NAMES_MAX = 100_000  # a topic; beyond it those unused longest go
+FORGOTTEN_SHARE = 100  # one of so many at once, because finding them means looking at all
 NOWHERE = Position(-1, -1)
 _HEAD = struct.Struct(">BqqI")
 _LENGTH = struct.Struct(">H")
@@ -29,25 +33,39 @@ _NUMBERS = struct.Struct(">qq")
 class ProducerSequences:
     """What is known of one producer name."""
 
-    __slots__ = ("_ids", "_positions", "last_used_ms", "stored", "taken")
+    __slots__ = ("_entries", "_ids", "_ledgers", "last_used_ms", "stored", "taken")
 
     def __init__(self, highest: int = -1, last_used_ms: int = 0) -> None:
         self.taken = highest
         self.stored = highest
         self.last_used_ms = last_used_ms
-        self._ids: list[int] = []  # sequence ids of the last stored entries, rising
-        self._positions: list[Position] = []
+        self._ids = array("q")  # sequence ids of the last stored entries, rising
+        self._ledgers = array("q")
+        self._entries = array("q")
 
     def position_of(self, sequence_id: int) -> Position:
         """Where the entry with this sequence id was stored; `NOWHERE` if that is not remembered."""
         index = bisect_left(self._ids, sequence_id)
-        return self._positions[index] if index < len(self._ids) and self._ids[index] == sequence_id else NOWHERE
+        if index == len(self._ids) or self._ids[index] != sequence_id:
+            return NOWHERE
+        return Position(self._ledgers[index], self._entries[index])
 
-    def remember(self, sequence_id: int, position: Position) -> None:
+    def remember(self, sequence_id: int, ledger_id: int, entry_id: int, window: int) -> None:
+        """And at least the `window` entries before it; at most twice as many."""
         self._ids.append(sequence_id)
-        self._positions.append(position)
-        if len(self._ids) > 2 * WINDOW_ENTRIES:
-            del self._ids[:WINDOW_ENTRIES], self._positions[:WINDOW_ENTRIES]
+        self._ledgers.append(ledger_id)
+        self._entries.append(entry_id)
+        if len(self._ids) > 2 * window:
+            del self._ids[:-window], self._ledgers[:-window], self._entries[:-window]
+
+    @property
+    def last_id(self) -> int:
+        """The last sequence id that is remembered; -1 if there is none."""
+        return self._ids[-1] if self._ids else -1
+
+    @property
+    def remembered_entries(self) -> int:
+        return len(self._ids)
 
 
 class Deduplication:
@@ -81,7 +99,7 @@ class Deduplication:
         """The log took `fresh`, what `sift` left of a block: from now on they are duplicates, though not stored yet."""
         held = self.names.get(name)
         if held is None:
-            held = self.names[name] = ProducerSequences()
+            held = self.names[name] = ProducerSequences(last_used_ms=now_ms)
             self._bound()
         held.last_used_ms = now_ms
         if fresh:
@@ -92,8 +110,9 @@ class Deduplication:
         held = self.names.get(name)
         if held is None:  # forgotten meanwhile
             return
-        for index, one in enumerate(sent[-WINDOW_ENTRIES:], max(0, len(sent) - WINDOW_ENTRIES)):
-            held.remember(one[1], Position(first.ledger_id, first.entry_id + index))
+        ledger_id, window = first.ledger_id, self._window
+        for entry_id, one in enumerate(sent[-window:], first.entry_id + max(0, len(sent) - window)):
+            held.remember(one[1], ledger_id, entry_id, window)
         held.stored = max(held.stored, sent[-1][1], sent[-1][6])
         self.entries_since_snapshot += len(sent)
 
@@ -107,9 +126,9 @@ class Deduplication:
             return
         held = self.names.setdefault(name, ProducerSequences())
         held.last_used_ms = max(held.last_used_ms, broker_time_ms)
-        for index, one in enumerate(sent):
-            if not held._ids or one[1] > held._ids[-1]:
-                held.remember(one[1], Position(first.ledger_id, first.entry_id + index))
+        for entry_id, one in enumerate(sent, first.entry_id):
+            if one[1] > held.last_id:
+                held.remember(one[1], first.ledger_id, entry_id, self._window)
             held.stored = max(held.stored, one[1], one[6])
         held.taken = max(held.taken, held.stored)
         self._bound()
@@ -119,9 +138,16 @@ class Deduplication:
         for name in [name for name, held in self.names.items() if held.last_used_ms < before_ms]:
             del self.names[name]
 
+    @property
+    def _window(self) -> int:
+        """How many entries of each name are remembered."""
+        return min(WINDOW_ENTRIES, max(1, TOPIC_WINDOW_ENTRIES // len(self.names)))
+
     def _bound(self) -> None:
-        while len(self.names) > NAMES_MAX:
-            del self.names[min(self.names, key=lambda name: self.names[name].last_used_ms)]
+        if len(self.names) > NAMES_MAX:
+            unused = nsmallest(max(1, NAMES_MAX // FORGOTTEN_SHARE), self.names, key=lambda name: self.names[name].last_used_ms)
+            for name in unused:
+                del self.names[name]
 
     # --- storing
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messaging.broker.core.dedup import NOWHERE, WINDOW_ENTRIES, Deduplication
+from messaging.broker.core.dedup import NOWHERE, TOPIC_WINDOW_ENTRIES, WINDOW_ENTRIES, Deduplication
 from messaging.protocol.hot import Sent
 from messaging.storage.seam import Position
 
@@ -102,3 +103,25 @@ def test_names_that_send_nothing_are_forgotten() -> None:
     take(dedup, b"new", [sent(1)], 2_000)
     dedup.forget_unused(1_500)
     assert list(dedup.names) == [b"new"]
+
+
+def test_a_name_beyond_the_most_takes_the_place_of_one_unused_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It went at once itself: from the 100,001st name of a topic on, nothing that a new producer sent again was a duplicate."""
+    monkeypatch.setattr("messaging.broker.core.dedup.NAMES_MAX", 3)
+    dedup = Deduplication()
+    for now_ms, name in enumerate((b"a", b"b", b"c", b"d"), 1):
+        take(dedup, name, [sent(7)], now_ms)
+    assert set(dedup.names) == {b"b", b"c", b"d"}
+    assert take(dedup, b"d", [sent(7)], 5) == ([], True)
+
+
+def test_what_is_remembered_of_all_names_of_a_topic_is_bounded() -> None:
+    """Every name had 2,000 positions: 380 MB for a thousand producers of a topic."""
+    dedup, names = Deduplication(), [b"%d" % number for number in range(500)]
+    for name in names:
+        take(dedup, name, [sent(0)])
+    for name in names:
+        for sequence_id in range(300):
+            dedup.stored(name, [sent(sequence_id)], Position(1, sequence_id))
+        assert dedup.position_of(name, 299) == Position(1, 299)
+    assert sum(one.remembered_entries for one in dedup.names.values()) <= 2 * TOPIC_WINDOW_ENTRIES
