@@ -2,8 +2,8 @@
 
 Server to browser: the messages of `admin_ui.live.state`, and ``{"type": "away", "why", "since_ms"}`` after a poll that failed.
 Browser to server: ``{"type": "resync"}`` when it noticed a gap: the next message is a snapshot.
-Close codes: 4401 not signed in (any more), 4404 no such namespace for this reader. They are sent after the handshake, because a
-browser does not tell a page why a handshake failed.
+Close codes: 4401 not signed in (any more), 4404 no such namespace for the reader, 4429 too many feeds of one person. They are sent
+after the handshake, because a browser does not tell a page why a handshake failed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 
 from admin_ui.access import websocket_refusal
 from admin_ui.live.hub import Feed, LiveHub, Standing
-from admin_ui.live.shared import live_hub
+from admin_ui.live.shared import live_hub, live_watchers
 from admin_ui.live.state import LiveState
+from admin_ui.live.watchers import Watchers
 
 CHECK_AGAIN_S = 10.0  # how long a reader may go on seeing what was taken from them
 MESSAGE_BYTES_MAX = 1024
+TOO_MANY = 4429
 
 
 class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels is not typed
@@ -33,12 +35,27 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
     check_again_s = CHECK_AGAIN_S
 
     @staticmethod
+    def watchers() -> Watchers:
+        return live_watchers()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.watchers().leave(self)
+
+    @staticmethod
     def hub() -> LiveHub:
         return live_hub()
 
     async def connect(self) -> None:
+        if not self.watchers().arrive(self):
+            await self.close(TOO_MANY)
+            return
         await self.accept()
         refused = await self._refusal()
+        if not refused and not self.watchers().sign_in(self, self.scope["user"].pk):
+            refused = TOO_MANY
         if refused:
             await self.close(refused)
             return

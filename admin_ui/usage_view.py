@@ -79,8 +79,8 @@ def newest_run(*outcomes: str) -> UsageRun | None:
     return UsageRun.objects.filter(outcome__in=outcomes).order_by("-requested_at").first()
 
 
-def problem_of(run: UsageRun | None) -> Problem | None:
-    """What the last run has to say, if it did not simply succeed."""
+def problem_of(run: UsageRun | None, *, detailed: bool) -> Problem | None:
+    """What the last run has to say, if it did not simply succeed. `detailed`: with its error, which may name any tenant's."""
     outcomes = UsageRun.Outcome
     if run is None:
         return None
@@ -95,7 +95,7 @@ def problem_of(run: UsageRun | None) -> Problem | None:
         return Problem(
             "bad",
             f"The last run failed: {run.run_id}",
-            run.message or "The worker's log says why. The figures below are of the run before.",
+            (run.message if detailed else "") or "The worker's log says why. The figures below are of the run before.",
         )
     if run.outcome in (outcomes.RUNNING, outcomes.REQUESTED):
         return Problem(

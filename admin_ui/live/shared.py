@@ -7,7 +7,10 @@ from weakref import WeakKeyDictionary
 
 from admin_ui import broker
 from admin_ui.live.hub import LiveHub
+from admin_ui.live.watchers import Watchers
+from controlplane import current
 
+_watchers: list[Watchers] = []
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, LiveHub] = WeakKeyDictionary()
 
 
@@ -18,3 +21,10 @@ def live_hub() -> LiveHub:
     if hub is None:
         hub = _hubs[loop] = LiveHub(broker.namespace_live)
     return hub
+
+
+def live_watchers() -> Watchers:
+    """Of this process."""
+    if not _watchers:
+        _watchers.append(Watchers(max(1, current.settings().http_connections_max // 2)))
+    return _watchers[0]

@@ -11,6 +11,7 @@ from admin_ui import usage_view
 from admin_ui.access import ConsoleRequest, page, visible_tenants
 from admin_ui.pages import complain, explain, navigation, show
 from messaging.errors import MagnetarError
+from messaging.permissions.model import Action
 from workers.models import UsageRun
 from workers.requests import request_usage_run
 
@@ -43,7 +44,7 @@ def usage(request: ConsoleRequest) -> HttpResponse:
         hours=marks,
         hours_text=f"{missing} missing" if missing else "none missing",
         run=usage_view.newest_run(outcomes.SUCCEEDED),
-        problem=usage_view.problem_of(last),
+        problem=usage_view.problem_of(last, detailed=request.actor.may(Action.SUPERUSER)),
         under_way=last is not None and last.outcome in (outcomes.REQUESTED, outcomes.RUNNING),
         empty_text=(
             "Brokers write usage every minute, and a Spark job sums it up once an hour: the first figures are here soon after "

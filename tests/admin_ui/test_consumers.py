@@ -13,9 +13,10 @@ from channels.routing import URLRouter
 from django.test import Client
 
 from admin_ui import routing
-from admin_ui.consumers import NamespaceLiveConsumer
+from admin_ui.consumers import TOO_MANY, NamespaceLiveConsumer
 from admin_ui.live.hub import LiveHub
 from admin_ui.live.state import LiveState, apply
+from admin_ui.live.watchers import Watchers
 from tenants.models import Membership, User
 from tests.admin_ui.conftest import ORDERS, PLACED, populate
 from tests.admin_ui.fake_rpc import FakeBroker, FakeLive, live_row
@@ -80,6 +81,27 @@ async def test_a_snapshot_first_then_updates_that_lead_to_fresh_state(connect: C
     await eventually(arrived)
     fresh = LiveState.from_answer(live.answer(ORDERS))
     assert state.rows == fresh.rows
+
+
+async def test_one_person_takes_neither_all_feeds_nor_the_connections_of_pages(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member of one tenant opened 560 feeds: nobody, the superuser included, reached console or REST until they were closed."""
+    watchers = Watchers(watchers_max=4, person_max=2)
+    monkeypatch.setattr(NamespaceLiveConsumer, "watchers", staticmethod(lambda: watchers))
+    first, second, third = [await connect("owner") for _ in range(3)]
+    assert await third.closed() == TOO_MANY
+    await third.disconnect()
+    assert (await first.receive())["type"] == (await second.receive())["type"] == "snapshot"
+    member = await connect("teammate")
+    assert (await member.receive())["type"] == "snapshot"
+    await connect("teammate")
+    beyond = Socket(AuthMiddlewareStack(URLRouter(routing.websocket_urlpatterns)), PATH)
+    assert (await beyond.connect())["type"] == "websocket.close"  # not even accepted
+    await beyond.disconnect()
+    await first.disconnect()
+    again = await connect("owner")
+    assert (await again.receive())["type"] == "snapshot"
 
 
 async def test_a_reader_that_noticed_a_gap_gets_a_snapshot(connect: Connect) -> None:

@@ -367,3 +367,13 @@ def test_a_topic_that_is_not_there_logs_one_line(browse: Browse) -> None:
         assert browse("owner").get(f"{NAMESPACE}/topics/nowhere").status_code == 404
     assert [(line["event"], line["log_level"], line["why"]) for line in logged] == [("request refused", "info", "Http404")]
     assert "exc_info" not in logged[0]
+
+
+def test_what_a_failed_usage_run_said_is_for_administrators(browse: Browse) -> None:
+    """Its error is of the rows of all tenants."""
+    UsageRun.objects.create(
+        run_id="r1", outcome="failed", requested_at=timezone.now(), message="cannot store persistent://other/secret/topic"
+    )
+    assert b"other/secret" in browse("superuser").get("/usage").content
+    page = browse("owner").get("/usage").content
+    assert b"The last run failed" in page and b"other/secret" not in page
