@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from messaging.client_address import networks
+from messaging.local_caller import is_loopback
 
 PREFIX = "MAGNETAR_"
 Port = Annotated[int, Meta(ge=0, le=65535)]
@@ -42,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     host: str = "127.0.0.1"  # address the listeners bind to
     advertised_host: str = ""  # what clients are told to connect to; empty: `host`, or 127.0.0.1 if that is a wildcard
     broker_port: Port = 6650  # clients, binary protocol; 0 picks a free port, here and below
-    broker_tls_port: Port = 6651  # opened when `tls` is not "off"
+    broker_tls_port: Port = 6651  # opened when `tls` is not "off"; `broker_port` then is for this machine alone
     web_port: Port = 8080  # console and REST
     ws_port: Port = 8081  # WebSocket clients, health and metrics of the broker
     broker_rpc_host: str = "127.0.0.1"  # where the admin RPC listens, for our own processes only
@@ -141,6 +142,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     @property
     def data_path(self) -> Path:
         return Path(self.data_dir)
+
+    @property
+    def plain_host(self) -> str:
+        """What the binary protocol without TLS is bound to: with `tls`, nobody but this machine speaks in the clear."""
+        return self.host if self.tls == "off" or is_loopback(self.host) else "127.0.0.1"
 
     @property
     def client_host(self) -> str:

@@ -20,7 +20,7 @@ class Listener(NamedTuple):
 
 def broker_listeners(settings: Settings) -> list[Listener]:
     found = [
-        Listener("clients", settings.host, settings.broker_port, "--broker-port"),
+        Listener("clients", settings.plain_host, settings.broker_port, "--broker-port"),
         Listener("WebSocket", settings.host, settings.ws_port, "--ws-port"),
         Listener("admin RPC", settings.broker_rpc_host, settings.broker_rpc_port, "MAGNETAR_BROKER_RPC_PORT"),
     ]

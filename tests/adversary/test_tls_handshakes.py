@@ -161,3 +161,17 @@ async def test_a_first_message_in_pieces_is_waited_for(tmp_path: Path) -> None:
         assert (await reader.readexactly(1)) == b"\x16"
         writer.close()
         await eventually(lambda: at.peers.shares.unauthenticated == 0)
+
+
+async def test_with_tls_only_this_machine_reaches_the_port_without(tmp_path: Path) -> None:
+    """With TLS and `host = 0.0.0.0`, port 6650 was open to everybody beside 6651: keys and messages could be read on the way."""
+    async with running_broker(tmp_path, tls="self-signed", broker_tls_port=0, host="0.0.0.0") as broker:
+        addresses = broker.service.addresses
+        plain, encrypted = urlsplit(addresses.broker_url), urlsplit(addresses.broker_url_tls)
+        assert plain.hostname == "127.0.0.1"
+        _, writer = await asyncio.open_connection("127.0.0.1", plain.port)
+        writer.close()
+        _, writer = await asyncio.open_connection("127.0.0.2", encrypted.port)  # another address of this machine
+        writer.close()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.2", plain.port)

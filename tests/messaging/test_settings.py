@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -100,6 +101,22 @@ def test_variables_of_the_tests_are_no_settings() -> None:
 )
 def test_what_clients_are_told_to_connect_to(host: str, advertised: str, told: str) -> None:
     assert Settings(host=host, advertised_host=advertised).client_host == told
+
+
+@pytest.mark.parametrize(
+    ("host", "tls", "bound"),
+    [
+        ("127.0.0.1", "off", "127.0.0.1"),
+        ("0.0.0.0", "off", "0.0.0.0"),
+        ("127.0.0.1", "self-signed", "127.0.0.1"),
+        ("::1", "self-signed", "::1"),
+        ("0.0.0.0", "self-signed", "127.0.0.1"),
+        ("::", "self-signed", "127.0.0.1"),
+        ("messages.example", "self-signed", "127.0.0.1"),
+    ],
+)
+def test_with_tls_nobody_else_speaks_in_the_clear(host: str, tls: Literal["off", "self-signed"], bound: str) -> None:
+    assert Settings(host=host, tls=tls).plain_host == bound
 
 
 def test_settings_do_not_change() -> None:

@@ -86,7 +86,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         folder.mkdir(parents=True, exist_ok=True)
         reserve = _reserve(settings)
         _withdraw(settings)  # of a broker that was killed: nobody is to be sent there
-        plain = _listen(settings.host, settings.broker_port, "broker_port")
+        plain = _listen(settings.plain_host, settings.broker_port, "broker_port")
         stack.callback(plain.close)
         web_socket = _listen(settings.host, settings.ws_port, "ws_port")
         rpc = _listen(settings.broker_rpc_host, settings.broker_rpc_port, "broker_rpc_port")
@@ -197,10 +197,11 @@ def _addresses(
     settings: Settings, plain: socket.socket, secure: socket.socket | None, web_socket: socket.socket, rpc: socket.socket
 ) -> Addresses:
     host = f"[{settings.client_host}]" if ":" in settings.client_host else settings.client_host
+    plain_host = host if settings.plain_host == settings.host else settings.plain_host
     rpc_host = "127.0.0.1" if settings.broker_rpc_host in ("", "0.0.0.0") else settings.broker_rpc_host
     web = f"{'https' if settings.tls != 'off' else 'http'}://{host}:{settings.web_port}" if settings.web_port else ""
     return Addresses(
-        broker_url=f"pulsar://{host}:{plain.getsockname()[1]}",
+        broker_url=f"pulsar://{plain_host}:{plain.getsockname()[1]}",
         broker_url_tls=f"pulsar+ssl://{host}:{secure.getsockname()[1]}" if secure else "",
         ws_url=f"{'wss' if settings.tls != 'off' else 'ws'}://{host}:{web_socket.getsockname()[1]}",
         rpc_url=f"http://{rpc_host}:{rpc.getsockname()[1]}",

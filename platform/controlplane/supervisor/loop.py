@@ -108,7 +108,7 @@ class Supervisor:
         if self._announced_s is None and not self._stopping and all(member.record.up for member in self.members):
             self._announced_s = time.monotonic() - self.plan.started_s
             self._due.add("ready")
-            say(status.greeting(self._readiness(), self._announced_s))
+            say(status.greeting(self._readiness(), self._announced_s, self.plan.first_token_file))
             self._notice("info", "ready", seconds=round(self._announced_s, 2))
 
     def _reap(self) -> None:

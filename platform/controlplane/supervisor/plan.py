@@ -37,6 +37,7 @@ class ChildSpec(NamedTuple):
 class Plan(NamedTuple):
     """`ready_from`: key of ready.json -> [child, key of its ready file]; a key the child did not write is left out.
     `ready_fixed`: the rest. `started_s`: when the command began, on the monotonic clock. `notes`: said once at start.
+    `first_token_file`: holds the token that the program in the greeting needs; empty where anonymous clients may run it.
     """
 
     data_dir: str
@@ -46,6 +47,7 @@ class Plan(NamedTuple):
     log_format: str = "json"
     started_s: float = 0.0
     notes: list[str] = []
+    first_token_file: str = ""
 
     def to_json(self) -> str:
         return json.dumps(self._asdict() | {"children": [child._asdict() for child in self.children]})

@@ -11,6 +11,7 @@ import msgspec
 
 from controlplane.supervisor import valkey
 from controlplane.supervisor.plan import ChildSpec, Plan
+from messaging.local_caller import is_loopback
 from messaging.settings import PREFIX, Settings
 
 # Order of stopping: those who call first, those who are called last. The sum of the waves stays below ten seconds.
@@ -116,6 +117,8 @@ def make_plan(settings: Settings, started_s: float, *, prepare: bool = True) -> 
             stop_timeout_s=_STOP_CALLERS_S,
         ),
     ]
+    token_file = str(data / "secrets" / "superuser.token")
+    anonymous = settings.anonymous_public and is_loopback(settings.host)
     return Plan(
         data_dir=str(data),
         children=children,
@@ -126,11 +129,12 @@ def make_plan(settings: Settings, started_s: float, *, prepare: bool = True) -> 
             "ws_url": ["broker", "ws_url"],
         },
         ready_fixed={
-            "admin_token_file": str(data / "secrets" / "superuser.token"),
+            "admin_token_file": token_file,
             "console_user": CONSOLE_USER,
             "console_password_file": str(data / "secrets" / "console-password"),
         },
         log_format=settings.log_format,
         started_s=started_s,
         notes=notes,
+        first_token_file="" if anonymous else token_file,
     )

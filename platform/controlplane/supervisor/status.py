@@ -71,8 +71,11 @@ def readiness(plan: Plan, answers: Mapping[str, Mapping[str, Any]]) -> dict[str,
     return ready
 
 
-def greeting(ready: Mapping[str, Any], ready_s: float) -> str:
+def greeting(ready: Mapping[str, Any], ready_s: float, token_file: str = "") -> str:
+    """`token_file`: as `first_token_file` of the plan."""
     broker = ready.get("broker_url", "")
+    token = f"open({token_file!r}).read().strip()"
+    key = f", authentication=pulsar.AuthenticationToken({token})" if token_file else ""
     lines = [
         "",
         f"Magnetar is ready ({ready_s:.1f} s).",
@@ -86,7 +89,7 @@ def greeting(ready: Mapping[str, Any], ready_s: float) -> str:
         "",
         "  First message (pip install pulsar-client):",
         "    import pulsar",
-        f'    client = pulsar.Client("{broker}")',
+        f'    client = pulsar.Client("{broker}"{key})',
         '    client.create_producer("my-topic").send(b"hello")',
         "    client.close()",
         "",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import textwrap
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from controlplane.supervisor import valkey
 from controlplane.supervisor.plan import from_json
 from controlplane.supervisor.standalone import environment, make_plan
+from controlplane.supervisor.status import greeting
 from messaging.settings import Settings, load
 from tests.waiting import eventually_sync
 
@@ -120,3 +123,17 @@ def test_the_queue_server_listens_on_a_private_socket_only(tmp_path: Path) -> No
 def test_the_settings_of_a_child_hold_no_default(tmp_path: Path) -> None:
     """So that `ps e` and a bug report show what was chosen, and nothing else."""
     assert environment(Settings(data_dir=str(tmp_path))) == {"MAGNETAR_DATA_DIR": str(tmp_path)}
+
+
+@pytest.mark.parametrize(
+    ("values", "anonymous"), [({}, True), ({"anonymous_public": False}, False), ({"host": "0.0.0.0", "tls": "self-signed"}, False)]
+)
+def test_the_printed_program_has_a_key_where_anonymous_clients_may_not_run_it(
+    tmp_path: Path, values: dict[str, Any], anonymous: bool
+) -> None:
+    """It was refused by the very platform that printed it, with `--host 0.0.0.0`."""
+    plan = make_plan(Settings(data_dir=str(tmp_path), **values), 0.0)
+    text = greeting({"broker_url": "pulsar://127.0.0.1:1"}, 1.0, plan.first_token_file)
+    assert ("AuthenticationToken" in text) is not anonymous
+    program = text.partition("pulsar-client):\n")[2].partition("\n\n")[0]
+    compile(textwrap.dedent(program), "greeting", "exec")
