@@ -89,7 +89,9 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         plain = _listen(settings.plain_host, settings.broker_port, "broker_port")
         stack.callback(plain.close)
         web_socket = _listen(settings.host, settings.ws_port, "ws_port")
+        stack.callback(web_socket.close)
         rpc = _listen(settings.broker_rpc_host, settings.broker_rpc_port, "broker_rpc_port")
+        stack.callback(rpc.close)
         context = server_context(settings)
         secure = _listen(settings.host, settings.broker_tls_port, "broker_tls_port") if context else None
         store = LocalLedgerStore(folder / "log", LocalConfig.from_settings(settings))
@@ -122,6 +124,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     )
     storage.damage["segment"] += len(store.damage)
     first_id = await meta.next_ledger_id()  # taken before any other: what has a lower one is of an earlier run
+    _require_same_age(folder, first_id, max(await store.ledger_ids(), default=0))
     cursors = CursorLog(storage)
     await cursors.start()
     stack.push_async_callback(cursors.stop)
@@ -162,6 +165,17 @@ def _reserve(settings: Settings) -> Reserve:
             "reserve.missing", why=reserve.why_not_whole(), to_do="free some space: they are taken as soon as there is some"
         )
     return reserve
+
+
+def _require_same_age(folder: Path, next_ledger_id: int, newest_ledger_id: int) -> None:
+    """Metadata that is lost, or older than the log, must not come to the log: what it does not know would be deleted as left
+    behind. Raises `ConfigError`."""
+    if newest_ledger_id >= next_ledger_id:
+        raise ConfigError(
+            f"{folder / 'meta.sqlite3'} does not belong to the log beside it: it gives out ledger ids from {next_ledger_id} on, "
+            f"and the log holds ledger {newest_ledger_id}. It is lost, or a copy that is older than the log: put back both from "
+            f"one backup; to begin without any message, move {folder / 'log'} away"
+        )
 
 
 def _ledger_limits(settings: Settings) -> Limits:
