@@ -14,7 +14,7 @@ from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.seam import EARLIEST
 from tests.messaging.broker.runtime.raw_client import RawClient, batch_frame, send_frame
 from tests.support.broker_world import BrokerWorld, MakeWorld
-from tests.support.commands import client_bodies, empty, kind_of, limit_of, paths, put, sized
+from tests.support.commands import client_bodies, empty, kind_of, limit_at, paths, put, sized
 from tests.waiting import eventually
 
 TOPIC = "persistent://acme/orders/t"
@@ -208,7 +208,7 @@ async def test_each_kind_of_command_over_a_limit_is_answered_or_ends_its_connect
     good = await world.connected("owner")
     await good.producer(TOPIC)
     for path in paths(body.message_type):
-        limit = limit_of(path[-1])
+        limit = limit_at(path)
         if body.name in ("send", "connect", "auth_response") or limit is None or limit.bytes_max is None or path[-1].is_repeated:
             continue
         client = await world.connected("owner")
