@@ -15,7 +15,14 @@ import msgspec
 from docs import limits_page
 from messaging import metrics, settings
 from messaging.permissions import table
-from messaging.permissions.audited import AUDITED
+from messaging.permissions.audited import (
+    AUDITED,
+    BROKER_AUDITED,
+    BROKER_DENIED,
+    BROKER_RESTART,
+    BROKER_SIGN_IN_FAILED,
+    MORE,
+)
 from messaging.policies.model import range_text
 from messaging.policies.registry import POLICIES
 
@@ -116,6 +123,13 @@ def permissions_page() -> str:
         "administrator of the tenant, grant on the namespace, grant on the topic.\n\n"
         "The audit log has a record of each request with a name in the last column, and of every refusal as `denied`: who, from "
         "which address, what was asked for, and for changes of rows what was before and after.\n\n"
+        f"What clients of the broker are refused is recorded too: `{BROKER_SIGN_IN_FAILED}` for a bad, revoked or expired token, "
+        f"`{BROKER_DENIED}` for what the role lacks. So are durable subscriptions that clients create, delete or seek, with the "
+        "position before and after; a record is made where something was done, not for each command. The broker counts equal "
+        "events, and a task writes them every `audit_interval_s`: how many, the first and the last. Where too many different ones "
+        f"come, an action that ends in `{MORE}` says how many more there were. They are in the log of the tenant that the topic or "
+        "the key is of, and in the platform's where there is none. A broker that stops loses what it was not asked for yet "
+        f"(`magnetar_audit_events_pending`); `{BROKER_RESTART}` says when that may have been.\n\n"
     )
     rows: list[tuple[str, dict[str, str]]] = [
         ("Binary protocol", {name: action.value for name, action in table.BINARY.items()}),
@@ -125,6 +139,7 @@ def permissions_page() -> str:
         ("Console", {f"{method} {route}": action.value for (method, route), action in sorted(table.CONSOLE.items())}),
     ]
     audited = {f"{method} {route}": f"`{action}`" for (method, route), action in AUDITED.items()}
+    audited |= {what: f"`{action}`" for what, action in BROKER_AUDITED.items()}
     for title, entries in rows:
         page += f"## {title}\n\n| what | asks for | recorded as |\n| --- | --- | --- |\n"
         page += "".join(f"| `{name}` | {action} | {audited.get(name, '')} |\n" for name, action in entries.items()) + "\n"

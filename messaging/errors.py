@@ -44,7 +44,14 @@ class InvalidValue(MagnetarError):
 
 
 class AuthenticationFailed(MagnetarError):
+    """`role` and `key_id`: of a token that we made and that holds no longer; empty for whatever anybody could have sent."""
+
     code, http_status, wire_code = "authentication_failed", 401, 3
+    role = key_id = ""
+
+    def of(self, role: str, key_id: str) -> AuthenticationFailed:
+        self.role, self.key_id = role, key_id
+        return self
 
 
 class NotAuthorized(MagnetarError):

@@ -117,6 +117,18 @@ _TABLE = (
     Metric("magnetar_bytes_out_total", "counter", "bytes", (), "Bytes of them."),
     Metric("magnetar_acknowledgements_total", "counter", "messages", (), "Messages acknowledged."),
     Metric("magnetar_publish_errors_total", "counter", "messages", ("code",), "Messages refused, by the code of the error."),
+    # The audit log
+    Metric(
+        "magnetar_audit_events_total",
+        "counter",
+        "events",
+        (),
+        "Refusals of clients, and what clients did to subscriptions, for the audit log.",
+    ),
+    Metric("magnetar_audit_events_further_total", "counter", "events", (), "Those of them that were only counted: too many came."),
+    Metric(
+        "magnetar_audit_events_pending", "gauge", "events", (), "Those not in the audit log yet: a broker that stops loses them."
+    ),
     # Storage
     Metric(
         "magnetar_cursors_unsaved",

@@ -110,6 +110,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     # Upkeep
     expiry_interval_s: Positive = 60  # how often beat goes over all topics for expiry and retention
     usage_interval_s: Positive = 60  # how long one usage record covers
+    audit_interval_s: Positive = 60  # how often beat writes what the broker refused, and what clients did, to the audit log
     usage_job_interval_s: Positive = 3600  # how often beat asks Spark for the hours that changed
     usage_job_timeout_s: Positive = 1800  # a Spark run that takes longer is ended; its hours are computed by the next one
     spark_master: str = "local[*]"  # any Spark master, if DATA_DIR/usage is on a path that all its workers see

@@ -51,6 +51,17 @@ class TaskLease(models.Model):
         return f"{self.name} by {self.holder} until {self.until:%H:%M:%S}"
 
 
+class AuditCursor(models.Model):
+    """Up to where the audit events of a broker are in the audit log: changed in the transaction that writes them there."""
+
+    broker_id = models.CharField(primary_key=True, max_length=2 * NAME_LENGTH_MAX)
+    boot_id = models.CharField(max_length=64)
+    sequence = models.PositiveBigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.broker_id} up to {self.sequence} of {self.boot_id}"
+
+
 class UsageRun(models.Model):
     """One run of the hourly usage job; also the only trace of one that failed. `hours`: versions it published."""
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from messaging.adminrpc.audit import AuditTake as AuditTake
+from messaging.adminrpc.audit import AuditTaken as AuditTaken
 from messaging.adminrpc.base import Answer as Answer
 from messaging.adminrpc.base import Empty as Empty
 from messaging.adminrpc.base import Request as Request
@@ -309,4 +311,5 @@ METHODS: dict[str, tuple[type[Request], type[Answer]]] = {
     "upkeep.topics": (UpkeepTopics, UpkeepPage),
     "upkeep.run": (UpkeepRun, UpkeepResult),
     "usage.flush": (UsageFlush, UsageFlushed),
+    "audit.take": (AuditTake, AuditTaken),
 }

@@ -147,7 +147,11 @@ def _own_principal(claims: Mapping[str, Any], signing_key_id: str, now_ms: int) 
     if not isinstance(role, str) or not role or not isinstance(key_id, str) or not key_id:
         raise AuthenticationFailed(_REFUSED)
     _check_role(role)
-    return Principal(role, key_id, expires_ms=check_times(claims, now_ms), signing_key_id=signing_key_id)
+    try:
+        expires_ms = check_times(claims, now_ms)
+    except AuthenticationFailed as error:
+        raise error.of(role, key_id) from None
+    return Principal(role, key_id, expires_ms=expires_ms, signing_key_id=signing_key_id)
 
 
 def _check_role(role: str) -> None:

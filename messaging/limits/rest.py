@@ -101,6 +101,8 @@ RPC: dict[str, Limit] = {
     "limit": Limit("topics of one page", minimum=1, maximum=10_000),
     "topics": Limit("topics of one page", bytes_max=TOPIC_BYTES_MAX, count_max=10_000),
     "task_id": _NAME,
+    "boot_id": Limit("one run of a broker: 32 hexadecimal digits", bytes_max=64),
+    "acknowledged_sequence": Limit("counts the audit events of one run of a broker, of 64 bits", minimum=0, maximum=INT64_MAX),
     "from_version": _VERSION,
     "newest_version": _VERSION,
     "feed_id": _NAME,

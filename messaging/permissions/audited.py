@@ -12,6 +12,10 @@ from messaging.policies.pulsar import PATHS
 DENIED, DENIED_MORE = "denied", "denied.more"
 SIGN_IN, SIGN_OUT, CHANGE_PASSWORD = "session.sign_in", "session.sign_out", "user.change_password"
 SIGN_IN_FAILED, CHANGE_PASSWORD_FAILED = "session.sign_in_failed", "user.change_password_failed"
+# What clients of the broker do, or are refused: counted there, and written by a task.
+BROKER_DENIED, BROKER_SIGN_IN_FAILED, BROKER_RESTART = "broker.denied", "broker.sign_in_failed", "broker.restart"
+SUBSCRIPTION_CREATE, SUBSCRIPTION_DELETE, SUBSCRIPTION_SEEK = "subscription.create", "subscription.delete", "subscription.seek"
+MORE = ".more"  # behind the name of an action: further ones, that were only counted
 
 _API: dict[tuple[str, str], str] = {
     ("POST", "api:tenants"): "tenant.create",
@@ -97,6 +101,15 @@ _POLICIES: dict[tuple[str, str], str] = {
 # Routes that read, and whose answer holds what somebody published.
 PAYLOAD_READS: dict[tuple[str, str], str] = {
     ("GET", "admin_v2:peek"): "subscription.peek",
+}
+
+# Of binary commands and WebSocket paths: what leaves a record where it is done. Each may be refused, too (`BROKER_DENIED`).
+BROKER_AUDITED: dict[str, str] = {
+    "PRODUCER": SUBSCRIPTION_CREATE,  # the initial subscription
+    "SUBSCRIBE": SUBSCRIPTION_CREATE,
+    "UNSUBSCRIBE": SUBSCRIPTION_DELETE,
+    "SEEK": SUBSCRIPTION_SEEK,
+    "/ws/v2/consumer/{domain}/{tenant}/{namespace}/{topic}/{subscription}": SUBSCRIPTION_CREATE,
 }
 
 AUDITED: dict[tuple[str, str], str] = _API | _PULSAR | _POLICIES | _CONSOLE | PAYLOAD_READS

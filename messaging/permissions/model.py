@@ -62,6 +62,7 @@ class Principal:
     service: bool = False
     expires_ms: int = 0  # 0: never
     signing_key_id: str = field(default="", compare=False)  # of our key that signed the token
+    address: str = field(default="", compare=False)  # from where it connects to the broker; says nothing about rights
 
     @property
     def anonymous(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from messaging.adminrpc.schema import TopicDelete, TopicRef
+from messaging.broker.runtime.client_subscriptions import open_subscription
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Principal
@@ -139,7 +140,7 @@ async def prepare(world: BrokerWorld, closer: str) -> None:
     await world.service.topics.create(NAME, {})
     topic = await world.service.topics.get(NAME, create=False)
     if closer != "delete":
-        await world.service.open_subscription(topic, "held", earliest=True)
+        await open_subscription(world.service, Principal("admin"), topic, "held", earliest=True)
     await world.service.topics.unload(NAME)
 
 

@@ -16,7 +16,10 @@ from tests.standalone import Standalone
 def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
     # Upkeep every second, so that what a policy promises can be seen; a Spark run only when a test asks for it.
     platform = Standalone(
-        tmp_path_factory.mktemp("platform") / "data", MAGNETAR_EXPIRY_INTERVAL_S="1", MAGNETAR_USAGE_JOB_INTERVAL_S="86400"
+        tmp_path_factory.mktemp("platform") / "data",
+        MAGNETAR_EXPIRY_INTERVAL_S="1",
+        MAGNETAR_AUDIT_INTERVAL_S="1",
+        MAGNETAR_USAGE_JOB_INTERVAL_S="86400",
     )
     platform.start()
     yield platform

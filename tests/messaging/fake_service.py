@@ -199,10 +199,14 @@ class FakeService:
         self.calls: list[tuple[str, object]] = []
         self.answers: dict[str, Answer | Exception] = {}
         self.samples: list[Sample] = []
+        self.failed_sign_ins: list[tuple[str, str]] = []
         for method in METHODS:
             setattr(self, method.replace(".", "_"), self._rpc(method))
 
     # The facade
+
+    def sign_in_failed(self, error: AuthenticationFailed, address: str) -> None:
+        self.failed_sign_ins.append((error.message, address))
 
     async def authenticate(self, token: str | None, local: bool) -> Principal:
         if token is None and local:

@@ -11,6 +11,8 @@ import msgspec
 
 from messaging.adminrpc import schema as s
 from messaging.adminrpc.calls import TypedCalls
+from messaging.broker.core.view import ControlView
+from messaging.broker.runtime.audit import BrokerAudit
 from messaging.errors import MagnetarError, NotReady
 
 A = TypeVar("A", bound=s.Answer)
@@ -41,7 +43,14 @@ class FakeBroker(TypedCalls):
         self.calls: list[tuple[str, s.Request]] = []
         self.on_run: Callable[[], None] = lambda: None
         self.rows_waiting = 0
+        self.restart_audit()
         self._lock = threading.Lock()
+
+    def restart_audit(self) -> None:
+        """The broker's own table, in a new run of it. Knows the tenant acme."""
+        view = ControlView(superuser_roles=(), policy_defaults={}, anonymous_public=False)
+        view.tenants["acme"] = {"uid": "u1"}
+        self.audit = BrokerAudit("broker-1", view, lambda: int(self.now().timestamp() * 1000))
 
     def add(self, topic: str, ttl_s: int, ages_s: list[float]) -> None:
         self.topics[topic] = (ttl_s, [self.now().timestamp() - age for age in ages_s])
@@ -84,6 +93,9 @@ class FakeBroker(TypedCalls):
     def _usage_flush(self, request: s.UsageFlush) -> s.UsageFlushed:
         rows, self.rows_waiting = self.rows_waiting, 0
         return s.UsageFlushed(files=["a.parquet"] if rows else [], rows=rows)
+
+    def _audit_take(self, request: s.AuditTake) -> s.AuditTaken:
+        return self.audit.take(request)
 
 
 class Unpaged(FakeBroker):

@@ -69,6 +69,12 @@ def caller_is_local(scope: Scope, host: str) -> bool:
     return is_local_caller(host, client[0], server[0], names)
 
 
+def client_address(scope: Scope) -> str:
+    """Of the other end of the connection, without the port; a proxy's, where one is between."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
 async def read_body(receive: Receive, bytes_max: int, timeout_s: float) -> bytes:
     """The request's body. Raises `MessageTooLarge` as soon as more than `bytes_max` have come, `InvalidValue` if it does not come
     whole within `timeout_s`."""

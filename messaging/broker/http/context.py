@@ -12,6 +12,7 @@ from messaging.broker.core.accountant import Accountant
 from messaging.broker.core.gate import Gate
 from messaging.broker.runtime.local.messages import LocalService
 from messaging.broker.runtime.peers import Peers
+from messaging.errors import AuthenticationFailed
 from messaging.http_guard import HostView
 from messaging.metrics import Sample
 from messaging.permissions.model import Grants, Principal
@@ -33,6 +34,9 @@ class EdgeService(LocalService, Protocol):
 
     async def authenticate(self, token: str | None, local: bool) -> Principal:
         """Who has this token; None: nobody, who may be anonymous where it is `local`. Raises `AuthenticationFailed`."""
+
+    def sign_in_failed(self, error: AuthenticationFailed, address: str) -> None:
+        """For the audit log."""
 
     def ready(self) -> tuple[bool, str]:
         """Whether the broker takes traffic, and why not."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from messaging.adminrpc.schema import METHODS
-from messaging.broker.http.asgi import JSON, Receive, Scope, bearer_token, caller_is_local, error_body, read_body
+from messaging.broker.http.asgi import JSON, Receive, Scope, bearer_token, caller_is_local, client_address, error_body, read_body
 from messaging.broker.http.context import EdgeContext
 from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotFound, NotReady
 from messaging.limits.structs import check
@@ -93,6 +93,8 @@ async def answer(handler: Handler, request: HttpRequest) -> HttpAnswer:
     try:
         return await handler(request)
     except MagnetarError as error:
+        if isinstance(error, AuthenticationFailed):
+            request.context.service.sign_in_failed(error, client_address(request.scope))
         if error.http_status >= 500:
             logger.warning("request failed", extra={"path": request.scope["path"], "code": error.code, "reason": error.message})
         return HttpAnswer(error.http_status, error_body(error))

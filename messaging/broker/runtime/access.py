@@ -121,9 +121,10 @@ class Access:
             await self._ask()
             revoked = self.view.key_revoked(principal.key_id)
             if revoked is None:
-                raise AuthenticationFailed("the key of this token is not known: it was deleted, or belongs to another platform")
+                failed = AuthenticationFailed("the key of this token is not known: it was deleted, or belongs to another platform")
+                raise failed.of(principal.role, principal.key_id)
         if revoked:
-            raise AuthenticationFailed("the key of this token was revoked: make a new one")
+            raise AuthenticationFailed("the key of this token was revoked: make a new one").of(principal.role, principal.key_id)
         return principal
 
     async def authorize(self, principal: Principal, action: Action, resource: Resource) -> None:

@@ -15,29 +15,27 @@ from messaging.broker.core.accountant import Accountant
 from messaging.broker.core.arrivals import WINDOW_S
 from messaging.broker.core.cursor_memory import CursorMemory
 from messaging.broker.core.gate import Gate
-from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.admin.idle_topics import IdleTopics
+from messaging.broker.runtime.audit import BrokerAudit
 from messaging.broker.runtime.metering import Metering
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.rights import Rights
 from messaging.broker.runtime.topics import dedup_state
-from messaging.broker.runtime.topics.admission import check_creation_by_use
 from messaging.broker.runtime.topics.catch_up import CatchUp
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.tail import TailCache
-from messaging.broker.runtime.topics.topic import LATEST, Topic
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.clock import passed_ms, wall_ms
-from messaging.errors import MagnetarError, NotAllowed, NotFound, NotReady
+from messaging.errors import AuthenticationFailed, MagnetarError, NotAllowed, NotAuthorized, NotFound, NotReady
 from messaging.permissions.model import Action, Grants, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.settings import Settings
 from messaging.storage.cursor_log import CursorLog
 from messaging.storage.managed_ledger import Storage
-from messaging.storage.meta_seam import MetaConflict
-from messaging.storage.seam import EARLIEST, StoreError
+from messaging.storage.seam import StoreError
 
 log = structlog.get_logger("broker")
 
@@ -71,6 +69,7 @@ class Broker:
         self.started_ms = self.now_ms()
         self.started_at = passed_ms()
         self.peers = Peers(settings)
+        self.audit = BrokerAudit(settings.broker_id, access.view, self.now_ms)
         self.rights = Rights(lambda: access.view, self.background)
         self.publish_errors: Counter[str] = Counter()
         self.acknowledgements = 0
@@ -138,7 +137,14 @@ class Broker:
         return await self.access.authenticate(token, local)
 
     async def authorize(self, principal: Principal, action: Action, resource: Resource) -> None:
-        await self.access.authorize(principal, action, resource)
+        try:
+            await self.access.authorize(principal, action, resource)
+        except NotAuthorized:
+            self.audit.denied(principal, action, resource)
+            raise
+
+    def sign_in_failed(self, error: AuthenticationFailed, address: str) -> None:
+        self.audit.sign_in_failed(error, address)
 
     async def require_namespace(self, namespace: str) -> None:
         await self.access.require_namespace(namespace)
@@ -166,22 +172,6 @@ class Broker:
                 await self.topics.delete(name, force=True)
             raise NotFound(f"namespace {name.namespace} does not exist: it was deleted")
         return topic
-
-    async def open_subscription(
-        self, topic: Topic, name: str, *, earliest: bool, properties: dict[str, str] | None = None
-    ) -> Subscription:
-        """The durable subscription, made where there is none."""
-        held = topic.subscriptions.get(name)
-        if held is not None:
-            return held
-        check_creation_by_use(topic, name)
-        try:
-            return await topic.create_subscription(name, EARLIEST if earliest else LATEST, properties)
-        except MetaConflict:
-            held = topic.subscriptions.get(name)
-            if held is None or not held.durable:
-                raise NotAllowed(f"subscription {name!r} exists and is not durable: choose another name") from None
-            return held
 
     async def partition_count(self, name: TopicName, *, auto_create: bool) -> int:
         """0 for a plain topic, or for one that first use would make. Raises `NotFound`."""
@@ -296,5 +286,7 @@ class Broker:
         for stop in self.before_stop:
             await stop()
         self.peers.end_all()
+        if self.audit.events.pending:
+            log.warning("audit.events_lost", events=self.audit.events.pending)
         await self.topics.close_all(NotReady("the broker is stopping"))
         await self.metering.flush()

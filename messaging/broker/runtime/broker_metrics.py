@@ -53,6 +53,9 @@ def broker_samples(service: Broker, *, private: bool) -> Iterator[Sample]:
     yield from _of_the_log(service)
     yield from _of_all_topics(service, topics)
     yield Sample("magnetar_acknowledgements_total", service.acknowledgements)
+    yield Sample("magnetar_audit_events_total", service.audit.events.recorded)
+    yield Sample("magnetar_audit_events_further_total", service.audit.events.further)
+    yield Sample("magnetar_audit_events_pending", service.audit.events.pending)
     for code, count in service.publish_errors.items():
         yield Sample("magnetar_publish_errors_total", count, (code,))
     if private:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
-from messaging.broker.http.asgi import Receive, Scope, Send, bearer_token, caller_is_local, header, path_parts
+from messaging.broker.http.asgi import Receive, Scope, Send, bearer_token, caller_is_local, client_address, header, path_parts
 from messaging.broker.http.context import EdgeContext
 from messaging.broker.http.websocket.consumer import ConsumerSession, ReaderSession
 from messaging.broker.http.websocket.link import INTERNAL, POLICY, Link, Session
@@ -28,7 +29,15 @@ from messaging.broker.http.websocket.parameters import (
 from messaging.broker.http.websocket.producer import ProducerSession
 from messaging.broker.http.websocket.window import PushWindow
 from messaging.broker.runtime.local.messages import InitialPosition, MessagePosition
-from messaging.errors import InvalidValue, MagnetarError, NotAuthorized, NotFound, QuotaExceeded, TopicTerminated
+from messaging.errors import (
+    AuthenticationFailed,
+    InvalidValue,
+    MagnetarError,
+    NotAuthorized,
+    NotFound,
+    QuotaExceeded,
+    TopicTerminated,
+)
 from messaging.http_guard import refusal
 from messaging.message_id import decode_message_id
 from messaging.permissions.model import Action, Principal, Resource, require
@@ -226,6 +235,7 @@ async def _open(
         query_token = query.pop("token", "")
         local = caller_is_local(scope, context.settings.host)
         principal = await context.service.authenticate(token if token is not None else query_token or None, local)
+        principal = replace(principal, address=client_address(scope))
         _take_place(context, scope, link, principal)
         session = await endpoint.open(Opening(context, target, query, principal, link))
         require(context.service.grants, principal, _action(pattern), target.resource)
@@ -233,6 +243,8 @@ async def _open(
     except MagnetarError as error:
         if session is not None:
             session.close()
+        if isinstance(error, AuthenticationFailed):
+            context.service.sign_in_failed(error, client_address(scope))
         raise _Refused(_status(error, endpoint), error) from None
     except Exception:
         if session is not None:
@@ -244,8 +256,7 @@ async def _open(
 def _take_place(context: EdgeContext, scope: Scope, link: Link, principal: Principal) -> None:
     """A WebSocket is a connection like those of the binary protocol: in its tenant's and its key's share. Raises `NotReady`."""
     peers = context.service.peers
-    client = scope.get("client")
-    leaves = peers.shares.arrive(link, client[0] if client else "")
+    leaves = peers.shares.arrive(link, client_address(scope))
     if leaves is not None:
         leaves.refuse("made room for others", "it was the oldest without a sign-in, of the address that has most of them")
     peers.signed_in(link, principal, superuser=context.service.grants.is_superuser(principal.role))

@@ -60,3 +60,6 @@ class BrokerRpc(UpkeepRpc, LocalSessions):
         if self.metering.usage is None:
             return schema.UsageFlushed(files=[], rows=0)
         return await self.metering.usage.collect()
+
+    async def audit_take(self, request: schema.AuditTake) -> schema.AuditTaken:
+        return self.audit.take(request)

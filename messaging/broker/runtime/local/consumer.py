@@ -10,6 +10,7 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.client_subscriptions import delete_subscription
 from messaging.broker.runtime.local.messages import (
     ConsumerSink,
     DeliveredMessage,
@@ -106,7 +107,7 @@ class LocalConsumer:
         if len(self.subscription.consumers) > 1:
             raise PreconditionFailed(f"subscription {self.subscription.name!r} has other consumers: close them first")
         self.close()
-        await self.topic.delete_subscription(self.subscription.name)
+        await delete_subscription(self.service, self.principal, self.topic, self.subscription)
 
     def close(self) -> None:
         if self.open:

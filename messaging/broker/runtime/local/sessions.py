@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from messaging.broker.core.subscription import Kind
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.client_subscriptions import open_subscription
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import (
     ConsumerSink,
@@ -62,7 +63,7 @@ class LocalSessions(Broker):
         opened = await self.open_topic(name)
         held = opened.subscriptions.get(chosen)
         if held is None and durable:
-            held = await self.open_subscription(opened, chosen, earliest=initial == "earliest")
+            held = await open_subscription(self, principal, opened, chosen, earliest=initial == "earliest")
         elif held is None:
             begin = EARLIEST if initial == "earliest" else LATEST
             if start is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from messaging.broker.core.acknowledging import Asked, signed
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
+from messaging.broker.runtime.client_subscriptions import delete_subscription, open_subscription, seek_subscription
 from messaging.broker.runtime.rivals import ask_consumers
 from messaging.broker.runtime.topics import acknowledgements
 from messaging.broker.runtime.topics.acknowledgements import Holder, Rest
@@ -44,7 +45,7 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     if kind is Kind.KEY_SHARED:
         raise NotAllowed("Key_Shared subscriptions are not served yet: subscribe with Shared, Failover or Exclusive")
     topic = await service.open_topic(parse_topic(resource.topic), create=body.force_topic_creation)
-    subscription = await _subscription(service, topic, name, body)
+    subscription = await _subscription(service, connection, topic, name, body)
     await topic.moved(subscription)
     await ask_consumers(subscription, kind)
     if connection.closed:  # it went away while the topic was opened
@@ -64,7 +65,7 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     topic.attach_consumer(subscription, consumer, kind, admitted)
 
 
-async def _subscription(service: Broker, topic: Topic, name: str, body: pb.Subscribe) -> Subscription:
+async def _subscription(service: Broker, connection: Connection, topic: Topic, name: str, body: pb.Subscribe) -> Subscription:
     held = topic.subscriptions.get(name)
     if held is not None:
         if held.durable != body.durable:
@@ -72,10 +73,10 @@ async def _subscription(service: Broker, topic: Topic, name: str, body: pb.Subsc
         return held
     if not body.durable:
         return topic.create_reader(name, _start(body))
+    assert connection.principal is not None
     properties = {pair.key: pair.value for pair in body.subscription_properties}
     earliest = body.initial_position == pb.Subscribe.Earliest
-    subscription = await service.open_subscription(topic, name, earliest=earliest, properties=properties)
-    return subscription
+    return await open_subscription(service, connection.principal, topic, name, earliest=earliest, properties=properties)
 
 
 def _start(body: pb.Subscribe) -> Position:
@@ -168,7 +169,8 @@ async def seek(service: Broker, connection: Connection, body: pb.Seek, resource:
         mark_delete = await mark_delete_at_time(topic, body.message_publish_time)
     else:
         raise InvalidValue("a seek names a message id or a publish time")
-    await topic.seek(subscription, mark_delete)
+    assert connection.principal is not None
+    await seek_subscription(service, connection.principal, topic, subscription, mark_delete)
     connection.send(frames.success(body.request_id))
 
 
@@ -220,7 +222,8 @@ async def unsubscribe(service: Broker, connection: Connection, body: pb.Unsubscr
         raise ConsumerBusy(f"subscription {subscription.name!r} has other consumers: close them before unsubscribing")
     connection.drop_consumer(body.consumer_id)
     topic.detach(subscription, consumer)
-    await topic.delete_subscription(subscription.name)
+    assert connection.principal is not None
+    await delete_subscription(service, connection.principal, topic, subscription)
     connection.send(frames.success(body.request_id))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from messaging.errors import AuthenticationFailed, MagnetarError
@@ -27,7 +28,7 @@ async def connect(service: Broker, connection: Connection, body: pb.Connect) -> 
         return
     connection.supports_auth_refresh = body.feature_flags.supports_auth_refresh
     connection.protocol_version = min(body.protocol_version, frames.PROTOCOL_VERSION)
-    connection.principal = principal
+    connection.principal = replace(principal, address=connection.address)
     connection.intake.belongs_to(principal.tenant)
     connection.holding.belongs_to(principal.tenant)
     connection.out.belongs_to(principal.tenant)
@@ -50,7 +51,7 @@ async def authenticate(service: Broker, connection: Connection, body: pb.AuthRes
     except MagnetarError as error:
         fail(connection, error)
         return
-    connection.principal = principal
+    connection.principal = replace(principal, address=connection.address)
     connection.expire_at(principal.expires_ms)
 
 
@@ -66,5 +67,7 @@ def _token(method: str, data: bytes) -> str | None:
 
 
 def fail(connection: Connection, error: MagnetarError) -> None:
+    if isinstance(error, AuthenticationFailed):
+        connection.service.sign_in_failed(error, connection.address)
     connection.send(frames.error(frames.UNSOLICITED, error.wire_code, error.message))
     connection.refuse(error.code, error.message)

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from messaging.broker.core.producers import Producer
+from messaging.broker.runtime.client_subscriptions import open_subscription
 from messaging.broker.runtime.rivals import ask_producer
 from messaging.broker.runtime.wire.sessions import BinaryProducerSession
 from messaging.errors import NotAllowed
@@ -34,7 +35,7 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
         name = subscription_name(body.initial_subscription_name)
         assert connection.principal is not None
         await service.authorize(connection.principal, Action.CONSUME, resource._replace(subscription=name))
-        await service.open_subscription(topic, name, earliest=True)
+        await open_subscription(service, connection.principal, topic, name, earliest=True)
     if body.producer_name:
         await ask_producer(topic.producers, body.producer_name)
     if connection.closed:  # it went away while the topic was opened

@@ -1,0 +1,154 @@
+"""What clients were refused and did to subscriptions, counted until it is in the audit log. Pure: it is handed the clock.
+
+Equal events are one entry with a count, so that who tries again and again takes one place. Places are bounded in bytes, and
+shared: a key (or, without one, an address), the callers of one tenant, and what is about one tenant each have a part, so that
+nobody's flood takes the places of others. An event that finds no place is counted as a further one of its action: by caller and
+tenant, then by tenant, then by action alone. None is lost from the counts.
+
+`take` numbers the oldest entries and hands them out, the same ones again until they are acknowledged. A numbered entry does not
+change any more: an equal event after that begins another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+BYTES_MAX = 4 << 20
+ENTRY_BYTES = 512  # of an entry, beside its texts
+CALLER_SHARE, CALLER_TENANT_SHARE, TENANT_SHARE = BYTES_MAX // 16, BYTES_MAX // 8, BYTES_MAX // 4
+FURTHER_BYTES_MAX = BYTES_MAX // 8  # of entries that count further events
+FURTHER_SHARE = FURTHER_BYTES_MAX // 16
+TAKEN_MAX = 200  # entries handed out at once
+ROLE_LENGTH_MAX, KEY_LENGTH_MAX, RESOURCE_LENGTH_MAX, REASON_LENGTH_MAX = 600, 64, 1100, 300
+
+
+class Event(NamedTuple):
+    """Who did or was refused what. `tenant` and `tenant_uid` are of one that exists, or empty; so is what is not known."""
+
+    action: str  # as the audit log names it
+    role: str = ""
+    key_id: str = ""
+    address: str = ""
+    tenant: str = ""
+    tenant_uid: str = ""
+    resource: str = ""
+    reason: str = ""
+    further: bool = False
+
+
+class Entry:
+    """`before` is of the first event, `after` of the last. `sequence` 0: not handed out yet."""
+
+    __slots__ = ("after", "before", "count", "event", "first_ms", "last_ms", "sequence", "size_bytes")
+
+    def __init__(self, event: Event, now_ms: int, before: str) -> None:
+        self.event = event
+        self.count = 0
+        self.first_ms = self.last_ms = now_ms
+        self.before, self.after = before, ""
+        self.sequence = 0
+        self.size_bytes = ENTRY_BYTES + sum(len(text.encode(errors="replace")) for text in event[:-1])
+
+
+class AuditEvents:
+    def __init__(self) -> None:
+        self.recorded = 0  # events since the start
+        self.further = 0  # of them, those that found no place of their own
+        self.pending = 0  # of them, those that were not acknowledged: what a broker that stops loses
+        self.bytes = 0
+        self._open: dict[Event, Entry] = {}
+        self._taken: deque[Entry] = deque()
+        self._shares: Counter[tuple[str, str]] = Counter()  # bytes
+        self._sequence = 0
+
+    def record(self, event: Event, now_ms: int, before: str = "", after: str = "") -> None:
+        """Costs the same whatever is held. Texts are cut to what the audit log stores."""
+        event = event._replace(
+            role=event.role[:ROLE_LENGTH_MAX],
+            key_id=event.key_id[:KEY_LENGTH_MAX],
+            address=event.address[:KEY_LENGTH_MAX],
+            resource=event.resource[:RESOURCE_LENGTH_MAX],
+            reason=event.reason[:REASON_LENGTH_MAX],
+        )
+        entry = self._place(event, now_ms, before)
+        if entry.event.further:
+            self.further += 1
+        else:
+            entry.after = after
+        entry.count += 1
+        entry.last_ms = max(entry.last_ms, now_ms)
+        self.recorded += 1
+        self.pending += 1
+
+    def take(self, acknowledged_sequence: int) -> list[Entry]:
+        """Forgets what is acknowledged; the next entries, oldest first, at most `TAKEN_MAX`."""
+        while self._taken and self._taken[0].sequence <= acknowledged_sequence:
+            self._release(self._taken.popleft())
+        if not self._taken:
+            for event in list(islice(self._open, TAKEN_MAX)):
+                self._sequence += 1
+                entry = self._open.pop(event)
+                entry.sequence = self._sequence
+                self._taken.append(entry)
+        return list(self._taken)
+
+    def _place(self, event: Event, now_ms: int, before: str) -> Entry:
+        entry = self._open.get(event) or self._new(Entry(event, now_ms, before))
+        for fewer in _further(event):
+            if entry is not None:
+                break
+            entry = self._open.get(fewer) or self._new(Entry(fewer, now_ms, ""))
+        assert entry is not None, "there is always a place for the count of an action"
+        return entry
+
+    def _new(self, entry: Entry) -> Entry | None:
+        """Takes the entry in; None where its share, or everything, is full."""
+        size, shares = entry.size_bytes, _shares(entry.event)
+        if any(self._shares[name] + size > limit for name, limit in shares):
+            return None
+        for name, _ in shares:
+            self._shares[name] += size
+        self.bytes += size
+        self._open[entry.event] = entry
+        return entry
+
+    def _release(self, entry: Entry) -> None:
+        self.pending -= entry.count
+        self.bytes -= entry.size_bytes
+        for name, _ in _shares(entry.event):
+            self._shares[name] -= entry.size_bytes
+            if not self._shares[name]:
+                del self._shares[name]
+
+
+def _shares(event: Event) -> tuple[tuple[tuple[str, str], int], ...]:
+    """What an entry takes its place of: the name of each share, and how many bytes it has."""
+    if event.further:
+        if event.address or event.key_id:
+            return (("further", ""), FURTHER_BYTES_MAX), (("further of", _caller(event)), FURTHER_SHARE)
+        return ((("further of tenants", ""), FURTHER_BYTES_MAX),) if event.tenant else ()
+    found = (
+        (("all", ""), BYTES_MAX),
+        (("caller", _caller(event)), CALLER_SHARE),
+        (("callers of", event.role.rpartition("@")[2] if event.key_id else ""), CALLER_TENANT_SHARE),
+    )
+    return (*found, (("tenant", event.tenant), TENANT_SHARE)) if event.tenant else found
+
+
+def _caller(event: Event) -> str:
+    return f"key {event.key_id}" if event.key_id else f"address {event.address}"
+
+
+def _further(event: Event) -> Iterator[Event]:
+    """Under what an event without a place is counted, from the most telling to the one that is always there."""
+    of_tenant = Event(event.action, tenant=event.tenant, tenant_uid=event.tenant_uid, further=True)
+    if event.key_id:
+        yield of_tenant._replace(role=event.role, key_id=event.key_id)
+    else:
+        yield of_tenant._replace(address=event.address)
+    if event.tenant:
+        yield of_tenant
+    yield Event(event.action, further=True)

@@ -1,0 +1,90 @@
+"""What clients of the broker leave in the audit log. The broker has no database: a task takes the events, minute by minute,
+and writes them (`workers/tasks/audit.py`). Of a broker that stops, those that were not taken are lost; its log says how many.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+from messaging.adminrpc.audit import AuditEvent, AuditTake, AuditTaken
+from messaging.broker.core.audit_events import AuditEvents, Entry, Event
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.view import ControlView
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.errors import AuthenticationFailed
+from messaging.permissions.audited import (
+    BROKER_DENIED,
+    BROKER_SIGN_IN_FAILED,
+    SUBSCRIPTION_CREATE,
+    SUBSCRIPTION_DELETE,
+    SUBSCRIPTION_SEEK,
+)
+from messaging.permissions.model import Action, Principal, Resource
+from messaging.storage.seam import Position
+
+
+class BrokerAudit:
+    def __init__(self, broker_id: str, view: ControlView, now_ms: Callable[[], int]) -> None:
+        self.events = AuditEvents()
+        self._broker_id = broker_id
+        self._boot_id = uuid.uuid4().hex
+        self._view = view
+        self._now_ms = now_ms
+
+    def sign_in_failed(self, error: AuthenticationFailed, address: str) -> None:
+        """Whose token it was is known where it was one of ours that holds no longer; then it is in the log of its tenant."""
+        key = self._view.keys.get(error.key_id, {}) if error.key_id else {}
+        uid = str(key.get("tenant_uid", ""))
+        tenant = str(key.get("tenant", "")) if uid else ""
+        event = Event(BROKER_SIGN_IN_FAILED, error.role, error.key_id, address, tenant, uid, tenant or "platform", error.message)
+        self.events.record(event, self._now_ms())
+
+    def denied(self, principal: Principal, action: Action, resource: Resource) -> None:
+        name = resource.topic or resource.namespace or resource.tenant
+        if resource.subscription:
+            name += f"/{resource.subscription}"
+        self._record(BROKER_DENIED, principal, resource.tenant, name, f"lacks {action.value}")
+
+    def created(self, principal: Principal, topic: Topic, subscription: Subscription) -> None:
+        self._changed(SUBSCRIPTION_CREATE, principal, topic, subscription.name, "", _text(subscription.cursor.mark_delete))
+
+    def deleted(self, principal: Principal, topic: Topic, name: str, mark_delete: Position) -> None:
+        self._changed(SUBSCRIPTION_DELETE, principal, topic, name, _text(mark_delete), "")
+
+    def sought(self, principal: Principal, topic: Topic, subscription: Subscription, before: Position) -> None:
+        after = _text(subscription.cursor.mark_delete)
+        self._changed(SUBSCRIPTION_SEEK, principal, topic, subscription.name, _text(before), after)
+
+    def take(self, request: AuditTake) -> AuditTaken:
+        acknowledged = request.acknowledged_sequence if request.boot_id == self._boot_id else 0
+        taken = [_told(entry) for entry in self.events.take(acknowledged)]
+        return AuditTaken(broker_id=self._broker_id, boot_id=self._boot_id, events=taken)
+
+    def _changed(self, action: str, principal: Principal, topic: Topic, name: str, before: str, after: str) -> None:
+        self._record(action, principal, topic.name.tenant, f"{topic.text}/{name}", "", before, after)
+
+    def _record(
+        self, action: str, principal: Principal, tenant: str, resource: str, reason: str, before: str = "", after: str = ""
+    ) -> None:
+        """Of a tenant that does not exist nothing is kept but the name of the resource."""
+        uid = self._view.tenant_uid(tenant)
+        known = tenant if uid else ""
+        event = Event(action, principal.role, principal.key_id, principal.address, known, uid, resource, reason)
+        self.events.record(event, self._now_ms(), before, after)
+
+
+def _text(position: Position) -> str:
+    return f"{position.ledger_id}:{position.entry_id}"
+
+
+def _told(entry: Entry) -> AuditEvent:
+    return AuditEvent(
+        **entry.event._asdict(),
+        sequence=entry.sequence,
+        count=entry.count,
+        first_ms=entry.first_ms,
+        last_ms=entry.last_ms,
+        before=entry.before,
+        after=entry.after,
+    )

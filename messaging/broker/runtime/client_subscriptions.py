@@ -1,0 +1,54 @@
+"""What clients do to durable subscriptions, and its record: over the binary protocol and WebSockets alike.
+
+A subscription that is not durable is its consumer's own: it comes and goes with it, and nothing of it is recorded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.topics.admission import check_creation_by_use
+from messaging.broker.runtime.topics.topic import LATEST, Topic
+from messaging.errors import NotAllowed
+from messaging.permissions.model import Principal
+from messaging.storage.meta_seam import MetaConflict
+from messaging.storage.seam import EARLIEST, Position
+
+if TYPE_CHECKING:
+    from messaging.broker.runtime.broker import Broker
+
+
+async def open_subscription(
+    service: Broker, principal: Principal, topic: Topic, name: str, *, earliest: bool, properties: dict[str, str] | None = None
+) -> Subscription:
+    """The durable subscription, made where there is none."""
+    held = topic.subscriptions.get(name)
+    if held is not None:
+        return held
+    check_creation_by_use(topic, name)
+    try:
+        made = await topic.create_subscription(name, EARLIEST if earliest else LATEST, properties)
+    except MetaConflict:
+        held = topic.subscriptions.get(name)
+        if held is None or not held.durable:
+            raise NotAllowed(f"subscription {name!r} exists and is not durable: choose another name") from None
+        return held
+    service.audit.created(principal, topic, made)
+    return made
+
+
+async def delete_subscription(service: Broker, principal: Principal, topic: Topic, subscription: Subscription) -> None:
+    mark_delete, there = subscription.cursor.mark_delete, topic.subscriptions.get(subscription.name) is subscription
+    await topic.delete_subscription(subscription.name)
+    if there and subscription.durable:
+        service.audit.deleted(principal, topic, subscription.name, mark_delete)
+
+
+async def seek_subscription(
+    service: Broker, principal: Principal, topic: Topic, subscription: Subscription, mark_delete: Position
+) -> None:
+    before = subscription.cursor.mark_delete
+    await topic.seek(subscription, mark_delete)
+    if subscription.durable:
+        service.audit.sought(principal, topic, subscription, before)

@@ -1,0 +1,131 @@
+"""The table of audit events: what is counted, what is bounded, who is heard in a flood, and what is taken when."""
+
+from __future__ import annotations
+
+from messaging.broker.core.audit_events import (
+    BYTES_MAX,
+    FURTHER_BYTES_MAX,
+    TAKEN_MAX,
+    AuditEvents,
+    Entry,
+    Event,
+)
+
+INNOCENT = Event("broker.denied", "app@acme", "k-acme", "10.0.0.9", "acme", "u1", "persistent://acme/orders/t", "lacks consume")
+
+
+def drained(table: AuditEvents) -> list[Entry]:
+    """Everything, taken and acknowledged page by page."""
+    found: list[Entry] = []
+    while page := table.take(found[-1].sequence if found else 0):
+        found += page
+    return found
+
+
+def attack(number: int, **fields: str) -> Event:
+    return Event("broker.denied", "x@evil", "k-evil", "10.6.6.6", resource=f"persistent://a/b/{number}")._replace(**fields)
+
+
+def test_equal_events_are_one_entry_with_first_and_last() -> None:
+    table = AuditEvents()
+    for at_ms in (1_000, 3_000, 2_000):
+        table.record(INNOCENT, at_ms, f"before {at_ms}", f"after {at_ms}")
+    (entry,) = table.take(0)
+    assert (entry.event, entry.count, entry.first_ms, entry.last_ms) == (INNOCENT, 3, 1_000, 3_000)
+    assert (entry.before, entry.after) == ("before 1000", "after 2000")
+    assert (table.recorded, table.further, table.pending) == (3, 0, 3)
+
+
+def test_what_was_taken_comes_again_until_it_is_acknowledged_and_does_not_change() -> None:
+    table = AuditEvents()
+    table.record(INNOCENT, 1)
+    first = table.take(0)
+    table.record(INNOCENT, 2)  # an equal one afterwards is another entry
+    assert table.take(0) == first and first[0].count == 1
+    (second,) = table.take(first[0].sequence)
+    assert (second.sequence, second.count, second.first_ms) == (2, 1, 2)
+    assert table.take(1) == [second]
+    assert table.take(2) == []
+    assert (table.pending, table.bytes) == (0, 0)
+
+
+def test_an_acknowledgement_of_the_future_takes_nothing_away() -> None:
+    table = AuditEvents()
+    table.record(INNOCENT, 1)
+    assert [entry.count for entry in table.take(10**9)] == [1]
+
+
+def test_pages_are_bounded_and_in_order() -> None:
+    table = AuditEvents()
+    for number in range(TAKEN_MAX + 5):
+        table.record(attack(number, key_id=f"k{number}"), number)
+    assert len(table.take(0)) == TAKEN_MAX
+    found = drained(table)
+    assert [entry.sequence for entry in found] == list(range(1, TAKEN_MAX + 6))
+    assert [entry.first_ms for entry in found] == list(range(TAKEN_MAX + 5))
+
+
+FLOODS = {
+    "one key, many topics": lambda n: attack(n),
+    "one address, no key": lambda n: attack(n, role="", key_id="", reason=f"r{n}"),
+    "many keys of one tenant": lambda n: attack(n, key_id=f"k{n}"),
+    "many addresses, no key": lambda n: attack(n, role="", key_id="", address=f"10.7.{n // 256}.{n % 256}"),
+    "at many tenants": lambda n: attack(n, tenant=f"t{n}", tenant_uid=f"u{n}"),
+    "at one tenant, the innocent one": lambda n: attack(n, tenant="acme", tenant_uid="u1"),
+    "the longest names": lambda n: attack(n, resource="é" * 5_000 + str(n), role="x" * 5_000, reason="é" * 9_000, key_id=f"k{n}"),
+}
+
+
+def test_no_flood_hides_anybody_else_and_nothing_is_lost_from_the_counts() -> None:
+    for name, event in FLOODS.items():
+        table = AuditEvents()
+        for number in range(4_000):
+            table.record(event(number), number)
+        table.record(INNOCENT, 50_000)
+        assert table.bytes <= BYTES_MAX + 2 * FURTHER_BYTES_MAX + 10_000, name
+        assert table.bytes <= BYTES_MAX // 2, f"{name}: one attacker has more than half"
+        found = drained(table)
+        assert INNOCENT in [entry.event for entry in found], name
+        assert sum(entry.count for entry in found) == table.recorded == 4_001, name
+        assert table.further, name
+        assert (table.pending, table.bytes, dict(table._shares)) == (0, 0, {}), name
+
+
+def test_what_did_not_fit_is_counted_with_its_caller_and_its_tenant() -> None:
+    table = AuditEvents()
+    for number in range(5_000):
+        table.record(attack(number, tenant="acme", tenant_uid="u1"), number)
+    (more,) = [entry for entry in drained(table) if entry.event.further]
+    assert more.count == table.further
+    assert more.event == Event("broker.denied", "x@evil", "k-evil", "", "acme", "u1", further=True)
+
+
+def test_everything_at_once_stays_within_its_bytes() -> None:
+    table = AuditEvents()
+    for number in range(15_000):
+        table.record(
+            attack(number, role=f"x@t{number % 997}", key_id=f"k{number}", tenant=f"v{number % 991}", tenant_uid="u"), number
+        )
+    assert table.bytes <= BYTES_MAX + 2 * FURTHER_BYTES_MAX + 10_000
+    assert sum(entry.count for entry in drained(table)) == 15_000
+
+
+def test_recording_costs_the_same_whatever_is_held() -> None:
+    """Two look-ups at most of what counts further events: no walk over the table."""
+    table = AuditEvents()
+    for number in range(4_000):
+        table.record(attack(number, key_id=f"k{number}", role=f"x@t{number % 50}"), number)
+
+    class Counted(dict[Event, Entry]):
+        looks = 0
+
+        def get(self, *arguments: object) -> Entry | None:  # type: ignore[override]
+            self.looks += 1
+            return super().get(*arguments)  # type: ignore[call-overload, no-any-return]
+
+        def __iter__(self) -> object:  # type: ignore[override]
+            raise AssertionError("a walk over what is held")
+
+    table._open = Counted(table._open)
+    table.record(attack(99_999), 1)
+    assert table._open.looks <= 4

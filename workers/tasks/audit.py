@@ -1,0 +1,89 @@
+"""What the broker refused, and what clients did to subscriptions, into the audit log: each event once.
+
+The broker hands the same events out, under the same numbers, until it is told that they are stored. The records and the number up
+to which they go are written in one transaction: events that come again are known by their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import transaction
+
+from messaging.adminrpc.audit import AuditEvent, AuditTake, AuditTaken
+from messaging.permissions.audited import BROKER_RESTART, MORE
+from tenants.models import AuditRecord
+from workers.environment import Environment
+from workers.models import AuditCursor
+
+PAGES_MAX = 100  # of one run: more than the broker can hold; what comes meanwhile waits for the next
+UNKNOWN = "unknown"
+
+
+def collect_audit(environment: Environment, task_id: str, renew: Callable[[], None]) -> dict[str, Any]:
+    """Raises `MagnetarError` when the broker is away; it keeps the events until the next run."""
+    cursor = AuditCursor.objects.filter(broker_id=environment.settings.broker_id).first()
+    boot_id, sequence = (cursor.boot_id, cursor.sequence) if cursor is not None else ("", 0)
+    records = events = 0
+    for _ in range(PAGES_MAX):
+        renew()
+        taken = environment.rpc.call("audit.take", AuditTake(boot_id=boot_id, acknowledged_sequence=sequence))
+        written = _write(taken)
+        records += len(written)
+        events += sum(event.count for event in written)
+        if not taken.events:
+            break
+        boot_id, sequence = taken.boot_id, taken.events[-1].sequence
+    return {"records": records, "events": events}
+
+
+def _write(taken: AuditTaken) -> list[AuditEvent]:
+    """The events that were not in the log yet, and now are."""
+    with transaction.atomic():
+        cursor, _ = AuditCursor.objects.select_for_update().get_or_create(
+            broker_id=taken.broker_id, defaults={"boot_id": taken.boot_id, "sequence": 0}
+        )
+        if cursor.boot_id != taken.boot_id:
+            AuditRecord.unscoped.create(
+                role=f"service:{taken.broker_id}"[:600],
+                action=BROKER_RESTART,
+                resource="platform",
+                after={"lost": "what was refused, and done to subscriptions, after the last records and before the restart"},
+            )
+            cursor.boot_id, cursor.sequence = taken.boot_id, 0
+        new = [event for event in taken.events if event.sequence > cursor.sequence]
+        AuditRecord.unscoped.bulk_create(_record(event, taken.boot_id) for event in new)
+        if new:
+            cursor.sequence = new[-1].sequence
+        cursor.save()
+    return new
+
+
+def _record(event: AuditEvent, boot_id: str) -> AuditRecord:
+    after: dict[str, Any] = {"count": event.count, "first": _time(event.first_ms), "last": _time(event.last_ms)}
+    if event.reason:
+        after["why"] = _plain(event.reason)
+    if event.after:
+        after["position"] = event.after
+    return AuditRecord(
+        role=_plain(event.role) or UNKNOWN,
+        address=_plain(event.address),
+        key_id=_plain(event.key_id),
+        action=event.action + MORE if event.further else event.action,
+        tenant=event.tenant,
+        tenant_uid=event.tenant_uid,
+        resource=_plain(event.resource) or event.tenant or "platform",
+        before={"position": event.before} if event.before else None,
+        after=after,
+        request_id=f"{boot_id[:32]}-{event.sequence}",
+    )
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _plain(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)
