@@ -17,8 +17,8 @@ const CELLS = {
 };
 
 customElements.define("mag-live-table", class extends HTMLElement {
-  #names = "";
   #sort = { key: "topic", direction: 1 };
+  #drawn = false;
   #open = new Set();
   #groups = new Map();
   #order = []; // topics in the order in which they stand
@@ -62,20 +62,15 @@ customElements.define("mag-live-table", class extends HTMLElement {
 
   #update(state) {
     const groups = grouped(state.rows);
+    const same = this.#drawn && groups.length === this.#groups.size && groups.every((group) => this.#groups.has(group.topic));
     this.#groups = new Map(groups.map((group) => [group.topic, group]));
-    const known = new Set();
-    const later = this.#history.begin(state.at_ms);
-    for (const group of groups) {
-      for (const one of [group, ...group.partitions]) {
-        known.add(one.topic);
-        if (later) this.#history.set(one.topic, one);
-      }
+    if (this.#history.begin(state.at_ms)) {
+      for (const group of groups) for (const one of [group, ...group.partitions]) this.#history.set(one.topic, one);
     }
-    const names = groups.map((group) => group.topic).sort().join("\n");
-    if (names === this.#names) this.#show();
+    if (same) this.#show();
     else {
-      this.#names = names;
-      this.#history.keep(known);
+      this.#drawn = true;
+      this.#history.keep(new Set(groups.flatMap((group) => [group.topic, ...group.partitions.map((part) => part.topic)])));
       this.#arrange();
     }
     this.#totals(state, groups);
