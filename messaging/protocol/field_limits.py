@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from messaging.errors import MagnetarError
-from messaging.limits.binary import limit_of
+from messaging.limits.binary import ANSWERS, limit_of
 from messaging.limits.model import SHOWN_CHARACTERS, Limit, size_bytes, too_large, too_long, too_many, violation
 from messaging.protocol import pulsar_pb2 as pb
 
@@ -31,13 +31,14 @@ class Plan(NamedTuple):
 
 
 def over_limit(command: pb.Command) -> Wrong:
-    """The error for the first field of a command that is over its limit; None if there is none."""
-    for field, body in command.ListFields():
-        if field.message_type is not None:
-            plan = plan_of(field.message_type)
-            if plan.checks and body.ByteSize() >= plan.looked_at_bytes:
-                return _check(plan, body, "")
-    return None
+    """The error for the first field over its limit in the body that the command's type names, the only one that is acted on; None
+    if there is none."""
+    found = _BODIES.get(command.type)
+    if found is None:
+        return None
+    name, plan = found
+    body = getattr(command, name)
+    return _check(plan, body, "") if body.ByteSize() >= plan.looked_at_bytes else None
 
 
 @cache
@@ -160,3 +161,18 @@ class _Messages:
 
 def _no_text(name: str, value: bytes) -> str:
     return f"{name} is not a text in UTF-8: {value[:SHOWN_CHARACTERS]!r}"
+
+
+def _bodies() -> dict[int, tuple[str, Plan]]:
+    """Of each type of command whose body can be over a limit: the name of the body and its plan."""
+    fields = pb.Command.DESCRIPTOR.fields_by_name
+    found = {}
+    for name, kind in pb.Command.Type.items():
+        body = fields.get(name.lower())
+        message = body.message_type if body is not None else None
+        if body is not None and message is not None and message.name not in ANSWERS and plan_of(message).checks:
+            found[kind] = body.name, plan_of(message)
+    return found
+
+
+_BODIES = _bodies()

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from itertools import pairwise
 
 from pyroaring import BitMap
 
@@ -279,4 +278,5 @@ class Cursor:
 
 
 def _contiguous(entries: list[int]) -> bool:
-    return entries[-1] - entries[0] + 1 == len(entries) and all(a < b for a, b in pairwise(entries))
+    first, last = entries[0], entries[-1]
+    return last - first + 1 == len(entries) and entries == list(range(first, last + 1))

@@ -21,6 +21,7 @@ from messaging.protocol.hot.incoming import (
     acks,
     measured,
     parted,
+    runs,
 )
 from messaging.protocol.hot.outgoing import message_head, varint
 
@@ -46,6 +47,7 @@ __all__ = [
     "messages",
     "parted",
     "receipts",
+    "runs",
     "scan",
     "varint",
 ]

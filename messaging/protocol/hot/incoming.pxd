@@ -19,6 +19,9 @@ cpdef list parted(list sent)
     total=Py_ssize_t, payload=Py_ssize_t, messages=Py_ssize_t, flags="unsigned int")
 cpdef tuple measured(list sent)
 
+@cython.locals(consumer_id=object, ledger_id=object, one=tuple, groups=dict, group=list)
+cpdef dict runs(list acked)
+
 @cython.locals(
     stop=Py_ssize_t, size=Py_ssize_t, high=Py_ssize_t, i=Py_ssize_t, inner=Py_ssize_t,
     consumer_id="unsigned long long", ledger_id="long long", entry_id="long long", plain=bint, key="unsigned int",

@@ -290,3 +290,16 @@ def acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]], most: 
         out.append((consumer_id, ledger_id, entry_id))
         pos = stop
     return pos
+
+
+def runs(acked: list[tuple[int, int, int]]) -> dict[tuple[int, int], list[int]]:
+    """The entries by (consumer id, ledger id), each in the order in which they came. Nearly always there is one of those."""
+    groups: dict[tuple[int, int], list[int]] = {}
+    group: list[int] = []
+    consumer_id = ledger_id = -1
+    for one in acked:
+        if one[1] != ledger_id or one[0] != consumer_id or not group:
+            consumer_id, ledger_id = one[0], one[1]
+            group = groups.setdefault((consumer_id, ledger_id), [])
+        group.append(one[2])
+    return groups

@@ -121,3 +121,15 @@ def test_bytes_that_are_no_text_are_refused_as_such(body: FieldDescriptor, path:
     data = made(body, path, "text").SerializeToString()
     error = over_limit(pb.Command.FromString(data.replace(b"text", b"te\xfft")))
     assert error is not None and "is not a text in UTF-8: b'te\\xfft'" in error.message
+
+
+def test_the_body_that_is_acted_on_is_looked_at_whatever_other_bodies_there_are() -> None:
+    """The first body of a command was looked at, and the one that its type names was not."""
+    command = pb.Command(type=pb.Command.SUBSCRIBE, connect=pb.Connect(client_version="a client"))
+    command.subscribe.CopyFrom(pb.Subscribe(topic="t" * 100_000, subscription="s", sub_type=0, consumer_id=1, request_id=1))
+    error = over_limit(command)
+    assert error is not None and "topic" in error.message
+
+
+def test_commands_that_only_brokers_send_are_not_looked_at() -> None:
+    assert over_limit(pb.Command(type=pb.Command.CONNECTED, connected=pb.Connected(server_version="v" * 10_000))) is None

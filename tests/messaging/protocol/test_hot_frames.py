@@ -203,3 +203,13 @@ def test_acknowledgements_of_garbage_and_lying_lengths_harm_nothing(hot: ModuleT
     for buf in (garbage, length + good[4:] + garbage, good[:4] + length + good[8:] + good, good[:12] + garbage + good):
         out: list[tuple[int, int, int]] = []
         assert 0 <= hot.acks(buf, 0, len(buf), out) <= len(buf)
+
+
+@each_variant
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 2), st.integers(-1, 2**63 - 1)), max_size=12))
+def test_acknowledgements_are_parted_by_consumer_and_ledger(hot: ModuleType, acked: list[tuple[int, int, int]]) -> None:
+    expected: dict[tuple[int, int], list[int]] = {}
+    for consumer_id, ledger_id, entry_id in acked:
+        expected.setdefault((consumer_id, ledger_id), []).append(entry_id)
+    found = hot.runs(acked)
+    assert found == expected and list(found) == list(expected)

@@ -52,7 +52,9 @@ class Outlet:
             topic.services.dispatching.failed(error, topic=topic.text, subscription=subscription.name)
 
     def dispatch_soon(self, subscription: Subscription) -> None:
-        """The same in the next turn of the loop, once however often it was asked for."""
+        """The same in the next turn of the loop, once however often it was asked for. Nothing where all was handed out already."""
+        if subscription.next_position() is None and not self.topic.ledger.terminated:
+            return
         self.topic.services.dispatch_turns.wait(self.topic.name.tenant, Dispatch(self, subscription))
 
     def _dispatch(self, subscription: Subscription, cost_max: int) -> tuple[int, bool]:

@@ -69,6 +69,9 @@ TABLE: dict[int, Row] = {
     pb.Command.ACK: Row("ack", command_consumer.acknowledge),
     pb.Command.REDELIVER_UNACKNOWLEDGED_MESSAGES: Row("redeliver_unacknowledged_messages", command_consumer.redeliver),
 }
+ACTIONS = {kind: BINARY[pb.Command.Type.Name(kind)] for kind in TABLE}
+PING, PONG = int(pb.Command.PING), int(pb.Command.PONG)  # looked up for each command, and protobuf takes its time
+CONNECT, AUTH_RESPONSE = int(pb.Command.CONNECT), int(pb.Command.AUTH_RESPONSE)
 
 
 class Commands:
@@ -79,22 +82,22 @@ class Commands:
     def handle(self, connection: Connection, command: pb.Command, size: int) -> None:
         """Acts on a command of `size` bytes. Raises `FrameError` where the peer breaks the protocol; other trouble is answered."""
         kind = command.type
-        if kind == pb.Command.PING:
+        if kind == PING:
             connection.send(frames.PONG)
             return
-        if kind == pb.Command.PONG:
+        if kind == PONG:
             return
         wrong = over_limit(command)
         if wrong is not None:
             self._refuse(connection, command, wrong)
             return
-        if kind == pb.Command.CONNECT:
+        if kind == CONNECT:
             if connection.client_version:
                 raise frames.FrameError("a second CONNECT on one connection")
             connection.client_version = command.connect.client_version or "unknown"
             self._run(connection, connect(self.service, connection, command.connect), size, "handshake")
             return
-        if kind == pb.Command.AUTH_RESPONSE and connection.client_version:
+        if kind == AUTH_RESPONSE and connection.client_version:
             self._run(connection, authenticate(self.service, connection, command.auth_response), size, "handshake")
             return
         if connection.principal is None:
@@ -104,7 +107,7 @@ class Commands:
             self._unserved(connection, command)
             return
         body = getattr(command, row.field)
-        action = BINARY[pb.Command.Type.Name(kind)]
+        action = ACTIONS[kind]
         if action is Action.SESSION:
             result = row.handler(self.service, connection, body, Resource())
             if result is not None:

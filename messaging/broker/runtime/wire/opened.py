@@ -69,13 +69,7 @@ class Opened:
 
     def acknowledge_all(self, acked: list[tuple[int, int, int]]) -> int:
         """Plain individual acknowledgements: one call for each consumer and ledger. Returns what that costs beside them."""
-        runs: dict[tuple[int, int], list[int]] = {}
-        for consumer_id, ledger_id, entry_id in acked:
-            run = runs.get((consumer_id, ledger_id))
-            if run is None:
-                runs[consumer_id, ledger_id] = [entry_id]
-            else:
-                run.append(entry_id)
+        runs = hot.runs(acked)
         for (consumer_id, ledger_id), entries in runs.items():
             held = self.consumers.get(consumer_id)
             if held is not None:

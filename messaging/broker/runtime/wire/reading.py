@@ -36,6 +36,7 @@ PIECES_MAX = 1024  # of a frame that comes in tiny reads: each is an object of i
 MANY_PRODUCERS = 64  # of one connection: from here on a read may be as many blocks as messages
 MANY_AT_ONCE = 512  # messages, or acknowledgements, that are then handled before the cost is looked at again
 # What is handled while requests are pending or answers pile up: it takes nothing that would be kept, and may be what ends the wait.
+SEND, ACK = int(pb.Command.SEND), int(pb.Command.ACK)  # looked up for each read, and protobuf takes its time
 NOT_A_REQUEST = frozenset({pb.Command.SEND, pb.Command.FLOW, pb.Command.PONG, pb.Command.CONNECT})
 SMALL_ANSWER = frozenset({pb.Command.ACK})  # handled while answers pile up: acknowledging is what a consumer that reads slowly does
 
@@ -177,8 +178,9 @@ class Reading:
         end = len(buf)
         sent: list[Sent] = []
         stop = INCOMPLETE
-        while not connection.closed:
-            if connection.principal is not None and left > 0:
+        while position < end and not connection.closed:
+            kind = buf[position + 9] if end - position >= 10 and buf[position + 8] == 8 else 0
+            if kind == SEND and left > 0 and connection.principal is not None:
                 begin, before = position, len(sent)
                 many = len(connection.producers) > MANY_PRODUCERS
                 position = hot.scan(buf, position, end, sent, False, before + (min(left, MANY_AT_ONCE) if many else left))
@@ -186,6 +188,9 @@ class Reading:
                 if many and sent:
                     left -= connection.publish(buf, sent)
                     sent = []
+                if position > begin:
+                    continue
+            elif kind == ACK and left > 0 and connection.principal is not None:
                 acked: list[tuple[int, int, int]] = []
                 position = hot.acks(buf, position, end, acked, MANY_AT_ONCE)
                 if acked:
@@ -194,15 +199,14 @@ class Reading:
             if end - position < 8:
                 break
             total = int.from_bytes(buf[position : position + 4], "big")
-            kind = buf[position + 9] if total > 6 and end - position >= 10 and buf[position + 8] == 8 else 0
+            if total <= 6:
+                kind = 0
             self.check_size(total, kind)
             if position + 4 + total > end:
                 break
             if left <= 0:
                 stop = TURN
                 break
-            if kind == pb.Command.SEND and connection.principal is not None and total >= 8:
-                continue  # it came after acknowledgements, or after as many as are handled at once: for the scan above
             if kind not in NOT_A_REQUEST and connection.principal is not None and connection.requests_wait(kind, total):
                 stop = REQUESTS
                 break
@@ -233,7 +237,7 @@ class Reading:
         limit = connection.service.settings.message_bytes_max + frames.FRAME_PADDING_BYTES
         if connection.principal is None:
             limit = frames.COMMAND_BYTES_MAX
-        elif kind and kind != pb.Command.SEND:
+        elif kind and kind != SEND:
             limit = min(limit, frames.OPEN_COMMAND_BYTES_MAX)
         if total > limit:
             raise FrameError(f"a frame of {total} bytes is larger than the {limit} that are allowed here")

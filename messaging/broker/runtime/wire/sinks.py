@@ -69,7 +69,7 @@ class BinaryConsumerSink:
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
         out = self.connection.out
         large = block.bytes_in(first, last) > VIEWED_BYTES * (last - first)
-        others = self._not_plain(block, first, last, redeliveries)
+        others = self._not_plain(block, first, last, redeliveries) if redeliveries or self.subscription.cursor.batches else []
         if not others and not large:
             data = self._plain(consumer, block, first, last)
             out.gather(data)
