@@ -2,8 +2,9 @@
 
 A turn has a budget, and everybody in it a slice of that. Who has used up the slice, or comes when the budget is used up, waits;
 those who wait go on in the following turns, one tenant after the other and the connections of each in order, each for a slice. They
-get a part of the budget, so that whoever has little to do is served in the turn in which it comes. What cannot be divided may cost
-more than a slice: the excess is owed, and paid with the slices of the next turns.
+get a part of the budget, so that whoever has little to do is served in the turn in which it comes; while such come, that part is
+one slice, so that they come again soon. What cannot be divided may cost more than a slice: the excess is
+owed, and paid with the slices of the next turns.
 """
 
 from __future__ import annotations
@@ -30,20 +31,23 @@ class Slice:
 
 
 class Turns(Generic[Item]):
-    __slots__ = ("deferred", "left", "number", "slice_cost", "turn_cost", "waiting")
+    __slots__ = ("_left_by_waiting", "_others_come", "deferred", "left", "number", "slice_cost", "turn_cost", "waiting")
 
     def __init__(self, turn_cost: int = TURN_COST, slice_cost: int = SLICE_COST) -> None:
         self.turn_cost = turn_cost
         self.slice_cost = slice_cost
         self.number = 1
         self.left = turn_cost
+        self._left_by_waiting = turn_cost
+        self._others_come = False  # in the last turn work was done for those who did not wait
         self.waiting: FairQueue[Item] = FairQueue()
         self.deferred = 0  # times that somebody had to wait
 
     def begin(self) -> None:
         """Another turn of the loop."""
+        self._others_come = self.left < self._left_by_waiting
         self.number += 1
-        self.left = self.turn_cost
+        self.left = self._left_by_waiting = self.turn_cost
 
     def allowance(self, used: Slice) -> int:
         """The units that may be spent now; 0 or less: it has to wait."""
@@ -66,6 +70,8 @@ class Turns(Generic[Item]):
 
     def following(self) -> Item | None:
         """Who goes on now, and waits no longer; None once those who wait had their part of the turn."""
-        if self.left <= self.turn_cost // NEWCOMERS_SHARE:
-            return None
-        return self.waiting.pop()
+        part = self.slice_cost if self._others_come else self.turn_cost - self.turn_cost // NEWCOMERS_SHARE
+        item = self.waiting.pop() if self.left > self.turn_cost - part else None
+        if item is None:
+            self._left_by_waiting = self.left
+        return item

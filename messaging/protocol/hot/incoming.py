@@ -41,9 +41,7 @@ CHECKED = struct.Struct(">HII")  # that a checksum follows, the checksum, size o
 
 def scan(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool = False, most: int = ALL) -> int:
     """Appends one `Sent` for each whole SEND frame from `pos` on; returns where it stopped: another command or an incomplete frame,
-    or because `out` has `most`.
-
-    Verifies the CRC-32C, where there is one and it was not `verified` before, and reports a mismatch in the flags.
+    or because `out` has `most`. Verifies the CRC-32C, where there is one and it was not `verified` before; flags a mismatch.
     """
     view = memoryview(buf)
     left = most - len(out)
@@ -221,10 +219,8 @@ def measured(sent: list[Sent]) -> Measured:
 
 def acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]], most: int = ALL) -> int:
     """Appends (consumer id, ledger id, entry id) for each plain individual ACK frame from `pos` on, until `out` has `most`;
-    returns where it stopped.
-
-    Plain: one message id without an ack set, which means the whole entry whatever the batch index says; no request id, no
-    transaction. The first frame of any other shape ends the run and goes through protobuf.
+    returns where it stopped. Plain: one message id without an ack set, which means the whole entry whatever the batch index
+    says; no request id, no transaction. The first frame of any other shape ends the run and goes through protobuf.
     """
     left = most - len(out)
     while end - pos >= 16 and left > 0:
@@ -295,8 +291,7 @@ def acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]], most: 
 def runs(acked: list[tuple[int, int, int]]) -> dict[tuple[int, int], list[int]]:
     """The entries by (consumer id, ledger id), each in the order in which they came. Nearly always there is one of those."""
     groups: dict[tuple[int, int], list[int]] = {}
-    group: list[int] = []
-    consumer_id = ledger_id = -1
+    consumer_id, ledger_id, group = -1, -1, list[int]()
     for one in acked:
         if one[1] != ledger_id or one[0] != consumer_id or not group:
             consumer_id, ledger_id = one[0], one[1]

@@ -100,3 +100,21 @@ def test_every_command_that_a_client_sends_has_a_cost() -> None:
     assert {pb.Command.Type.Name(kind) for kind in COSTS} == set(BINARY)
     assert min(COSTS.values()) >= 1
     assert cost_of(pb.Command.SUBSCRIBE, 1 << 20) > cost_of(pb.Command.SUBSCRIBE, 100)
+
+
+def test_those_who_wait_get_one_slice_in_all_while_others_come() -> None:
+    """They got three quarters of each turn, and whoever had one request after the other was served once in that time."""
+    work = {f"c{number}": 1000 for number in range(8)}
+    tenants = dict.fromkeys(work, "acme")
+    turns, other = world(work, tenants), Slice()
+    assert len(served(turns, work, tenants)) == 8
+    turns.spend(other, 1)
+    assert len(served(turns, work, tenants)) == 1
+    assert len(served(turns, work, tenants)) == 8, "nobody else came in that turn"
+
+
+def test_a_list_of_ids_costs_by_the_id() -> None:
+    """500 acknowledgements in one command counted as 150, and took as long as 1,200."""
+    for kind in (pb.Command.ACK, pb.Command.REDELIVER_UNACKNOWLEDGED_MESSAGES):
+        assert cost_of(kind, 500 * 7) > 1000
+        assert cost_of(kind, 24) < 100
