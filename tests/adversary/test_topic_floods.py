@@ -90,12 +90,33 @@ async def test_no_more_topics_than_allowed_whoever_makes_them(make_world: MakeWo
     assert await made(world) == limit
 
 
-async def test_a_count_that_went_astray_refuses_nobody(make_world: MakeWorld) -> None:
+async def test_a_count_that_went_astray_refuses_nobody_for_long(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ms = 0
+    monkeypatch.setattr("messaging.broker.runtime.topics.registry.passed_ms", lambda: now_ms)
     world = await make_world(topics_per_namespace_max=2)
     await world.service.topics_create(TopicCreate(topic=topic(0)))
+    now_ms = 1_000
     world.service.topics.services.quota.add("acme", "acme/orders", 100)
     await world.service.topics_create(TopicCreate(topic=topic(1)))
     assert isinstance(await refusal(world.service.topics_create(TopicCreate(topic=topic(2)))), PreconditionFailed)
+
+
+async def test_topics_are_not_counted_for_every_one_that_is_refused(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each refusal read all topics of the tenant, on the one thread that has the metadata of everybody."""
+    world = await make_world(topics_per_namespace_max=1)
+    counted: list[str] = []
+    count_topics = world.meta.count_topics
+
+    async def noted(tenant: str) -> dict[str, int]:
+        counted.append(tenant)
+        return await count_topics(tenant)
+
+    monkeypatch.setattr(world.meta, "count_topics", noted)
+    monkeypatch.setattr("messaging.broker.runtime.topics.registry.passed_ms", lambda: 0)
+    await world.service.topics_create(TopicCreate(topic=topic(0)))
+    for index in range(1, 20):
+        assert isinstance(await use(world, topic(index)), PreconditionFailed)
+    assert counted == ["acme"]
 
 
 async def test_what_cannot_be_created_does_not_count(make_world: MakeWorld) -> None:

@@ -1,13 +1,16 @@
 """How many topics a tenant and a namespace may have, and how fast clients may make them by using them. Pure.
 
 Counts are those of the metadata store at the time they were learned, kept by their owner since. They may drift (a creation that
-failed half-way); so what is refused for its count is counted anew first.
+failed half-way); so what is refused for its count is counted anew first, but once a second at the most:
+counting looks at every topic of the tenant.
 """
 
 from __future__ import annotations
 
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed
 from messaging.settings import Settings
+
+COUNTED_EVERY_MS = 1_000
 
 
 class TokenBucket:
@@ -43,6 +46,7 @@ class TopicQuota:
         self._namespace_max = namespace_max
         self._buckets: dict[str, TokenBucket] = {}
         self._counts: dict[str, dict[str, int]] = {}  # tenant -> namespace -> topics
+        self._counted_ms: dict[str, int] = {}
 
     @classmethod
     def of(cls, settings: Settings) -> TopicQuota:
@@ -56,8 +60,12 @@ class TopicQuota:
     def knows(self, tenant: str) -> bool:
         return tenant in self._counts
 
-    def learn(self, tenant: str, counts: dict[str, int]) -> None:
+    def counted_of_late(self, tenant: str, now_ms: int) -> bool:
+        return tenant in self._counts and now_ms - self._counted_ms[tenant] < COUNTED_EVERY_MS
+
+    def learn(self, tenant: str, counts: dict[str, int], now_ms: int) -> None:
         self._counts[tenant] = counts
+        self._counted_ms[tenant] = now_ms
 
     def refusal(self, tenant: str, namespace: str, count: int, policy_max: int = 0) -> MagnetarError | None:
         """Why `count` more topics are too many. `policy_max`: of the namespace's policy; 0: none. Call `learn` before."""

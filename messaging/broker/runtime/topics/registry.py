@@ -157,8 +157,9 @@ class Topics:
         """`count` topics are made inside, and count from here on; not where that raises. Raises `PreconditionFailed`."""
         quota, tenant, namespace = self.services.quota, name.tenant, str(name.namespace)
         policy_max = self.services.policy("max_topics_per_namespace", name)
-        if not quota.knows(tenant) or (limited and quota.refusal(tenant, namespace, count, policy_max)):
-            quota.learn(tenant, await self.meta.count_topics(tenant))
+        refused = limited and quota.knows(tenant) and quota.refusal(tenant, namespace, count, policy_max) is not None
+        if not quota.knows(tenant) or (refused and not quota.counted_of_late(tenant, passed_ms())):
+            quota.learn(tenant, await self.meta.count_topics(tenant), passed_ms())
         if limited and (refusal := quota.refusal(tenant, namespace, count, policy_max)):
             raise refusal
         quota.add(tenant, namespace, count)

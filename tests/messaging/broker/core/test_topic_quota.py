@@ -24,7 +24,7 @@ def test_a_clock_that_goes_back_gives_nothing_and_takes_nothing() -> None:
 
 def quota(**limits: int) -> TopicQuota:
     made = TopicQuota(**{"per_second": 10, "burst": 2, "tenant_max": 5, "namespace_max": 3} | limits)
-    made.learn("acme", {"acme/a": 2})
+    made.learn("acme", {"acme/a": 2}, 0)
     return made
 
 
