@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from messaging.http_server.protocol import HttpBounds
 
 FREE_BYTES = 32 << 10  # of a message that has begun, before it counts
-READ_BYTES_MAX = 16 << 10  # looked at at once; each message in it becomes an object
+FRAMES_A_TURN = 300  # then others get their turn of the loop: pings and pieces of messages can be of seven bytes
+READ_BYTES_MAX = 4 << 10  # looked at at once; each message in it becomes an object
 PONGS_BYTES_MAX = 64 << 10  # of what a peer has not read, before its pings are not answered any more
 
 
@@ -36,6 +37,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     _intake: Intake | None = None
     _counted = False  # a message that has begun counts there
     _stopped = False  # it waits for its turn to go on
+    _frames = 0  # looked at in this turn
+    _turn_due = False  # what is held goes on in the next
     _held = b""  # read, and not looked at while the application has enough
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -76,10 +79,30 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             if self.transport.is_closing():
                 return
             self._watch_message()
+            if self._frames > FRAMES_A_TURN and position < len(data) and not self._turn_due:
+                self._held = data[position:]
+                self._turn_due = True
+                self.transport.pause_reading()
+                self.loop.call_soon(self._next_turn)
+                return
+
+    def _next_turn(self) -> None:
+        self._turn_due = False
+        self._frames = 0
+        data, self._held = self._held, b""
+        if self.transport.is_closing():
+            return
+        self._look_at(data)
+        if not self._held and not self.read_paused and not self._stopped and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def handle_events(self) -> None:
+        self._frames += len(self.conn.events)
+        super().handle_events()
 
     async def receive(self) -> Any:
         message = await super().receive()
-        if self._stopped:
+        if self._stopped or self._turn_due:
             self.transport.pause_reading()
         elif self._held and not self.read_paused:
             data, self._held = self._held, b""

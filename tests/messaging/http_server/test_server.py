@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from messaging.http_server import websocket
 from messaging.http_server.lanes import Lanes
 from messaging.http_server.protocol import HEAD_BYTES_MAX, READ_BYTES_MAX
 from messaging.http_server.server import HttpServer, http_server
-from messaging.http_server.websocket import PONGS_BYTES_MAX, WebSocketProtocol
+from messaging.http_server.websocket import FRAMES_A_TURN, PONGS_BYTES_MAX, WebSocketProtocol
 from messaging.settings import Settings
 from tests.support.raw_http import ask, get, peers
 from tests.waiting import eventually
@@ -248,3 +249,25 @@ async def test_a_body_that_breaks_the_protocol_behind_its_answer(caplog: pytest.
         peer.writer.write(b"-1\r\nabc\r\n")
         await eventually(lambda: not server.server.server_state.connections)
     assert [record for record in caplog.records if record.exc_info] == []
+
+
+@pytest.mark.parametrize("frame", [b"\x00\x80\0\0\0\0", b"\x89\x80\0\0\0\0"], ids=["pieces", "pings"])
+async def test_tiny_websocket_frames_are_read_some_a_turn(frame: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """700 KB of pieces of one message stopped the loop for 0.6 s: a read of 256 KB was looked at in one turn."""
+    turns: list[int] = []
+    real = WebSocketProtocol._look_at
+
+    def looked(self: WebSocketProtocol, data: bytes) -> None:
+        before = self._frames
+        real(self, data)
+        turns.append(self._frames - before)
+
+    monkeypatch.setattr(WebSocketProtocol, "_look_at", looked)
+    async with running() as server, peers(server.port, 1) as (peer,):
+        peer.say(get("/", *UPGRADE))
+        await peer.reader.readuntil(b"\r\n\r\n")
+        server.app.go_on.set()
+        peer.say(b"\x01\x81\0\0\0\0x" + frame * 20_000 + b"\x80\x81\0\0\0\0y")
+        await eventually(lambda: server.app.texts == ["xy"])
+    assert sum(turns) >= 20_000
+    assert max(turns) <= FRAMES_A_TURN + websocket.READ_BYTES_MAX // len(frame)
