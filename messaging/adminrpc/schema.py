@@ -192,8 +192,8 @@ class SubscriptionExpire(Request, kw_only=True):
 
 
 class SubscriptionMoved(Answer, kw_only=True):
-    """Topic, or partition -> the mark-delete position before and after, each as ``ledger:entry``. Of the first
-    `MOVED_SHOWN` partitions."""
+    """Topic, or partition -> the mark-delete position before and after, each as ``ledger:entry``; "" before it
+    was created and after it was deleted. Of the first `MOVED_SHOWN` partitions."""
 
     moved: dict[str, tuple[str, str]] = {}
 
@@ -302,8 +302,8 @@ METHODS: dict[str, tuple[type[Request], type[Answer]]] = {
     "namespaces.live": (TopicsList, NamespaceLive),
     "namespaces.purge": (TopicsList, Empty),  # of a namespace that does not exist: what somebody made there while it was deleted
     "subscriptions.list": (TopicRef, SubscriptionNames),
-    "subscriptions.create": (SubscriptionCreate, Empty),
-    "subscriptions.delete": (SubscriptionDelete, Empty),
+    "subscriptions.create": (SubscriptionCreate, SubscriptionMoved),
+    "subscriptions.delete": (SubscriptionDelete, SubscriptionMoved),
     "subscriptions.skip": (SubscriptionSkip, SubscriptionMoved),
     "subscriptions.reset": (SubscriptionReset, SubscriptionMoved),
     "subscriptions.expire": (SubscriptionExpire, SubscriptionMoved),

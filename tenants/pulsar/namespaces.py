@@ -21,6 +21,7 @@ from tenants.actions.topics import topic_resource
 from tenants.models import Namespace
 from tenants.names import namespace_of, subscription_of
 from tenants.pulsar.http import actor, body, flag, route
+from tenants.pulsar.moved import move
 from tenants.pulsar.namespace_permissions import auth_policies
 from tenants.pulsar.namespace_policies import as_precondition, check_clusters, quotas
 from tenants.pulsar.rows import existing_namespace, existing_tenant, topic_names
@@ -134,14 +135,14 @@ def _subscriptions(request: HttpRequest, tenant: str, namespace: str, only: str 
 def _clear_backlog(request: HttpRequest, tenant: str, namespace: str, subscription: str = "") -> None:
     only = subscription_of(subscription) if subscription else ""
     for topic, name in list(_subscriptions(request, tenant, namespace, only)):
-        broker.rpc().call("subscriptions.skip", SubscriptionSkip(topic=topic, subscription=name))
+        move(request, "subscriptions.skip", SubscriptionSkip(topic=topic, subscription=name), of_many=True)
 
 
 def _unsubscribe(request: HttpRequest, tenant: str, namespace: str, subscription: str) -> None:
     failed: MagnetarError | None = None
     for topic, name in list(_subscriptions(request, tenant, namespace, subscription_of(subscription))):
         try:
-            broker.rpc().call("subscriptions.delete", SubscriptionDelete(topic=topic, subscription=name))
+            move(request, "subscriptions.delete", SubscriptionDelete(topic=topic, subscription=name))
         except PreconditionFailed as error:
             failed = error
     if failed is not None:

@@ -7,7 +7,6 @@ import msgspec
 from django.http import HttpRequest, HttpResponse
 
 from messaging.adminrpc.schema import (
-    MOVED_SHOWN,
     SubscriptionCreate,
     SubscriptionDelete,
     SubscriptionExpire,
@@ -25,6 +24,7 @@ from tenants.access import require
 from tenants.actions.topics import topic_resource
 from tenants.names import subscription_of
 from tenants.pulsar.http import actor, body, number, route
+from tenants.pulsar.moved import move
 from tenants.pulsar.topics import existing, partitions_of
 
 _LATEST = 2**63 - 1
@@ -67,7 +67,8 @@ def _create(request: HttpRequest, subscription: str, **parts: str) -> None:
     created = 0
     for partition in names:
         try:
-            broker.rpc().call(
+            move(
+                request,
                 "subscriptions.create",
                 SubscriptionCreate(topic=partition, subscription=name, ledger_id=position.ledger_id, entry_id=position.entry_id),
             )
@@ -82,28 +83,26 @@ def _delete(request: HttpRequest, subscription: str, **parts: str) -> None:
     name, force = subscription_of(subscription), request.GET.get("force", "").lower() == "true"
     _on_each(
         existing(parts),
-        lambda topic: _call("subscriptions.delete", SubscriptionDelete(topic=topic, subscription=name, force=force)),
+        lambda topic: move(request, "subscriptions.delete", SubscriptionDelete(topic=topic, subscription=name, force=force)),
     )
 
 
 def _skip_all(request: HttpRequest, subscription: str, **parts: str) -> None:
     name = subscription_of(subscription)
-    _on_each(existing(parts), lambda topic: _move(request, "subscriptions.skip", SubscriptionSkip(topic=topic, subscription=name)))
+    _on_each(existing(parts), lambda topic: move(request, "subscriptions.skip", SubscriptionSkip(topic=topic, subscription=name)))
 
 
 def _skip(request: HttpRequest, subscription: str, entries: str, **parts: str) -> None:
     topic = _single(existing(parts), "skipping on")
     count = number(entries, "number of messages")
-    _move(request, "subscriptions.skip", SubscriptionSkip(topic=topic, subscription=subscription_of(subscription), entries=count))
+    move(request, "subscriptions.skip", SubscriptionSkip(topic=topic, subscription=subscription_of(subscription), entries=count))
 
 
 def _expire(request: HttpRequest, subscription: str, seconds: str, **parts: str) -> None:
     name, age_s = subscription_of(subscription), number(seconds, "age", 1)
     _on_each(
         existing(parts),
-        lambda topic: _move(
-            request, "subscriptions.expire", SubscriptionExpire(topic=topic, subscription=name, older_than_s=age_s)
-        ),
+        lambda topic: move(request, "subscriptions.expire", SubscriptionExpire(topic=topic, subscription=name, older_than_s=age_s)),
     )
 
 
@@ -117,14 +116,15 @@ def _expire_all(request: HttpRequest, seconds: str, **parts: str) -> None:
     for _, name in found:
         require(actor(request), Action.CONSUME, topic_resource(topic, name))
     for partition, name in found:
-        _move(request, "subscriptions.expire", SubscriptionExpire(topic=partition, subscription=name, older_than_s=age_s))
+        asked = SubscriptionExpire(topic=partition, subscription=name, older_than_s=age_s)
+        move(request, "subscriptions.expire", asked, of_many=True)
 
 
 def _reset_to_time(request: HttpRequest, subscription: str, timestamp: str, **parts: str) -> None:
     name, at_ms = subscription_of(subscription), number(timestamp, "timestamp")
     _on_each(
         existing(parts),
-        lambda topic: _move(request, "subscriptions.reset", SubscriptionReset(topic=topic, subscription=name, timestamp_ms=at_ms)),
+        lambda topic: move(request, "subscriptions.reset", SubscriptionReset(topic=topic, subscription=name, timestamp_ms=at_ms)),
     )
 
 
@@ -134,7 +134,7 @@ def _reset(request: HttpRequest, subscription: str, **parts: str) -> None:
     if to is None:
         raise InvalidValue("the body names no message id: send ledgerId and entryId")
     name = subscription_of(subscription)
-    _move(
+    move(
         request,
         "subscriptions.reset",
         SubscriptionReset(topic=topic, subscription=name, ledger_id=to.ledger_id, entry_id=to.entry_id),
@@ -152,20 +152,6 @@ def _peek(request: HttpRequest, subscription: str, position: str, **parts: str) 
         response.headers[name] = value
     response.headers["X-Pulsar-Message-ID"] = f"{found.ledger_id}:{found.entry_id}"
     return response
-
-
-def _move(request: HttpRequest, method: Any, asked: Any) -> None:
-    """Moves a subscription; from where to where goes into the audit log."""
-    moved: dict[str, tuple[str, str]] = broker.rpc().call(method, asked).moved
-    trail = actor(request).trail
-    for topic, (before, after) in moved.items():
-        if len(trail.before or ()) < MOVED_SHOWN:
-            trail.before = {**(trail.before or {}), topic: before}
-            trail.after = {**(trail.after or {}), topic: after}
-
-
-def _call(method: Any, request: Any) -> None:
-    broker.rpc().call(method, request)
 
 
 def _on_each(topic: TopicName, act: Any) -> None:

@@ -192,17 +192,19 @@ class FakeBroker(TypedCalls):
     def subscriptions_list(self, request: s.TopicRef) -> s.SubscriptionNames:
         return s.SubscriptionNames(subscriptions=sorted(self._require(request.topic)))
 
-    def subscriptions_create(self, request: s.SubscriptionCreate) -> None:
+    def subscriptions_create(self, request: s.SubscriptionCreate) -> s.SubscriptionMoved:
         names = self._require(request.topic)
         if request.subscription in names:
             raise errors.Conflict(f"subscription {request.subscription} exists already")
         names.add(request.subscription)
+        return s.SubscriptionMoved(moved={request.topic: ("", "3:8")})
 
-    def subscriptions_delete(self, request: s.SubscriptionDelete) -> None:
+    def subscriptions_delete(self, request: s.SubscriptionDelete) -> s.SubscriptionMoved:
         names = self._subscription(request)
         if request.topic in self.attached and not request.force:
             raise errors.PreconditionFailed(f"subscription {request.subscription} has active consumers")
         names.discard(request.subscription)
+        return s.SubscriptionMoved(moved={request.topic: ("3:1", "")})
 
     def subscriptions_skip(self, request: s.SubscriptionSkip) -> s.SubscriptionMoved:
         self._subscription(request)
@@ -212,8 +214,9 @@ class FakeBroker(TypedCalls):
         assert (request.timestamp_ms is None) != (request.ledger_id is None or request.entry_id is None)
         self._subscription(request)
 
-    def subscriptions_expire(self, request: s.SubscriptionExpire) -> None:
+    def subscriptions_expire(self, request: s.SubscriptionExpire) -> s.SubscriptionMoved:
         self._subscription(request)
+        return s.SubscriptionMoved(moved={request.topic: ("3:1", "3:8")})
 
     def subscriptions_peek(self, request: s.SubscriptionPeek) -> s.PeekAnswer:
         self._subscription(request)

@@ -162,6 +162,34 @@ def test_a_record_says_what_was_asked_for(world: World, caller: Callable[[str], 
     assert {found[name].resource for name in ("subscription.skip", "subscription.reset", "subscription.peek")} == {f"{TOPIC}/s"}
 
 
+def test_many_subscriptions_at_once_are_recorded_one_by_one(world: World, caller: Callable[[str], Caller]) -> None:
+    """Those of one topic took each other's place in the record; clearing a namespace's backlog said nothing of where they stood."""
+    olga, both = caller("olga"), {f"{TOPIC}/a": "3:1", f"{TOPIC}/b": "3:1"}
+    for path, action in (
+        ("/admin/v2/persistent/acme/orders/t/all_subscription/expireMessages/60", "topic.expire"),
+        ("/admin/v2/namespaces/acme/orders/clearBacklog", "namespace.clear_backlog"),
+    ):
+        world.broker.topics = {TOPIC: {"a", "b"}}
+        assert olga("POST", path).status_code == 204
+        record = AuditRecord.unscoped.get(action=action)
+        assert record.before == both, action
+        assert record.after is not None and {name: record.after[name] for name in both} == dict.fromkeys(both, "3:8"), action
+
+
+def test_what_is_created_or_deleted_says_where_it_stood(world: World, caller: Callable[[str], Caller]) -> None:
+    world.broker.topics = {TOPIC: set()}
+    olga, path = caller("olga"), "/admin/v2/persistent/acme/orders/t/subscription/s"
+    assert olga("PUT", path, "latest").status_code == 204
+    assert olga("DELETE", path).status_code == 204
+    world.broker.topics = {TOPIC: {"s"}}
+    assert olga("POST", "/admin/v2/namespaces/acme/orders/unsubscribe/s").status_code == 204
+    found = {record.action: record for record in AuditRecord.unscoped.filter(role="user:olga")}
+    assert found["subscription.create"].before is None
+    assert (found["subscription.create"].after or {})[TOPIC] == "3:8"
+    for action in ("subscription.delete", "namespace.unsubscribe"):
+        assert found[action].before == {TOPIC: "3:1"}, action
+
+
 def test_growing_a_topic_says_from_how_many_partitions(world: World, caller: Callable[[str], Caller]) -> None:
     world.broker.partitioned[PARTITIONED] = (2, {})
     assert caller("olga")("POST", "/admin/v2/persistent/acme/orders/p/partitions", 5).status_code == 204

@@ -31,7 +31,7 @@ class SubscriptionRpc(Broker):
             found.update(topic.subscriptions)
         return schema.SubscriptionNames(subscriptions=sorted(found))
 
-    async def subscriptions_create(self, request: schema.SubscriptionCreate) -> schema.Empty:
+    async def subscriptions_create(self, request: schema.SubscriptionCreate) -> schema.SubscriptionMoved:
         """On a partitioned topic: on every partition."""
         name = await self.admin_name(request.topic)
         subscription = subscription_name(request.subscription)
@@ -43,19 +43,23 @@ class SubscriptionRpc(Broker):
         if all(subscription in topic.subscriptions for topic in targets):
             raise Conflict(f"subscription {subscription!r} already exists on {name}")
         start = EARLIEST if request.ledger_id < 0 else Position(request.ledger_id, request.entry_id)
+        made = []
         for topic in targets:
             if subscription in topic.subscriptions:
                 continue
             try:
-                await topic.create_subscription(subscription, start, request.properties)
+                made.append((topic, await topic.create_subscription(subscription, start, request.properties)))
             except MetaConflict:
                 continue  # a client was faster
-        return schema.Empty()
+        places = _places(made)
+        return _answer(made, [""] * len(places), places)
 
-    async def subscriptions_delete(self, request: schema.SubscriptionDelete) -> schema.Empty:
-        for topic, subscription in await self._each(request.topic, request.subscription):
+    async def subscriptions_delete(self, request: schema.SubscriptionDelete) -> schema.SubscriptionMoved:
+        pairs = await self._each(request.topic, request.subscription)
+        before = _places(pairs)
+        for topic, subscription in pairs:
             await topic.delete_subscription(subscription.name, force=request.force)
-        return schema.Empty()
+        return _answer(pairs, before, [""] * len(before))
 
     async def subscriptions_skip(self, request: schema.SubscriptionSkip) -> schema.SubscriptionMoved:
         pairs = await self._each(request.topic, request.subscription)
@@ -182,8 +186,12 @@ def _places(pairs: list[tuple[Topic, Subscription]]) -> list[str]:
 
 
 def _moved(pairs: list[tuple[Topic, Subscription]], before: list[str]) -> schema.SubscriptionMoved:
+    return _answer(pairs, before, _places(pairs))
+
+
+def _answer(pairs: list[tuple[Topic, Subscription]], before: list[str], after: list[str]) -> schema.SubscriptionMoved:
     topics = [topic.text for topic, _ in pairs]
-    return schema.SubscriptionMoved(moved=dict(zip(topics, zip(before, _places(pairs), strict=True), strict=False)))
+    return schema.SubscriptionMoved(moved=dict(zip(topics, zip(before, after, strict=True), strict=False)))
 
 
 def _ahead(subscription: Subscription, entries: int) -> Position:

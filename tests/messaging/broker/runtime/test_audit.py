@@ -10,6 +10,7 @@ import pytest
 import websockets
 
 from messaging.adminrpc.audit import AuditEvent, AuditTake
+from messaging.adminrpc.schema import SubscriptionCreate, SubscriptionDelete
 from messaging.broker.http.websocket.upgrade import WEBSOCKET_ROUTES
 from messaging.broker.runtime.service import BrokerService
 from messaging.identity import issue_token
@@ -148,6 +149,19 @@ async def test_websockets_leave_the_same(tmp_path: Path) -> None:
             ("broker.denied", "writer@acme", "127.0.0.1", "acme"),
             ("broker.sign_in_failed", "", "127.0.0.1", ""),
         ]
+
+
+async def test_the_admin_rpc_says_where_a_subscription_stood(world: BrokerWorld) -> None:
+    """For the record of whoever asked over REST; the broker's own table holds what clients do, not this."""
+    client = await world.connected("owner")
+    await client.producer(TOPIC)
+    made = await world.service.subscriptions_create(SubscriptionCreate(topic=TOPIC, subscription="s", ledger_id=-1, entry_id=-1))
+    mark_delete = world.service.topics.loaded[TOPIC].subscriptions["s"].cursor.mark_delete
+    place = f"{mark_delete.ledger_id}:{mark_delete.entry_id}"
+    assert made.moved == {TOPIC: ("", place)}
+    deleted = await world.service.subscriptions_delete(SubscriptionDelete(topic=TOPIC, subscription="s"))
+    assert deleted.moved == {TOPIC: (place, "")}
+    assert await events(world.service) == []
 
 
 async def test_an_acknowledgement_for_another_run_of_the_broker_takes_nothing_away(world: BrokerWorld) -> None:
