@@ -14,11 +14,12 @@ name out for everybody nor fills the cache with names. Names that exist and name
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 from contextlib import suppress
 from typing import NamedTuple
 
 from django.core.cache import cache
+
+from messaging.client_address import place_of
 
 WINDOW_S = 300
 ATTEMPTS_A_NAME_AND_ADDRESS = 5  # also: of one known browser
@@ -33,7 +34,7 @@ class _Limit(NamedTuple):
 
 
 def _limits(username: str, address: str, device: str) -> list[_Limit]:
-    name, address = username.casefold(), _place(address)
+    name, address = username.casefold(), place_of(address)
     if device:
         return [_Limit(_key("device", name, device), ATTEMPTS_A_NAME_AND_ADDRESS, forgotten=True)]
     return [
@@ -41,15 +42,6 @@ def _limits(username: str, address: str, device: str) -> list[_Limit]:
         _Limit(_key("both", name, address), ATTEMPTS_A_NAME_AND_ADDRESS, forgotten=True),
         _Limit(_key("name", name), ATTEMPTS_A_NAME),
     ]
-
-
-def _place(address: str) -> str:
-    """What one customer of a provider holds: an IPv4 address, or a /64 of IPv6."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    return str(parsed) if parsed.version == 4 else str(ipaddress.ip_network((parsed, 64), strict=False))
 
 
 def _key(*parts: str) -> str:

@@ -38,6 +38,14 @@ def client_address(peer: str, forwarded_for: str, trusted_proxies: Sequence[str]
     return str(address)
 
 
+def place_of(address: str) -> str:
+    """What one customer of a provider holds: an IPv4 address, or a /64 of IPv6. Bounds by address are bounds by this."""
+    parsed = _parsed(address)
+    if parsed is None:
+        return address
+    return str(parsed) if parsed.version == 4 else str(ipaddress.ip_network((parsed, 64), strict=False))
+
+
 @lru_cache(maxsize=8)
 def _networks(trusted_proxies: tuple[str, ...]) -> tuple[_Network, ...]:
     return networks(trusted_proxies)

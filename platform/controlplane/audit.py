@@ -20,6 +20,7 @@ from controlplane.authentication import client_address_of
 from controlplane.denials import Denials, Refused, Uncounted
 from controlplane.errors import answer
 from messaging import logs
+from messaging.client_address import place_of
 from messaging.errors import MagnetarError
 from messaging.permissions.audited import (
     AUDITED,
@@ -126,7 +127,7 @@ def _refuse(request: HttpRequest, asked: tuple[str, str], action: str, why: str,
     role = actor.principal.role if actor is not None else UNKNOWN
     if action == SIGN_IN_FAILED:
         role = user_role(_plain(request.POST.get("username", ""))[:150])
-    if not denials.one(Refused(address, role)):
+    if not denials.one(Refused(place_of(address), role)):
         return
     shown = Actor(Principal(role), getattr(request, "request_id", ""), address=address)
     tenant = str(request.resolver_match.kwargs.get("tenant", "")) if request.resolver_match else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,9 +12,11 @@ import msgspec
 from django.db import transaction
 
 from messaging.errors import NotReady
+from messaging.permissions.model import Action
 from tenants import feed
 from tenants.access import Actor
 from tenants.actions.quotas import check_states
+from tenants.actions.rate import rates
 from tenants.models import AuditRecord, FeedHead, Namespace, Tenant
 
 VALUE_BYTES_MAX = 4096  # of one value in a record of the audit log, as JSON; what is larger is taken apart by its names
@@ -50,7 +53,10 @@ class Change:
 def change(actor: Actor, *, must_confirm: bool = True) -> Iterator[Change]:
     """A transaction that holds the feed's lock; after it the broker's confirmation is waited for. An exception undoes it all.
 
-    `must_confirm` False: a broker that is away learns of it when it first needs it, so its silence is no error."""
+    `must_confirm` False: a broker that is away learns of it when it first needs it, so its silence is no error.
+    Raises `QuotaExceeded` where whoever acts changes too much too fast."""
+    if not actor.may(Action.SUPERUSER):
+        rates.take(actor.principal.tenant, time.time_ns() // 1_000_000)
     with transaction.atomic(durable=True):
         running = Change(actor, feed.lock_head())
         yield running

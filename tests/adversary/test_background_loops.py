@@ -55,7 +55,10 @@ class Turns:
 
 
 class Running:
-    def __init__(self, broker: Broker, turns: Turns) -> None:
+    """`threads_before`: of other tests, perhaps, in this process."""
+
+    def __init__(self, broker: Broker, turns: Turns, threads_before: set[threading.Thread]) -> None:
+        self.threads_before = threads_before
         self.broker = broker
         self.turns = turns
         self.loops = broker.background.loops
@@ -66,12 +69,13 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
     settings = Settings(data_dir=str(tmp_path), broker_port=0, ws_port=0, broker_rpc_port=0)
     create_secrets(settings)
     turns = Turns()
+    threads_before = set(threading.enumerate())
     async with AsyncExitStack() as stack:
         service = await start(settings, stack, BackgroundLoops(turns.sleep))
         stack.push_async_callback(service.stop)
         # Those of a fake clock have begun to wait before a test lets them go on.
         await eventually(lambda: turns.waiting.keys() >= {name for name, (_, go_on) in FAILURES.items() if go_on is again})
-        yield Running(service, turns)
+        yield Running(service, turns, threads_before)
     asyncio.get_running_loop().set_exception_handler(None)
 
 
@@ -270,7 +274,7 @@ async def test_nothing_runs_for_ever_that_is_not_registered(running: Running) ->
     # Two listeners of HTTP wait for the end of the broker; they do nothing by themselves.
     others = [task for task in asyncio.all_tasks() if task is not mine and task not in registered]
     assert {task.get_name().rstrip("0123456789") for task in others} <= {"http-"}
-    threads = {thread.name for thread in threading.enumerate()}
+    threads = {thread.name for thread in set(threading.enumerate()) - running.threads_before}
     assert {name for name in threads - THREADS if not name.startswith(("asyncio_", "ledger-", "ThreadPool"))} == set()
 
 

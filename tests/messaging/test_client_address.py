@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.client_address import HEADER_BYTES_MAX, client_address, networks
+from messaging.client_address import HEADER_BYTES_MAX, client_address, networks, place_of
 
 PROXIES = ("10.0.0.0/8", "fd00::1")
 
@@ -42,3 +42,11 @@ def test_a_long_header_is_read_at_its_end_only() -> None:
 def test_what_is_no_network_is_named() -> None:
     with pytest.raises(ValueError, match=r"proxy\.example"):
         networks(("10.0.0.0/8", "proxy.example"))
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [("203.0.113.9", "203.0.113.9"), ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"), ("::ffff:203.0.113.9", "203.0.113.9"), ("", "")],
+)
+def test_a_network_of_ipv6_is_one_place(address: str, place: str) -> None:
+    assert place_of(address) == place

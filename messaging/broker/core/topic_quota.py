@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed
 from messaging.settings import Settings
+<<<<<<< HEAD
 
 COUNTED_EVERY_MS = 1_000
 
@@ -33,6 +34,9 @@ class TokenBucket:
             self._tokens -= 1
             return 0
         return max(1, round((1 - self._tokens) * 1000 / self._rate))
+=======
+from messaging.token_bucket import TokenBucket
+>>>>>>> bc5b3db (tenants: bound how fast one of them changes the control plane, and count refusals by network)
 
 
 class TopicQuota:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.broker.core.topic_quota import TokenBucket, TopicQuota
+from messaging.broker.core.topic_quota import TopicQuota
 from messaging.errors import NotReady, PreconditionFailed
+from messaging.token_bucket import TokenBucket
 
 
 def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:
