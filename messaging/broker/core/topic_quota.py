@@ -9,34 +9,9 @@ from __future__ import annotations
 
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed
 from messaging.settings import Settings
-<<<<<<< HEAD
+from messaging.token_bucket import TokenBucket
 
 COUNTED_EVERY_MS = 1_000
-
-
-class TokenBucket:
-    """`rate` tokens a second, at most `burst` saved up."""
-
-    __slots__ = ("_at_ms", "_burst", "_rate", "_tokens")
-
-    def __init__(self, rate: float, burst: int, now_ms: int) -> None:
-        self._rate = rate
-        self._burst = burst
-        self._tokens = float(burst)
-        self._at_ms = now_ms
-
-    def take(self, now_ms: int) -> int:
-        """0 if there was a token, which is gone now; else the milliseconds until there is one."""
-        passed_ms = max(0, now_ms - self._at_ms)
-        self._tokens = min(float(self._burst), self._tokens + passed_ms * self._rate / 1000)
-        self._at_ms = now_ms
-        if self._tokens >= 1:
-            self._tokens -= 1
-            return 0
-        return max(1, round((1 - self._tokens) * 1000 / self._rate))
-=======
-from messaging.token_bucket import TokenBucket
->>>>>>> bc5b3db (tenants: bound how fast one of them changes the control plane, and count refusals by network)
 
 
 class TopicQuota:
