@@ -39,8 +39,10 @@ class AuditEvent(msgspec.Struct, kw_only=True):
 
 
 class AuditTaken(Answer, kw_only=True):
-    """`boot_id` is another one after each start. `events` in the order of their sequence numbers; none when all were taken."""
+    """`boot_id` is another one after each start. `events` in the order of their sequence numbers; none when all were taken.
+    `waiting`: how many others there were at that moment."""
 
     broker_id: str
     boot_id: str
     events: list[AuditEvent]
+    waiting: int

@@ -14,6 +14,7 @@ SIGN_IN, SIGN_OUT, CHANGE_PASSWORD = "session.sign_in", "session.sign_out", "use
 SIGN_IN_FAILED, CHANGE_PASSWORD_FAILED = "session.sign_in_failed", "user.change_password_failed"
 # What clients of the broker do, or are refused: counted there, and written by a task.
 BROKER_DENIED, BROKER_SIGN_IN_FAILED, BROKER_RESTART = "broker.denied", "broker.sign_in_failed", "broker.restart"
+REFUSALS = frozenset({BROKER_DENIED, BROKER_SIGN_IN_FAILED})
 SUBSCRIPTION_CREATE, SUBSCRIPTION_DELETE, SUBSCRIPTION_SEEK = "subscription.create", "subscription.delete", "subscription.seek"
 MORE = ".more"  # behind the name of an action: further ones, that were only counted
 

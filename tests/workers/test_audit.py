@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.adminrpc.audit import AuditTaken
+from messaging.adminrpc.audit import AuditEvent, AuditTaken
 from messaging.errors import AuthenticationFailed, NotReady
 from messaging.permissions.model import Action, Principal, Resource
 from tenants.models import AuditRecord
@@ -69,6 +69,7 @@ def test_twice_the_same_events_are_recorded_once(environment: Environment, broke
 def test_a_worker_that_dies_before_the_commit_loses_nothing(
     environment: Environment, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    deny(broker, "before")
     collect(environment)
 
     def dies(cursor: AuditCursor) -> None:
@@ -78,9 +79,9 @@ def test_a_worker_that_dies_before_the_commit_loses_nothing(
     with monkeypatch.context() as patched:
         patched.setattr(AuditCursor, "save", dies)
         assert collect(environment, "run-2")["outcome"] == "failed"
-    assert (AuditRecord.unscoped.count(), broker.audit.events.pending) == (0, 1)
+    assert (AuditRecord.unscoped.count(), broker.audit.events.pending) == (1, 1)
     assert collect(environment, "run-3")["records"] == 1
-    assert AuditRecord.unscoped.count() == 1
+    assert AuditRecord.unscoped.count() == 2
 
 
 def test_a_broker_that_is_away_keeps_them(environment: Environment, broker: FakeBroker) -> None:
@@ -112,6 +113,25 @@ def test_many_pages_are_one_run_and_further_ones_are_counted(environment: Enviro
     assert more.after is not None and more.after["count"] == broker.audit.events.further
     assert (more.tenant_uid, more.role, more.key_id) == ("u1", "app@acme", "k1")
     assert AuditRecord.unscoped.count() == summary["records"]
+
+
+def test_what_comes_during_a_run_waits_for_the_next(
+    environment: Environment, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flood that goes on would keep a run, and the log, going for ever."""
+    wrote = audit._write
+
+    def write(taken: AuditTaken) -> list[AuditEvent]:
+        assert broker.audit.events.recorded < 20, "the run does not end"
+        deny(broker, f"during {broker.audit.events.recorded}")
+        return wrote(taken)
+
+    deny(broker, "before")
+    with monkeypatch.context() as patched:
+        patched.setattr(audit, "_write", write)
+        assert collect(environment)["records"] == 1
+    assert collect(environment, "run-2")["records"] == 1
+    assert AuditRecord.unscoped.count() == 2
 
 
 def test_the_answer_of_an_empty_table_writes_nothing(environment: Environment, broker: FakeBroker) -> None:

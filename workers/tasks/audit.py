@@ -18,24 +18,26 @@ from tenants.models import AuditRecord
 from workers.environment import Environment
 from workers.models import AuditCursor
 
-PAGES_MAX = 100  # of one run: more than the broker can hold; what comes meanwhile waits for the next
 UNKNOWN = "unknown"
 
 
 def collect_audit(environment: Environment, task_id: str, renew: Callable[[], None]) -> dict[str, Any]:
-    """Raises `MagnetarError` when the broker is away; it keeps the events until the next run."""
+    """Takes what there was when it began: what comes meanwhile waits for the next run, so that a flood fills no log faster.
+
+    Raises `MagnetarError` when the broker is away; it keeps the events until the next run."""
     cursor = AuditCursor.objects.filter(broker_id=environment.settings.broker_id).first()
-    boot_id, sequence = (cursor.boot_id, cursor.sequence) if cursor is not None else ("", 0)
+    ask = AuditTake(boot_id=cursor.boot_id, acknowledged_sequence=cursor.sequence) if cursor is not None else AuditTake()
+    taken = environment.rpc.call("audit.take", ask)
+    left = len(taken.events) + taken.waiting
     records = events = 0
-    for _ in range(PAGES_MAX):
+    while taken.events and left > 0:
         renew()
-        taken = environment.rpc.call("audit.take", AuditTake(boot_id=boot_id, acknowledged_sequence=sequence))
         written = _write(taken)
         records += len(written)
         events += sum(event.count for event in written)
-        if not taken.events:
-            break
-        boot_id, sequence = taken.boot_id, taken.events[-1].sequence
+        left -= len(taken.events)
+        ask = AuditTake(boot_id=taken.boot_id, acknowledged_sequence=taken.events[-1].sequence)
+        taken = environment.rpc.call("audit.take", ask)
     return {"records": records, "events": events}
 
 

@@ -5,6 +5,9 @@ shared: a key (or, without one, an address), the callers of one tenant, and what
 nobody's flood takes the places of others. An event that finds no place is counted as a further one of its action: by caller and
 tenant, then by tenant, then by action alone. None is lost from the counts.
 
+Places are free again when their entries are in the audit log, about once a minute: they bound how fast that grows, too. Being
+refused costs nobody anything, so refusals have few places, and those apart from the places of what was done.
+
 `take` numbers the oldest entries and hands them out, the same ones again until they are acknowledged. A numbered entry does not
 change any more: an equal event after that begins another.
 """
@@ -16,11 +19,15 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-BYTES_MAX = 4 << 20
+from messaging.permissions.audited import REFUSALS
+
+REFUSED_BYTES_MAX = 256 << 10  # of refusals: some 400 entries
+DONE_BYTES_MAX = 4 << 20  # of what was done to subscriptions
+CALLER_SHARE, CALLER_TENANT_SHARE, TENANT_SHARE = 16, 8, 4  # what one may have of either: a sixteenth, an eighth, a quarter
+FURTHER_BYTES_MAX = 64 << 10  # of entries that count further events, by caller; and as much by tenant
+FURTHER_SHARE = 16
+BYTES_MAX = REFUSED_BYTES_MAX + DONE_BYTES_MAX + 2 * FURTHER_BYTES_MAX + (16 << 10)  # the last: one for each action
 ENTRY_BYTES = 512  # of an entry, beside its texts
-CALLER_SHARE, CALLER_TENANT_SHARE, TENANT_SHARE = BYTES_MAX // 16, BYTES_MAX // 8, BYTES_MAX // 4
-FURTHER_BYTES_MAX = BYTES_MAX // 8  # of entries that count further events
-FURTHER_SHARE = FURTHER_BYTES_MAX // 16
 TAKEN_MAX = 200  # entries handed out at once
 ROLE_LENGTH_MAX, KEY_LENGTH_MAX, RESOURCE_LENGTH_MAX, REASON_LENGTH_MAX = 600, 64, 1100, 300
 
@@ -95,6 +102,11 @@ class AuditEvents:
                 self._taken.append(entry)
         return list(self._taken)
 
+    @property
+    def waiting(self) -> int:
+        """Entries that were not handed out yet."""
+        return len(self._open)
+
     def _place(self, event: Event, now_ms: int, before: str) -> Entry:
         entry = self._open.get(event) or self._new(Entry(event, now_ms, before))
         for fewer in _further(event):
@@ -128,14 +140,15 @@ def _shares(event: Event) -> tuple[tuple[tuple[str, str], int], ...]:
     """What an entry takes its place of: the name of each share, and how many bytes it has."""
     if event.further:
         if event.address or event.key_id:
-            return (("further", ""), FURTHER_BYTES_MAX), (("further of", _caller(event)), FURTHER_SHARE)
+            return (("further", ""), FURTHER_BYTES_MAX), (("further of", _caller(event)), FURTHER_BYTES_MAX // FURTHER_SHARE)
         return ((("further of tenants", ""), FURTHER_BYTES_MAX),) if event.tenant else ()
+    pool, limit = ("refused", REFUSED_BYTES_MAX) if event.action in REFUSALS else ("done", DONE_BYTES_MAX)
     found = (
-        (("all", ""), BYTES_MAX),
-        (("caller", _caller(event)), CALLER_SHARE),
-        (("callers of", event.role.rpartition("@")[2] if event.key_id else ""), CALLER_TENANT_SHARE),
+        ((pool, ""), limit),
+        ((f"{pool} caller", _caller(event)), limit // CALLER_SHARE),
+        ((f"{pool} callers of", event.role.rpartition("@")[2] if event.key_id else ""), limit // CALLER_TENANT_SHARE),
     )
-    return (*found, (("tenant", event.tenant), TENANT_SHARE)) if event.tenant else found
+    return (*found, ((f"{pool} tenant", event.tenant), limit // TENANT_SHARE)) if event.tenant else found
 
 
 def _caller(event: Event) -> str:

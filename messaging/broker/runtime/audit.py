@@ -59,7 +59,7 @@ class BrokerAudit:
     def take(self, request: AuditTake) -> AuditTaken:
         acknowledged = request.acknowledged_sequence if request.boot_id == self._boot_id else 0
         taken = [_told(entry) for entry in self.events.take(acknowledged)]
-        return AuditTaken(broker_id=self._broker_id, boot_id=self._boot_id, events=taken)
+        return AuditTaken(broker_id=self._broker_id, boot_id=self._boot_id, events=taken, waiting=self.events.waiting)
 
     def _changed(self, action: str, principal: Principal, topic: Topic, name: str, before: str, after: str) -> None:
         self._record(action, principal, topic.name.tenant, f"{topic.text}/{name}", "", before, after)
