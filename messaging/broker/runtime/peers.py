@@ -59,6 +59,7 @@ class Peers:
         self.unread: set[Outgoing] = set()  # of connections whose peers have not read all that was sent to them
         self.opened = 0
         self._signing_keys_revision = 0
+        self._handshakes: dict[Peer, asyncio.TimerHandle] = {}
         self.refused: Counter[str] = Counter()
 
     def arrived(self, peer: Peer) -> None:
@@ -66,7 +67,8 @@ class Peers:
         self.opened += 1
         self.connections.add(peer)
         self.counts(peer, peer.address)
-        asyncio.get_running_loop().call_later(self.settings.handshake_ms / 1000, self._handshake_due, peer)
+        due = asyncio.get_running_loop().call_later(self.settings.handshake_ms / 1000, self._handshake_due, peer)
+        self._handshakes[peer] = due
 
     def counts(self, peer: Connected, address: str) -> None:
         """From now on it takes a place of those that have not signed in: the oldest of them may have to go for it."""
@@ -87,6 +89,7 @@ class Peers:
             raise NotReady(f"too many connections: {reason}")
 
     def left(self, peer: Peer) -> None:
+        self._handshakes.pop(peer).cancel()
         self.connections.discard(peer)
         self.shares.leave(peer)
 

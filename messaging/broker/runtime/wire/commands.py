@@ -130,15 +130,15 @@ class Commands:
     async def _guarded(self, connection: Connection, kind: int, body: Any, work: Work) -> None:
         try:
             await work
-        except MagnetarError as error:
-            refused = error
+        except MagnetarError as error:  # not kept in a variable: it would keep this frame, and the frame it
+            self._say_no(connection, kind, body, error)
         except Exception:
             log.exception("command.failed", command=pb.Command.Type.Name(kind), peer=connection.peer)
-            refused = MagnetarError("the broker could not do this; its log says why")
-        else:
-            return
+            self._say_no(connection, kind, body, MagnetarError("the broker could not do this; its log says why"))
+
+    def _say_no(self, connection: Connection, kind: int, body: Any, error: MagnetarError) -> None:
         if _answered(body):
-            connection.send(refusal(kind, body, refused))
+            connection.send(refusal(kind, body, error))
 
     def _run(self, connection: Connection, work: Work, size: int, key: object = None, within: Work | None = None) -> None:
         """`within`: what `work` awaits; it is closed with it where neither begins."""

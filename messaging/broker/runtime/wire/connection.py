@@ -19,7 +19,7 @@ from messaging.broker.core.holding import Holding
 from messaging.broker.runtime.wire.intake import Intake
 from messaging.broker.runtime.wire.opened import Opened
 from messaging.broker.runtime.wire.outgoing import Outgoing
-from messaging.broker.runtime.wire.reading import SMALL_ANSWER, Reading
+from messaging.broker.runtime.wire.reading import ENDED, SMALL_ANSWER, Reading
 from messaging.broker.runtime.wire.sinks import BinaryProducerSink
 from messaging.local_caller import is_local_caller
 from messaging.permissions.model import Principal
@@ -92,6 +92,10 @@ class Connection(Opened, asyncio.Protocol):
             self._abort.cancel()
         self._leave()
         self.service.peers.left(self)
+        # What is left of it is freed when the last of its requests and blocks has ended, without waiting for the collector, which
+        # comes rarely: peers that come and go would fill the memory until then.
+        self.reading = ENDED
+        self.producer_sink = cast(BinaryProducerSink, None)
 
     def _leave(self) -> None:
         """Gives back what this connection holds. Idempotent."""

@@ -76,6 +76,7 @@ class Intake:
     def leave(self) -> None:
         """The connection is over. What it appended still counts until it is settled. Idempotent."""
         self._gate.leave(self.source)
+        self.source.resume = self._go_on = _nothing  # they lead back here, and to the connection
 
     def _give(self) -> None:
         size, self._settled = self._settled, 0
@@ -94,3 +95,7 @@ class Intake:
     def _resume(self) -> None:
         if not self._transport.is_closing():
             self._transport.resume_reading()
+
+
+def _nothing() -> None:
+    """Nothing is read any more."""

@@ -107,6 +107,7 @@ class Outgoing:
         """The connection is gone, and what it had not sent with it."""
         self.closed = True
         self._count(0)
+        self._does_not_read = _nobody  # it leads back to the connection, which is to be freed without the collector
 
     # --- what the peer has not read
 
@@ -145,3 +146,7 @@ class Outgoing:
         if not self.closed and (pause * 2 <= self._pause_bytes or self._pause_bytes * 2 <= pause):
             self._pause_bytes = pause
             self._transport.set_write_buffer_limits(high=pause)
+
+
+def _nobody(unread_bytes: int) -> None:
+    """The connection is gone."""

@@ -272,3 +272,27 @@ class Reading:
         before, self._charged_bytes = self._charged_bytes, size
         if size != before:
             self._connection.charge(size - before)
+
+
+class Ended(Reading):
+    """Of a connection that is gone: nothing is read, and nothing leads back to the connection."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self._pieces = []
+
+    def close(self) -> None:
+        pass
+
+    def received(self, data: bytes) -> None:
+        pass
+
+    def go_on(self) -> None:
+        pass
+
+    def requests_answered(self) -> None:
+        pass
+
+
+ENDED = Ended()
