@@ -72,9 +72,10 @@ class Outlet:
                 self.behind.forget(subscription)
             last = min(block.last_entry, position.entry_id + DISPATCH_ENTRIES_MAX - 1)
             size, more, deliveries = self._hand_out(subscription, block, position, last)
+            cost += size // SEND_BYTES_A_UNIT + BLOCK * (1 + deliveries)
             if not more:
                 return cost, False
-            cost += last + 1 - position.entry_id + size // SEND_BYTES_A_UNIT + BLOCK * (1 + deliveries)
+            cost += last + 1 - position.entry_id
         return cost, True
 
     def dispatch_behind(self, subscription: Subscription, bytes_max: int) -> bool:
