@@ -153,7 +153,7 @@ def dispatch_slice(due: Dispatch) -> str | None:
     """A slice of what is due; the tenant whose turn the rest waits for."""
     outlet, subscription = due
     turns = outlet.topic.services.dispatch_turns.turns
-    cost, more = outlet._dispatch(subscription, min(DISPATCH_COST, turns.left))
+    cost, more = outlet._dispatch(subscription, min(DISPATCH_COST, turns.left_to_waiting))
     turns.left -= cost + BLOCK
     return outlet.topic.name.tenant if more else None
 

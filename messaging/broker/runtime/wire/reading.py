@@ -144,7 +144,7 @@ class Reading:
     def _handle(self, buf: bytes, position: int) -> None:
         connection, turns = self._connection, self._turns
         again = self._rest is not None
-        allowance = turns.allowance(self._used)
+        allowance = turns.allowance_of_waiting(self._used) if again else turns.allowance(self._used)
         stop = TURN
         if allowance > 0:
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messaging.broker.core.command_costs import COSTS, cost_of
-from messaging.broker.core.turns import NEWCOMERS_SHARE, Slice, Turns
+from messaging.broker.core.turns import CROWDED_SHARE, NEWCOMERS_SHARE, QUIET_TURNS, Slice, Turns
 from messaging.permissions.table import BINARY
 from messaging.protocol import pulsar_pb2 as pb
 
@@ -13,7 +13,7 @@ def served(turns: Turns[str], work: dict[str, int], tenants: dict[str, str]) -> 
     turns.begin()
     order, again = [], []
     while (name := turns.following()) is not None:
-        cost = min(work[name], turns.allowance(used[name]))
+        cost = min(work[name], turns.allowance_of_waiting(used[name]))
         turns.spend(used[name], cost)
         work[name] -= cost
         order.append(name)
@@ -102,15 +102,36 @@ def test_every_command_that_a_client_sends_has_a_cost() -> None:
     assert cost_of(pb.Command.SUBSCRIBE, 1 << 20) > cost_of(pb.Command.SUBSCRIBE, 100)
 
 
-def test_those_who_wait_get_one_slice_in_all_while_others_come() -> None:
+def test_those_who_wait_get_a_part_of_one_slice_in_all_while_others_come() -> None:
     """They got three quarters of each turn, and whoever had one request after the other was served once in that time."""
     work = {f"c{number}": 1000 for number in range(8)}
     tenants = dict.fromkeys(work, "acme")
-    turns, other = world(work, tenants), Slice()
-    assert len(served(turns, work, tenants)) == 8
-    turns.spend(other, 1)
-    assert len(served(turns, work, tenants)) == 1
-    assert len(served(turns, work, tenants)) == 8, "nobody else came in that turn"
+    turns: Turns[str] = Turns(turn_cost=1000, slice_cost=10 * CROWDED_SHARE)
+    used.update({name: Slice() for name in work})
+    for name in work:
+        turns.wait(tenants[name], name)
+
+    def spent() -> int:
+        before = sum(work.values())
+        served(turns, work, tenants)
+        return before - sum(work.values())
+
+    assert spent() == 8 * 10 * CROWDED_SHARE, "nobody else comes: a slice each"
+    turns.spend(Slice(), 1)
+    for _ in range(QUIET_TURNS):
+        assert spent() == 10, "somebody came, in this turn or a few before"
+    assert spent() > 100, "and does not come any more"
+
+
+def test_whoever_waits_goes_on_however_many_come() -> None:
+    work = {"one": 100}
+    turns = world(work, {"one": "acme"})
+    for _ in range(200):
+        served(turns, work, {"one": "acme"})
+        turns.spend(Slice(), 50)
+        if not work["one"]:
+            break
+    assert not work["one"]
 
 
 def test_a_list_of_ids_costs_by_the_id() -> None:
