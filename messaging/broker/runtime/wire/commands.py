@@ -83,7 +83,7 @@ class Commands:
         """Acts on a command of `size` bytes. Raises `FrameError` where the peer breaks the protocol; other trouble is answered."""
         kind = command.type
         if kind == PING:
-            connection.send(frames.PONG)
+            connection.out.gather(frames.PONG)  # many at once leave as one
             return
         if kind == PONG:
             return
