@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -40,6 +42,15 @@ class Server:
         if self._child is not None:
             self._child.kill()
             self._child.wait()
+
+
+@pytest.fixture(autouse=True)
+def what_celery_leaves_behind() -> Iterator[None]:
+    """Celery leaves connections to its queue to the garbage collector; those of one test must not warn in the next."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(scope="session")
