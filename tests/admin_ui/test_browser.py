@@ -21,7 +21,7 @@ from tenants.models import User
 from tests.admin_ui.browsing import FLAGS
 from tests.admin_ui.conftest import ORDERS, PASSWORD, PLACED, populate
 from tests.admin_ui.fake_rpc import FakeBroker, live_row, unloaded_row
-from tests.waiting import eventually_sync
+from tests.support.waiting import eventually_sync
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.django_db(transaction=True)]
 NAMESPACE = "/tenants/acme/namespaces/orders"

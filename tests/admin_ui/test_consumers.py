@@ -21,7 +21,7 @@ from tenants.models import Membership, User
 from tests.admin_ui.conftest import ORDERS, PLACED, populate
 from tests.admin_ui.fake_rpc import FakeBroker, FakeLive, live_row
 from tests.admin_ui.websocket import Socket
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PATH = "/live/tenants/acme/namespaces/orders"

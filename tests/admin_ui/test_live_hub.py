@@ -10,7 +10,7 @@ from admin_ui.live.hub import LiveHub
 from admin_ui.live.state import apply
 from messaging.adminrpc.schema import NamespaceLive
 from tests.admin_ui.fake_rpc import FakeLive, live_row
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 ORDERS = "acme/orders"
 TOPIC = "persistent://acme/orders/placed"

@@ -10,7 +10,7 @@ import pytest
 import websockets
 
 from messaging.protocol import pulsar_pb2 as pb
-from tests.messaging.broker.runtime.raw_client import RawClient
+from tests.support.raw_client import RawClient
 from tests.support.running_broker import RunningBroker, running_broker
 
 PRODUCER = "/ws/v2/producer/persistent/public/default/t"

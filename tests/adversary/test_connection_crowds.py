@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from messaging.protocol import pulsar_pb2 as pb
-from tests.messaging.broker.runtime.raw_client import RawClient
 from tests.support.broker_world import BrokerWorld, MakeWorld
-from tests.waiting import eventually
+from tests.support.raw_client import RawClient
+from tests.support.waiting import eventually
 
 
 async def tried(world: BrokerWorld, key: str) -> tuple[RawClient, str]:

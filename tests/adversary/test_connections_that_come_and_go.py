@@ -12,9 +12,9 @@ import pytest
 
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.protocol import pulsar_pb2 as pb
-from tests.messaging.broker.runtime.raw_client import RawClient, send_frame
 from tests.support.broker_world import BrokerWorld
-from tests.waiting import eventually
+from tests.support.raw_client import RawClient, send_frame
+from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/t"
 

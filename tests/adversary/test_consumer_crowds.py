@@ -11,10 +11,10 @@ from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.sinks import BinaryConsumerSink
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from tests.messaging.broker.core.subscription_world import World
-from tests.messaging.broker.runtime.raw_client import RawClient, send_frame
 from tests.support.broker_world import BrokerWorld
-from tests.waiting import eventually
+from tests.support.raw_client import RawClient, send_frame
+from tests.support.subscription_world import World
+from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/t"
 CROWD = 300

@@ -12,9 +12,9 @@ from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.segment import name_of, parse_name
 from messaging.storage.memory import MemoryMetaStore
 from messaging.storage.retention import Limits
-from tests.messaging.storage.fake_disk import FakeDisk
+from tests.support.fake_disk import FakeDisk
 from tests.support.storage_broker import ADMIN, TOPIC, Inbox, publish, storage_broker
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 DIRECTORY = Path("/log")
 CONFIG = LocalConfig(segment_bytes=64 << 10, reserved_bytes=0)

@@ -16,8 +16,8 @@ import pytest
 from messaging.errors import InvalidValue, StorageFailed
 from messaging.metrics import exposition
 from messaging.protocol import pulsar_pb2 as pb
-from tests.messaging.broker.runtime.raw_client import send_frame
 from tests.support.broker_world import BrokerWorld
+from tests.support.raw_client import send_frame
 
 TOPIC = "persistent://acme/orders/t"
 REVOKED = ("key", "writer", {"role": "writer@acme", "tenant": "acme", "revoked": True})

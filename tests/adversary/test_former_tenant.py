@@ -13,8 +13,8 @@ from messaging.broker.usage.recorder import UsageRecorder
 from messaging.errors import PreconditionFailed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from tests.messaging.broker.runtime.raw_client import RawClient, send_frame
 from tests.support.broker_world import BrokerWorld
+from tests.support.raw_client import RawClient, send_frame
 
 TOPIC = "persistent://acme/orders/t"
 NEW_TENANT: list[tuple[str, str, dict[str, Any] | None]] = [

@@ -17,10 +17,10 @@ from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.memory import MemoryLedgerStore, MemoryMetaStore
 from messaging.storage.retention import Limits
 from messaging.storage.seam import DiskFull
-from tests.messaging.storage.fake_disk import FakeDisk
+from tests.support.fake_disk import FakeDisk
 from tests.support.fault_meta import FaultyMetaStore
 from tests.support.storage_broker import Sender, storage_broker, stored_numbers
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 DIRECTORY = Path("/log")
 CONFIG = LocalConfig(

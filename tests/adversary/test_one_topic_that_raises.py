@@ -12,8 +12,8 @@ from messaging.broker.runtime.wire.sinks import BinaryConsumerSink, BinaryProduc
 from messaging.errors import NotReady
 from messaging.protocol import pulsar_pb2 as pb
 from tests.adversary.test_recovered_acknowledgements import TOPIC, published, subscribed
-from tests.messaging.broker.runtime.raw_client import send_frame
 from tests.support.broker_world import BrokerWorld
+from tests.support.raw_client import send_frame
 
 OTHER = "persistent://acme/orders/other"
 

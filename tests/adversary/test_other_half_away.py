@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.standalone import Standalone
+from tests.support.standalone import Standalone
 
 HEALTH = ("/healthz", "/readyz", "/metrics")
 WAITING = 60  # more than the web process works on at the same time

@@ -19,7 +19,7 @@ from messaging.protocol.names import parse_topic
 from messaging.storage.seam import EARLIEST, Unavailable
 from tests.support.broker_world import BrokerWorld
 from tests.support.connections import DirectConnection
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/p"
 NAME = parse_topic(TOPIC)

@@ -10,9 +10,9 @@ import pytest
 from messaging.broker.runtime.wire.connection import REQUESTS_MAX, Connection
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from tests.messaging.broker.runtime.raw_client import RawClient
 from tests.support.broker_world import BrokerWorld
-from tests.waiting import eventually
+from tests.support.raw_client import RawClient
+from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/t"
 

@@ -12,8 +12,8 @@ from messaging.broker.runtime.topics import dedup_state
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.seam import StoreError, Unavailable
-from tests.messaging.broker.runtime.raw_client import RawClient, send_frame
 from tests.support.broker_world import BrokerWorld, MakeWorld
+from tests.support.raw_client import RawClient, send_frame
 
 TOPIC = "persistent://acme/orders/t"
 NAME = parse_topic(TOPIC)

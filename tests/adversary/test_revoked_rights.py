@@ -14,8 +14,8 @@ import websockets
 from messaging.permissions.model import Principal
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from tests.messaging.broker.runtime.raw_client import RawClient, send_frame
 from tests.support.broker_world import BrokerWorld
+from tests.support.raw_client import RawClient, send_frame
 from tests.support.running_broker import GRANTS, RunningBroker, running_broker
 
 C = pb.Command

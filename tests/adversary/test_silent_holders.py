@@ -8,8 +8,8 @@ import pytest
 
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from tests.messaging.broker.runtime.raw_client import RawClient, Received
 from tests.support.broker_world import BrokerWorld, MakeWorld
+from tests.support.raw_client import RawClient, Received
 
 TOPIC = "persistent://acme/orders/t"
 

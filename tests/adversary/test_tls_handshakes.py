@@ -14,9 +14,9 @@ import pytest
 
 from messaging.broker.runtime.turns import TurnLoop
 from messaging.broker.runtime.wire.tls_listener import BEGUN_COST, Shaking, TlsListener
-from tests.messaging.broker.runtime.raw_client import RawClient
+from tests.support.raw_client import RawClient
 from tests.support.running_broker import RunningBroker, running_broker
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 class Secure:

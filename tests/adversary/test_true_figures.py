@@ -18,9 +18,9 @@ from messaging.permissions.model import Principal
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.seam import Unavailable
-from tests.messaging.broker.runtime.raw_client import RawClient, batch_frame, send_frame
 from tests.support.broker_world import BrokerWorld, MakeWorld
-from tests.waiting import eventually
+from tests.support.raw_client import RawClient, batch_frame, send_frame
+from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/t"
 

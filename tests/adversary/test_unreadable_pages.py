@@ -9,9 +9,9 @@ from messaging.protocol.names import parse_topic
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.segment import PAGE_BYTES
 from messaging.storage.memory import MemoryMetaStore
-from tests.messaging.storage.fake_disk import FakeDisk
+from tests.support.fake_disk import FakeDisk
 from tests.support.storage_broker import ADMIN, TOPIC, Inbox, publish, storage_broker
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 DIRECTORY = Path("/log")
 CONFIG = LocalConfig(segment_bytes=256 << 10, reserved_bytes=0)

@@ -21,7 +21,7 @@ from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from tests.support.batches import single, store
 from tests.support.running_broker import RunningBroker, running_broker
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/t"
 CONSUMER = "/ws/v2/consumer/persistent/acme/orders/t/s"

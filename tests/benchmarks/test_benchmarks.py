@@ -37,7 +37,7 @@ from tests.benchmarks.peer_process import PeerBroker
 from tests.benchmarks.peer_report import COMPILED, PEER, PLAIN, ROWS
 from tests.benchmarks.real_broker import RealBroker
 from tests.benchmarks.report import Figure, Section, Table, page
-from tests.waiting import eventually_sync
+from tests.support.waiting import eventually_sync
 
 ANSWER = (
     '{"msgs_per_s":1000,"latency":{"p50_ms":1.5,"p99_ms":3.0},"entries_sent":10,"open_s":0.1,"msgs_per_broker_core_s":6000,'

@@ -8,8 +8,8 @@ import pulsar
 import pytest
 
 from tests.compat.stock import Stock
-from tests.standalone import Standalone
-from tests.waiting import eventually_sync
+from tests.support.standalone import Standalone
+from tests.support.waiting import eventually_sync
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
 

@@ -17,7 +17,7 @@ from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
 from tests.support.small_disk import NotPermitted, SmallDisk, small_disk
 from tests.support.storage_broker import ADMIN, NAMESPACE, TOPIC, Inbox, publish
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 SIZE_BYTES = 40 << 20
 MESSAGES = 40

@@ -169,8 +169,12 @@ def test_nothing_large_and_nothing_compiled(committed: list[Path], repository: P
 
 
 def test_tests_do_not_wait_by_sleeping(committed: list[Path], repository: Path) -> None:
-    """They poll a condition (`tests/waiting.py`), wait for an event, or are handed the time. `asyncio.sleep(0)` only yields."""
-    tests = [path for path in committed if "tests" in path.parts and path.suffix == ".py" and path.name not in ("waiting.py",)]
+    """They poll a condition (`tests/support/waiting.py`), wait for an event, or are handed the time; `asyncio.sleep(0)` yields."""
+    tests = [
+        path
+        for path in committed
+        if "tests" in path.relative_to(repository).parts and path.suffix == ".py" and path.name not in ("waiting.py",)
+    ]
     pattern = r"\btime\.sleep\(|asyncio\.sleep\((?!0\))"
     assert [
         line for line in _found(tests, pattern, repository) if "test_house_rules" not in line and "tests/benchmarks" not in line

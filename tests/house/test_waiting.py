@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import eventually, eventually_sync
+from tests.support.waiting import eventually, eventually_sync
 
 
 async def test_returns_the_first_true_value() -> None:

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from messaging import background
 from messaging.background import LOG_EVERY_MS, ONE_OFF, RETRY_S_MAX, BackgroundLoops
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 class Clock:

@@ -15,7 +15,7 @@ from spark_jobs.config import Request, result_from, write_json
 from spark_jobs.java import choose_java
 from tenants.scoping import platform_scope
 from tests.spark_jobs.usage_files import HOUR_MS, MINUTE_MS, NOON_MS, record, reference, write_all
-from tests.workers.fakes import Clock, FakeBroker
+from tests.support.worker_broker import Clock, FakeBroker
 from workers import usage_run
 from workers.catalogue import RUN_USAGE_JOB
 from workers.environment import Environment

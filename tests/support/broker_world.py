@@ -23,7 +23,7 @@ from messaging.storage.cursor_log import CursorLog
 from messaging.storage.faults import FaultyLedgerStore
 from messaging.storage.managed_ledger import Storage
 from messaging.storage.memory import MemoryLedgerStore, MemoryMetaStore
-from tests.messaging.broker.runtime.raw_client import RawClient
+from tests.support.raw_client import RawClient
 
 # key name -> role; the key id is the same as the key name
 KEYS = {

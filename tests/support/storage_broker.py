@@ -24,7 +24,7 @@ from messaging.storage.managed_ledger import Storage
 from messaging.storage.meta_seam import MetaStore
 from messaging.storage.retention import Limits
 from messaging.storage.seam import LedgerStore
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 NAMESPACE = "acme/orders"
 TOPIC = f"persistent://{NAMESPACE}/t"

@@ -21,7 +21,7 @@ from tenants.access import Actor, actor_of_user
 from tenants.first_rows import create_first_rows
 from tenants.models import Key, User
 from tenants.pulsar.brokers import health
-from tests.tenants.fake_broker import FakeBroker
+from tests.support.fake_broker import FakeBroker
 
 
 @pytest.fixture

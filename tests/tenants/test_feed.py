@@ -18,8 +18,8 @@ from messaging.identity import create_secrets, issue_token, service_token
 from messaging.settings import Settings
 from tenants import actions, feed
 from tenants.models import FeedHead, Grant, OutboxChange
+from tests.support.fake_broker import FakeBroker
 from tests.tenants.conftest import World
-from tests.tenants.fake_broker import FakeBroker
 
 
 def truth() -> dict[tuple[str, str], Any]:

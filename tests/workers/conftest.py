@@ -13,8 +13,8 @@ import redis
 from celery import Celery
 
 from messaging.settings import Settings, load
-from tests.waiting import eventually_sync
-from tests.workers.fakes import Clock, FakeBroker
+from tests.support.waiting import eventually_sync
+from tests.support.worker_broker import Clock, FakeBroker
 from workers.app import make_app
 from workers.environment import Environment
 from workers.process import Worker

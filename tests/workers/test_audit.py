@@ -8,7 +8,7 @@ from messaging.adminrpc.audit import AuditEvent, AuditTaken
 from messaging.errors import AuthenticationFailed, NotReady
 from messaging.permissions.model import Action, Principal, Resource
 from tenants.models import AuditRecord
-from tests.workers.fakes import FakeBroker
+from tests.support.worker_broker import FakeBroker
 from workers.catalogue import COLLECT_AUDIT
 from workers.environment import Environment
 from workers.models import AuditCursor

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from messaging.adminrpc.schema import UpkeepRun
-from tests.workers.fakes import Clock, FakeBroker, Unpaged
+from tests.support.worker_broker import Clock, FakeBroker, Unpaged
 from workers import lease
 from workers.catalogue import COLLECT_USAGE, EXPIRE_MESSAGES, RUN_USAGE_JOB
 from workers.environment import Environment

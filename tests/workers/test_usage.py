@@ -20,8 +20,8 @@ from spark_jobs.checksum import HOUR_COLUMNS, checksum_text, row_digest
 from spark_jobs.config import HourResult, Result
 from tenants.models import Tenant
 from tenants.scoping import OutsideScope, platform_scope, tenant_scope
-from tests.waiting import eventually_sync
-from tests.workers.fakes import START, FakeBroker
+from tests.support.waiting import eventually_sync
+from tests.support.worker_broker import START, FakeBroker
 from workers import app as app_module
 from workers import lease, usage_run
 from workers.catalogue import RUN_USAGE_JOB

@@ -16,9 +16,9 @@ from celery import Celery
 from django.conf import settings as django_settings
 
 from messaging.settings import ConfigError, Settings
-from tests.waiting import eventually_sync
+from tests.support.waiting import eventually_sync
+from tests.support.worker_broker import FakeBroker
 from tests.workers.conftest import Server
-from tests.workers.fakes import FakeBroker
 from workers.app import make_app
 from workers.catalogue import COLLECT_USAGE, EXPIRE_MESSAGES, TASKS
 from workers.environment import Environment

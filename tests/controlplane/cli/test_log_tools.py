@@ -9,7 +9,7 @@ import pytest
 
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from tests.controlplane.cli.test_refusals import magnetar, refused
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.controlplane.cli.test_refusals import COMMAND
-from tests.waiting import eventually_sync
+from tests.support.waiting import eventually_sync
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 from controlplane.supervisor import lock
 from controlplane.supervisor.plan import ChildSpec, Plan
-from tests.waiting import eventually_sync
+from tests.support.waiting import eventually_sync
 
 # Serves a port until SIGTERM: takes the port as a process of the platform would, and says so in its ready file.
 SERVER = """

@@ -11,7 +11,7 @@ import pytest
 from controlplane.supervisor import lock
 from controlplane.supervisor.notices import ChildLog
 from tests.controlplane.supervisor import fakes
-from tests.waiting import eventually_sync
+from tests.support.waiting import eventually_sync
 
 FULL = Path("/dev/full")  # writing there is refused as on a full disk
 # Says a line whenever its port is connected to.

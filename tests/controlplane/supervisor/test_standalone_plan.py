@@ -19,7 +19,7 @@ from controlplane.supervisor.plan import from_json
 from controlplane.supervisor.standalone import environment, make_plan
 from controlplane.supervisor.status import greeting
 from messaging.settings import Settings, load
-from tests.waiting import eventually_sync
+from tests.support.waiting import eventually_sync
 
 
 def test_children_load_the_very_settings_of_the_command(tmp_path: Path) -> None:

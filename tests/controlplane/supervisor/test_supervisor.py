@@ -16,7 +16,7 @@ import pytest
 from controlplane.supervisor import keeper, lock
 from controlplane.supervisor.plan import ChildSpec, Plan
 from tests.controlplane.supervisor import fakes
-from tests.waiting import eventually_sync
+from tests.support.waiting import eventually_sync
 
 Start = Callable[[Plan], fakes.Running]
 

@@ -16,7 +16,7 @@ from messaging.settings import Settings
 from tenants import broker
 from tenants.first_rows import create_first_rows
 from tests.controlplane.web.asgi import request, websocket
-from tests.tenants.fake_broker import FakeBroker
+from tests.support.fake_broker import FakeBroker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -20,7 +20,7 @@ import pytest
 
 from messaging.identity import create_secrets, read_secret, service_token
 from messaging.settings import Settings
-from tests.waiting import eventually_sync
+from tests.support.waiting import eventually_sync
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ import pytest
 
 from messaging.identity import create_secrets, read_secret
 from messaging.settings import Settings
-from tests.waiting import eventually_sync
+from tests.support.waiting import eventually_sync
 
 Call = Callable[..., tuple[int, Any]]
 

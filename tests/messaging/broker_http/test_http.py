@@ -18,8 +18,8 @@ from messaging.errors import Conflict
 from messaging.metrics import Sample
 from messaging.permissions.model import Principal
 from messaging.settings import Settings
-from tests.messaging.edge import Edge, FakeVerifier, bound, running_edge
-from tests.messaging.fake_service import FakeService
+from tests.support.fake_service import FakeService
+from tests.support.http_edge import Edge, FakeVerifier, bound, running_edge
 
 
 @pytest.fixture

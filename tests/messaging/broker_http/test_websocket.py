@@ -27,9 +27,9 @@ from messaging.errors import (
     TopicTerminated,
 )
 from messaging.permissions.model import Principal
-from tests.messaging.edge import Edge, receive_json, running_edge, send_json
-from tests.messaging.fake_service import FakeService
-from tests.waiting import eventually
+from tests.support.fake_service import FakeService
+from tests.support.http_edge import Edge, receive_json, running_edge, send_json
+from tests.support.waiting import eventually
 
 TOPIC = "persistent://public/default/orders"
 PRODUCER = "/ws/v2/producer/persistent/public/default/orders"

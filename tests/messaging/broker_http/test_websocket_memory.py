@@ -12,8 +12,8 @@ from messaging.broker.http.websocket.consumer import POSITION_BYTES
 from messaging.broker.http.websocket.producer import SLOT_BYTES
 from messaging.settings import Settings
 from tests.messaging.broker_http.test_websocket import CONSUMER, PRODUCER, TOPIC, publish
-from tests.messaging.edge import Edge, receive_json, running_edge, send_json
-from tests.waiting import eventually
+from tests.support.http_edge import Edge, receive_json, running_edge, send_json
+from tests.support.waiting import eventually
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from messaging.client.client import Client, connect
 from messaging.client.connection import Timing
 from messaging.client.failures import ChannelClosed
 from messaging.client.transport import Channel
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 class ScriptedChannel:

@@ -11,7 +11,7 @@ from messaging.client import inbox as inbox_module
 from messaging.client.failures import Refused
 from messaging.client.message import MessageId
 from tests.messaging.client.scripted import ScriptedBroker, ScriptedChannel
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/new"
 

@@ -8,7 +8,7 @@ import pytest
 from messaging.client import errors
 from messaging.client.failures import Refused
 from tests.messaging.client.scripted import ScriptedBroker
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/new"
 

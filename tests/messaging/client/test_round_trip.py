@@ -11,9 +11,9 @@ import trustme
 from messaging import client as magnetar
 from messaging.client import errors
 from messaging.permissions.model import Principal
-from tests.messaging.edge import bound, running_edge
-from tests.messaging.fake_service import FakeService
-from tests.waiting import eventually
+from tests.support.fake_service import FakeService
+from tests.support.http_edge import bound, running_edge
+from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/new"
 

@@ -17,7 +17,7 @@ from messaging.http_server.server import HttpServer, http_server
 from messaging.http_server.websocket import FRAMES_A_TURN, PONGS_BYTES_MAX, WebSocketProtocol
 from messaging.settings import Settings
 from tests.support.raw_http import ask, get, peers
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 LARGE_BYTES = 32 << 20
 MESSAGE_BYTES_MAX = 1 << 20

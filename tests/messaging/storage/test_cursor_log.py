@@ -25,7 +25,7 @@ from messaging.storage.seam import (
     StoreError,
     Unavailable,
 )
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 class Deltas(list[bytes]):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.active import AHEAD_BYTES, AHEAD_COMMIT_BYTES_MAX, ActiveSegment
 from messaging.storage.local.segment import PAGE_BYTES, Segment, name_of
-from tests.messaging.storage.fake_disk import FakeDisk
 from tests.messaging.storage.ledger_entries import Results, read_all
+from tests.support.fake_disk import FakeDisk
 
 SIZE = 4 << 20
 

@@ -22,9 +22,9 @@ from messaging.storage.local.layout import checkpoint_due, lay_out
 from messaging.storage.local.log_writer import LogWriter
 from messaging.storage.local.state import LedgerState
 from messaging.storage.seam import Buffer
-from tests.messaging.storage.fake_disk import FakeCompletions, FakeDisk, FakeFile
 from tests.messaging.storage.harness import needs_the_kernel
 from tests.messaging.storage.ledger_entries import Results, read_all
+from tests.support.fake_disk import FakeCompletions, FakeDisk, FakeFile
 
 CONFIG = LocalConfig(segment_bytes=4 << 20, reserved_bytes=1 << 20)
 FILE_BYTES = 16 * PAGE_BYTES

@@ -15,7 +15,7 @@ from messaging.storage.local.disk import replace_file
 from messaging.storage.local.records import COMMIT_BYTES
 from messaging.storage.local.segment import PAGE_BYTES, head_page, name_of, parse_name
 from messaging.storage.seam import Corrupt, LedgerWriter, StoreError, Unavailable
-from tests.messaging.storage.fake_disk import FakeDisk
+from tests.support.fake_disk import FakeDisk
 
 pytestmark = pytest.mark.asyncio
 

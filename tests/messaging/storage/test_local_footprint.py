@@ -15,7 +15,7 @@ import pytest
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.seam import LedgerWriter, StoreError
 from tests.messaging.storage.test_local_damage import append
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio
 

@@ -11,8 +11,8 @@ from messaging.storage.local.directory import DirectoryInUse
 from messaging.storage.local.inspect import inspect, repair, verify
 from messaging.storage.local.segment import name_of
 from messaging.storage.seam import Unavailable
-from tests.messaging.storage.fake_disk import FakeDisk
 from tests.messaging.storage.test_local_damage import CONFIG, DIRECTORY, PAYLOAD, fill, flip, place_of, readable
+from tests.support.fake_disk import FakeDisk
 
 pytestmark = pytest.mark.asyncio
 

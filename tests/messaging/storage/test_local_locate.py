@@ -18,7 +18,7 @@ from messaging.storage.local.sealing import write_footer
 from messaging.storage.local.segment import PAGE_BYTES, Segment, name_of
 from messaging.storage.local.segment_files import OpenFiles
 from messaging.storage.local.state import LedgerState
-from tests.messaging.storage.fake_disk import FakeDisk
+from tests.support.fake_disk import FakeDisk
 
 RECORD_BYTES = 100
 

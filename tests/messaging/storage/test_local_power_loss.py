@@ -10,8 +10,8 @@ import pytest
 
 from messaging.storage.local import Durability, LocalConfig, LocalLedgerStore
 from messaging.storage.seam import StoreError
-from tests.messaging.storage.fake_disk import FakeDisk
 from tests.messaging.storage.workload import Workload, check
+from tests.support.fake_disk import FakeDisk
 
 pytestmark = pytest.mark.asyncio
 

@@ -12,9 +12,9 @@ from messaging.storage.local.direct import Got
 from messaging.storage.local.locate import Place
 from messaging.storage.local.reader import LocalLedgerReader, Wanted
 from messaging.storage.seam import Block, Unavailable
-from tests.messaging.storage.fake_disk import FakeCompletions, FakeDisk, FakeFile
 from tests.messaging.storage.harness import needs_the_kernel
 from tests.messaging.storage.ledger_entries import Results
+from tests.support.fake_disk import FakeCompletions, FakeDisk, FakeFile
 
 SMALL = LocalConfig(segment_bytes=256 << 10, reserved_bytes=64 << 10, commit_bytes_max=32 << 10)
 

@@ -9,11 +9,11 @@ import pytest
 from messaging.storage.local import LocalLedgerStore, rebuilt, snapshot
 from messaging.storage.local.segment import PAGE_BYTES, Segment
 from messaging.storage.seam import Unavailable
-from tests.messaging.storage.fake_disk import FakeDisk
 from tests.messaging.storage.test_local_power_loss import DIRECTORY
 from tests.messaging.storage.test_local_reclaim import blocks_read_back
 from tests.messaging.storage.test_local_snapshot import NEVER, ledgers_in, opened, snapshotted
-from tests.waiting import eventually
+from tests.support.fake_disk import FakeDisk
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio
 

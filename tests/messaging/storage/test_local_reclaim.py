@@ -14,11 +14,11 @@ from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.pace import Pace
 from messaging.storage.local.segment import name_of, parse_name
 from messaging.storage.seam import NoSuchLedger
-from tests.messaging.storage.fake_disk import FakeDisk
 from tests.messaging.storage.test_local_damage import append
 from tests.messaging.storage.test_local_power_loss import CONFIG, DIRECTORY, reopen_and_check
 from tests.messaging.storage.workload import Workload, entry_bytes
-from tests.waiting import eventually, eventually_sync
+from tests.support.fake_disk import FakeDisk
+from tests.support.waiting import eventually, eventually_sync
 
 pytestmark = pytest.mark.asyncio
 

@@ -14,12 +14,12 @@ from messaging.storage.local.inspect import inspect, repair, verify
 from messaging.storage.local.log import Log
 from messaging.storage.local.segment import name_of
 from messaging.storage.seam import LedgerInfo
-from tests.messaging.storage.fake_disk import FakeDisk
 from tests.messaging.storage.test_local_damage import append
 from tests.messaging.storage.test_local_power_loss import CONFIG, DIRECTORY, reopen_and_check
 from tests.messaging.storage.test_local_reclaim import blocks_read_back, filled, segment_names
 from tests.messaging.storage.workload import Workload
-from tests.waiting import eventually
+from tests.support.fake_disk import FakeDisk
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio
 

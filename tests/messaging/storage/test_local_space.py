@@ -13,9 +13,9 @@ import pytest
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.directory import DirectoryInUse
 from messaging.storage.seam import DiskFull, Fence, LedgerClosed, LedgerWriter, StoreError
-from tests.messaging.storage.fake_disk import FakeDisk
 from tests.messaging.storage.test_local_damage import append
-from tests.waiting import eventually
+from tests.support.fake_disk import FakeDisk
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio
 

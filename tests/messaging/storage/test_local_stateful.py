@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.seam import Fence, LedgerWriter, NoSuchEntry, StoreError
-from tests.messaging.storage.fake_disk import FakeDisk
+from tests.support.fake_disk import FakeDisk
 
 DIRECTORY = Path("/log")
 CONFIG = LocalConfig(

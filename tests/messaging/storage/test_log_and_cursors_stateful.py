@@ -26,7 +26,7 @@ from messaging.storage.meta_seam import TopicRecord
 from messaging.storage.pending import Pending
 from messaging.storage.retention import NOTHING, Limits, Retention
 from messaging.storage.seam import EARLIEST, DiskFull, Position, StoreError
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 NAME = "persistent://a/b/t"
 HOUR_MS = 3_600_000

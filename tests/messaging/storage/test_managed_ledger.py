@@ -12,7 +12,7 @@ from messaging.storage.meta_seam import TopicRecord
 from messaging.storage.retention import Retention
 from messaging.storage.seam import AppendFailed, Corrupt, DiskFull, Fenced, LedgerClosed, Position, StoreError, Unavailable
 from tests.messaging.storage.managed_world import NAME, World
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 async def world(**limits: int) -> World:

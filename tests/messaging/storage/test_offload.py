@@ -11,7 +11,7 @@ from messaging.storage.offload_directory import DirectoryOffloader
 from messaging.storage.retention import NOTHING
 from messaging.storage.seam import Corrupt, LedgerInfo, LedgerReader, NoSuchEntry, NoSuchLedger, Position, Unavailable
 from tests.messaging.storage.managed_world import World
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 @pytest.fixture

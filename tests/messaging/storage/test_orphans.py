@@ -24,7 +24,7 @@ from messaging.storage.orphans import Collected, collect_orphans
 from messaging.storage.retention import NOTHING
 from messaging.storage.seam import Fenced, NoSuchLedger, Position, StoreError, Unavailable
 from tests.messaging.storage.managed_world import NAME, World
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 class Meta(MemoryMetaStore):

@@ -7,7 +7,7 @@ import pytest
 from messaging.storage.retention import Retention
 from messaging.storage.seam import EARLIEST, Position, Unavailable
 from tests.messaging.storage.managed_world import World
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 AT_ONCE = Retention(10**12, 0)  # whatever is acknowledged goes
 FOR_EVER = Retention(0, -1)

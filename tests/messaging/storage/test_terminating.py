@@ -9,7 +9,7 @@ import pytest
 from messaging.storage.meta_seam import TopicRecord
 from messaging.storage.seam import AppendFailed, LedgerClosed, StoreError, Unavailable
 from tests.messaging.storage.managed_world import World
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 async def started(**limits: int) -> World:

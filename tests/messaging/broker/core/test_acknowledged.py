@@ -7,7 +7,7 @@ import pytest
 from messaging.broker.core.acknowledged import acknowledged_by
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import Kind
-from tests.messaging.broker.core.subscription_world import World
+from tests.support.subscription_world import World
 
 KINDS = [Kind.SHARED, Kind.EXCLUSIVE, Kind.FAILOVER]
 

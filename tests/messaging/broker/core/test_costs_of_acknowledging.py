@@ -12,7 +12,7 @@ from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.subscription import Kind
 from messaging.storage.chain import Chain
 from messaging.storage.seam import Position
-from tests.messaging.broker.core.subscription_world import World
+from tests.support.subscription_world import World
 
 MANY = 20_000
 

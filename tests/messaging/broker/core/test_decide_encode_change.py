@@ -19,7 +19,7 @@ from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.subscription import Kind, Subscription
 from messaging.storage.chain import Chain
 from messaging.storage.seam import EARLIEST, Position
-from tests.messaging.broker.core.subscription_world import World
+from tests.support.subscription_world import World
 
 EDGES = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**70]
 NUMBERS = st.one_of(st.integers(-3, 60), st.sampled_from(EDGES), st.sampled_from([-one for one in EDGES]))

@@ -8,7 +8,7 @@ from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.subscription import SHARE_MESSAGES_MAX, Kind
 from messaging.errors import ConsumerBusy, NotAllowed, NotReady
 from messaging.storage.seam import Position
-from tests.messaging.broker.core.subscription_world import World, counted, received, told
+from tests.support.subscription_world import World, counted, received, told
 
 # --- who may attach
 

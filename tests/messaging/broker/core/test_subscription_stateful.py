@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import Kind
 from messaging.storage.seam import EARLIEST, Position
-from tests.messaging.broker.core.subscription_world import World, counted
+from tests.support.subscription_world import World, counted
 
 PICK = st.integers(0, 10_000)
 

@@ -8,8 +8,8 @@ from messaging.broker.runtime.topics.behind import Behind, _Reader
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from tests.messaging.broker.runtime.conftest import BrokerWorld
-from tests.messaging.broker.runtime.raw_client import RawClient, send_frame
-from tests.waiting import eventually
+from tests.support.raw_client import RawClient, send_frame
+from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/long"
 SIZE = 60_000

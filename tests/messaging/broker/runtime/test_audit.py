@@ -17,10 +17,10 @@ from messaging.identity import issue_token
 from messaging.permissions.audited import BROKER_AUDITED
 from messaging.permissions.table import BINARY
 from messaging.protocol import pulsar_pb2 as pb
-from tests.messaging.broker.runtime.raw_client import RawClient
 from tests.support.broker_world import KEYS, BrokerWorld
+from tests.support.raw_client import RawClient
 from tests.support.running_broker import running_broker
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 C = pb.Command
 TOPIC = "persistent://acme/orders/t"

@@ -10,7 +10,7 @@ from crc32c import crc32c
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.messaging.broker.runtime.conftest import BrokerWorld
-from tests.messaging.broker.runtime.raw_client import RawClient, send_frame
+from tests.support.raw_client import RawClient, send_frame
 
 TOPIC = "persistent://acme/orders/t"
 GOOD = send_frame(0, b"x" * 50)

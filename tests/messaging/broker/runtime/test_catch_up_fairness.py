@@ -17,8 +17,8 @@ from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.messaging.broker.runtime.conftest import BrokerWorld, MakeWorld
 from tests.messaging.broker.runtime.long_topic import SIZE, TOPIC, payload, read_all, reader, stored
-from tests.messaging.broker.runtime.raw_client import send_frame
-from tests.waiting import eventually
+from tests.support.raw_client import send_frame
+from tests.support.waiting import eventually
 
 C = pb.Command
 

@@ -7,8 +7,8 @@ import sys
 from messaging.protocol import pulsar_pb2 as pb
 from tests.messaging.broker.runtime.conftest import BrokerWorld, MakeWorld
 from tests.messaging.broker.runtime.long_topic import TOPIC, payload, read_all, reader, resting, stored
-from tests.messaging.broker.runtime.raw_client import send_frame
-from tests.waiting import eventually
+from tests.support.raw_client import send_frame
+from tests.support.waiting import eventually
 
 C = pb.Command
 

@@ -14,7 +14,7 @@ from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.seam import Corrupt, Position, Unavailable
 from tests.messaging.broker.runtime.conftest import BrokerWorld
 from tests.messaging.broker.runtime.long_topic import SIZE, TOPIC, behind, read_all, reader, resting, stored
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 C = pb.Command
 

@@ -10,8 +10,8 @@ from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.seam import AppendFailed, Corrupt, Position, Unavailable
 from tests.messaging.broker.runtime.conftest import BrokerWorld, MakeWorld
-from tests.messaging.broker.runtime.raw_client import RawClient, Received, batch_frame, send_frame
-from tests.waiting import eventually
+from tests.support.raw_client import RawClient, Received, batch_frame, send_frame
+from tests.support.waiting import eventually
 
 C = pb.Command
 TOPIC = "persistent://acme/orders/t"

@@ -18,7 +18,7 @@ from messaging.identity import create_secrets
 from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/new"
 ADMIN = Principal("admin")

@@ -20,7 +20,7 @@ from messaging.settings import Settings
 from messaging.storage.faults import FaultyLedgerStore
 from messaging.storage.seam import AppendFailed, DiskFull
 from tests.support.storage_broker import ADMIN, Inbox
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/new"
 

@@ -10,8 +10,8 @@ from messaging.identity import issue_token
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.messaging.broker.runtime.conftest import BrokerWorld, MakeWorld
-from tests.messaging.broker.runtime.raw_client import RawClient
-from tests.waiting import eventually
+from tests.support.raw_client import RawClient
+from tests.support.waiting import eventually
 
 TOPIC = "persistent://public/default/t"
 

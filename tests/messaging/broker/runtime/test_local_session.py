@@ -20,7 +20,7 @@ from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
 from messaging.storage.seam import Position
 from tests.support.batches import single, store
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/new"
 ADMIN = Principal("admin")

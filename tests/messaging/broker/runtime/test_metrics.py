@@ -9,7 +9,7 @@ from messaging.broker.runtime import broker_metrics
 from messaging.broker.runtime.admin.stats import Asked, topic_stats
 from messaging.metrics import METRICS
 from tests.messaging.broker.runtime.conftest import BrokerWorld
-from tests.messaging.broker.runtime.raw_client import send_frame
+from tests.support.raw_client import send_frame
 
 TOPIC = "persistent://acme/orders/t"
 # The HTTP side gives these out itself; these two are there once something was refused.

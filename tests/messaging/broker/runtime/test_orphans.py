@@ -23,7 +23,7 @@ from messaging.settings import Settings
 from messaging.storage.faults import FaultyLedgerStore
 from messaging.storage.seam import Fenced, StoreError, Unavailable
 from tests.messaging.broker.runtime.conftest import BrokerWorld
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 KEPT, DELETED = "persistent://acme/orders/kept", "persistent://acme/orders/deleted"
 RunBroker = Callable[[], Awaitable[BrokerService]]

@@ -12,7 +12,7 @@ from messaging.permissions.table import BINARY
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.messaging.broker.runtime.conftest import BrokerWorld
-from tests.messaging.broker.runtime.raw_client import RawClient, send_frame
+from tests.support.raw_client import RawClient, send_frame
 
 C = pb.Command
 TOPIC = "persistent://acme/orders/t"

@@ -18,8 +18,8 @@ from messaging.protocol.names import parse_topic
 from messaging.storage.retention import Limits
 from messaging.storage.seam import EARLIEST
 from tests.messaging.broker.runtime.conftest import FEED, BrokerWorld
-from tests.messaging.broker.runtime.raw_client import RawClient, send_frame
 from tests.support.clock import Clock, give
+from tests.support.raw_client import RawClient, send_frame
 
 TOPIC = "persistent://acme/orders/t"
 NAME = parse_topic(TOPIC)

@@ -8,8 +8,8 @@ from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.seam import AppendFailed, DiskFull, Unavailable
 from tests.messaging.broker.runtime.conftest import BrokerWorld
-from tests.messaging.broker.runtime.raw_client import RawClient, batch_frame, send_frame
-from tests.waiting import eventually
+from tests.support.raw_client import RawClient, batch_frame, send_frame
+from tests.support.waiting import eventually
 
 C = pb.Command
 TOPIC = "persistent://acme/orders/t"

@@ -13,8 +13,8 @@ from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.seam import Unavailable
 from tests.messaging.broker.runtime.conftest import BrokerWorld
-from tests.messaging.broker.runtime.raw_client import RawClient, send_frame
-from tests.waiting import eventually
+from tests.support.raw_client import RawClient, send_frame
+from tests.support.waiting import eventually
 
 C = pb.Command
 TOPIC = "persistent://acme/orders/t"

@@ -13,8 +13,8 @@ from messaging.storage.memory import MemoryLedgerStore
 from messaging.storage.retention import Limits
 from messaging.storage.seam import EARLIEST
 from tests.messaging.broker.runtime.conftest import BrokerWorld
-from tests.messaging.broker.runtime.raw_client import send_frame
 from tests.support.clock import Clock, give
+from tests.support.raw_client import send_frame
 
 TOPIC = "persistent://acme/orders/t"
 NAME = parse_topic(TOPIC)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from controlplane.supervisor import lock
-from tests.waiting import eventually_sync
+from tests.support.waiting import eventually_sync
 
 _READY_S = 60.0  # far above the budget: a loaded machine is not what these tests are about; `ready_s` tells
 

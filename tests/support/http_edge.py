@@ -16,7 +16,7 @@ from messaging.broker.runtime.peers import Peers
 from messaging.errors import AuthenticationFailed
 from messaging.permissions.model import Principal
 from messaging.settings import Settings
-from tests.messaging.fake_service import FakeService
+from tests.support.fake_service import FakeService
 
 
 class FakeVerifier:
