@@ -67,12 +67,12 @@ def show(request: HttpRequest, template: str, nav: Navigation | None = None, *, 
     return response
 
 
-def say(request: HttpRequest, text: str) -> None:
+def show_message(request: HttpRequest, text: str) -> None:
     """A line at the top of the next page."""
     messages.success(request, text)
 
 
-def complain(request: HttpRequest, text: str) -> None:
+def show_error(request: HttpRequest, text: str) -> None:
     """The same for what did not work."""
     messages.error(request, text)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.conf import settings as django_settings
 
-from admin_ui.figures import span
+from admin_ui.formatting import span
 from messaging.policies import defaults, effective
 from messaging.policies.model import Policy
 from messaging.policies.registry import ENFORCED

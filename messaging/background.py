@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from messaging.clock import passed_ms, wall_ms
+from messaging.clock import boottime_ms, wall_ms
 
 log = structlog.get_logger("background")
 
@@ -53,7 +53,7 @@ class BackgroundLoop:
     @property
     def failing(self) -> bool:
         """It failed and has not succeeded since."""
-        return self._failed_at_ms is not None and (self._recurs or passed_ms() - self._failed_at_ms < FORGIVEN_MS)
+        return self._failed_at_ms is not None and (self._recurs or boottime_ms() - self._failed_at_ms < FORGIVEN_MS)
 
     def succeeded(self) -> None:
         if self._failed_at_ms is not None:
@@ -65,7 +65,7 @@ class BackgroundLoop:
         """`about` names what it happened to, for the log."""
         self.failures += 1
         self.last_error = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS_MAX]
-        now_ms = self._failed_at_ms = passed_ms()
+        now_ms = self._failed_at_ms = boottime_ms()
         if now_ms < self._log_at_ms:
             self._unlogged += 1
             return

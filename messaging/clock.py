@@ -3,7 +3,7 @@
 A wall clock jumps: it is set by hand, by NTP after a start at 1970, or wrong for a moment. Messages must not be lost by that.
 What is *stored* is stamped with the wall clock, but no earlier than what was stored before (`Appends.stamp`): at worst it is kept
 too long. What is *deleted*, because it is older than some time, is measured by the wall clock or by the time that passed since
-that was last believed, whichever says less: `old_ms`. A jump that stands for `BELIEVED_AFTER_MS` is believed.
+that was last believed, whichever says less: `safe_expiry_ms`. A jump that stands for `BELIEVED_AFTER_MS` is believed.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def passed_ms() -> int:
+def boottime_ms() -> int:
     """Time passed since some moment, a sleep of the machine included where the system tells."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
     return time.monotonic_ns() // 1_000_000
 
 
-class DeletionClock:
+class ExpiryClock:
     """Milliseconds since 1970, never ahead of the wall clock, nor of the time passed since it was last believed."""
 
-    def __init__(self, wall: Callable[[], int] = wall_ms, passed: Callable[[], int] = passed_ms) -> None:
+    def __init__(self, wall: Callable[[], int] = wall_ms, passed: Callable[[], int] = boottime_ms) -> None:
         self._wall = wall
         self._passed = passed
         self._believed_ms = wall()
         self._believed_at = passed()
         self._jumped_at: int | None = None
 
-    def old_ms(self) -> int:
+    def safe_expiry_ms(self) -> int:
         wall, passed = self._wall(), self._passed()
         since = passed - self._believed_at
         steady = self._believed_ms + since

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TextIO
 
 import msgspec
 
-from messaging.log_rates import LogRates
+from messaging.log_rate_limit import LogRateLimit
 from messaging.redaction import loggable, redact_text
 from messaging.settings import Settings
 
@@ -104,15 +104,15 @@ def setup(process: str, settings: Settings, stream: TextIO | None = None) -> Non
     as_json = settings.log_format == "json" or (settings.log_format == "auto" and not target.isatty())
     render = _json if as_json else _console
 
-    rates = LogRates()
+    rates = LogRateLimit()
 
     def thin(logger: Named, method: str, event: Event) -> Event:
         if method != "critical":
-            left_out = rates.left_out(str(event.get("event", ""))[:EVENT_CHARS_MAX], monotonic())
-            if left_out is None:
+            suppressed = rates.suppressed(str(event.get("event", ""))[:EVENT_CHARS_MAX], monotonic())
+            if suppressed is None:
                 raise structlog.DropEvent
-            if left_out:
-                event["lines_left_out"] = left_out
+            if suppressed:
+                event["lines_left_out"] = suppressed
         return event
 
     def finish(logger: Named, method: str, event: Event) -> str:

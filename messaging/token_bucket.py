@@ -16,8 +16,8 @@ class TokenBucket:
 
     def take(self, now_ms: int) -> int:
         """0 if there was a token, which is gone now; else the milliseconds until there is one."""
-        passed_ms = max(0, now_ms - self._at_ms)
-        self._tokens = min(float(self._burst), self._tokens + passed_ms * self._rate / 1000)
+        elapsed_ms = max(0, now_ms - self._at_ms)
+        self._tokens = min(float(self._burst), self._tokens + elapsed_ms * self._rate / 1000)
         self._at_ms = now_ms
         if self._tokens >= 1:
             self._tokens -= 1

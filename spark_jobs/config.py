@@ -41,7 +41,7 @@ class HourResult:
 
 
 @dataclass(frozen=True)
-class Hole:
+class SequenceGap:
     """Sequence numbers of one series that are in no file. `missing_value`: what the running totals say was lost (counters only)."""
 
     source: str
@@ -63,7 +63,7 @@ class Result:
     duplicates: int = 0
     quarantined: Mapping[str, int] = field(default_factory=dict)
     rejected_files: Mapping[str, str] = field(default_factory=dict)
-    holes: tuple[Hole, ...] = ()
+    holes: tuple[SequenceGap, ...] = ()
     hole_count: int = 0
     java: str = ""
     spark: str = ""
@@ -109,7 +109,7 @@ def result_from(path: Path) -> Result:
     try:
         fields: dict[str, Any] = json.loads(path.read_bytes())
         fields["hours"] = tuple(HourResult(**hour) for hour in fields["hours"])
-        fields["holes"] = tuple(Hole(**hole) for hole in fields["holes"])
+        fields["holes"] = tuple(SequenceGap(**hole) for hole in fields["holes"])
         return Result(**fields)
     except (OSError, TypeError, ValueError, KeyError) as error:
         raise ValueError(f"the job left no result that can be used at {path}: {error}") from None

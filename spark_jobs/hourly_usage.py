@@ -78,7 +78,8 @@ def compute(session: SparkSession, request: Request, plan: Plan, java: Java) -> 
     import pyspark
     from pyspark.sql import functions as F
 
-    from spark_jobs import holes, hours, io, records
+    from spark_jobs import hours, io, records
+    from spark_jobs import sequence_gaps as holes
     from spark_jobs.session import fit_to
 
     fit_to(session, sum(manifest.rows for manifest in plan.read), request.shuffle_partitions)

@@ -64,7 +64,7 @@ def _runner(environment: Environment | None, entry: TaskEntry) -> Any:
 def _run(environment: Environment, entry: TaskEntry, task_id: str, arguments: dict[str, Any]) -> dict[str, Any]:
     from django.db import connections
 
-    from workers.memory import give_back
+    from workers.memory import trim_memory
     from workers.runs import run_recorded
 
     module, _, function = entry.work.partition(":")
@@ -72,7 +72,7 @@ def _run(environment: Environment, entry: TaskEntry, task_id: str, arguments: di
         return run_recorded(environment, entry.name, task_id, getattr(importlib.import_module(module), function), **arguments)
     finally:
         connections.close_all()  # of this thread
-        give_back()
+        trim_memory()
 
 
 _lock = threading.Lock()

@@ -47,7 +47,7 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     _set_up_django(settings)
     from workers.app import make_app
     from workers.environment import Environment, environment_of
-    from workers.memory import give_back
+    from workers.memory import trim_memory
     from workers.process import Beat, Worker
     from workers.queue import worker_ready_file
     from workers.schedule import ensure_schedule
@@ -67,7 +67,7 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
             _write(ready_file, {"pid": os.getpid()})
             ready = True
             log.info("worker-ready", queue=app.conf.broker_url.partition("://")[0])
-            give_back()
+            trim_memory()
         stopping.wait(_WATCH_S if ready else 0.01)
     ended_by_itself = not stopping.is_set()
     stopping.set()

@@ -7,7 +7,7 @@ import gc
 import sys
 
 
-def give_back() -> None:
+def trim_memory() -> None:
     """Collects garbage and returns free pages to the system where that can be asked for (glibc). Takes some milliseconds."""
     gc.collect()
     if sys.platform == "linux":

@@ -8,14 +8,14 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from admin_ui import figures
+from admin_ui import formatting as formatting
 
 register = template.Library()
-register.filter("count", figures.count)
-register.filter("exact", figures.exact)
-register.filter("rate", figures.rate)
-register.filter("size", figures.size)
-register.filter("span", figures.span)
+register.filter("count", formatting.count)
+register.filter("exact", formatting.exact)
+register.filter("rate", formatting.rate)
+register.filter("size", formatting.size)
+register.filter("span", formatting.span)
 
 
 @register.filter

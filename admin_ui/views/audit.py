@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.pages import complain, crumbs, explain, navigation, show
+from admin_ui.pages import crumbs, explain, navigation, show, show_error
 from messaging.errors import InvalidValue
 from messaging.permissions.audited import AUDITED, DENIED
 from tenants.audit_log import audit_page
@@ -27,7 +27,7 @@ def audit(request: ConsoleRequest, tenant: str) -> HttpResponse:
     try:
         found, following = audit_page(AuditRecord.objects.all(), limit=RECORDS_A_PAGE, after=request.GET.get("after", ""), **asked)
     except InvalidValue as error:
-        complain(request, explain(error))
+        show_error(request, explain(error))
     older = f"?{urlencode({**asked, 'after': following})}" if following else ""
     return show(
         request,

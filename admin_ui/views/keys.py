@@ -11,7 +11,7 @@ from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.forms import ConfirmForm, KeyForm
 from admin_ui.key_view import grants_by_role, key_view
-from admin_ui.pages import crumbs, explain, navigation, say, show
+from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from messaging.errors import MagnetarError, NotReady
 from messaging.permissions.model import Action
 from tenants.access import Actor
@@ -84,7 +84,7 @@ def key_revoke(request: ConsoleRequest, tenant: str, key_id: str) -> HttpRespons
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            say(request, f"Key {key.name} is revoked. Its token opens nothing any more.")
+            show_message(request, f"Key {key.name} is revoked. Its token opens nothing any more.")
             return HttpResponseRedirect(back)
     return show(
         request,

@@ -10,7 +10,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import live_url
 from admin_ui.forms import ConfirmForm, NamespaceForm, PoliciesForm
 from admin_ui.live_rows import SUMS, Total, grouped, totals
-from admin_ui.pages import crumbs, explain, navigation, say, sentence, show
+from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_message
 from messaging.adminrpc.schema import TopicsList
 from messaging.errors import MagnetarError
 from tenants.actions.namespaces import create_namespace, delete_namespace, set_policies
@@ -57,7 +57,7 @@ def namespace_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            say(request, f"Namespace {tenant}/{local} is created.")
+            show_message(request, f"Namespace {tenant}/{local} is created.")
             return HttpResponseRedirect(reverse("console:namespace", args=[tenant, local]))
     return show(
         request,
@@ -87,7 +87,9 @@ def policies(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRespon
             except MagnetarError as error:
                 form.add_error(None, explain(error))
             else:
-                say(request, f"{removed} is removed." if removed else "The policies are saved, and the broker follows them.")
+                show_message(
+                    request, f"{removed} is removed." if removed else "The policies are saved, and the broker follows them."
+                )
                 return HttpResponseRedirect(request.path)
     return show(
         request,
@@ -116,7 +118,7 @@ def namespace_delete(request: ConsoleRequest, tenant: str, namespace: str) -> Ht
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            say(request, f"Namespace {name} is deleted.")
+            show_message(request, f"Namespace {name} is deleted.")
             return HttpResponseRedirect(reverse("console:tenant", args=[tenant]))
     listed, away = broker.ask_or_why(lambda rpc: rpc.call("namespaces.live", TopicsList(namespace=name)))
     if listed is None:

@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.forms import ConfirmForm, PersonForm
-from admin_ui.pages import explain, navigation, say, show
+from admin_ui.pages import explain, navigation, show, show_message
 from messaging.errors import MagnetarError
 from tenants.actions.people import create_person, new_password, set_active, set_password
 from tenants.models import Membership, User
@@ -91,7 +91,7 @@ def person_active(request: ConsoleRequest, person: str) -> HttpResponse:
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            say(request, f"{user.username} {'cannot sign in any more' if user.is_active else 'can sign in again'}.")
+            show_message(request, f"{user.username} {'cannot sign in any more' if user.is_active else 'can sign in again'}.")
             return HttpResponseRedirect(reverse("console:people"))
     return _confirm(request, form, user, heading, impact, submit)
 

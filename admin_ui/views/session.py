@@ -9,10 +9,11 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.debug import sensitive_post_parameters
 
-from admin_ui import attempts, devices
+from admin_ui import devices
+from admin_ui import sign_in_throttle as sign_in_throttle
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.forms import SignInForm
-from admin_ui.pages import navigation, say, show
+from admin_ui.pages import navigation, show, show_message
 from controlplane.authentication import client_address_of
 
 # The same words whether the name exists, the password is wrong or the person was deactivated.
@@ -33,13 +34,13 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         username, address = form.cleaned_data["username"], client_address_of(request)
         device = devices.device_of(request, username)
-        if attempts.too_many(username, address, device):
+        if sign_in_throttle.too_many(username, address, device):
             form.add_error(None, TOO_MANY)
             status = 429
         else:
             user = authenticate(request, username=username, password=form.cleaned_data["password"])
             if user is not None:
-                attempts.succeeded(username, address, device)
+                sign_in_throttle.succeeded(username, address, device)
                 login(request, user)
                 response = HttpResponseRedirect(after)
                 devices.remember(request, response, user)
@@ -68,7 +69,7 @@ def password(request: ConsoleRequest) -> HttpResponse:
     form = PasswordChangeForm(request.user, request.POST or None)
     if request.method == "POST" and form.is_valid():
         update_session_auth_hash(request, form.save())
-        say(request, "The password is changed. Other sessions of yours are signed out.")
+        show_message(request, "The password is changed. Other sessions of yours are signed out.")
         return HttpResponseRedirect(reverse("console:home"))
     for name in ("old_password", "new_password1", "new_password2"):
         form.fields[name].help_text = (

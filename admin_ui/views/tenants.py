@@ -10,7 +10,7 @@ from admin_ui import policy_texts
 from admin_ui.access import ConsoleRequest, page, visible_tenants
 from admin_ui.forms import ConfirmForm, TenantForm
 from admin_ui.key_view import key_view
-from admin_ui.pages import crumbs, explain, navigation, say, show
+from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from admin_ui.views.audit import audit_row
 from messaging.errors import MagnetarError
 from tenants.actions.tenants import create_tenant, delete_tenant
@@ -95,7 +95,7 @@ def tenant_create(request: ConsoleRequest) -> HttpResponse:
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            say(request, f"Tenant {name} is created.")
+            show_message(request, f"Tenant {name} is created.")
             return HttpResponseRedirect(reverse("console:tenant", args=[name]))
     return show(
         request,
@@ -120,7 +120,7 @@ def tenant_delete(request: ConsoleRequest, tenant: str) -> HttpResponse:
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            say(request, f"Tenant {tenant} is deleted.")
+            show_message(request, f"Tenant {tenant} is deleted.")
             return HttpResponseRedirect(reverse("console:tenants"))
     impact = [f"All keys of {tenant} stop working at once, and their connections are closed. Its members lose sight of it."]
     if namespaces:

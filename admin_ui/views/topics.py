@@ -12,7 +12,7 @@ from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page, resource_of
 from admin_ui.addresses import live_url
 from admin_ui.forms import ConfirmForm, TopicForm
-from admin_ui.pages import crumbs, explain, navigation, say, sentence, show
+from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_message
 from admin_ui.topic_stats import topic_view
 from messaging.adminrpc.schema import PartitionsGet, TopicRef
 from messaging.errors import InvalidName, MagnetarError, NotFound
@@ -81,7 +81,7 @@ def topic_create(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRe
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            say(request, f"Topic {name.local} is created.")
+            show_message(request, f"Topic {name.local} is created.")
             return HttpResponseRedirect(reverse("console:topic", args=[tenant, namespace, name.local]))
     return show(
         request,
@@ -107,7 +107,7 @@ def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: st
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            say(request, f"Topic {topic} is deleted.")
+            show_message(request, f"Topic {topic} is deleted.")
             return HttpResponseRedirect(reverse("console:namespace", args=[tenant, namespace]))
     stats = found["stats"]
     impact = ["All its messages are deleted for good, read or not."]

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from admin_ui import usage_view
 from admin_ui.access import ConsoleRequest, page, visible_tenants
-from admin_ui.pages import complain, explain, navigation, show
+from admin_ui.pages import explain, navigation, show, show_error
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action
 from workers.models import UsageRun
@@ -59,7 +59,7 @@ def usage_compute(request: ConsoleRequest) -> HttpResponse:
     try:
         request_usage_run(request.actor.principal.role)
     except MagnetarError as error:
-        complain(request, explain(error))
+        show_error(request, explain(error))
     return HttpResponseRedirect(reverse("console:usage"))
 
 

@@ -146,7 +146,7 @@ class ManagedLedger(Appends):
         if writer is None or not writer.next_entry or self.failed:
             return False
         consumed = not self.in_flight and Position(writer.ledger_id, writer.next_entry - 1) <= before
-        return ending_is_due(self.storage.old_ms() - self._opened_ms, consumed, self.storage.limits, retention)
+        return ending_is_due(self.storage.safe_expiry_ms() - self._opened_ms, consumed, self.storage.limits, retention)
 
     async def trim(self, before: Position, retention: Retention) -> tuple[int, int]:
         """Drops the oldest ledgers that lie wholly at or before `before` and that retention no longer holds. An open ledger that

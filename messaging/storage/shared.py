@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from messaging.background import BackgroundLoops
-from messaging.clock import DeletionClock
+from messaging.clock import ExpiryClock
 from messaging.storage.meta_seam import LedgerRecord, MetaStore
 from messaging.storage.offload import LedgerOffloader
 from messaging.storage.reserve import NO_RESERVE, Reserve
@@ -28,15 +28,15 @@ class Storage:
     clock_ms: Callable[[], int]
     limits: Limits = field(default_factory=Limits)
     offloader: LedgerOffloader | None = None
-    deletion_clock: DeletionClock | None = None
+    expiry_clock: ExpiryClock | None = None
     background: BackgroundLoops = field(default_factory=BackgroundLoops)
     reserve: Reserve = NO_RESERVE
     damage: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(DAMAGE, 0)))
     _shared: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
 
-    def old_ms(self) -> int:
+    def safe_expiry_ms(self) -> int:
         """The time by which something is old enough to be deleted, see `messaging/clock.py`."""
-        return self.deletion_clock.old_ms() if self.deletion_clock is not None else self.clock_ms()
+        return self.expiry_clock.safe_expiry_ms() if self.expiry_clock is not None else self.clock_ms()
 
     def shared(self, properties: dict[str, str]) -> dict[str, str]:
         """Equal properties as one object: those of ledgers name the tenant, and a tenant has many topics."""

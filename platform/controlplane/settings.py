@@ -125,7 +125,8 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 
-# Counts of sign-in attempts (admin_ui.attempts). With Django's own bound of 300 entries, trying many names would drop the counts.
+# Counts of sign-in attempts (`admin_ui.sign_in_throttle`). Django's default of 300 entries would let an attacker who tries many
+# names push the counts out.
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 20_000}}}
 
 # --- storage and notices -----------------------------------------------------------------------------------------------------

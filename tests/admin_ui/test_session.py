@@ -11,8 +11,8 @@ import time_machine
 from django.test import Client
 from django.utils import timezone
 
-from admin_ui import attempts
-from admin_ui.attempts import ATTEMPTS_A_NAME, ATTEMPTS_A_NAME_AND_ADDRESS, ATTEMPTS_AN_ADDRESS, WINDOW_S
+from admin_ui import sign_in_throttle as sign_in_throttle
+from admin_ui.sign_in_throttle import ATTEMPTS_A_NAME, ATTEMPTS_A_NAME_AND_ADDRESS, ATTEMPTS_AN_ADDRESS, WINDOW_S
 from admin_ui.views.session import TOO_MANY, WRONG
 from controlplane import current
 from tenants.models import User
@@ -94,7 +94,7 @@ def test_one_address_cannot_lock_a_name_out_for_everybody(browse: Browse) -> Non
 def test_an_address_beyond_its_bound_adds_nothing_to_what_is_remembered(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of made-up names would push the counts of others out of the cache."""
     counted: set[str] = set()
-    monkeypatch.setattr(attempts, "_counted", lambda key, count=attempts._counted: counted.add(key) or count(key))
+    monkeypatch.setattr(sign_in_throttle, "_counted", lambda key, count=sign_in_throttle._counted: counted.add(key) or count(key))
     for number in range(3 * ATTEMPTS_AN_ADDRESS):
         attempt(browse(""), f"name-{number}", "wrong")
     assert len(counted) == 1 + 2 * ATTEMPTS_AN_ADDRESS

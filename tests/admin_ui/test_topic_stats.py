@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admin_ui import figures
+from admin_ui import formatting as formatting
 from admin_ui.topic_stats import BLOCKED, FALLING_BEHIND, NO_CONSUMER, State, topic_view
 
 READER = {"consumerName": "c"}
@@ -36,8 +36,8 @@ def test_what_the_broker_did_not_say_is_not_zero() -> None:
     assert [row.backlog, row.oldest_s, row.rate_out, row.ack_rate, row.unacked, row.delivered, row.expired] == [None] * 7
     assert [view.consumers[0].rate_out, view.consumers[0].permits, view.producers[0].rate_in] == [None] * 3
     assert [view.partitions[0].rate_in, view.partitions[0].storage_bytes] == [None] * 2
-    for form in (figures.count, figures.rate, figures.size, figures.span):
-        assert form(None) == figures.UNKNOWN
+    for form in (formatting.count, formatting.rate, formatting.size, formatting.span):
+        assert form(None) == formatting.UNKNOWN
 
 
 @pytest.mark.parametrize(("age_s", "shown"), [(-1, None), (0, 0), (90, 90)])

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from messaging.broker.core.turns import SLICE_COST, TURN_COST
+from messaging.broker.core.turn_budget import SLICE_COST, TURN_COST
 from messaging.broker.runtime.topics.outlet import DISPATCH_COST, Outlet
-from messaging.broker.runtime.turns import TurnLoop
+from messaging.broker.runtime.turn_loop import TurnLoop
 from messaging.broker.runtime.wire import reading
 from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection

@@ -57,7 +57,7 @@ async def idle(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> Idle:
         await storage.meta.create_subscription(name, "s", created_ms=0, mark_delete=EARLIEST, properties={})
     await world.feed(("namespace", "acme/orders", {"policies": {"message_ttl_s": 7_200}}))
     clock = Clock(NOW_MS + 3 * HOUR_MS // 2)
-    monkeypatch.setattr(type(storage), "old_ms", lambda _: clock.now_ms)
+    monkeypatch.setattr(type(storage), "safe_expiry_ms", lambda _: clock.now_ms)
     counts: Counter[str] = Counter()
     storage.meta = world.service.topics.meta = Counted(storage.meta, counts)
     real = world.service.topics.get

@@ -31,7 +31,7 @@ async def batches(world: BrokerWorld) -> list[pb.MessageId]:
 
 def charged(world: BrokerWorld) -> int:
     world.service.sweep_memory()
-    return world.service.accountant.cursors.tenants.get("acme", 0)
+    return world.service.memory_limiter.cursors.tenants.get("acme", 0)
 
 
 async def test_what_is_kept_is_charged_and_given_back(make_world: MakeWorld) -> None:
@@ -86,7 +86,7 @@ async def test_batches_acknowledged_in_part_have_a_bound_that_wedges_nobody(
 async def test_where_tenants_have_filled_the_account_whole_entries_are_taken_all_the_same(world: BrokerWorld) -> None:
     client = await subscribed(world, "s")
     ids = await batches(world)
-    account = world.service.accountant.cursors
+    account = world.service.memory_limiter.cursors
     account.take("globex", account.limit_bytes)
     assert await partly(client, ids[0], [0b110]) != ""
     await acknowledged(client, ids[3:])

@@ -39,7 +39,7 @@ async def test_requests_beyond_the_bound_wait_and_all_are_answered(world: Broker
     for _ in range(20):
         await asyncio.sleep(0)
     assert connection.waiting == REQUESTS_MAX
-    sessions = world.service.accountant.sessions
+    sessions = world.service.memory_limiter.sessions
     assert sessions.tenants["acme"] >= connection.waiting_bytes > 0
     assert not connection.intake.reading
     go_on.set()
@@ -66,7 +66,7 @@ async def test_one_connection_with_pending_requests_holds_up_no_other(world: Bro
     await full.close()
     never.set()
     await eventually(lambda: len(world.service.peers.connections) == 1)
-    assert world.service.accountant.sessions.used_bytes == 0
+    assert world.service.memory_limiter.sessions.used_bytes == 0
 
 
 async def test_listings_that_nobody_reads_are_not_made(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +91,7 @@ async def test_listings_that_nobody_reads_are_not_made(world: BrokerWorld, monke
     await eventually(lambda: not connection.out.writable)
     for _ in range(50):
         await asyncio.sleep(0)
-    egress = world.service.accountant.egress
+    egress = world.service.memory_limiter.egress
     assert made <= 12, "what the kernel's buffers hold, one that is in ours, and one that is being made"
     assert 0 < egress.used_bytes <= 3 * 20_000 * 130
     other = await world.connected("stranger")
@@ -137,12 +137,12 @@ async def test_listings_are_answered_one_after_the_other_to_who_reads(world: Bro
     assert [answer.request_id for answer in answers] == asked
     assert list(answers[-1].topics) == [TOPIC]
     assert world.service.peers.listings.made == 200
-    assert world.service.accountant.egress.used_bytes == 0
+    assert world.service.memory_limiter.egress.used_bytes == 0
 
 
 async def test_names_and_metadata_count_and_have_a_bound(world: BrokerWorld) -> None:
     """330,000 pairs of producer metadata were kept, and counted nowhere."""
-    sessions = world.service.accountant.sessions
+    sessions = world.service.memory_limiter.sessions
     client = await world.connected("owner")
     pairs = [pb.KeyValue(key=f"k{number}", value="v" * 100) for number in range(200)]
     await client.producer(TOPIC, metadata=pairs)
@@ -167,10 +167,10 @@ async def test_what_waits_for_its_turn_counts_for_its_tenant(world: BrokerWorld)
     connection = connection_of(world)
     flow = frames.command(pb.Command.FLOW, flow=pb.Flow(consumer_id=1, message_permits=1))
     connection.data_received(flow * 10_000)
-    assert world.service.accountant.sessions.tenants == {"acme": len(flow) * 10_000}
+    assert world.service.memory_limiter.sessions.tenants == {"acme": len(flow) * 10_000}
     assert not connection.intake.reading
     assert await client.quiet() == []
-    assert world.service.accountant.sessions.used_bytes == 0
+    assert world.service.memory_limiter.sessions.used_bytes == 0
     assert connection.intake.reading
 
 
@@ -182,5 +182,5 @@ async def test_a_peer_that_leaves_in_the_middle_leaves_nothing_behind(world: Bro
             client.say(pb.Command.CONSUMER_STATS, consumer_id=1)
         await client.close()
     await eventually(lambda: not world.service.peers.connections)
-    await eventually(lambda: world.service.accountant.sessions.used_bytes == 0)
-    assert world.service.accountant.egress.used_bytes == 0
+    await eventually(lambda: world.service.memory_limiter.sessions.used_bytes == 0)
+    assert world.service.memory_limiter.egress.used_bytes == 0

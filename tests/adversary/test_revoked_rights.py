@@ -232,7 +232,7 @@ async def status(broker: RunningBroker, address: str, headers: dict[str, str]) -
 
 async def test_many_are_closed_some_a_turn(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer to the revocation comes when all are closed; the loop is free in between."""
-    monkeypatch.setattr("messaging.broker.runtime.rights.CHECKS_A_TURN", 10)
+    monkeypatch.setattr("messaging.broker.runtime.permission_checks.CHECKS_A_TURN", 10)
     client = await world.connected("writer")
     for producer_id in range(100):
         await client.producer(TOPIC, producer_id)
@@ -240,13 +240,13 @@ async def test_many_are_closed_some_a_turn(world: BrokerWorld, monkeypatch: pyte
 
     async def turns() -> None:
         while True:
-            checks.append(world.service.rights.ended)
+            checks.append(world.service.permission_checks.ended)
             await asyncio.sleep(0)
 
     watching = asyncio.create_task(turns())
     await world.feed(("namespace", "acme/orders", {"grants": {}}))
     watching.cancel()
-    assert world.service.rights.ended == 100
+    assert world.service.permission_checks.ended == 100
     assert len(world.service.topics.loaded[TOPIC].producers) == 0
     assert max(after - before for before, after in itertools.pairwise(checks)) <= 10
 
@@ -257,13 +257,13 @@ async def test_a_change_costs_what_it_touches(world: BrokerWorld) -> None:
     await consuming(world)
     await publishing(world, "stranger", "persistent://other/things/t")
     looked_at: list[str] = []
-    check = world.service.rights._refusal
+    check = world.service.permission_checks._refusal
 
     def counted(session: Any) -> Any:
         looked_at.append(session.principal.role)
         return check(session)
 
-    world.service.rights._refusal = counted  # type: ignore[method-assign]
+    world.service.permission_checks._refusal = counted  # type: ignore[method-assign]
     grants = {"grants": BOTH}
     await world.feed(("namespace", "acme/orders", {**grants, "policies": {"message_ttl_s": 60}}))
     await world.feed(("namespace", "acme/orders", {"grants": {**BOTH, "new@acme": ["produce"]}}))

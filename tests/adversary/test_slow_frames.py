@@ -19,14 +19,14 @@ def look(world: BrokerWorld) -> None:
 
 async def test_frames_that_do_not_go_on_leave_room_for_the_tenants_other_producers(make_world: MakeWorld) -> None:
     world = await make_world(memory_budget_bytes=16 << 20, message_bytes_max=1 << 20)
-    account = world.service.accountant.ingress
+    account = world.service.memory_limiter.ingress
     for _ in range(20):
         slow = await world.connected("owner")
         await slow.producer(TOPIC)
         slow.write(LARGE[:100])
     good = await world.connected("owner")
     await good.producer(TOPIC)
-    await eventually(lambda: world.service.gate.paused > 0)
+    await eventually(lambda: world.service.ingress_limiter.paused > 0)
     assert 0 < account.tenants["acme"] <= account.limit_bytes // 4
     for number in range(50):
         good.write(send_frame(number, bytes(1000)))
@@ -38,14 +38,14 @@ async def test_a_frame_that_does_not_go_on_ends_its_connection(world: BrokerWorl
     await slow.producer(TOPIC)
     await good.producer(TOPIC)
     slow.write(LARGE[:8192])
-    await eventually(lambda: world.service.accountant.ingress.used_bytes > 1 << 20)
+    await eventually(lambda: world.service.memory_limiter.ingress.used_bytes > 1 << 20)
     look(world)
     slow.write(LARGE[8192:9000])
     (peer,) = [one for one in world.service.peers.connections if isinstance(one, Connection) and one.reading.arriving]
     await eventually(lambda: peer.reading.arriving is not None and peer.reading.arriving.have_bytes == 9000)
     look(world)
     assert await slow.gone() == []
-    assert world.service.accountant.ingress.used_bytes == 0
+    assert world.service.memory_limiter.ingress.used_bytes == 0
     assert world.service.peers.refused["a frame came too slowly"] == 1
     good.write(send_frame(0, b"x"))
     await good.expect("SEND_RECEIPT")

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from messaging.broker.runtime.turns import TurnLoop
+from messaging.broker.runtime.turn_loop import TurnLoop
 from messaging.broker.runtime.wire.tls_listener import BEGUN_COST, Shaking, TlsListener
 from tests.support.raw_client import RawClient
 from tests.support.running_broker import RunningBroker, running_broker

@@ -109,7 +109,7 @@ async def test_a_batch_of_very_many_messages_is_charged_whole_and_made_as_it_is_
     async with running_broker(tmp_path) as broker:
         body = single(b"") * BATCH_MESSAGES_MAX
         await store(broker.service, TOPIC, body, BATCH_MESSAGES_MAX, compression=compression)
-        account = broker.service.accountant.egress
+        account = broker.service.memory_limiter.egress
         tracemalloc.start()
         async with consuming(broker, "receiverQueueSize=10") as connection:
             for _ in range(10):

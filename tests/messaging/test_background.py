@@ -138,7 +138,7 @@ async def test_a_failure_that_repeats_is_logged_once_a_minute_with_how_often(
     loops: BackgroundLoops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ms = 1_000
-    monkeypatch.setattr(background, "passed_ms", lambda: now_ms)
+    monkeypatch.setattr(background, "boottime_ms", lambda: now_ms)
     loop = loops.register("sweep")
     with capture_logs() as logs:
         for _ in range(100):
@@ -176,7 +176,7 @@ async def test_cancel_ends_every_loop(loops: BackgroundLoops, clock: Clock) -> N
 
 async def test_what_does_not_come_again_is_forgiven_after_a_while(loops: BackgroundLoops, monkeypatch: pytest.MonkeyPatch) -> None:
     now_ms = 1_000
-    monkeypatch.setattr(background, "passed_ms", lambda: now_ms)
+    monkeypatch.setattr(background, "boottime_ms", lambda: now_ms)
     once, again = loops.register("once", recurs=False), loops.register("again")
     for loop in (once, again):
         loop.failed(ValueError())

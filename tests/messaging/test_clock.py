@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messaging.clock import BELIEVED_AFTER_MS, JUMP_MS, DeletionClock, passed_ms, wall_ms
+from messaging.clock import BELIEVED_AFTER_MS, JUMP_MS, ExpiryClock, boottime_ms, wall_ms
 
 START_MS = 1_700_000_000_000
 
@@ -13,13 +13,13 @@ START_MS = 1_700_000_000_000
 class Times:
     def __init__(self) -> None:
         self.wall_ms = START_MS
-        self.passed_ms = 50
-        self.clock = DeletionClock(lambda: self.wall_ms, lambda: self.passed_ms)
+        self.boottime_ms = 50
+        self.clock = ExpiryClock(lambda: self.wall_ms, lambda: self.boottime_ms)
 
     def run(self, time_ms: int, wall_ms: int | None = None) -> int:
-        self.passed_ms += time_ms
+        self.boottime_ms += time_ms
         self.wall_ms += time_ms if wall_ms is None else wall_ms
-        return self.clock.old_ms()
+        return self.clock.safe_expiry_ms()
 
 
 def test_it_goes_with_the_wall_clock() -> None:
@@ -27,7 +27,7 @@ def test_it_goes_with_the_wall_clock() -> None:
     assert times.run(10_000) == START_MS + 10_000
     for _ in range(100):  # NTP slews it
         times.run(60_000, 60_030)
-    assert times.clock.old_ms() == times.wall_ms
+    assert times.clock.safe_expiry_ms() == times.wall_ms
     assert times.run(10 * 86_400_000, 10 * 86_400_000 - 400_000) == times.wall_ms  # and nobody asked for days
 
 
@@ -66,11 +66,11 @@ def test_jumps_that_do_not_stand_change_nothing(steps: list[tuple[int, int]]) ->
     times = Times()
     for time_ms, jump_ms in steps:
         times.wall_ms += jump_ms
-        assert times.run(time_ms) <= START_MS + times.passed_ms - 50
+        assert times.run(time_ms) <= START_MS + times.boottime_ms - 50
         times.wall_ms -= jump_ms
-    assert times.clock.old_ms() == START_MS + times.passed_ms - 50
+    assert times.clock.safe_expiry_ms() == START_MS + times.boottime_ms - 50
 
 
 def test_the_clocks_of_the_machine() -> None:
-    assert passed_ms() <= passed_ms()
-    assert abs(DeletionClock().old_ms() - wall_ms()) < JUMP_MS
+    assert boottime_ms() <= boottime_ms()
+    assert abs(ExpiryClock().safe_expiry_ms() - wall_ms()) < JUMP_MS

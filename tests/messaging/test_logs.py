@@ -18,7 +18,7 @@ import structlog
 
 from messaging import logs
 from messaging.identity import issue_token, read_secret
-from messaging.log_rates import BURST
+from messaging.log_rate_limit import BURST
 from messaging.redaction import REDACTED
 from messaging.settings import Settings, load
 

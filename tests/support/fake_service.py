@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from messaging.adminrpc.schema import METHODS, Answer, Empty
-from messaging.broker.core.accountant import Accountant
-from messaging.broker.core.gate import Gate
+from messaging.broker.core.ingress_limiter import IngressLimiter
+from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.runtime.local.messages import (
-    ConsumerSink,
+    ConsumerListener,
     DeliveredMessage,
     MessagePosition,
     OutgoingMessage,
-    ProducerSink,
+    ProducerListener,
     Receipt,
 )
 from messaging.broker.runtime.peers import Peers
@@ -82,7 +82,7 @@ class FakeTopic:
 
 
 class FakeProducer:
-    def __init__(self, service: FakeService, topic: FakeTopic, name: str, sink: ProducerSink) -> None:
+    def __init__(self, service: FakeService, topic: FakeTopic, name: str, sink: ProducerListener) -> None:
         self.service, self.topic, self.producer_name, self.sink = service, topic, name, sink
         self.last_sequence_id = -1
         self.closed = False
@@ -117,7 +117,7 @@ class FakeProducer:
 
 
 class FakeConsumer:
-    def __init__(self, topic: FakeTopic, subscription: FakeSubscription, sink: ConsumerSink) -> None:
+    def __init__(self, topic: FakeTopic, subscription: FakeSubscription, sink: ConsumerListener) -> None:
         self.topic, self.subscription, self.sink = topic, subscription, sink
         self.permits = 0
         self.flows: list[int] = []
@@ -185,8 +185,8 @@ class FakeConsumer:
 
 class FakeService:
     def __init__(self) -> None:
-        self.accountant = Accountant(256 << 20)
-        self.gate = Gate(self.accountant.ingress)
+        self.memory_limiter = MemoryLimiter(256 << 20)
+        self.ingress_limiter = IngressLimiter(self.memory_limiter.ingress)
         self.peers = Peers(Settings(data_dir="unused"))
         self.grants = FakeGrants()
         self.tokens: dict[str, Principal] = {}
@@ -221,7 +221,9 @@ class FakeService:
     def metrics(self, *, private: bool) -> Iterable[Sample]:
         return self.samples
 
-    async def open_producer(self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerSink) -> FakeProducer:
+    async def open_producer(
+        self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerListener
+    ) -> FakeProducer:
         found = self._topic(principal, Action.PRODUCE, topic)
         name = producer_name or f"standalone-{len(found.producers)}"
         if name in found.producers:
@@ -238,7 +240,7 @@ class FakeService:
         initial: str,
         durable: bool,
         start: MessagePosition | None,
-        sink: ConsumerSink,
+        sink: ConsumerListener,
     ) -> FakeConsumer:
         found = self._topic(principal, Action.CONSUME, topic, subscription)
         at = 0 if initial == "earliest" else len(found.messages)

@@ -3,14 +3,14 @@ acknowledgements come far more often than their sum changes by much. Pure."""
 
 from __future__ import annotations
 
-from messaging.broker.core.accountant import Account
+from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 
 MEASURED_MAX = 5_000  # subscriptions a time
 
 
 class CursorMemory:
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: MemoryAccount) -> None:
         self._account = account
         self._changed: dict[Subscription, str] = {}  # and the tenant; the rest is measured in its turn
 

@@ -47,8 +47,8 @@ class Rates:
         if len(self._samples) < 2:
             return [0.0] * count
         (first_ms, first), (last_ms, last) = self._samples[0], self._samples[-1]
-        passed_ms = last_ms - first_ms
-        return [(after - before) * 1000 / passed_ms if passed_ms > 0 else 0.0 for before, after in zip(first, last, strict=True)]
+        elapsed_ms = last_ms - first_ms
+        return [(after - before) * 1000 / elapsed_ms if elapsed_ms > 0 else 0.0 for before, after in zip(first, last, strict=True)]
 
     @property
     def quiet(self) -> bool:

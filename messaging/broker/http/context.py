@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from messaging.adminrpc.schema import METHODS, Answer
-from messaging.broker.core.accountant import Accountant
-from messaging.broker.core.gate import Gate
+from messaging.broker.core.ingress_limiter import IngressLimiter
+from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.runtime.local.messages import LocalService
 from messaging.broker.runtime.peers import Peers
 from messaging.errors import AuthenticationFailed
@@ -25,8 +25,8 @@ class EdgeService(LocalService, Protocol):
     """The broker's facade as seen from here. It also has one method per name in `messaging.adminrpc.schema.METHODS`, with dots as
     underscores, that takes the request and returns the answer."""
 
-    accountant: Accountant
-    gate: Gate
+    memory_limiter: MemoryLimiter
+    ingress_limiter: IngressLimiter
     peers: Peers
 
     @property

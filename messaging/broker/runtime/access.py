@@ -15,9 +15,9 @@ import structlog
 from messaging.adminrpc.feed import FeedApply
 from messaging.broker.core.view import ControlView
 from messaging.broker.runtime.feed import FeedFollower
-from messaging.broker.runtime.feed_source import fetch
+from messaging.broker.runtime.feed_client import fetch
 from messaging.broker.runtime.feed_store import FeedStore
-from messaging.clock import passed_ms
+from messaging.clock import boottime_ms
 from messaging.errors import AuthenticationFailed, NotAuthorized, NotFound, NotReady
 from messaging.identity import TokenVerifier
 from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, require
@@ -66,7 +66,7 @@ class Access:
     async def refresh(self) -> bool:
         """Asks the web process for what is new. Several callers share one request. False: it could not be asked."""
         if self._pulling is None:
-            if passed_ms() - self._pulled_ms < PULL_PAUSE_MS:
+            if boottime_ms() - self._pulled_ms < PULL_PAUSE_MS:
                 return True  # asked a moment ago; what was missing is missing
             self._pulling = asyncio.get_running_loop().create_task(self.feed.pull(), name="pull feed")
             self._pulling.add_done_callback(self._pull_done)
@@ -91,7 +91,7 @@ class Access:
         self._pulling = None
         answered = not task.cancelled() and task.exception() is None and task.result()
         # Without an answer nothing is known to be missing: at a start the web process may be there a moment later.
-        self._pulled_ms = passed_ms() if answered else -PULL_PAUSE_MS
+        self._pulled_ms = boottime_ms() if answered else -PULL_PAUSE_MS
 
     async def _ask(self) -> None:
         """Something is missing: it may be new. Raises `NotReady` while nothing was ever heard."""

@@ -11,24 +11,24 @@ from typing import Any
 
 import structlog
 
-from messaging.broker.core.accountant import Accountant
-from messaging.broker.core.arrivals import WINDOW_S
 from messaging.broker.core.cursor_memory import CursorMemory
-from messaging.broker.core.gate import Gate
+from messaging.broker.core.frame_progress import WINDOW_S
+from messaging.broker.core.ingress_limiter import IngressLimiter
+from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.admin.idle_topics import IdleTopics
 from messaging.broker.runtime.audit import BrokerAudit
 from messaging.broker.runtime.metering import Metering
 from messaging.broker.runtime.peers import Peer, Peers
-from messaging.broker.runtime.rights import Rights
+from messaging.broker.runtime.permission_checks import PermissionChecks
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.catch_up import CatchUp
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.tail import TailCache
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.clock import passed_ms, wall_ms
+from messaging.clock import boottime_ms, wall_ms
 from messaging.errors import AuthenticationFailed, MagnetarError, NotAllowed, NotAuthorized, NotFound, NotReady
 from messaging.permissions.model import Action, Grants, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic
@@ -67,23 +67,23 @@ class Broker:
         self.boot_epoch = boot_epoch
         self.addresses = Addresses("", "", "", "")
         self.started_ms = self.now_ms()
-        self.started_at = passed_ms()
+        self.started_at = boottime_ms()
         self.peers = Peers(settings)
         self.audit = BrokerAudit(settings.broker_id, access.view, self.now_ms)
-        self.rights = Rights(lambda: access.view, self.background)
+        self.permission_checks = PermissionChecks(lambda: access.view, self.background)
         self.publish_errors: Counter[str] = Counter()
         self.acknowledgements = 0
         self.why_not_ready = "the broker is starting"
-        self.accountant = Accountant(settings.memory_budget_bytes)
-        self.gate = Gate(self.accountant.ingress)
-        self.cursor_memory = CursorMemory(self.accountant.cursors)
-        self.catch_up = CatchUp(self.accountant.catch_up)
+        self.memory_limiter = MemoryLimiter(settings.memory_budget_bytes)
+        self.ingress_limiter = IngressLimiter(self.memory_limiter.ingress)
+        self.cursor_memory = CursorMemory(self.memory_limiter.cursors)
+        self.catch_up = CatchUp(self.memory_limiter.catch_up)
         self.peers.turn_loop.health = self.background.register("turns", recurs=False)
         self.topics = Topics(
             TopicServices(
                 storage=storage,
                 cursors=cursors,
-                tail_cache=TailCache(self.accountant),
+                tail_cache=TailCache(self.memory_limiter),
                 catch_up=self.catch_up,
                 cursor_memory=self.cursor_memory,
                 clock_ms=self.now_ms,
@@ -97,7 +97,7 @@ class Broker:
                 background=self.background,
                 failed=self.topic_failed,
                 active=lambda topic: self.metering.active(topic),
-                admit=self.rights.admit,
+                admit=self.permission_checks.admit,
             )
         )
         self.metering = Metering(lambda: self.topics, self.now_ms, self.background)
@@ -240,7 +240,7 @@ class Broker:
         """Takes effect at once on what is connected and loaded."""
         view = self.access.view
         self.peers.end_keys({key for kind, key in changed if kind == "key" and view.key_revoked(key) is not False})
-        self.rights.changed(changed)
+        self.permission_checks.changed(changed)
         for namespace in [key for kind, key in changed if kind == "namespace"]:
             for topic in self.topics.loaded_of(namespace):
                 if self.deduplicates(topic.name) != (topic.inlet.dedup is not None):

@@ -29,11 +29,11 @@ def broker_samples(service: Broker, *, private: bool) -> Iterator[Sample]:
     yield Sample("magnetar_feed_version", service.access.view.version)
     yield Sample("magnetar_resident_bytes", resident_bytes())
     yield Sample("magnetar_memory_budget_bytes", service.settings.memory_budget_bytes)
-    yield Sample("magnetar_memory_budget_used_bytes", service.accountant.used_bytes)
-    for account in service.accountant.accounts:
+    yield Sample("magnetar_memory_budget_used_bytes", service.memory_limiter.used_bytes)
+    for account in service.memory_limiter.accounts:
         yield Sample("magnetar_memory_account_bytes", account.used_bytes, (account.name,))
         yield Sample("magnetar_memory_account_limit_bytes", account.limit_bytes, (account.name,))
-    yield Sample("magnetar_sources_paused", service.gate.paused)
+    yield Sample("magnetar_sources_paused", service.ingress_limiter.paused)
     yield Sample("magnetar_catch_up_reads_total", service.catch_up.reads)
     yield Sample("magnetar_catch_up_reads_shared_total", service.catch_up.reads_joined)
     yield Sample("magnetar_catch_up_reads_waiting", service.catch_up.reads_waiting)

@@ -28,7 +28,7 @@ PAGES_MAX = 100_000  # of one pull: 400 GiB; a web process that never comes to a
 
 
 class Fetch(Protocol):
-    """Asks for a page; blocks, so it is called in a thread. `messaging.broker.runtime.feed_source.fetch`."""
+    """Asks for a page; blocks, so it is called in a thread. `messaging.broker.runtime.feed_client.fetch`."""
 
     def __call__(self, since: int, feed_id: str, after: str) -> FeedApply: ...
 

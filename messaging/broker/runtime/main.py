@@ -19,14 +19,14 @@ from messaging.broker.http import start_http
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.broker import Addresses
 from messaging.broker.runtime.orphans import LOOP, collect_after_start
-from messaging.broker.runtime.process import collect_rarely, keep_freed_memory, switch_often
+from messaging.broker.runtime.process import tune_gc, tune_malloc, tune_thread_switching
 from messaging.broker.runtime.service import BrokerService
 from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.tls_listener import TlsListener
 from messaging.broker.usage.collector import UsageCollector
 from messaging.broker.usage.recorder import UsageRecorder
-from messaging.clock import DeletionClock, wall_ms
+from messaging.clock import ExpiryClock, wall_ms
 from messaging.settings import ConfigError, Settings
 from messaging.storage.cursor_log import CursorLog
 from messaging.storage.local import LocalConfig, LocalLedgerStore
@@ -63,9 +63,9 @@ async def run(settings: Settings, stop: asyncio.Event | None = None) -> int:
             loop.add_signal_handler(number, stopping.set)
     async with AsyncExitStack() as stack:
         service = await start(settings, stack)
-        collect_rarely()
-        switch_often()
-        keep_freed_memory()
+        tune_gc()
+        tune_thread_switching()
+        tune_malloc()
         _announce(settings, service)
         stack.callback(_withdraw, settings)
         log.info("broker.ready", broker_url=service.addresses.broker_url, boot_epoch=service.boot_epoch)
@@ -118,7 +118,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         fence,
         wall_ms,
         _ledger_limits(settings),
-        deletion_clock=DeletionClock(),
+        expiry_clock=ExpiryClock(),
         background=background,
         reserve=reserve,
     )

@@ -13,7 +13,7 @@ from messaging.broker.runtime.topics.services import TopicRates
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.usage.collector import UsageCollector
 from messaging.broker.usage.record import TopicTotals
-from messaging.clock import passed_ms
+from messaging.clock import boottime_ms
 
 log = structlog.get_logger("broker.metering")
 
@@ -51,7 +51,7 @@ class Metering:
     def sample_rates(self) -> None:
         """Only topics where something happens are looked at, and of very many a part at a time, each in its turn: the rates of
         100,000 busy topics are then means over minutes, and cost no more than those of a thousand."""
-        now_ms = passed_ms()
+        now_ms = boottime_ms()
         turn = [self._active.popleft() for _ in range(min(len(self._active), SAMPLES_MAX))]
         members_max = max(MEMBERS_MIN, MEMBERS_MAX // max(1, len(turn)))
         self._sampling.each(turn, lambda topic: self._sample(topic, now_ms, members_max))

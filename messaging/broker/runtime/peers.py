@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from messaging.broker.core.connection_shares import ConnectionLimits, ConnectionShares, Party
-from messaging.broker.runtime.turns import TurnLoop
+from messaging.broker.runtime.turn_loop import TurnLoop
 from messaging.broker.runtime.wire.listings import Listings
 from messaging.broker.runtime.wire.outgoing import Outgoing
 from messaging.errors import MagnetarError, NotAuthorized, NotReady

@@ -24,7 +24,7 @@ def resident_bytes() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def collect_rarely() -> None:
+def tune_gc() -> None:
     """Lets reference counts do nearly all, as they can: what a block leaves behind has no cycles.
 
     By default Python looks for cycles every 700 objects. A broker has as many on their way to the log all the time, so that each
@@ -36,7 +36,7 @@ def collect_rarely() -> None:
     gc.set_threshold(50_000, 10, 1_000)
 
 
-def switch_often() -> None:
+def tune_thread_switching() -> None:
     """Lets threads have their turn while the loop is busy.
 
     One that wants to run asks the running one to stop after this long (Python's default: 5 ms). A commit by the log's thread asks
@@ -45,7 +45,7 @@ def switch_often() -> None:
     sys.setswitchinterval(SWITCH_S)
 
 
-def keep_freed_memory() -> None:
+def tune_malloc() -> None:
     """Has the C library keep what is freed, up to `FREED_BYTES_KEPT`, for the next large buffer.
 
     Reads and commits of large messages are buffers of some hundred KiB, made and dropped thousands of times a second. By default

@@ -15,11 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from controlplane.supervisor import keeper as keepers
 from controlplane.supervisor import lock as locks
 from controlplane.supervisor import machine, status
+from controlplane.supervisor import watchdog as watchdogs
 from controlplane.supervisor.machine import Child, Effect, Event, State
-from controlplane.supervisor.notices import ChildLog, complain, notice, say
+from controlplane.supervisor.notices import ChildLog, notice, print_error, print_line
 from controlplane.supervisor.plan import ChildSpec, Plan
 from controlplane.supervisor.process import Process
 
@@ -63,7 +63,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Blocks until all is stopped. The exit code: 0 after a signal, 2 for a configuration that cannot work, else 1."""
-        self._keeper = keepers.start((self._ready_file, self._status_file))
+        self._keeper = watchdogs.start((self._ready_file, self._status_file))
         locks.record(self._lock)
         self._remove(self._ready_file)
         for note in self.plan.notes:
@@ -108,7 +108,7 @@ class Supervisor:
         if self._announced_s is None and not self._stopping and all(member.record.up for member in self.members):
             self._announced_s = time.monotonic() - self.plan.started_s
             self._due.add("ready")
-            say(status.greeting(self._readiness(), self._announced_s, self.plan.first_token_file))
+            print_line(status.greeting(self._readiness(), self._announced_s, self.plan.first_token_file))
             self._notice("info", "ready", seconds=round(self._announced_s, 2))
 
     def _reap(self) -> None:
@@ -167,7 +167,7 @@ class Supervisor:
         """A child that cannot start ends all, with its own last words."""
         lines = member.process.log.last or ["it said nothing"]
         words = next((line for line in reversed(lines) if line.startswith("magnetar")), lines[-1])
-        complain(f"{member.spec.name} could not start (exit {code}): {re.sub('^magnetar[ a-z]*: ', '', words)}")
+        print_error(f"{member.spec.name} could not start (exit {code}): {re.sub('^magnetar[ a-z]*: ', '', words)}")
         self._exit_code = self._exit_code or (machine.EXIT_CONFIGURATION if code == machine.EXIT_CONFIGURATION else 1)
         self._stopping = True
 

@@ -53,12 +53,12 @@ def notice(log_format: str, level: str, event: str, **fields: object) -> None:
     _copy(line.encode() + b"\n")
 
 
-def complain(message: str) -> None:
+def print_error(message: str) -> None:
     """The one line that a person reads when the platform does not start."""
     _copy(f"magnetar: {message}\n".encode())
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """To stdout, for people. One that is a file on a full disk does not get it."""
     _copy(text.encode(), 1)
 

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from controlplane.supervisor import keeper, lock
+from controlplane.supervisor import lock
+from controlplane.supervisor import watchdog as watchdog
 from controlplane.supervisor.plan import ChildSpec, Plan
 from tests.controlplane.supervisor import fakes
 from tests.support.waiting import eventually_sync
@@ -152,7 +153,7 @@ def test_killed_it_leaves_no_process_no_port_and_no_lock(tmp_path: Path, start: 
         lock.acquire(str(tmp_path), wait_s=0)
     os.close(lock.acquire(str(tmp_path)))
     eventually_sync(lambda: all(_gone(pid) for pid in pids), 2)
-    assert not keeper.living_groups() & set(pids), "nor what they had started"
+    assert not watchdog.living_groups() & set(pids), "nor what they had started"
     socket.create_server(("127.0.0.1", port)).close()
     again = start(plan)
     assert again.ready()["pid"] == again.process.pid

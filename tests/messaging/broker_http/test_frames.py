@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from messaging.broker.http.websocket.frames import (
     BAD_JSON,
     BAD_PAYLOAD,
-    FrameError,
+    InvalidFrame,
     message_frame,
     read_command,
     read_outgoing,
@@ -31,8 +31,8 @@ def outgoing(**frame: Any) -> Any:
     return read_outgoing(json.dumps(frame), NOW_MS)[0]
 
 
-def failure(text: str) -> FrameError:
-    with pytest.raises(FrameError) as caught:
+def failure(text: str) -> InvalidFrame:
+    with pytest.raises(InvalidFrame) as caught:
         read_outgoing(text, NOW_MS)
     return caught.value
 
@@ -133,10 +133,10 @@ def test_commands() -> None:
     assert read_command('{"type": "permit", "permitMessages": 3}').permit_messages == 3
     assert read_position(read_command('{"messageId": "CAMQBw=="}').message_id) == MessagePosition(3, 7)
     for text in ("", "[]", '"x"', '{"permitMessages": "3"}'):
-        with pytest.raises(FrameError):
+        with pytest.raises(InvalidFrame):
             read_command(text)
     for message_id in (None, "", "x"):
-        with pytest.raises(FrameError):
+        with pytest.raises(InvalidFrame):
             read_position(message_id)
 
 
@@ -152,7 +152,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     for read in (lambda: read_outgoing(text, NOW_MS), lambda: read_command(text)):
         try:
             read()
-        except FrameError:
+        except InvalidFrame:
             pass
 
 
@@ -174,7 +174,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_a_field_over_its_limit_is_refused_by_name(name: str, value: object) -> None:
     """A sequence id of -1 was taken, and the messages that came with it were neither stored nor answered."""
     context = {} if name == "context" else {"context": "c"}
-    with pytest.raises(FrameError) as caught:
+    with pytest.raises(InvalidFrame) as caught:
         read_outgoing(json.dumps({"payload": "", **context, name: value}), NOW_MS)
     assert name in str(caught.value)
     assert caught.value.context == context.get("context")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from messaging.broker.core.cursor import Cursor
-from messaging.clock import BELIEVED_AFTER_MS, DeletionClock
+from messaging.clock import BELIEVED_AFTER_MS, ExpiryClock
 from messaging.storage.block_header import BlockHeader, decode
 from messaging.storage.cursor_log import CursorLog
 from messaging.storage.faults import FaultyLedgerStore
@@ -59,7 +59,7 @@ class LogAndCursors(RuleBasedStateMachine):
         self.memory = MemoryLedgerStore()
         self.meta = MemoryMetaStore()
         self.wall_ms = 1_700_000_000_000
-        self.passed_ms = 0
+        self.boottime_ms = 0
         self.number = 0
         self.entries: dict[Position, Entry] = {}  # what must be stored, oldest first
         self.last = EARLIEST  # the highest id ever given
@@ -90,8 +90,8 @@ class LogAndCursors(RuleBasedStateMachine):
 
     async def open_store(self) -> None:
         self.store = FaultyLedgerStore(self.memory)
-        clock = DeletionClock(lambda: self.wall_ms, lambda: self.passed_ms)
-        self.storage = Storage(self.store, self.meta, await self.store.start(), lambda: self.wall_ms, LIMITS, deletion_clock=clock)
+        clock = ExpiryClock(lambda: self.wall_ms, lambda: self.boottime_ms)
+        self.storage = Storage(self.store, self.meta, await self.store.start(), lambda: self.wall_ms, LIMITS, expiry_clock=clock)
         self.cursor_log = CursorLog(self.storage, checkpoint_bytes=400, retry_s=0.0)
         self.cursors: dict[str, Cursor] = {}
         await self.cursor_log.start()
@@ -242,14 +242,14 @@ class LogAndCursors(RuleBasedStateMachine):
     def upkeep(self, keep_h: int) -> None:
         """Retention by time: only what every cursor acknowledged goes, and nothing younger than it keeps."""
         before = min(cursor.mark_delete for cursor in self.cursors.values())
-        old_ms = self.storage.old_ms()
-        retention = Retention(0 if keep_h < 0 else old_ms - keep_h * HOUR_MS, -1)
+        safe_expiry_ms = self.storage.safe_expiry_ms()
+        retention = Retention(0 if keep_h < 0 else safe_expiry_ms - keep_h * HOUR_MS, -1)
         held = dict(self.entries)
         self.run(self.ledger.trim(before, retention))
         self.forget()
         for position in held.keys() - self.entries.keys():
             assert all(position in acknowledged for acknowledged in self.acknowledged.values())
-            assert keep_h >= 0 and held[position].stamped_ms <= old_ms - keep_h * HOUR_MS
+            assert keep_h >= 0 and held[position].stamped_ms <= safe_expiry_ms - keep_h * HOUR_MS
 
     @rule()
     def upkeep_again_and_again(self) -> None:
@@ -279,24 +279,24 @@ class LogAndCursors(RuleBasedStateMachine):
 
     @rule(time_ms=st.sampled_from([1_000, HOUR_MS // 6, HOUR_MS, 5 * HOUR_MS]))
     def time_passes(self, time_ms: int) -> None:
-        self.storage.old_ms()  # upkeep asks every minute
+        self.storage.safe_expiry_ms()  # upkeep asks every minute
         self.wall_ms += time_ms
-        self.passed_ms += time_ms
-        self.storage.old_ms()
+        self.boottime_ms += time_ms
+        self.storage.safe_expiry_ms()
 
     @rule(to_ms=st.sampled_from([0, 10**9, -HOUR_MS, HOUR_MS, -30 * HOUR_MS, 30 * HOUR_MS, 10**12]))
     def the_clock_jumps(self, to_ms: int) -> None:
         """To 1970, or by hours, or far ahead."""
         self.wall_ms = to_ms if to_ms in (0, 10**9) else self.wall_ms + to_ms
-        assert self.storage.old_ms() <= self.wall_ms
+        assert self.storage.safe_expiry_ms() <= self.wall_ms
 
     @rule()
     def the_jump_is_believed(self) -> None:
         for _ in range(2):
-            self.storage.old_ms()
+            self.storage.safe_expiry_ms()
             self.wall_ms += BELIEVED_AFTER_MS
-            self.passed_ms += BELIEVED_AFTER_MS
-        assert self.storage.old_ms() == self.wall_ms
+            self.boottime_ms += BELIEVED_AFTER_MS
+        assert self.storage.safe_expiry_ms() == self.wall_ms
 
     # --- what always holds
 

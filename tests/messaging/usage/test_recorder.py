@@ -169,8 +169,8 @@ def test_whatever_happens_sums_are_totals_and_sequences_have_no_gap(start: int, 
     loaded = {"a": [0] * 4, "b": [0] * 4}
     rose: dict[tuple[str, str], int] = defaultdict(int)
     written: list[UsageRecord] = []
-    for passed_ms, rises, confirm in [*steps, (HOUR_MS, {"a": [1] * 4, "b": [1] * 4}, True)]:
-        now_ms += passed_ms
+    for elapsed_ms, rises, confirm in [*steps, (HOUR_MS, {"a": [1] * 4, "b": [1] * 4}, True)]:
+        now_ms += elapsed_ms
         present = []
         for topic, rise in rises.items():
             if rise == "retire":

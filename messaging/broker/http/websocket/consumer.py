@@ -11,14 +11,14 @@ from messaging.broker.http.context import EdgeCounters
 from messaging.broker.http.websocket.frames import (
     BAD_JSON,
     ConsumerCommand,
-    FrameError,
+    InvalidFrame,
     end_of_topic_frame,
     message_frame,
     read_command,
     read_position,
 )
 from messaging.broker.http.websocket.link import Link
-from messaging.broker.http.websocket.memory import Held, Memory
+from messaging.broker.http.websocket.memory import MemoryReservation, TenantMemory
 from messaging.broker.http.websocket.window import PushWindow, TimedPositions
 from messaging.broker.runtime.local.messages import ConsumerHandle, DeliveredMessage, MessagePosition
 from messaging.errors import InvalidValue, MagnetarError
@@ -34,7 +34,7 @@ POSITION_BYTES = 256  # what one of them costs
 class _Receiving:
     """What consumers and readers share: messages queue up here until the peer takes them."""
 
-    def __init__(self, link: Link, window: PushWindow, counters: EdgeCounters, memory: Memory) -> None:
+    def __init__(self, link: Link, window: PushWindow, counters: EdgeCounters, memory: TenantMemory) -> None:
         self._link = link
         self._memory = memory
         self._window = window
@@ -94,7 +94,7 @@ class _Receiving:
 
     def _ask(self) -> None:
         if self._handle is not None:
-            permits = self._window.to_ask(self._memory.part)
+            permits = self._window.to_ask(self._memory.share)
             if permits:
                 self._handle.flow(permits)
 
@@ -132,9 +132,9 @@ class ConsumerSession(_Receiving):
         link: Link,
         window: PushWindow,
         counters: EdgeCounters,
-        memory: Memory,
+        memory: TenantMemory,
         *,
-        positions: Held,
+        positions: MemoryReservation,
         nack_delay_s: float,
         ack_timeout_s: float = 0,
     ) -> None:
@@ -196,7 +196,7 @@ class ConsumerSession(_Receiving):
 
     def _permit(self, command: ConsumerCommand) -> None:
         if command.permit_messages is None or command.permit_messages < 1:
-            raise FrameError(BAD_JSON, "permitMessages is missing: send how many messages may come, 1 or more")
+            raise InvalidFrame(BAD_JSON, "permitMessages is missing: send how many messages may come, 1 or more")
         self._window.granted(command.permit_messages)
         self._settle_soon()
 
@@ -247,7 +247,7 @@ class ReaderSession(_Receiving):
     async def on_text(self, text: str) -> None:
         try:
             command = read_command(text)
-        except FrameError:
+        except InvalidFrame:
             command = ConsumerCommand()
         if command.type == "isEndOfTopic":
             self._answer_end_of_topic()

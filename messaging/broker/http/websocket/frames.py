@@ -30,7 +30,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ENCODER = msgspec.json.Encoder()
 
 
-class FrameError(Exception):
+class InvalidFrame(Exception):
     """A frame that is not what it should be. `code` is Pulsar's number for why; `context` the frame's, where it could be read."""
 
     def __init__(self, code: int, message: str, context: str | None = None) -> None:
@@ -84,20 +84,20 @@ _COMMANDS = msgspec.json.Decoder(ConsumerCommand)
 
 
 def read_outgoing(text: str | bytes, now_ms: int) -> tuple[OutgoingMessage, str | None]:
-    """The message to publish and the frame's context. Raises `FrameError`."""
+    """The message to publish and the frame's context. Raises `InvalidFrame`."""
     try:
         frame = _PRODUCER_FRAMES.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise FrameError(BAD_JSON, f"the frame is not the JSON of a message: {error}") from None
+        raise InvalidFrame(BAD_JSON, f"the frame is not the JSON of a message: {error}") from None
     wrong = over_limit(frame, "websocket")
     if wrong is not None:  # the context is sent back, unless it is what is too long
-        raise FrameError(BAD_JSON, wrong[0], frame.context if not wrong[0].startswith("context ") else None)
+        raise InvalidFrame(BAD_JSON, wrong[0], frame.context if not wrong[0].startswith("context ") else None)
     if frame.encryption_param:
-        raise FrameError(
+        raise InvalidFrame(
             BAD_JSON, "encrypted payloads are not taken here: encrypt before you send, and leave encryptionParam out", frame.context
         )
     if frame.replication_clusters or frame.disable_replication:
-        raise FrameError(BAD_JSON, "there is one cluster: leave replicationClusters and disableReplication out", frame.context)
+        raise InvalidFrame(BAD_JSON, "there is one cluster: leave replicationClusters and disableReplication out", frame.context)
     message = OutgoingMessage(
         _payload(frame),
         properties=_properties(frame),
@@ -111,12 +111,12 @@ def read_outgoing(text: str | bytes, now_ms: int) -> tuple[OutgoingMessage, str 
 
 def _payload(frame: ProducerFrame) -> bytes:
     if frame.payload is None:
-        raise FrameError(BAD_PAYLOAD, 'the frame has no payload: send base64, which is "" for an empty message', frame.context)
+        raise InvalidFrame(BAD_PAYLOAD, 'the frame has no payload: send base64, which is "" for an empty message', frame.context)
     padding = "=" * (-len(frame.payload) % 4)  # some clients leave it out
     try:
         return binascii.a2b_base64((frame.payload + padding).encode("ascii"), strict_mode=True) if frame.payload else b""
     except (binascii.Error, UnicodeEncodeError) as error:
-        raise FrameError(BAD_PAYLOAD, f"the payload is not base64: {error}", frame.context) from None
+        raise InvalidFrame(BAD_PAYLOAD, f"the payload is not base64: {error}", frame.context) from None
 
 
 def _properties(frame: ProducerFrame) -> dict[str, str]:
@@ -131,11 +131,13 @@ def _read_time_ms(frame: ProducerFrame) -> int:
         moment = datetime.fromisoformat(frame.event_time)
         time_ms = (moment.replace(tzinfo=moment.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):
-        raise FrameError(
+        raise InvalidFrame(
             BAD_JSON, f"eventTime {frame.event_time[:40]!r} is not ISO 8601: write 2026-01-31T12:00:00.000Z", frame.context
         ) from None
     if time_ms < 0:
-        raise FrameError(BAD_JSON, f"eventTime {frame.event_time[:40]!r} is before 1970, which a message cannot say", frame.context)
+        raise InvalidFrame(
+            BAD_JSON, f"eventTime {frame.event_time[:40]!r} is before 1970, which a message cannot say", frame.context
+        )
     return time_ms
 
 
@@ -149,10 +151,10 @@ def read_command(text: str | bytes) -> ConsumerCommand:
     try:
         command = _COMMANDS.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise FrameError(BAD_JSON, f"the frame is not the JSON of a command: {error}") from None
+        raise InvalidFrame(BAD_JSON, f"the frame is not the JSON of a command: {error}") from None
     wrong = over_limit(command, "websocket")
     if wrong is not None:
-        raise FrameError(BAD_JSON, wrong[0])
+        raise InvalidFrame(BAD_JSON, wrong[0])
     return command
 
 
@@ -160,7 +162,7 @@ def read_position(message_id: str | None) -> MessagePosition:
     try:
         return MessagePosition(*decode_message_id(message_id or ""))
     except InvalidValue as error:
-        raise FrameError(BAD_JSON, error.message) from None
+        raise InvalidFrame(BAD_JSON, error.message) from None
 
 
 # --- what they get -----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from messaging.broker.http.asgi import Receive, Send
-from messaging.broker.http.websocket.frames import FrameError
+from messaging.broker.http.websocket.frames import InvalidFrame
 from messaging.errors import MagnetarError
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class Session(Protocol):
         """The connection is open."""
 
     async def on_text(self, text: str) -> None:
-        """Raises `FrameError` for a frame that ends the connection."""
+        """Raises `InvalidFrame` for a frame that ends the connection."""
 
     def accepting(self) -> bool:
         """Whether another frame may be read now. `Link.wake` is called when this becomes true."""
@@ -136,7 +136,7 @@ class Link:
                 continue
             try:
                 await session.on_text(text)
-            except FrameError as error:
+            except InvalidFrame as error:
                 self.end(BAD_DATA, f"{error.code}: {error}")
             except MagnetarError as error:
                 self.end_for(error)

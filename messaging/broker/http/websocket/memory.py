@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from messaging.broker.core.accountant import Account
-from messaging.broker.core.gate import Gate, Source
+from messaging.broker.core.ingress_limiter import IngressLimiter, PublishQuota
+from messaging.broker.core.memory_limiter import MemoryAccount
 
 
-class Memory:
+class TenantMemory:
     """A tenant's share of an account, as one consumer uses it: what is queued until its peer takes it."""
 
     __slots__ = ("_account", "_tenant")
 
-    def __init__(self, account: Account, tenant: str) -> None:
+    def __init__(self, account: MemoryAccount, tenant: str) -> None:
         self._account = account
         self._tenant = tenant
 
     @property
-    def part(self) -> int:
+    def share(self) -> int:
         """Bytes that may be queued beyond what is."""
-        return self._account.part(self._tenant)
+        return self._account.share(self._tenant)
 
     def take(self, size: int) -> None:
         if size:
@@ -31,18 +31,18 @@ class Memory:
             self._account.give(self._tenant, size)
 
 
-class Held:
+class MemoryReservation:
     """An amount that grows and shrinks; the account is told of the difference."""
 
     __slots__ = ("_memory", "size_bytes")
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: TenantMemory) -> None:
         self._memory = memory
         self.size_bytes = 0
 
     @property
     def room(self) -> bool:
-        return self._memory.part > 0
+        return self._memory.share > 0
 
     def set(self, size: int) -> None:
         change, self.size_bytes = size - self.size_bytes, size
@@ -50,50 +50,50 @@ class Held:
         self._memory.give(max(0, -change))
 
 
-class MessageIntake:
+class MessageThrottle:
     """A message that has begun to arrive counts as the largest there may be, and waits for its turn where memory is short: how
     long it will be is not known until it is there."""
 
     __slots__ = ("_bytes_max", "_gate", "_source")
 
-    def __init__(self, gate: Gate, tenant: str, bytes_max: int, go_on: Callable[[], None]) -> None:
-        self._gate = gate
-        self._source = Source(tenant, go_on)
+    def __init__(self, ingress_limiter: IngressLimiter, tenant: str, bytes_max: int, go_on: Callable[[], None]) -> None:
+        self._ingress_limiter = ingress_limiter
+        self._quota = PublishQuota(tenant, go_on)
         self._bytes_max = bytes_max
 
     def begin(self) -> bool:
         """True: the rest is not to be read before `go_on` is called."""
-        return self._gate.begin(self._source, self._bytes_max)
+        return self._ingress_limiter.begin(self._quota, self._bytes_max)
 
     def end(self) -> None:
-        self._gate.came(self._source)
+        self._ingress_limiter.came(self._quota)
 
     def leave(self) -> None:
-        self._gate.leave(self._source)
+        self._ingress_limiter.leave(self._quota)
 
 
-class SessionIntake:
+class SessionThrottle:
     """What one producer's frames hold until they are answered. `go_on` is called when reading goes on after a pause."""
 
     __slots__ = ("_gate", "_source")
 
-    def __init__(self, gate: Gate, tenant: str, go_on: Callable[[], None]) -> None:
-        self._gate = gate
-        self._source = Source(tenant, go_on)
+    def __init__(self, ingress_limiter: IngressLimiter, tenant: str, go_on: Callable[[], None]) -> None:
+        self._ingress_limiter = ingress_limiter
+        self._quota = PublishQuota(tenant, go_on)
 
     @property
     def paused(self) -> bool:
-        return self._source.paused
+        return self._quota.paused
 
     def take(self, size: int) -> None:
         if size:
-            self._gate.take(self._source, size)
+            self._ingress_limiter.take(self._quota, size)
 
     def give(self, size: int) -> None:
-        if size and not self._source.left:
-            self._gate.give(self._source, size)
+        if size and not self._quota.left:
+            self._ingress_limiter.give(self._quota, size)
 
     def leave(self) -> None:
         """The connection is over; nobody takes the answers that are due. Idempotent."""
-        self.give(self._source.held_bytes)
-        self._gate.leave(self._source)
+        self.give(self._quota.held_bytes)
+        self._ingress_limiter.leave(self._quota)

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from messaging.broker.http.context import EdgeCounters
 from messaging.broker.http.websocket.frames import (
     UNKNOWN_ERROR,
-    FrameError,
+    InvalidFrame,
     read_outgoing,
     receipt_frame,
     send_error_code,
     send_error_frame,
 )
 from messaging.broker.http.websocket.link import Link
-from messaging.broker.http.websocket.memory import SessionIntake
+from messaging.broker.http.websocket.memory import SessionThrottle
 from messaging.broker.http.websocket.parameters import ProducerParameters
 from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage, ProducerHandle
 from messaging.errors import MagnetarError
@@ -45,7 +45,7 @@ class ProducerSession:
         counters: EdgeCounters,
         message_bytes_max: int,
         clock_ms: Callable[[], int],
-        intake: SessionIntake,
+        intake: SessionThrottle,
     ) -> None:
         self._intake = intake
         self._link = link
@@ -81,8 +81,8 @@ class ProducerSession:
                 reason = (
                     f"the message has {len(message.payload)} bytes; at most {self._message_bytes_max} are taken: send it in parts"
                 )
-                raise FrameError(UNKNOWN_ERROR, reason, context)
-        except FrameError as error:
+                raise InvalidFrame(UNKNOWN_ERROR, reason, context)
+        except InvalidFrame as error:
             answer = send_error_frame(error.code, str(error), error.context)
             self._hold(_Slot(None, SLOT_BYTES + len(answer), answer))
             self._link.wake()

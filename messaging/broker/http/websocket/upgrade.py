@@ -18,7 +18,7 @@ from messaging.broker.http.asgi import Receive, Scope, Send, bearer_token, calle
 from messaging.broker.http.context import EdgeContext
 from messaging.broker.http.websocket.consumer import ConsumerSession, ReaderSession
 from messaging.broker.http.websocket.link import INTERNAL, POLICY, Link, Session
-from messaging.broker.http.websocket.memory import Held, Memory, MessageIntake, SessionIntake
+from messaging.broker.http.websocket.memory import MemoryReservation, MessageThrottle, SessionThrottle, TenantMemory
 from messaging.broker.http.websocket.parameters import (
     ConsumerParameters,
     ProducerParameters,
@@ -66,14 +66,14 @@ class Opening(NamedTuple):
     link: Link
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> TenantMemory:
         """For what waits until this peer takes it."""
-        return Memory(self.context.service.accountant.egress, self.principal.tenant)
+        return TenantMemory(self.context.service.memory_limiter.egress, self.principal.tenant)
 
     @property
-    def positions(self) -> Held:
+    def positions(self) -> MemoryReservation:
         """For what is remembered of messages that were sent."""
-        return Held(Memory(self.context.service.accountant.sessions, self.principal.tenant))
+        return MemoryReservation(TenantMemory(self.context.service.memory_limiter.sessions, self.principal.tenant))
 
 
 class Endpoint(NamedTuple):
@@ -88,7 +88,7 @@ class Endpoint(NamedTuple):
 async def open_producer(opening: Opening) -> Session:
     context = opening.context
     parameters = read_parameters(ProducerParameters, opening.query)
-    intake = SessionIntake(context.service.gate, opening.principal.tenant, opening.link.wake)
+    intake = SessionThrottle(context.service.ingress_limiter, opening.principal.tenant, opening.link.wake)
     session = ProducerSession(
         opening.link, parameters, context.counters, context.settings.message_bytes_max, context.clock_ms, intake
     )
@@ -263,7 +263,7 @@ def _take_place(context: EdgeContext, scope: Scope, link: Link, principal: Princ
     counts_begun = scope.get("state", {}).get("counts_begun")
     if counts_begun is not None:
         bytes_max = context.settings.message_bytes_max
-        counts_begun(lambda go_on: MessageIntake(context.service.gate, principal.tenant, bytes_max, go_on))
+        counts_begun(lambda go_on: MessageThrottle(context.service.ingress_limiter, principal.tenant, bytes_max, go_on))
 
 
 def _action(pattern: str) -> Action:

@@ -6,7 +6,7 @@ from messaging.adminrpc import schema
 from messaging.broker.runtime.admin.upkeep import UpkeepRpc
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.process import resident_bytes
-from messaging.clock import passed_ms
+from messaging.clock import boottime_ms
 from messaging.errors import NotReady
 from messaging.protocol import hot
 from messaging.version import VERSION
@@ -20,7 +20,7 @@ class BrokerRpc(UpkeepRpc, LocalSessions):
             broker_id=self.settings.broker_id,
             boot_epoch=self.boot_epoch,
             version=VERSION,
-            uptime_ms=passed_ms() - self.started_at,
+            uptime_ms=boottime_ms() - self.started_at,
             ready=ready,
             why_not_ready=why,
             feed_version=self.access.view.version,
@@ -44,13 +44,13 @@ class BrokerRpc(UpkeepRpc, LocalSessions):
     async def feed_apply(self, request: schema.FeedApply) -> schema.FeedVersion:
         """Answers when the change has taken effect on what is open, too."""
         version = await self.access.apply(request)
-        await self.rights.settled()
+        await self.permission_checks.settled()
         return schema.FeedVersion(version=version)
 
     async def feed_pull(self, request: schema.Request) -> schema.FeedVersion:
         """Asks the web process for what is new, however much it is."""
         version = await self.access.pull()
-        await self.rights.settled()
+        await self.permission_checks.settled()
         return schema.FeedVersion(version=version)
 
     async def feed_version(self, request: schema.Request) -> schema.FeedVersion:

@@ -84,7 +84,7 @@ class SubscriptionRpc(Broker):
         return _moved(pairs, before)
 
     async def subscriptions_expire(self, request: schema.SubscriptionExpire) -> schema.SubscriptionMoved:
-        cutoff_ms = self.storage.old_ms() - request.older_than_s * 1000
+        cutoff_ms = self.storage.safe_expiry_ms() - request.older_than_s * 1000
         if request.subscription:
             pairs = await self._each(request.topic, request.subscription)
         else:
@@ -143,7 +143,7 @@ class SubscriptionRpc(Broker):
         """The payload decompressed, on a thread, charged before it is made; an encrypted one as it is. Raises `FrameError`, and
         `NotReady` where there is no memory for it now."""
         size = unpacked_bytes(stored, self.settings.message_bytes_max * UNPACKED_TIMES_MAX)
-        account, tenant = self.accountant.egress, topic.name.tenant
+        account, tenant = self.memory_limiter.egress, topic.name.tenant
         if size and not account.allows(tenant, size):
             raise NotReady(f"there is no memory for the {size} bytes of this message now: try again in a moment")
         account.take(tenant, size)

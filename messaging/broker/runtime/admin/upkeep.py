@@ -49,11 +49,11 @@ class UpkeepRpc(SubscriptionRpc):
         policies = self._policies(name)
         ttl_s = policies.message_ttl_s
         loaded = self.topics.loaded.get(str(name))
-        if loaded is None and await self.idle_topics.rests(str(name), policies, self.storage.old_ms()):
+        if loaded is None and await self.idle_topics.rests(str(name), policies, self.storage.safe_expiry_ms()):
             return
         topic = loaded or await self.topics.get(name, create=False)
         if ttl_s:
-            cutoff_ms = self.storage.old_ms() - ttl_s * 1000
+            cutoff_ms = self.storage.safe_expiry_ms() - ttl_s * 1000
             for subscription in list(topic.subscriptions.values()):
                 if subscription.durable:
                     result.expired_entries += await self.expire(topic, subscription, cutoff_ms)
@@ -70,7 +70,7 @@ class UpkeepRpc(SubscriptionRpc):
         return UpkeepPolicies(self.message_ttl_s(name), keep_min, keep_mb)
 
     async def _trim(self, topic: Topic) -> tuple[int, int]:
-        retention = self._policies(topic.name).retention(self.storage.old_ms())
+        retention = self._policies(topic.name).retention(self.storage.safe_expiry_ms())
         before = min((one.cursor.mark_delete for one in topic.subscriptions.values()), default=topic.chain.last)
         dedup = topic.inlet.dedup
         if dedup is not None:  # what follows the snapshot is needed to know duplicates after a restart

@@ -12,7 +12,7 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import delete_subscription
 from messaging.broker.runtime.local.messages import (
-    ConsumerSink,
+    ConsumerListener,
     DeliveredMessage,
     MessagePosition,
 )
@@ -29,11 +29,14 @@ PRUNE_AT = 1024  # batches held before those that others acknowledged are looked
 
 
 class LocalConsumer:
-    """`ConsumerHandle`, towards the subscription `messaging.broker.core.consumer.ConsumerSink`, towards its right `OpenSession`."""
+    """A `ConsumerHandle` to its client, a `messaging.broker.core.consumer.ConsumerSink` to the subscription, and an `OpenSession`
+    to the permission checks."""
 
     action = Action.CONSUME
 
-    def __init__(self, service: Broker, topic: Topic, subscription: Subscription, sink: ConsumerSink, principal: Principal) -> None:
+    def __init__(
+        self, service: Broker, topic: Topic, subscription: Subscription, sink: ConsumerListener, principal: Principal
+    ) -> None:
         self.service = service
         self.topic = topic
         self.subscription = subscription
@@ -45,7 +48,7 @@ class LocalConsumer:
         self._batches = OpenBatches(self._charge)
         self._prune_at = PRUNE_AT
         self._unpacker = Unpacker(
-            service.accountant.egress,
+            service.memory_limiter.egress,
             principal.tenant,
             service.settings.message_bytes_max * UNPACKED_TIMES_MAX,
             topic.name.partition,
@@ -157,7 +160,7 @@ class LocalConsumer:
             self._sink.deliver(messages)
 
     def _charge(self, size: int) -> None:
-        account, tenant = self.service.accountant.sessions, self.principal.tenant
+        account, tenant = self.service.memory_limiter.sessions, self.principal.tenant
         if size > 0:
             account.take(tenant, size)
         else:

@@ -55,19 +55,19 @@ class DeliveredMessage:
     sequence_id: int = -1
 
 
-class ProducerSink(Protocol):
+class ProducerListener(Protocol):
     def closed(self, error: MagnetarError | None) -> None:
         """The broker closed the producer: topic unloaded or deleted (`NotReady`, `TopicNotFound`), key revoked. Called at most
         once, never after `close()` of the handle."""
 
 
-class ConsumerSink(Protocol):
+class ConsumerListener(Protocol):
     def deliver(self, messages: Sequence[DeliveredMessage]) -> None:
         """Messages in delivery order, as long as permits given by `flow` are left. One message takes one; the last batch may take
         them below zero, and the next `flow` makes up for it. What is not delivered takes none."""
 
     def closed(self, error: MagnetarError | None) -> None:
-        """As `ProducerSink.closed`."""
+        """As `ProducerListener.closed`."""
 
     def end_of_topic(self) -> None:
         """The topic is terminated and everything in it was delivered to this subscription."""
@@ -114,7 +114,7 @@ class LocalService(Protocol):
     """
 
     async def open_producer(
-        self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerSink
+        self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerListener
     ) -> ProducerHandle: ...
 
     async def open_consumer(
@@ -126,5 +126,5 @@ class LocalService(Protocol):
         initial: InitialPosition,
         durable: bool,
         start: MessagePosition | None,
-        sink: ConsumerSink,
+        sink: ConsumerListener,
     ) -> ConsumerHandle: ...

@@ -11,7 +11,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.messages import (
     MessagePosition,
     OutgoingMessage,
-    ProducerSink,
+    ProducerListener,
     Receipt,
 )
 from messaging.broker.runtime.topics.topic import Topic
@@ -27,11 +27,12 @@ from messaging.storage.seam import Position, StoreError
 
 
 class LocalProducer:
-    """`ProducerHandle`, towards the topic `messaging.broker.core.producers.ProducerSink`, towards its right `OpenSession`."""
+    """A `ProducerHandle` to its client, a `messaging.broker.core.producers.ProducerSink` to the topic, and an `OpenSession` to the
+    permission checks."""
 
     action = Action.PRODUCE
 
-    def __init__(self, service: Broker, topic: Topic, name: str, sink: ProducerSink | None, principal: Principal) -> None:
+    def __init__(self, service: Broker, topic: Topic, name: str, sink: ProducerListener | None, principal: Principal) -> None:
         self.service = service
         self.topic = topic
         self.principal = principal

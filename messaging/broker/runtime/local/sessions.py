@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from messaging.broker.core.subscription import Kind
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import open_subscription
+from messaging.broker.runtime.liveness_probe import probe_consumers, probe_producer
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import (
-    ConsumerSink,
+    ConsumerListener,
     DeliveredMessage,
     InitialPosition,
     MessagePosition,
     OutgoingMessage,
-    ProducerSink,
+    ProducerListener,
     SubscriptionKind,
 )
 from messaging.broker.runtime.local.producer import LocalProducer
-from messaging.broker.runtime.rivals import ask_consumers, ask_producer
 from messaging.broker.runtime.topics.topic import LATEST
 from messaging.errors import MagnetarError, NotAllowed, NotReady
 from messaging.permissions.model import Action, Principal, Resource
@@ -34,13 +34,15 @@ HEALTH_TIMEOUT_S = 5.0
 class LocalSessions(Broker):
     """The part of the service that opens local sessions (`local_messages.LocalService`)."""
 
-    async def open_producer(self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerSink) -> LocalProducer:
+    async def open_producer(
+        self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerListener
+    ) -> LocalProducer:
         name = parse_topic(topic)
         await self.authorize(principal, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
         opened = await self.open_topic(name)
         await opened.writable()
         if producer_name:
-            await ask_producer(opened.producers, producer_name)
+            await probe_producer(opened.producers, producer_name)
         producer = LocalProducer(self, opened, producer_name or self.new_producer_name(), sink, principal)
         self.peers.sessions.add(producer)
         return producer
@@ -54,7 +56,7 @@ class LocalSessions(Broker):
         initial: InitialPosition,
         durable: bool,
         start: MessagePosition | None,
-        sink: ConsumerSink,
+        sink: ConsumerListener,
     ) -> LocalConsumer:
         name = parse_topic(topic)
         chosen = subscription_name(subscription)
@@ -72,7 +74,7 @@ class LocalSessions(Broker):
         elif held.durable != durable:
             raise NotAllowed(f"subscription {chosen!r} is {'durable' if held.durable else 'not durable'}: subscribe to it as such")
         await opened.moved(held)
-        await ask_consumers(held, KINDS[kind])
+        await probe_consumers(held, KINDS[kind])
         consumer = LocalConsumer(self, opened, held, sink, principal)
         opened.attach_consumer(held, consumer.consumer, KINDS[kind])
         self.peers.sessions.add(consumer)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from messaging.broker.core.accountant import Account
+from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import Single, batch_size, singles, unpack, unpacked_bytes
@@ -58,7 +58,7 @@ class Unpacker:
 
     def __init__(
         self,
-        account: Account,
+        account: MemoryAccount,
         tenant: str,
         bytes_max: int,
         partition: int,

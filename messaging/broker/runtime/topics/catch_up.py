@@ -11,8 +11,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from messaging.background import BackgroundLoop
-from messaging.broker.core.accountant import Account
 from messaging.broker.core.fair_queue import FairQueue
+from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.runtime.topics.behind import TURN_BYTES
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ READS_MAX = 2  # under way at a time: more keep commits waiting for the disk, an
 
 
 class CatchUp:
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: MemoryAccount) -> None:
         self.account = account
         self.health = BackgroundLoop("dispatch", recurs=False)
         self.reads = 0

@@ -92,7 +92,7 @@ async def save(topic: Topic) -> None:
     if dedup is None:
         return
     dedup.entries_since_snapshot = 0
-    dedup.forget_unused(topic.services.storage.old_ms() - UNUSED_MS_MAX)
+    dedup.forget_unused(topic.services.storage.safe_expiry_ms() - UNUSED_MS_MAX)
     position = topic.chain.last
     await topic.services.storage.meta.put_value(key_of(topic.text), dedup.snapshot(position))
     dedup.snapshot_position = position

@@ -115,7 +115,7 @@ class Outlet:
         services = topic.services
         now_ms = services.clock_ms()
         ttl_s = services.message_ttl_s(topic.name)
-        expired_before_ms = services.storage.old_ms() - ttl_s * 1000 if ttl_s else 0
+        expired_before_ms = services.storage.safe_expiry_ms() - ttl_s * 1000 if ttl_s else 0
         topic.happened()
         assigned = subscription.assign(block, position, last, expired_before_ms, now_ms)
         total = 0

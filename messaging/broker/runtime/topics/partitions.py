@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from messaging.alone import alone
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.errors import Conflict, InvalidValue, MagnetarError, PreconditionFailed, TopicNotFound
+from messaging.keyed_lock import keyed_lock
 from messaging.limits.sizes import PARTITIONS_MAX
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.meta_seam import MetaConflict, PartitionedRecord, TopicRecord
@@ -138,7 +138,7 @@ class Partitions:
     @asynccontextmanager
     async def _alone(self, name: TopicName) -> AsyncIterator[None]:
         """One change of a partitioned topic after the other. Raises what the store raises as `NotReady` or `StorageFailed`."""
-        async with alone(self._under_way, str(name)):
+        async with keyed_lock(self._under_way, str(name)):
             try:
                 yield
             except StoreError as error:

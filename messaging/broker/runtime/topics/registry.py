@@ -13,7 +13,7 @@ from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.partitions import Partitions
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.clock import passed_ms
+from messaging.clock import boottime_ms
 from messaging.errors import (
     Conflict,
     MagnetarError,
@@ -117,7 +117,7 @@ class Topics:
         if not create:
             raise TopicNotFound(f"topic {text} does not exist: create it, or allow auto-creation in the namespace")
         if name.partition < 0:
-            refusal = self.services.quota.too_fast(name.tenant, passed_ms())
+            refusal = self.services.quota.too_fast(name.tenant, boottime_ms())
             if refusal is not None:
                 raise refusal
         try:
@@ -158,8 +158,8 @@ class Topics:
         quota, tenant, namespace = self.services.quota, name.tenant, str(name.namespace)
         policy_max = self.services.policy("max_topics_per_namespace", name)
         refused = limited and quota.knows(tenant) and quota.refusal(tenant, namespace, count, policy_max) is not None
-        if not quota.knows(tenant) or (refused and not quota.counted_of_late(tenant, passed_ms())):
-            quota.learn(tenant, await self.meta.count_topics(tenant), passed_ms())
+        if not quota.knows(tenant) or (refused and not quota.counted_of_late(tenant, boottime_ms())):
+            quota.learn(tenant, await self.meta.count_topics(tenant), boottime_ms())
         if limited and (refusal := quota.refusal(tenant, namespace, count, policy_max)):
             raise refusal
         quota.add(tenant, namespace, count)

@@ -15,7 +15,7 @@ from messaging.broker.runtime.topics.catch_up import CatchUp
 from messaging.broker.runtime.topics.member_rates import MemberRates
 from messaging.broker.runtime.topics.outlet import Dispatch, dispatch_slice
 from messaging.broker.runtime.topics.tail import TailCache
-from messaging.broker.runtime.turns import TurnLoop
+from messaging.broker.runtime.turn_loop import TurnLoop
 from messaging.errors import MagnetarError, NotReady, StorageFailed
 from messaging.protocol.names import TopicName
 from messaging.storage.cursor_log import CursorLog
@@ -44,7 +44,7 @@ class TopicServices:
     background: BackgroundLoops
     failed: Callable[[Topic, MagnetarError], None]  # the topic cannot go on and is to be unloaded
     active: Callable[[Topic], None]  # something happened in a topic without `rates`: give it some, and sample them
-    admit: Callable[[OpenSession], None]  # raises where the right to open it ended meanwhile: `Rights.admit`
+    admit: Callable[[OpenSession], None]  # raises where the right to open it ended meanwhile: `PermissionChecks.admit`
     dispatch_turns: TurnLoop[Dispatch] = field(default_factory=lambda: TurnLoop(dispatch_slice))
     dispatching: BackgroundLoop = field(init=False)  # is told where handing something to one subscription or client raises
 

@@ -13,7 +13,6 @@ from functools import partial
 
 import structlog
 
-from messaging.alone import alone
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.deltas import merged
@@ -22,6 +21,7 @@ from messaging.broker.runtime.topics.admission import check_consumer, check_dura
 from messaging.broker.runtime.topics.outlet import Outlet
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.errors import ConsumerBusy, MagnetarError, NotReady, PreconditionFailed, StorageFailed, SubscriptionNotFound
+from messaging.keyed_lock import keyed_lock
 from messaging.protocol.names import TopicName
 from messaging.storage.chain import Chain
 from messaging.storage.managed_ledger import ManagedLedger
@@ -73,8 +73,8 @@ class TopicSubscriptions:
     ) -> None:
         """`admitted` is called once nothing can refuse the consumer any more, before anything is sent to it.
 
-        Raises `NotReady`, `ConsumerBusy`, `NotAllowed`, and where its right ended meanwhile what `Rights.admit` raises; a reader's
-        subscription is gone then."""
+        Raises `NotReady`, `ConsumerBusy`, `NotAllowed`, and whatever `PermissionChecks.admit` raises if the permission was
+        withdrawn meanwhile; a reader's subscription is gone then."""
         try:
             self.check_open()
             if self.subscriptions.get(subscription.name) is not subscription:
@@ -147,7 +147,7 @@ class TopicSubscriptions:
         for those under way. Raises `NotReady`, and as such or as `StorageFailed` what the store raises."""
         if self._changes is None:
             self._changes = {}
-        async with alone(self._changes, name):
+        async with keyed_lock(self._changes, name):
             self.check_open()
             try:
                 yield

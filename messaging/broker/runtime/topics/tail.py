@@ -8,8 +8,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 
-from messaging.broker.core.accountant import Accountant
 from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.storage.seam import Position
 
 
@@ -70,10 +70,10 @@ def _first(block: EntryBlock) -> Position:
 class TailCache:
     """All tails together, under the accountant: what it needs for others goes first, the oldest block of all first."""
 
-    def __init__(self, accountant: Accountant) -> None:
-        self._account = accountant.tail
+    def __init__(self, memory_limiter: MemoryLimiter) -> None:
+        self._account = memory_limiter.tail
         self._order: deque[Tail] = deque()
-        accountant.shrink = self._shrink
+        memory_limiter.shrink = self._shrink
 
     def added(self, tail: Tail, size: int) -> None:
         account = self._account

@@ -83,8 +83,8 @@ class Topic(TopicSubscriptions):
             raise refused from error
 
     def attach_producer(self, producer: Producer) -> None:
-        """Raises `NotReady`, `TopicTerminated`, `ProducerBusy`, and where its right ended meanwhile what `Rights.admit` raises. A
-        producer of the name that may be replaced is closed."""
+        """Raises `NotReady`, `TopicTerminated`, `ProducerBusy`, and whatever `PermissionChecks.admit` raises if the permission was
+        withdrawn meanwhile. A producer of the same name that may be replaced is closed."""
         self.check_writable()
         check_producer(self, producer.name)
         if producer.session is not None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
-from messaging.broker.core.arrivals import Arriving, too_slow
-from messaging.broker.core.holding import Holding
+from messaging.broker.core.frame_progress import FrameProgress, too_slow
+from messaging.broker.core.memory_charge import MemoryCharge
 from messaging.broker.runtime.wire.intake import Intake
 from messaging.broker.runtime.wire.opened import Opened
 from messaging.broker.runtime.wire.outgoing import Outgoing
@@ -62,7 +62,7 @@ class Connection(Opened, asyncio.Protocol):
         self.waiting = 0  # commands that run as tasks and are not answered yet
         self.waiting_bytes = 0  # of them
         self.closed = False
-        self._arriving: Arriving | None = None  # at the last look
+        self._arriving: FrameProgress | None = None  # at the last look
         self._asked: asyncio.Future[None] | None = None  # it was asked for a sign of life, because others wait for what it holds
         self._asked_until: asyncio.TimerHandle = cast(asyncio.TimerHandle, None)
         self._expiry: asyncio.TimerHandle | None = None
@@ -78,9 +78,9 @@ class Connection(Opened, asyncio.Protocol):
         own = transport.get_extra_info("sockname")
         self.local = bool(peer and own and is_local_caller(self.service.settings.host, peer[0], own[0]))
         self.reading = Reading(self)
-        self.intake = Intake(self.transport, self.service.gate, self.reading.go_on)
-        self.holding = Holding(self.service.accountant.sessions, self.address)
-        self.out = Outgoing(self.transport, self._does_not_read, self.service.accountant.egress, self.service.peers.unread)
+        self.intake = Intake(self.transport, self.service.ingress_limiter, self.reading.go_on)
+        self.memory_charge = MemoryCharge(self.service.memory_limiter.sessions, self.address)
+        self.out = Outgoing(self.transport, self._does_not_read, self.service.memory_limiter.egress, self.service.peers.unread)
         if self._arrived_as is not None:
             self.service.peers.shares.leave(self._arrived_as)
         self.service.peers.arrived(self)
@@ -104,7 +104,7 @@ class Connection(Opened, asyncio.Protocol):
         self._answered()
         self.reading.close()
         self.intake.leave()
-        self.holding.change(self.waiting_bytes - self.holding.held_bytes)  # those requests give it back themselves
+        self.memory_charge.change(self.waiting_bytes - self.memory_charge.held_bytes)  # those requests give it back themselves
         producers, self.producers = self.producers, {}
         for topic, producer in producers.values():
             producer.closed = True
@@ -217,7 +217,7 @@ class Connection(Opened, asyncio.Protocol):
             self.reading.received(data)
 
     def charge(self, more: int) -> None:
-        self.holding.change(more)
+        self.memory_charge.change(more)
 
     def requests_wait(self, kind: int, size: int) -> bool:
         """Whether a request of `size` bytes has to wait until others are answered, or until the peer reads its answers."""
@@ -226,16 +226,16 @@ class Connection(Opened, asyncio.Protocol):
         if not self.waiting:
             return False
         full = self.waiting >= REQUESTS_MAX or self.waiting_bytes + size > REQUESTS_BYTES_MAX
-        return full or not self.holding.allows(size)
+        return full or not self.memory_charge.allows(size)
 
     def request_begins(self, size: int) -> None:
         self.waiting += 1
         self.waiting_bytes += size
-        self.holding.change(size)
+        self.memory_charge.change(size)
 
     def request_ended(self, size: int) -> None:
         self.waiting -= 1
         self.waiting_bytes -= size
-        self.holding.change(-size)
+        self.memory_charge.change(-size)
         if self.waiting <= REQUESTS_MAX // 2:
             self.reading.requests_answered()

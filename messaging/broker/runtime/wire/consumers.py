@@ -8,7 +8,7 @@ from messaging.broker.core.acknowledging import Asked, signed
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
 from messaging.broker.runtime.client_subscriptions import delete_subscription, open_subscription, seek_subscription
-from messaging.broker.runtime.rivals import ask_consumers
+from messaging.broker.runtime.liveness_probe import probe_consumers
 from messaging.broker.runtime.topics import acknowledgements
 from messaging.broker.runtime.topics.acknowledgements import Holder, Rest
 from messaging.broker.runtime.topics.reading import batch_size_of, mark_delete_at_time
@@ -47,7 +47,7 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     topic = await service.open_topic(parse_topic(resource.topic), create=body.force_topic_creation)
     subscription = await _subscription(service, connection, topic, name, body)
     await topic.moved(subscription)
-    await ask_consumers(subscription, kind)
+    await probe_consumers(subscription, kind)
     if connection.closed:  # it went away while the topic was opened
         topic.drop_if_idle(subscription)
         return

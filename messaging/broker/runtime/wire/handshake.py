@@ -30,7 +30,7 @@ async def connect(service: Broker, connection: Connection, body: pb.Connect) -> 
     connection.protocol_version = min(body.protocol_version, frames.PROTOCOL_VERSION)
     connection.principal = replace(principal, address=connection.address)
     connection.intake.belongs_to(principal.tenant)
-    connection.holding.belongs_to(principal.tenant)
+    connection.memory_charge.belongs_to(principal.tenant)
     connection.out.belongs_to(principal.tenant)
     connection.expire_at(principal.expires_ms)
     connected = pb.Connected(

@@ -16,7 +16,7 @@ from messaging.broker.core.fair_queue import FairQueue
 from messaging.errors import NotReady
 
 if TYPE_CHECKING:
-    from messaging.broker.core.accountant import Account
+    from messaging.broker.core.memory_limiter import MemoryAccount
     from messaging.broker.runtime.wire.outgoing import Outgoing
 
 MADE_MAX = 2  # at a time
@@ -35,7 +35,7 @@ class Listings:
         self._sizes: dict[str, int] = {}
 
     @asynccontextmanager
-    async def room(self, account: Account, out: Outgoing, namespace: str) -> AsyncIterator[None]:
+    async def room(self, account: MemoryAccount, out: Outgoing, namespace: str) -> AsyncIterator[None]:
         """Within it one is made, and sent. Raises `NotReady` where there is no room for a while."""
         tenant, expected = out.tenant, self._sizes.get(namespace, EXPECTED_BYTES)
         for _ in range(LOOKS):

@@ -45,7 +45,7 @@ async def topics_of_namespace(service: Broker, connection: Connection, body: pb.
     """All persistent topics, partitions one by one; patterns are left to the client (`filtered` stays false)."""
     await service.require_namespace(resource.namespace)
     listings = service.peers.listings
-    async with listings.room(service.accountant.egress, connection.out, resource.namespace):
+    async with listings.room(service.memory_limiter.egress, connection.out, resource.namespace):
         names: list[str] = []
         if body.mode != pb.GetTopicsOfNamespace.NON_PERSISTENT:
             names = await service.topic_names(resource.namespace)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from messaging.broker.core.accountant import Account
+from messaging.broker.core.memory_limiter import MemoryAccount
 
 UNREAD_BYTES_PAUSE = 1 << 20  # in our send buffer: nothing more is dispatched to this peer
 UNREAD_BYTES_PAUSE_MIN = 64 << 10  # the same when memory for such buffers is short
@@ -36,7 +36,7 @@ class Outgoing:
     )
 
     def __init__(
-        self, transport: asyncio.Transport, does_not_read: Callable[[int], None], account: Account, unread: set[Outgoing]
+        self, transport: asyncio.Transport, does_not_read: Callable[[int], None], account: MemoryAccount, unread: set[Outgoing]
     ) -> None:
         self.tenant = ""
         self.writable = True  # what is sent leaves; False: it piles up, and nothing should be added that can wait
@@ -142,7 +142,7 @@ class Outgoing:
             self._unread.add(self)
         else:
             self._unread.discard(self)
-        pause = min(UNREAD_BYTES_PAUSE, max(UNREAD_BYTES_PAUSE_MIN, self._account.part(self.tenant)))
+        pause = min(UNREAD_BYTES_PAUSE, max(UNREAD_BYTES_PAUSE_MIN, self._account.share(self.tenant)))
         if not self.closed and (pause * 2 <= self._pause_bytes or self._pause_bytes * 2 <= pause):
             self._pause_bytes = pause
             self._transport.set_write_buffer_limits(high=pause)

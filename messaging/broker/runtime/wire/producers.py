@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.client_subscriptions import open_subscription
-from messaging.broker.runtime.rivals import ask_producer
+from messaging.broker.runtime.liveness_probe import probe_producer
 from messaging.broker.runtime.wire.sessions import BinaryProducerSession
 from messaging.errors import NotAllowed
 from messaging.permissions.model import Action, Resource
@@ -37,7 +37,7 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
         await service.authorize(connection.principal, Action.CONSUME, resource._replace(subscription=name))
         await open_subscription(service, connection.principal, topic, name, earliest=True)
     if body.producer_name:
-        await ask_producer(topic.producers, body.producer_name)
+        await probe_producer(topic.producers, body.producer_name)
     if connection.closed:  # it went away while the topic was opened
         return
     name = body.producer_name or service.new_producer_name()

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from messaging.broker.core.arrivals import Arriving
 from messaging.broker.core.command_costs import SEND_BYTES_A_UNIT, cost_of
-from messaging.broker.core.turns import Slice
+from messaging.broker.core.frame_progress import FrameProgress
+from messaging.broker.core.turn_budget import TurnUsage
 from messaging.protocol import frames, hot
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import FrameError
@@ -74,7 +74,7 @@ class Reading:
         self._connection = connection
         self._turn_loop = connection.service.peers.turn_loop
         self._turns = self._turn_loop.turns
-        self._used = Slice()
+        self._used = TurnUsage()
         self._early_commands = 0
         self._early_bytes = 0
         self._pieces: list[bytes] = []  # of a frame that is still coming
@@ -92,9 +92,9 @@ class Reading:
         return self._connection.intake.source.tenant or self._connection.address
 
     @property
-    def arriving(self) -> Arriving | None:
+    def arriving(self) -> FrameProgress | None:
         """The frame that is still coming, if there is one."""
-        return Arriving(self._frames_begun, self._have, self._need) if self._pieces else None
+        return FrameProgress(self._frames_begun, self._have, self._need) if self._pieces else None
 
     def received(self, data: bytes) -> None:
         if self._connection.principal is None:

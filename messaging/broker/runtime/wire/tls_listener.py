@@ -16,7 +16,7 @@ from collections.abc import Callable
 import structlog
 
 from messaging.broker.runtime.peers import Connected, Peers
-from messaging.broker.runtime.turns import TurnLoop
+from messaging.broker.runtime.turn_loop import TurnLoop
 
 log = structlog.get_logger("broker.tls")
 

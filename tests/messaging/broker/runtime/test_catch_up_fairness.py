@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
-from messaging.broker.core.accountant import Accountant
+from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.behind import TURN_BYTES
 from messaging.broker.runtime.topics.catch_up import CatchUp
@@ -58,7 +58,7 @@ class Everlasting:
 
 
 async def test_all_who_are_behind_get_their_turns() -> None:
-    catch_up = CatchUp(Accountant(1 << 20).catch_up)
+    catch_up = CatchUp(MemoryLimiter(1 << 20).catch_up)
     Everlasting.order.clear()
     greedy = [Everlasting("acme", 30) for _ in range(10)]
     other = Everlasting("globex", 30)
@@ -70,14 +70,14 @@ async def test_all_who_are_behind_get_their_turns() -> None:
 
 async def test_who_reads_the_tail_is_served_while_another_waits_for_storage(world: BrokerWorld) -> None:
     await stored(world, 50)
-    gate = world.ledgers.delay("open")
+    ingress_limiter = world.ledgers.delay("open")
     slow = await reader(world, 1000, "slow")
     tail = await reader(world, 1000, "tail", initial_position=pb.Subscribe.Latest)
     publisher = await world.connected("owner")
     await publisher.producer(TOPIC, producer_id=3)
     publisher.write(send_frame(50, payload(50), producer_id=3))
     assert (await tail.next()).text[:6] == b"000050"
-    gate.set()
+    ingress_limiter.set()
     await read_all(slow, 51)
 
 
@@ -119,19 +119,19 @@ async def test_a_consumer_that_never_reads_holds_little_and_others_go_on(world: 
         await publisher.producer(TOPIC, producer_id=3)
         publisher.write(*(send_frame(index, payload(index), producer_id=3) for index in range(200, 220)))
         await read_all(other, 220, first=200)
-        accountant = world.service.accountant
-        assert 0 < accountant.egress.used_bytes <= (1 << 20) + TURN_BYTES + 2 * SIZE
-        assert accountant.egress.tenants == {"acme": accountant.egress.used_bytes}
+        memory_limiter = world.service.memory_limiter
+        assert 0 < memory_limiter.egress.used_bytes <= (1 << 20) + TURN_BYTES + 2 * SIZE
+        assert memory_limiter.egress.tenants == {"acme": memory_limiter.egress.used_bytes}
         assert silent.bytes_out < 100 * SIZE
     finally:
         sock.close()
-    await eventually(lambda: world.service.accountant.egress.used_bytes == 0)
+    await eventually(lambda: world.service.memory_limiter.egress.used_bytes == 0)
 
 
 async def test_the_less_memory_is_left_the_less_may_pile_up_for_one(make_world: MakeWorld) -> None:
     world = await make_world(memory_budget_bytes=16 << 20)
     topic = await stored(world, 200)
-    egress = world.service.accountant.egress
+    egress = world.service.memory_limiter.egress
     egress.take("acme", egress.limit_bytes)  # as if many others did not read
     sock = await silent_consumer(world, 1_000_000, "silent")
     try:

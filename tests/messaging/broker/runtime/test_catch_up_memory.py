@@ -20,7 +20,7 @@ async def test_what_was_read_is_given_back_at_the_end(world: BrokerWorld) -> Non
     world.service.sweep_memory()
     world.service.sweep_memory()
     assert topic.outlet.behind is None
-    assert world.service.accountant.catch_up.used_bytes == 0
+    assert world.service.memory_limiter.catch_up.used_bytes == 0
     assert world.service.catch_up.behind == {}
 
 
@@ -30,7 +30,7 @@ async def test_a_topic_that_closes_gives_back_what_it_reads(world: BrokerWorld) 
     client = await reader(world, 1000)
     await eventually(lambda: topic.outlet.behind is not None)
     await world.service.topics.unload(topic.name)
-    await eventually(lambda: world.service.accountant.catch_up.used_bytes == 0)
+    await eventually(lambda: world.service.memory_limiter.catch_up.used_bytes == 0)
     assert world.service.catch_up.behind == {}
     assert await client.expect("CLOSE_CONSUMER")
 
@@ -39,9 +39,9 @@ async def test_a_consumer_without_permits_keeps_one_read_and_then_none(world: Br
     client, held = await resting(world, 60, taken=2)
     world.service.sweep_memory()
     assert not held.ahead and held.current is not None
-    assert world.service.accountant.catch_up.used_bytes == held.current.size_bytes
+    assert world.service.memory_limiter.catch_up.used_bytes == held.current.size_bytes
     world.service.sweep_memory()
-    assert world.service.accountant.catch_up.used_bytes == 0
+    assert world.service.memory_limiter.catch_up.used_bytes == 0
     client.say(C.FLOW, consumer_id=1, message_permits=1000)
     await read_all(client, 60, first=2)
 
@@ -53,7 +53,7 @@ async def test_short_memory_is_taken_from_those_who_take_nothing(make_world: Mak
         await stored(world, 40, f"{TOPIC}-{number}")
         resting.append(await reader(world, 1, topic=f"{TOPIC}-{number}"))
         await read_all(resting[-1], 1)
-    account = world.service.accountant.catch_up
+    account = world.service.memory_limiter.catch_up
     await eventually(lambda: world.service.catch_up.reads_waiting == 0)
     assert account.used_bytes <= account.limit_bytes
     for client in resting:  # each goes on all the same
@@ -64,7 +64,7 @@ async def test_short_memory_is_taken_from_those_who_take_nothing(make_world: Mak
 
 async def test_memory_denied_to_one_tenant_is_there_for_another(make_world: MakeWorld) -> None:
     world = await make_world(memory_budget_bytes=16 << 20)
-    account = world.service.accountant.catch_up
+    account = world.service.memory_limiter.catch_up
     await stored(world, 30)
     account.take("acme", account.limit_bytes // 2)  # as if many of its consumers were served
     stranger = await world.connected("superuser")

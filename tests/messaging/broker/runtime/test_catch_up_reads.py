@@ -69,7 +69,7 @@ async def test_two_reads_are_under_way_at_a_time(world: BrokerWorld) -> None:
     """Where the second begins is known before the first is there."""
     topic = await stored(world, 100)
     async with by_hand(world, topic, 100) as (subscription, held):
-        gate = world.ledgers.delay("read")
+        ingress_limiter = world.ledgers.delay("read")
         for _ in range(3):
             assert topic.outlet.dispatch_behind(subscription, 1)
         assert [read.there for read in held.ahead] == [False] * AHEAD_READS
@@ -77,7 +77,7 @@ async def test_two_reads_are_under_way_at_a_time(world: BrokerWorld) -> None:
         for before, after in pairwise([held.current, *held.ahead]):
             assert after.first == Position(before.first.ledger_id, before.stop_entry)
         await eventually(lambda: world.ledgers.calls.count("read") == 1 + AHEAD_READS)
-        gate.set()
+        ingress_limiter.set()
 
 
 async def test_a_read_that_brings_less_than_was_forecast_loses_nothing(world: BrokerWorld) -> None:
@@ -93,13 +93,13 @@ async def test_a_read_that_brings_less_than_was_forecast_loses_nothing(world: Br
 async def test_subscriptions_at_the_same_place_share_what_is_read(world: BrokerWorld) -> None:
     topic = await stored(world, 60)
     clients = [await reader(world, 0, f"s{number}") for number in range(5)]
-    gate = world.ledgers.delay("open")
+    ingress_limiter = world.ledgers.delay("open")
     for client in clients:
         client.say(C.FLOW, consumer_id=1, message_permits=1000)
     await eventually(lambda: topic.outlet.behind is not None and len(behind(topic).readers) == 5)
     cursors = internal_stats(topic)["cursors"]
     assert [cursors[f"s{number}"]["pendingReadOps"] for number in range(5)] == [1] * 5
-    gate.set()
+    ingress_limiter.set()
     for client in clients:
         await read_all(client, 60)
     alone = 2 + 60 * SIZE // READ_BYTES + 1
@@ -111,12 +111,12 @@ async def test_a_corrupt_entry_is_passed_over_by_all_who_wait_for_it(world: Brok
     topic = await stored(world, 5)
     ledger_id = topic.chain.last.ledger_id
     clients = [await reader(world, 0, f"s{number}") for number in range(2)]
-    gate = world.ledgers.delay("open")
+    ingress_limiter = world.ledgers.delay("open")
     world.ledgers.fail_next("read", Corrupt("injected", ledger_id, 0))
     for client in clients:
         client.say(C.FLOW, consumer_id=1, message_permits=10)
     await eventually(lambda: topic.outlet.behind is not None and len(behind(topic).readers) == 2)
-    gate.set()
+    ingress_limiter.set()
     for client in clients:
         await read_all(client, 5, first=1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from messaging.broker.core.accountant import Accountant
+from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.runtime.wire.outgoing import (
     GATHERED_BYTES_MAX,
     UNREAD_BYTES_MAX,
@@ -36,8 +36,8 @@ class Transport:
 
 def outgoing(transport: Transport) -> tuple[Outgoing, list[int]]:
     unread: list[int] = []
-    accountant = Accountant(64 << 20)
-    return Outgoing(cast(asyncio.Transport, transport), unread.append, accountant.egress, set()), unread
+    memory_limiter = MemoryLimiter(64 << 20)
+    return Outgoing(cast(asyncio.Transport, transport), unread.append, memory_limiter.egress, set()), unread
 
 
 async def test_one_turn_of_the_loop_is_one_write() -> None:
@@ -105,38 +105,38 @@ async def test_large_parts_are_in_order_with_what_was_gathered() -> None:
 
 async def test_what_the_peer_has_not_read_counts_until_it_is_read_or_gone() -> None:
     transport = Transport()
-    accountant, unread = Accountant(64 << 20), set[Outgoing]()
-    out = Outgoing(cast(asyncio.Transport, transport), lambda size: None, accountant.egress, unread)
+    memory_limiter, unread = MemoryLimiter(64 << 20), set[Outgoing]()
+    out = Outgoing(cast(asyncio.Transport, transport), lambda size: None, memory_limiter.egress, unread)
     out.belongs_to("acme")
     out.send(b"x")
-    assert accountant.egress.used_bytes == 0  # what was just written is on its way
+    assert memory_limiter.egress.used_bytes == 0  # what was just written is on its way
     transport.unread_bytes = 5000
     out.send(b"y")
-    assert (accountant.egress.tenants, unread) == ({"acme": 5000}, {out})
+    assert (memory_limiter.egress.tenants, unread) == ({"acme": 5000}, {out})
     transport.unread_bytes = 700
     out.resume()
-    assert accountant.egress.tenants == {"acme": 700}
+    assert memory_limiter.egress.tenants == {"acme": 700}
     out.belongs_to("globex")  # a new credential changes nothing
     transport.unread_bytes = 0
     out.count()
-    assert (accountant.egress.tenants, unread) == ({}, set())
+    assert (memory_limiter.egress.tenants, unread) == ({}, set())
     transport.unread_bytes = 900
     out.pause()
     out.end()
-    assert (accountant.egress.tenants, unread) == ({}, set())
+    assert (memory_limiter.egress.tenants, unread) == ({}, set())
 
 
 async def test_less_may_pile_up_while_memory_is_short() -> None:
     transport = Transport()
-    accountant = Accountant(16 << 20)
-    out = Outgoing(cast(asyncio.Transport, transport), lambda size: None, accountant.egress, set())
+    memory_limiter = MemoryLimiter(16 << 20)
+    out = Outgoing(cast(asyncio.Transport, transport), lambda size: None, memory_limiter.egress, set())
     out.belongs_to("acme")
     assert transport.pause_bytes == UNREAD_BYTES_PAUSE
-    accountant.egress.take("acme", 1 << 20)
+    memory_limiter.egress.take("acme", 1 << 20)
     transport.unread_bytes = 10
     out.count()
     assert transport.pause_bytes == UNREAD_BYTES_PAUSE_MIN
-    accountant.egress.give("acme", 1 << 20)
+    memory_limiter.egress.give("acme", 1 << 20)
     transport.unread_bytes = 9
     out.count()
     assert transport.pause_bytes >= UNREAD_BYTES_PAUSE // 2

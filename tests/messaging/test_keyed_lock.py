@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from messaging.alone import alone
+from messaging.keyed_lock import keyed_lock
 
 
 async def test_one_at_a_time_for_a_key_and_others_meanwhile() -> None:
@@ -15,7 +15,7 @@ async def test_one_at_a_time_for_a_key_and_others_meanwhile() -> None:
     go_on = asyncio.Event()
 
     async def work(key: str) -> None:
-        async with alone(under_way, key):
+        async with keyed_lock(under_way, key):
             assert key not in inside
             inside.append(key)
             await go_on.wait()
@@ -32,7 +32,7 @@ async def test_one_at_a_time_for_a_key_and_others_meanwhile() -> None:
 async def test_a_failure_and_a_cancellation_let_the_next_one_in() -> None:
     under_way: dict[str, asyncio.Future[None]] = {}
     with pytest.raises(ValueError):
-        async with alone(under_way, "a"):
+        async with keyed_lock(under_way, "a"):
             raise ValueError
     holding = asyncio.ensure_future(hold(under_way))
     await asyncio.sleep(0)
@@ -47,5 +47,5 @@ async def test_a_failure_and_a_cancellation_let_the_next_one_in() -> None:
 
 
 async def hold(under_way: dict[str, asyncio.Future[None]]) -> None:
-    async with alone(under_way, "a"):
+    async with keyed_lock(under_way, "a"):
         await asyncio.Event().wait()

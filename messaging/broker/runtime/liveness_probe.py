@@ -17,28 +17,28 @@ ASKED_MAX = 16  # at a time: where more are in the way, not all of them are gone
 
 
 @runtime_checkable
-class Answering(Protocol):
+class Probed(Protocol):
     """A sink whose peer can be asked."""
 
     def answers(self) -> Awaitable[None] | None:
         """Returns what ends when the peer gave a sign of life, or was ended for giving none; None: there is no need to ask."""
 
 
-async def ask_producer(producers: ProducerTable, name: str) -> None:
+async def probe_producer(producers: ProducerTable, name: str) -> None:
     """Before a producer of this name is attached."""
     held = producers.get(name)
     if held is not None:
         await _ask([held.sink])
 
 
-async def ask_consumers(subscription: Subscription, kind: Kind) -> None:
+async def probe_consumers(subscription: Subscription, kind: Kind) -> None:
     """Before a consumer of this kind is attached. A standby does not wait for what the active one says."""
     await _ask(one.sink for one in subscription.rivals(kind)[:ASKED_MAX])
-    if kind is Kind.FAILOVER and subscription.active is not None and isinstance(subscription.active.sink, Answering):
+    if kind is Kind.FAILOVER and subscription.active is not None and isinstance(subscription.active.sink, Probed):
         subscription.active.sink.answers()
 
 
 async def _ask(sinks: Iterable[object]) -> None:
-    waits = [answer for sink in sinks if isinstance(sink, Answering) and (answer := sink.answers()) is not None]
+    waits = [answer for sink in sinks if isinstance(sink, Probed) and (answer := sink.answers()) is not None]
     if waits:
         await asyncio.gather(*waits)

@@ -23,7 +23,7 @@ CROWDED_SHARE = 8  # while others come, those who wait get one part of so many o
 QUIET_TURNS = 8  # others come, as long as there were not so many turns without them
 
 
-class Slice:
+class TurnUsage:
     """What one connection has used of the turn with this number. More than a slice: it owes the rest."""
 
     __slots__ = ("spent", "turn")
@@ -33,7 +33,7 @@ class Slice:
         self.spent = 0
 
 
-class Turns(Generic[Item]):
+class TurnBudget(Generic[Item]):
     __slots__ = (
         "_left_by_waiting",
         "_newcomers_part",
@@ -70,7 +70,7 @@ class Turns(Generic[Item]):
         """The units of this turn that those who wait may still spend."""
         return self.left - self._newcomers_part
 
-    def allowance(self, used: Slice) -> int:
+    def allowance(self, used: TurnUsage) -> int:
         """The units that somebody who does not wait may spend now; 0 or less: it has to wait."""
         if used.turn != self.number:
             spent = used.spent - self.slice_cost * (self.number - used.turn)
@@ -79,11 +79,11 @@ class Turns(Generic[Item]):
         left = self.slice_cost - used.spent  # asked once a read: compared here, a call of `min` takes longer
         return left if left < self.left else self.left
 
-    def allowance_of_waiting(self, used: Slice) -> int:
+    def allowance_of_waiting(self, used: TurnUsage) -> int:
         """The same for somebody whom `following` named."""
         return min(self.allowance(used), self.left_to_waiting)
 
-    def spend(self, used: Slice, cost: int) -> bool:
+    def spend(self, used: TurnUsage, cost: int) -> bool:
         """Whether so much is spent that another turn should begin soon: little things come often, and need none of their own."""
         used.spent += cost
         self.left -= cost

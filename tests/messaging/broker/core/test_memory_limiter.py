@@ -6,41 +6,41 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messaging.broker.core.accountant import Accountant
+from messaging.broker.core.memory_limiter import MemoryLimiter
 
 TENANTS = st.sampled_from(["acme", "globex", "initech"])
 ACCOUNTS = st.sampled_from(["ingress", "egress", "catch_up", "sessions", "cursors"])
 
 
 def test_the_limits_of_what_does_not_give_way_are_the_budget() -> None:
-    accountant = Accountant(1 << 20)
-    assert sum(one.limit_bytes for one in accountant.accounts if one is not accountant.tail) == 1 << 20
+    memory_limiter = MemoryLimiter(1 << 20)
+    assert sum(one.limit_bytes for one in memory_limiter.accounts if one is not memory_limiter.tail) == 1 << 20
 
 
 @given(st.lists(st.tuples(ACCOUNTS, TENANTS, st.integers(1, 1 << 16), st.booleans())))
 def test_nobody_who_keeps_to_the_rule_takes_more_than_there_is(steps: list[tuple[str, str, int, bool]]) -> None:
     """Whatever is taken within the rule: no account passes its limit, and so all together stay within the budget."""
-    accountant = Accountant(1 << 18)
+    memory_limiter = MemoryLimiter(1 << 18)
     held: list[tuple[str, str, int]] = []
     for name, tenant, size, gives in steps:
-        account = getattr(accountant, name)
+        account = getattr(memory_limiter, name)
         if gives and held:
             back = held.pop()
-            getattr(accountant, back[0]).give(*back[1:])
+            getattr(memory_limiter, back[0]).give(*back[1:])
         elif account.allows(tenant, size):
             account.take(tenant, size)
             held.append((name, tenant, size))
-        for one in accountant.accounts:
+        for one in memory_limiter.accounts:
             mine = [size for held_in, _, size in held if held_in == one.name]
             assert one.used_bytes == sum(mine) == sum(one.tenants.values())
             assert one.used_bytes <= one.limit_bytes or len(mine) == 1  # one thing alone may be larger than the account
             assert 0 not in one.tenants.values()
-        assert accountant.used_bytes == sum(one.used_bytes for one in accountant.accounts)
+        assert memory_limiter.used_bytes == sum(one.used_bytes for one in memory_limiter.accounts)
 
 
 @given(st.lists(st.integers(1, 1 << 14), max_size=200), st.integers(1, 1 << 13))
 def test_a_newcomer_finds_room_whatever_one_tenant_does(sizes: list[int], size: int) -> None:
-    account = Accountant(1 << 18).catch_up
+    account = MemoryLimiter(1 << 18).catch_up
     for one in sizes:
         if account.allows("greedy", one):
             account.take("greedy", one)
@@ -48,14 +48,14 @@ def test_a_newcomer_finds_room_whatever_one_tenant_does(sizes: list[int], size: 
 
 
 def test_a_tenant_takes_no_more_than_is_left() -> None:
-    account = Accountant(4000).catch_up  # 1000 of it
-    assert account.part("acme") == 500
+    account = MemoryLimiter(4000).catch_up  # 1000 of it
+    assert account.share("acme") == 500
     account.take("acme", 500)
-    assert account.part("acme") == 0
+    assert account.share("acme") == 0
     assert not account.allows("acme", 1)
-    assert account.part("globex") == 250
+    assert account.share("globex") == 250
     account.give("acme", 500)
-    assert account.part("acme") == 500
+    assert account.share("acme") == 500
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_tenant_takes_no_more_than_is_left() -> None:
     ],
 )
 def test_what_is_larger_than_the_account_waits_until_it_is_alone(others: int, own: int, allowed: bool) -> None:
-    account = Accountant(4000).catch_up
+    account = MemoryLimiter(4000).catch_up
     for tenant, size in (("globex", others), ("acme", own)):
         if size:
             account.take(tenant, size)
@@ -75,26 +75,26 @@ def test_what_is_larger_than_the_account_waits_until_it_is_alone(others: int, ow
 
 
 def test_a_large_thing_beyond_the_part_of_a_tenant_that_holds_little_is_not_starved() -> None:
-    account = Accountant(4000).catch_up
+    account = MemoryLimiter(4000).catch_up
     account.take("acme", 100)  # as it always does
-    assert account.part("acme") < 700
+    assert account.share("acme") < 700
     assert account.allows("acme", 700)
     account.take("acme", 100)
     assert not account.allows("acme", 700)
 
 
 def test_caches_shrink_by_what_is_over_the_budget() -> None:
-    accountant = Accountant(1000)
+    memory_limiter = MemoryLimiter(1000)
     asked: list[int] = []
 
     def shrink(size: int) -> None:
         asked.append(size)
-        accountant.tail.give("", size)
+        memory_limiter.tail.give("", size)
 
-    accountant.shrink = shrink
-    accountant.tail.take("", 400)
-    accountant.ingress.take("acme", 500)
+    memory_limiter.shrink = shrink
+    memory_limiter.tail.take("", 400)
+    memory_limiter.ingress.take("acme", 500)
     assert asked == []
-    accountant.egress.take("acme", 150)
+    memory_limiter.egress.take("acme", 150)
     assert asked == [50]
-    assert accountant.used_bytes == 1000
+    assert memory_limiter.used_bytes == 1000

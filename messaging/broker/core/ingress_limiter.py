@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from messaging.broker.core.accountant import Account
 from messaging.broker.core.fair_queue import FairQueue
+from messaging.broker.core.memory_limiter import MemoryAccount
 
 FRAMES_SHARE = 4  # one part of so many of the account, which is half of what a tenant may hold, is for frames of it still coming
-SOURCE_BYTES_MAX = 8 << 20  # held by one source; beyond it reading pauses however much memory there is
+QUOTA_BYTES_MAX = 8 << 20  # held by one source; beyond it reading pauses however much memory there is
 
 
-class Source:
+class PublishQuota:
     """`paused`: nothing is read from it; `resume` is called when reading goes on. `begun_bytes`: of a large frame that is coming,
     `wanted_bytes`: of one that it waits to begin."""
 
@@ -33,67 +33,67 @@ class Source:
         self.left = False
 
 
-class Gate:
+class IngressLimiter:
     """Its callers pause; it says when. Everything that gives something back resumes whoever may go on because of that."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: MemoryAccount) -> None:
         self.account = account
         self.paused = 0  # sources
         self._begun_bytes: dict[str, int] = {}  # of frames that are still coming, by tenant
-        self._waiting: FairQueue[Source] = FairQueue()  # those that nothing of their own will wake
+        self._waiting: FairQueue[PublishQuota] = FairQueue()  # those that nothing of their own will wake
 
-    def take(self, source: Source, size: int) -> bool:
-        """`source` brought `size` bytes. True: its reading is to pause, from now on until `resume`."""
-        source.held_bytes += size
-        self.account.take(source.tenant, size)
-        return not source.left and self._over(source, 1) and self._pause(source)
+    def take(self, quota: PublishQuota, size: int) -> bool:
+        """`quota` brought `size` bytes. True: its reading is to pause, from now on until `resume`."""
+        quota.held_bytes += size
+        self.account.take(quota.tenant, size)
+        return not quota.left and self._over(quota, 1) and self._pause(quota)
 
-    def give(self, source: Source, size: int) -> None:
-        """`size` bytes of `source` are durable, or were refused."""
-        source.held_bytes -= size
-        self.account.give(source.tenant, size)
+    def give(self, quota: PublishQuota, size: int) -> None:
+        """`size` bytes of `quota` are durable, or were refused."""
+        quota.held_bytes -= size
+        self.account.give(quota.tenant, size)
         if self.paused:
-            self._go_on(source)
+            self._go_on(quota)
 
-    def begin(self, source: Source, size: int) -> bool:
+    def begin(self, quota: PublishQuota, size: int) -> bool:
         """A frame of `size` bytes begins and counts from now on. True: reading is to pause until it fits."""
-        if self._frame_fits(source.tenant, size):
-            self._begun(source, size)
+        if self._frame_fits(quota.tenant, size):
+            self._begun(quota, size)
             return False
-        source.wanted_bytes = size
-        self._waiting.push(source.tenant, source)
-        return self._pause(source)
+        quota.wanted_bytes = size
+        self._waiting.push(quota.tenant, quota)
+        return self._pause(quota)
 
-    def came(self, source: Source) -> None:
+    def came(self, quota: PublishQuota) -> None:
         """The large frame is there, and counts as what it turns out to be."""
-        size, source.begun_bytes = source.begun_bytes, 0
+        size, quota.begun_bytes = quota.begun_bytes, 0
         if size:
-            self._count_begun(source.tenant, -size)
-            self.give(source, size)
+            self._count_begun(quota.tenant, -size)
+            self.give(quota, size)
 
-    def leave(self, source: Source) -> None:
-        """`source` is gone. What it brought whole comes back through `give`. Idempotent."""
-        source.left = True
-        source.wanted_bytes = 0
-        if source.paused:
-            source.paused = False
+    def leave(self, quota: PublishQuota) -> None:
+        """`quota` is gone. What it brought whole comes back through `give`. Idempotent."""
+        quota.left = True
+        quota.wanted_bytes = 0
+        if quota.paused:
+            quota.paused = False
             self.paused -= 1
-            self._waiting.discard(source.tenant, source)
-        self.came(source)
+            self._waiting.discard(quota.tenant, quota)
+        self.came(quota)
 
-    def _pause(self, source: Source) -> bool:
-        if source.paused:
+    def _pause(self, quota: PublishQuota) -> bool:
+        if quota.paused:
             return False
-        source.paused = True
+        quota.paused = True
         self.paused += 1
         return True
 
-    def _over(self, source: Source, times: int) -> bool:
+    def _over(self, quota: PublishQuota, times: int) -> bool:
         """Whether ``times * held`` is too much for the source, or its tenant holds too much."""
         account = self.account
         left = account.limit_bytes - account.used_bytes
-        held = times * source.held_bytes
-        return held > SOURCE_BYTES_MAX or held > left or account.tenants.get(source.tenant, 0) > left
+        held = times * quota.held_bytes
+        return held > QUOTA_BYTES_MAX or held > left or account.tenants.get(quota.tenant, 0) > left
 
     def _frame_fits(self, tenant: str, size: int) -> bool:
         """Frames that are still coming have a part of what the tenant may hold: the peers that sent whole messages never wait for
@@ -110,18 +110,18 @@ class Gate:
         else:
             del self._begun_bytes[tenant]
 
-    def _begun(self, source: Source, size: int) -> None:
-        source.begun_bytes = size
-        self._count_begun(source.tenant, size)
-        source.held_bytes += size
-        self.account.take(source.tenant, size)
+    def _begun(self, quota: PublishQuota, size: int) -> None:
+        quota.begun_bytes = size
+        self._count_begun(quota.tenant, size)
+        quota.held_bytes += size
+        self.account.take(quota.tenant, size)
 
-    def _go_on(self, source: Source) -> None:
-        if source.paused and not source.wanted_bytes:
-            if not self._over(source, 2):
-                self._resume(source)
-            elif not source.held_bytes:
-                self._waiting.push(source.tenant, source)
+    def _go_on(self, quota: PublishQuota) -> None:
+        if quota.paused and not quota.wanted_bytes:
+            if not self._over(quota, 2):
+                self._resume(quota)
+            elif not quota.held_bytes:
+                self._waiting.push(quota.tenant, quota)
         # One at a time while memory is short, since what each will send is not known; all once half of it is free.
         while self._waiting:
             following = self._waiting.pop(self._fits)
@@ -131,16 +131,16 @@ class Gate:
             if self.account.used_bytes * 2 > self.account.limit_bytes:
                 return
 
-    def _fits(self, tenant: str, source: Source) -> bool:
-        if source.wanted_bytes:
-            return self._frame_fits(tenant, source.wanted_bytes)
+    def _fits(self, tenant: str, quota: PublishQuota) -> bool:
+        if quota.wanted_bytes:
+            return self._frame_fits(tenant, quota.wanted_bytes)
         return self.account.allows(tenant, 1)
 
-    def _resume(self, source: Source) -> None:
-        source.paused = False
+    def _resume(self, quota: PublishQuota) -> None:
+        quota.paused = False
         self.paused -= 1
-        self._waiting.discard(source.tenant, source)
-        wanted, source.wanted_bytes = source.wanted_bytes, 0
+        self._waiting.discard(quota.tenant, quota)
+        wanted, quota.wanted_bytes = quota.wanted_bytes, 0
         if wanted:
-            self._begun(source, wanted)
-        source.resume()
+            self._begun(quota, wanted)
+        quota.resume()

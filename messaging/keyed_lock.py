@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 
 @asynccontextmanager
-async def alone(under_way: dict[str, asyncio.Future[None]], key: str) -> AsyncIterator[None]:
+async def keyed_lock(under_way: dict[str, asyncio.Future[None]], key: str) -> AsyncIterator[None]:
     """Waits for whoever holds `key`, then holds it. `under_way` is the caller's and stays the same object: what is in it is held,
     and each future in it is done when that is over."""
     while key in under_way:

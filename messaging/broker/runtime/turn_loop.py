@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from messaging.background import BackgroundLoop
-from messaging.broker.core.turns import SLICE_COST, TURN_COST, Turns
+from messaging.broker.core.turn_budget import SLICE_COST, TURN_COST, TurnBudget
 
 Item = TypeVar("Item")
 
@@ -20,7 +20,7 @@ class TurnLoop(Generic[Item]):
     __slots__ = ("_due", "_work", "health", "turns")
 
     def __init__(self, work: Callable[[Item], str | None], turn_cost: int = TURN_COST, slice_cost: int = SLICE_COST) -> None:
-        self.turns: Turns[Item] = Turns(turn_cost, slice_cost)
+        self.turns: TurnBudget[Item] = TurnBudget(turn_cost, slice_cost)
         self.health = BackgroundLoop("turns", recurs=False)
         self._work = work
         self._due = False

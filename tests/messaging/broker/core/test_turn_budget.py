@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from messaging.broker.core.command_costs import COSTS, cost_of
-from messaging.broker.core.turns import CROWDED_SHARE, NEWCOMERS_SHARE, QUIET_TURNS, Slice, Turns
+from messaging.broker.core.turn_budget import CROWDED_SHARE, NEWCOMERS_SHARE, QUIET_TURNS, TurnBudget, TurnUsage
 from messaging.permissions.table import BINARY
 from messaging.protocol import pulsar_pb2 as pb
 
 
-def served(turns: Turns[str], work: dict[str, int], tenants: dict[str, str]) -> list[str]:
+def served(turns: TurnBudget[str], work: dict[str, int], tenants: dict[str, str]) -> list[str]:
     """One turn of those who wait, each of whom takes its whole slice while it has work; who had a turn, in order."""
     turns.begin()
     order, again = [], []
@@ -24,14 +24,14 @@ def served(turns: Turns[str], work: dict[str, int], tenants: dict[str, str]) -> 
     return order
 
 
-used: dict[str, Slice] = {}
+used: dict[str, TurnUsage] = {}
 
 
-def world(work: dict[str, int], tenants: dict[str, str]) -> Turns[str]:
-    turns: Turns[str] = Turns(turn_cost=100, slice_cost=10)
+def world(work: dict[str, int], tenants: dict[str, str]) -> TurnBudget[str]:
+    turns: TurnBudget[str] = TurnBudget(turn_cost=100, slice_cost=10)
     used.clear()
     for name in work:
-        used[name] = Slice()
+        used[name] = TurnUsage()
         turns.wait(tenants[name], name)
     return turns
 
@@ -63,8 +63,8 @@ def test_a_tenant_with_one_connection_waits_for_one_slice_of_each_other_tenant()
 
 
 def test_one_connection_gets_one_slice_a_turn_however_often_it_is_read() -> None:
-    turns: Turns[str] = Turns(100, 10)
-    mine, other = Slice(), Slice()
+    turns: TurnBudget[str] = TurnBudget(100, 10)
+    mine, other = TurnUsage(), TurnUsage()
     turns.spend(mine, turns.allowance(mine))
     assert turns.allowance(mine) == 0
     assert turns.allowance(other) == 10
@@ -73,8 +73,8 @@ def test_one_connection_gets_one_slice_a_turn_however_often_it_is_read() -> None
 
 
 def test_what_cannot_be_divided_is_paid_with_the_next_slices() -> None:
-    turns: Turns[str] = Turns(100, 10)
-    mine = Slice()
+    turns: TurnBudget[str] = TurnBudget(100, 10)
+    mine = TurnUsage()
     turns.allowance(mine)
     turns.spend(mine, 35)
     waited = 0
@@ -85,15 +85,15 @@ def test_what_cannot_be_divided_is_paid_with_the_next_slices() -> None:
 
 
 def test_little_things_need_no_turn_of_their_own() -> None:
-    turns: Turns[str] = Turns(100, 10)
-    assert [turns.spend(Slice(), 1) for _ in range(6)] == [False] * 5 + [True]
+    turns: TurnBudget[str] = TurnBudget(100, 10)
+    assert [turns.spend(TurnUsage(), 1) for _ in range(6)] == [False] * 5 + [True]
 
 
 def test_when_the_turn_is_used_up_newcomers_wait_too() -> None:
-    turns: Turns[str] = Turns(100, 10)
+    turns: TurnBudget[str] = TurnBudget(100, 10)
     for _ in range(10):
-        turns.spend(Slice(), 10)
-    assert turns.allowance(Slice()) <= 0
+        turns.spend(TurnUsage(), 10)
+    assert turns.allowance(TurnUsage()) <= 0
 
 
 def test_every_command_that_a_client_sends_has_a_cost() -> None:
@@ -106,8 +106,8 @@ def test_those_who_wait_get_a_part_of_one_slice_in_all_while_others_come() -> No
     """They got three quarters of each turn, and whoever had one request after the other was served once in that time."""
     work = {f"c{number}": 1000 for number in range(8)}
     tenants = dict.fromkeys(work, "acme")
-    turns: Turns[str] = Turns(turn_cost=1000, slice_cost=10 * CROWDED_SHARE)
-    used.update({name: Slice() for name in work})
+    turns: TurnBudget[str] = TurnBudget(turn_cost=1000, slice_cost=10 * CROWDED_SHARE)
+    used.update({name: TurnUsage() for name in work})
     for name in work:
         turns.wait(tenants[name], name)
 
@@ -117,7 +117,7 @@ def test_those_who_wait_get_a_part_of_one_slice_in_all_while_others_come() -> No
         return before - sum(work.values())
 
     assert spent() == 8 * 10 * CROWDED_SHARE, "nobody else comes: a slice each"
-    turns.spend(Slice(), 1)
+    turns.spend(TurnUsage(), 1)
     for _ in range(QUIET_TURNS):
         assert spent() == 10, "somebody came, in this turn or a few before"
     assert spent() > 100, "and does not come any more"
@@ -128,7 +128,7 @@ def test_whoever_waits_goes_on_however_many_come() -> None:
     turns = world(work, {"one": "acme"})
     for _ in range(200):
         served(turns, work, {"one": "acme"})
-        turns.spend(Slice(), 50)
+        turns.spend(TurnUsage(), 50)
         if not work["one"]:
             break
     assert not work["one"]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from messaging.broker.core.accountant import Account
+from messaging.broker.core.memory_limiter import MemoryAccount
 
 PAIR_BYTES = 128  # of one key and its value, beside their texts
 ENTRY_BYTES = 64  # of one producer or consumer, beside its texts
 NAMELESS = "address "  # before the name of a tenant: whose it is until that is known
 
 
-class Holding:
+class MemoryCharge:
     """`tenant` is the peer's address until its tenant is known."""
 
     __slots__ = ("_account", "held_bytes", "tenant")
 
-    def __init__(self, account: Account, address: str) -> None:
+    def __init__(self, account: MemoryAccount, address: str) -> None:
         self._account = account
         self.tenant = NAMELESS + address
         self.held_bytes = 0

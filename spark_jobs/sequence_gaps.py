@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from messaging.usage_schema import COUNTERS
-from spark_jobs.config import Hole
+from spark_jobs.config import SequenceGap
 from spark_jobs.plan import HOUR_MS, Manifest
 from spark_jobs.records import IDENTITY
 
@@ -35,7 +35,7 @@ def gaps(valid: DataFrame) -> DataFrame:
     ).where(F.col("first_missing") <= F.col("last_missing"))
 
 
-def holes_among(rows: Iterable[Any], unread: Iterable[Manifest], oldest_ms: int) -> list[Hole]:
+def holes_among(rows: Iterable[Any], unread: Iterable[Manifest], oldest_ms: int) -> list[SequenceGap]:
     """The gaps that no file explains: the missing records may lie in a file that this run did not need to read.
 
     `oldest_ms`: earlier files are not known at all; a series whose boot reaches back to them may begin with any number.
@@ -50,5 +50,7 @@ def holes_among(rows: Iterable[Any], unread: Iterable[Manifest], oldest_ms: int)
         explained = any(start < row.before_ms and end > after_ms for start, end in known)
         too_old = row.after_ms is None and row.before_ms < oldest_ms + 24 * HOUR_MS
         if not explained and not too_old:
-            holes.append(Hole(row.source, row.boot_epoch, row.series, row.first_missing, row.last_missing, row.missing_value))
+            holes.append(
+                SequenceGap(row.source, row.boot_epoch, row.series, row.first_missing, row.last_missing, row.missing_value)
+            )
     return holes

@@ -12,7 +12,7 @@ WINDOW_S = 10.0
 WINDOW_BYTES = 160 << 10  # of one frame in a window, or all that was missing
 
 
-class Arriving(NamedTuple):
+class FrameProgress(NamedTuple):
     """`number` tells the frames of one connection apart; `have_bytes` of `need_bytes` are here."""
 
     number: int
@@ -20,7 +20,7 @@ class Arriving(NamedTuple):
     need_bytes: int
 
 
-def too_slow(before: Arriving | None, now: Arriving | None) -> bool:
+def too_slow(before: FrameProgress | None, now: FrameProgress | None) -> bool:
     """`before` was seen one window ago; None: no frame was under way, or we were the ones who did not read."""
     if before is None or now is None or before.number != now.number:
         return False

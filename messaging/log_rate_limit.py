@@ -11,11 +11,11 @@ A_SECOND = 5.0
 EVENTS_MAX = 1000  # names that are remembered: ours are constants, those of libraries may not be
 
 
-class LogRates:
+class LogRateLimit:
     def __init__(self) -> None:
         self._events: dict[str, tuple[float, float, int]] = {}  # lines it may have, as of when, lines left out since the last one
 
-    def left_out(self, event: str, now_s: float) -> int | None:
+    def suppressed(self, event: str, now_s: float) -> int | None:
         """How many lines of this event were left out before this one; None: this one is, too."""
         lines, then_s, missed = self._events.pop(event, (float(BURST), now_s, 0))
         lines = min(float(BURST), lines + (now_s - then_s) * A_SECOND)

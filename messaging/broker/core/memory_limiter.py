@@ -21,38 +21,38 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-class Account:
-    """What one use of memory holds, by tenant. `take` and `give` only count; `part` says what may be taken. Each costs a few
+class MemoryAccount:
+    """What one use of memory holds, by tenant. `take` and `give` only count; `share` says what may be taken. Each costs a few
     dictionary operations: call them once a block or a read, never once a message."""
 
     __slots__ = ("_accountant", "limit_bytes", "name", "tenants", "used_bytes")
 
-    def __init__(self, accountant: Accountant, name: str, limit_bytes: int) -> None:
+    def __init__(self, memory_limiter: MemoryLimiter, name: str, limit_bytes: int) -> None:
         self.name = name
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self.tenants: dict[str, int] = {}  # only those who hold something
-        self._accountant = accountant
+        self._limiter = memory_limiter
 
     def take(self, tenant: str, size: int) -> None:
         self.used_bytes += size
         self.tenants[tenant] = self.tenants.get(tenant, 0) + size
-        accountant = self._accountant
-        accountant.used_bytes += size
-        if accountant.used_bytes > accountant.limit_bytes:
-            accountant.shrink_caches()
+        memory_limiter = self._limiter
+        memory_limiter.used_bytes += size
+        if memory_limiter.used_bytes > memory_limiter.limit_bytes:
+            memory_limiter.shrink_caches()
 
     def give(self, tenant: str, size: int) -> None:
         """Gives back what `tenant` took before."""
         self.used_bytes -= size
-        self._accountant.used_bytes -= size
+        self._limiter.used_bytes -= size
         left = self.tenants[tenant] - size
         if left:
             self.tenants[tenant] = left
         else:
             del self.tenants[tenant]
 
-    def part(self, tenant: str) -> int:
+    def share(self, tenant: str) -> int:
         """The most that `tenant` may take now so that afterwards it holds no more than is left. Never below 0."""
         left = self.limit_bytes - self.used_bytes - self.tenants.get(tenant, 0)
         return left // 2 if left > 0 else 0
@@ -60,27 +60,27 @@ class Account:
     def allows(self, tenant: str, size: int) -> bool:
         """Whether `tenant` may take `size` now: within its part, or beyond it where there is room and it holds little else, or
         where nobody holds anything: so what is larger than a part is late, and never stuck."""
-        if size <= self.part(tenant) or not self.used_bytes:
+        if size <= self.share(tenant) or not self.used_bytes:
             return True
         return self.used_bytes + size <= self.limit_bytes and self.tenants.get(tenant, 0) * 8 <= self.limit_bytes
 
 
-class Accountant:
+class MemoryLimiter:
     """`shrink` of a cache gives back at least so many bytes, as far as it has them."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
-        self.ingress = Account(self, "ingress", limit_bytes // 2)
-        self.egress = Account(self, "egress", limit_bytes // 8)
-        self.catch_up = Account(self, "catch_up", limit_bytes // 4)
-        self.sessions = Account(self, "sessions", limit_bytes // 16)
-        self.cursors = Account(self, "cursors", limit_bytes // 16)
-        self.tail = Account(self, "tail", limit_bytes // 2)
+        self.ingress = MemoryAccount(self, "ingress", limit_bytes // 2)
+        self.egress = MemoryAccount(self, "egress", limit_bytes // 8)
+        self.catch_up = MemoryAccount(self, "catch_up", limit_bytes // 4)
+        self.sessions = MemoryAccount(self, "sessions", limit_bytes // 16)
+        self.cursors = MemoryAccount(self, "cursors", limit_bytes // 16)
+        self.tail = MemoryAccount(self, "tail", limit_bytes // 2)
         self.shrink: Callable[[int], None] = lambda size: None
 
     @property
-    def accounts(self) -> tuple[Account, ...]:
+    def accounts(self) -> tuple[MemoryAccount, ...]:
         return self.ingress, self.egress, self.catch_up, self.sessions, self.cursors, self.tail
 
     def shrink_caches(self) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 GRACE_S = 6.0
 
 
-class Keeper:
+class Watchdog:
     """The supervisor's end."""
 
     def __init__(self, descriptor: int, pid: int) -> None:
@@ -43,7 +43,7 @@ class Keeper:
             pass  # somebody killed the keeper; the kernel's signal on parent death is left
 
 
-def start(leftovers: Sequence[Path] = ()) -> Keeper:
+def start(leftovers: Sequence[Path] = ()) -> Watchdog:
     """Forks the keeper; `leftovers` are files it removes in the supervisor's stead.
 
     Call it before starting threads or opening what it should not hold.
@@ -57,7 +57,7 @@ def start(leftovers: Sequence[Path] = ()) -> Keeper:
         finally:
             os._exit(0)
     os.close(reader)
-    return Keeper(writer, pid)
+    return Watchdog(writer, pid)
 
 
 def _keep(reader: int, leftovers: Sequence[Path]) -> None:

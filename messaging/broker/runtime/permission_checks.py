@@ -25,7 +25,7 @@ log = structlog.get_logger("broker.rights")
 CHECKS_A_TURN = 200  # some 2 ms of the loop
 
 
-class Rights:
+class PermissionChecks:
     def __init__(self, view: Callable[[], ControlView], background: BackgroundLoops) -> None:
         self._view = view
         self._background = background
