@@ -25,7 +25,7 @@ class MemoryAccount:
     """What one use of memory holds, by tenant. `take` and `give` only count; `share` says what may be taken. Each costs a few
     dictionary operations: call them once a block or a read, never once a message."""
 
-    __slots__ = ("_accountant", "limit_bytes", "name", "tenants", "used_bytes")
+    __slots__ = ("_limiter", "limit_bytes", "name", "tenants", "used_bytes")
 
     def __init__(self, memory_limiter: MemoryLimiter, name: str, limit_bytes: int) -> None:
         self.name = name

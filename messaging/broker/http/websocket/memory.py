@@ -54,7 +54,7 @@ class MessageThrottle:
     """A message that has begun to arrive counts as the largest there may be, and waits for its turn where memory is short: how
     long it will be is not known until it is there."""
 
-    __slots__ = ("_bytes_max", "_gate", "_source")
+    __slots__ = ("_bytes_max", "_ingress_limiter", "_quota")
 
     def __init__(self, ingress_limiter: IngressLimiter, tenant: str, bytes_max: int, go_on: Callable[[], None]) -> None:
         self._ingress_limiter = ingress_limiter
@@ -75,7 +75,7 @@ class MessageThrottle:
 class SessionThrottle:
     """What one producer's frames hold until they are answered. `go_on` is called when reading goes on after a pause."""
 
-    __slots__ = ("_gate", "_source")
+    __slots__ = ("_ingress_limiter", "_quota")
 
     def __init__(self, ingress_limiter: IngressLimiter, tenant: str, go_on: Callable[[], None]) -> None:
         self._ingress_limiter = ingress_limiter

@@ -89,7 +89,7 @@ class Reading:
     @property
     def tenant(self) -> str:
         """Whose turn it is when this goes on: of those who are not known, their address."""
-        return self._connection.intake.source.tenant or self._connection.address
+        return self._connection.intake.quota.tenant or self._connection.address
 
     @property
     def arriving(self) -> FrameProgress | None:
