@@ -13,7 +13,7 @@ COUNTED_FRAME_BYTES = 4 << 10  # a frame that is still coming counts from this s
 class Intake:
     """`go_on` is called where the gate lets it be read again and `hold` says that something of the last read is left."""
 
-    __slots__ = ("_appended", "_ingress_limiter", "_go_on", "_held", "_loop", "_settled", "_transport", "quota")
+    __slots__ = ("_appended", "_go_on", "_held", "_ingress_limiter", "_loop", "_settled", "_transport", "quota")
 
     def __init__(self, transport: asyncio.Transport, ingress_limiter: IngressLimiter, go_on: Callable[[], None]) -> None:
         self.quota = PublishQuota("", self._read_on)
