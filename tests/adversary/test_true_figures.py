@@ -37,7 +37,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr("messaging.broker.runtime.metering.passed_ms", lambda: made.now_ms)
+    monkeypatch.setattr("messaging.broker.runtime.metering.boottime_ms", lambda: made.now_ms)
     return made
 
 

@@ -41,7 +41,7 @@ def family(pid: int) -> list[int]:
 
 
 def memory_mib(state: dict[str, Any]) -> dict[str, float]:
-    """MiB (proportional) by child, with what each child started, and of the supervisor with its keeper."""
+    """MiB (proportional) by child, with what each child started, and of the supervisor with its watchdog."""
     by_name: dict[str, float] = {}
     children = {child["pid"]: child["name"] for child in state["children"] if child["state"] not in ("done", "stopped")}
     for pid in family(state["pid"]):

@@ -3,7 +3,7 @@
     machine     what happens to one child, as a pure table: (state, event) -> (state, effects)
     plan        the children as data, and its JSON form
     process     one child's operating-system side: spawn, readiness, output, signals
-    keeper      a forked process that ends the children when the supervisor was killed
+    watchdog      a forked process that ends the children when the supervisor was killed
     lock        one supervisor a data directory
     loop        the supervisor: one thread that waits on signals, output and deadlines
     standalone  the plan of `magnetar standalone`, made from the settings

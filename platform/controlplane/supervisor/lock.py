@@ -1,6 +1,6 @@
 """One supervisor a data directory: an exclusive `flock` on DATA_DIR/lock, whose text is the holder's process id.
 
-The lock is shared by the supervisor and its keeper. When the supervisor was killed, the keeper holds on until the children are
+The lock is shared by the supervisor and its watchdog. When the supervisor was killed, the watchdog holds on until the children are
 gone; whoever starts meanwhile sees a dead process id and waits for that, instead of finding the ports still in use.
 """
 
@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-CLEAN_UP_S = 12.0  # longer than the keeper takes to end the children of a killed supervisor
+CLEAN_UP_S = 12.0  # longer than the watchdog takes to end the children of a killed supervisor
 
 
 class AlreadyRunning(Exception):

@@ -63,7 +63,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Blocks until all is stopped. The exit code: 0 after a signal, 2 for a configuration that cannot work, else 1."""
-        self._keeper = watchdogs.start((self._ready_file, self._status_file))
+        self._watchdog = watchdogs.start((self._ready_file, self._status_file))
         locks.record(self._lock)
         self._remove(self._ready_file)
         for note in self.plan.notes:
@@ -121,7 +121,7 @@ class Supervisor:
             if output in self._selector.get_map():
                 self._selector.unregister(output)
             member.process.reaped()
-            self._keeper.gone(member.process.pid)
+            self._watchdog.gone(member.process.pid)
             member.last_exit = code
             self._apply(member, event)
             if event is Event.EXITED and member.record.state is State.BACKING_OFF:
@@ -160,7 +160,7 @@ class Supervisor:
             self._apply(member, Event.HOPELESS)
             self._give_up(member, 127)
             return
-        self._keeper.spawned(member.process.pid)
+        self._watchdog.spawned(member.process.pid)
         self._selector.register(member.process.output, selectors.EVENT_READ, member)
 
     def _give_up(self, member: Member, code: int) -> None:
@@ -259,7 +259,7 @@ class Supervisor:
             member.process.log.close()
         self._remove(self._ready_file)
         self._remove(self._status_file)
-        self._keeper.release()
+        self._watchdog.release()
         os.close(self._lock)
         self._notice("info", "stopped")
 

@@ -2,8 +2,8 @@
 
 It shares the supervisor's memory pages, so it costs next to nothing. It reads a pipe whose other end only the supervisor holds:
 ``+<group>`` when a child was spawned, ``-<group>`` when it is gone, and end of file when the supervisor is. Then every group that
-is left gets SIGTERM, and SIGKILL after a while; the data directory's lock, which the keeper inherited, is held until then.
-On Linux the children also ask the kernel for SIGTERM on the death of their parent (`process.py`), so that the keeper is the second
+is left gets SIGTERM, and SIGKILL after a while; the data directory's lock, which the watchdog inherited, is held until then.
+On Linux the children also ask the kernel for SIGTERM on the death of their parent (`process.py`), so that the watchdog is the second
 net there, and the first for what a child itself had started.
 """
 
@@ -32,7 +32,7 @@ class Watchdog:
         self._tell(b"-%d\n" % group)
 
     def release(self) -> None:
-        """The children are stopped: the keeper ends."""
+        """The children are stopped: the watchdog ends."""
         os.close(self._descriptor)
         os.waitpid(self.pid, 0)
 
@@ -40,11 +40,11 @@ class Watchdog:
         try:
             os.write(self._descriptor, line)
         except BrokenPipeError:
-            pass  # somebody killed the keeper; the kernel's signal on parent death is left
+            pass  # somebody killed the watchdog; the kernel's signal on parent death is left
 
 
 def start(leftovers: Sequence[Path] = ()) -> Watchdog:
-    """Forks the keeper; `leftovers` are files it removes in the supervisor's stead.
+    """Forks the watchdog; `leftovers` are files it removes in the supervisor's stead.
 
     Call it before starting threads or opening what it should not hold.
     """

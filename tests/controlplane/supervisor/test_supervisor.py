@@ -159,13 +159,13 @@ def test_killed_it_leaves_no_process_no_port_and_no_lock(tmp_path: Path, start: 
     assert again.ready()["pid"] == again.process.pid
 
 
-def test_children_end_even_if_supervisor_and_keeper_are_killed_together(tmp_path: Path, start: Start) -> None:
+def test_children_end_even_if_supervisor_and_watchdog_are_killed_together(tmp_path: Path, start: Start) -> None:
     supervisor = start(fakes.plan(tmp_path, fakes.child(tmp_path, "broker")))
     supervisor.ready()
     pid = supervisor.status()["broker"]["pid"]
     listing = Path(f"/proc/{supervisor.process.pid}/task/{supervisor.process.pid}/children").read_text().split()
-    (keeper_pid,) = {int(number) for number in listing} - {pid}
-    os.kill(keeper_pid, signal.SIGKILL)
+    (watchdog_pid,) = {int(number) for number in listing} - {pid}
+    os.kill(watchdog_pid, signal.SIGKILL)
     supervisor.process.kill()
     eventually_sync(lambda: _gone(pid), 5)
 

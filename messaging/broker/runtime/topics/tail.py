@@ -68,7 +68,7 @@ def _first(block: EntryBlock) -> Position:
 
 
 class TailCache:
-    """All tails together, under the accountant: what it needs for others goes first, the oldest block of all first."""
+    """All tails together, under the memory limiter: what it needs for others goes first, the oldest block of all first."""
 
     def __init__(self, memory_limiter: MemoryLimiter) -> None:
         self._account = memory_limiter.tail

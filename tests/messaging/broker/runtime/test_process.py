@@ -7,11 +7,11 @@ import sys
 
 SCRIPT = """
 import gc, sys
-from messaging.broker.runtime.process import collect_rarely, keep_freed_memory, resident_bytes, switch_often
+from messaging.broker.runtime.process import tune_gc, tune_malloc, resident_bytes, tune_thread_switching
 
-collect_rarely()
-switch_often()
-keep_freed_memory()
+tune_gc()
+tune_thread_switching()
+tune_malloc()
 buffers = [bytes(300_000) for _ in range(100)]  # what is kept is still to be had
 del buffers
 young, _, old = gc.get_threshold()
