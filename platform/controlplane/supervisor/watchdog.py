@@ -3,8 +3,8 @@
 It shares the supervisor's memory pages, so it costs next to nothing. It reads a pipe whose other end only the supervisor holds:
 ``+<group>`` when a child was spawned, ``-<group>`` when it is gone, and end of file when the supervisor is. Then every group that
 is left gets SIGTERM, and SIGKILL after a while; the data directory's lock, which the watchdog inherited, is held until then.
-On Linux the children also ask the kernel for SIGTERM on the death of their parent (`process.py`), so that the watchdog is the second
-net there, and the first for what a child itself had started.
+On Linux the children also ask the kernel for SIGTERM on the death of their parent (`process.py`), so there the
+watchdog is the second safety net for them, and the first for processes that the children started.
 """
 
 from __future__ import annotations
