@@ -1,8 +1,8 @@
 """Reading from storage for consumers that are behind, for all topics of a broker: how much at a time, whose turn it is.
 
 Two queues, both fair between tenants. Reads wait until the memory limiter allows one more, and few are under way at a time. What
-was read is handed out a little each turn of the loop, so that producers and readers of the tail, who are served as things happen, never
-wait for more than one such piece, however many are behind.
+was read is handed out a little each turn of the loop, so that producers and readers of the tail, who are served as
+things happen, never wait for more than one such piece, however many are behind.
 """
 
 from __future__ import annotations
