@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-class ProtocolError(Exception):
+class InvalidAnswer(Exception):
     """The server sent what no server should."""
 
 
@@ -75,12 +75,12 @@ def encode_send(number: int, message: OutgoingMessage, sequence_id: int | None) 
 
 
 def decode_receipt(text: str) -> Receipt:
-    """Raises `ProtocolError`."""
+    """Raises `InvalidAnswer`."""
     try:
         frame = _RECEIPTS.decode(text)
         number = int(frame.context)
     except (msgspec.DecodeError, ValueError) as error:
-        raise ProtocolError(f"this is not an answer to a message: {error}") from None
+        raise InvalidAnswer(f"this is not an answer to a message: {error}") from None
     if frame.result == "ok":
         return Receipt(number, MessageId(frame.message_id), None)
     code = frame.result.rpartition(":")[2]
@@ -88,7 +88,7 @@ def decode_receipt(text: str) -> Receipt:
 
 
 def decode_message(text: str) -> Message:
-    """Raises `ProtocolError`."""
+    """Raises `InvalidAnswer`."""
     try:
         frame = _MESSAGES.decode(text)
         return Message(
@@ -101,7 +101,7 @@ def decode_message(text: str) -> Message:
             None if frame.event_time is None else _time_ms(frame.event_time),
         )
     except (msgspec.DecodeError, ValueError) as error:
-        raise ProtocolError(f"this is not a message: {error}") from None
+        raise InvalidAnswer(f"this is not a message: {error}") from None
 
 
 def encode_ack(message_id: MessageId) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from messaging.client.backoff import Backoff, GiveUp, ReconnectPolicy
-from messaging.client.codec import ProtocolError
+from messaging.client.codec import InvalidAnswer
 from messaging.client.failures import ChannelClosed, Refused
 from messaging.client.transport import Channel, Connector
 from messaging.errors import MagnetarError
@@ -39,7 +39,7 @@ class Endpoint(Protocol):
         """Writes what there is to write, for ever."""
 
     def received(self, text: str) -> None:
-        """Raises `ProtocolError` if the connection is of no more use."""
+        """Raises `InvalidAnswer` if the connection is of no more use."""
 
     async def ready_to_receive(self) -> None:
         """Returns when another frame may be read."""
@@ -134,7 +134,7 @@ class ConnectionLoop:
             await asyncio.gather(*tasks, return_exceptions=True)
         failures = [task.exception() for task in done]
         for found in failures:
-            if isinstance(found, ChannelClosed | ProtocolError | OSError):
+            if isinstance(found, ChannelClosed | InvalidAnswer | OSError):
                 return found
         for found in failures:
             if found is not None:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from messaging.client.codec import ProtocolError
+from messaging.client.codec import InvalidAnswer
 from messaging.client.message import OutgoingMessage
 
 
@@ -94,18 +94,18 @@ class ProducerPipeline:
     def settle(self, number: int) -> Operation | None:
         """The operation that the broker answered; None if it is gone already (timed out, say).
 
-        Raises `ProtocolError` where an older one was passed over: its answer is lost, and only repeating it brings it back.
+        Raises `InvalidAnswer` where an older one was passed over: its answer is lost, and only repeating it brings it back.
         """
         operation = self._pending.get(number)
         if operation is None:
             if number >= self._next_number:
-                raise ProtocolError(f"an answer to operation {number}, which was never sent")
+                raise InvalidAnswer(f"an answer to operation {number}, which was never sent")
             return None
         oldest = next(iter(self._pending))
         if oldest != number:
-            raise ProtocolError(f"an answer to operation {number} before that to {oldest}")
+            raise InvalidAnswer(f"an answer to operation {number} before that to {oldest}")
         if not operation.written_ever:
-            raise ProtocolError(f"an answer to operation {number}, which was not sent yet")
+            raise InvalidAnswer(f"an answer to operation {number}, which was not sent yet")
         return self._leave(operation)
 
     def connection_lost(self) -> None:

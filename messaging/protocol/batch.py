@@ -19,7 +19,7 @@ from messaging.limits.binary import BINARY
 from messaging.limits.model import violation
 from messaging.limits.sizes import BATCH_MESSAGES_MAX, BATCHED_MESSAGE_BYTES_MIN
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.frames import FrameError, Stored, as_text, parse_stored
+from messaging.protocol.frames import ProtocolError, Stored, as_text, parse_stored
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -48,7 +48,7 @@ def implausible(sequence_id: int, highest: int, count: int, stored: bytes, messa
         return None
     try:
         metadata, payload = parse_stored(stored)
-    except FrameError as error:
+    except ProtocolError as error:
         return str(error)
     size = (
         len(payload) if metadata.compression == pb.NONE else min(metadata.uncompressed_size, UNPACKED_TIMES_MAX * message_bytes_max)
@@ -72,11 +72,11 @@ class Single(NamedTuple):
 
 
 def decompress(compression: int, payload: bytes, uncompressed_size: int, bytes_max: int) -> bytes:
-    """Raises `FrameError` where the bytes are not what they claim, or would exceed `bytes_max`."""
+    """Raises `ProtocolError` where the bytes are not what they claim, or would exceed `bytes_max`."""
     if compression == pb.NONE:
         return payload
     if not 0 <= uncompressed_size <= bytes_max:
-        raise FrameError(f"a message declares {uncompressed_size} bytes; at most {bytes_max} are allowed")
+        raise ProtocolError(f"a message declares {uncompressed_size} bytes; at most {bytes_max} are allowed")
     try:
         if compression == pb.LZ4:
             data = bytes(lz4.block.decompress(payload, uncompressed_size=uncompressed_size))
@@ -86,16 +86,16 @@ def decompress(compression: int, payload: bytes, uncompressed_size: int, bytes_m
             data = bytes(zstd.ZstdDecompressor(options=_ZSTD_OPTIONS).decompress(payload, uncompressed_size + 1))
         elif compression == pb.SNAPPY:
             if cramjam.snappy.decompress_raw_len(payload) != uncompressed_size:
-                raise FrameError("a snappy message does not have the size that it declares")
+                raise ProtocolError("a snappy message does not have the size that it declares")
             data = bytes(cramjam.snappy.decompress_raw(payload))
         else:
-            raise FrameError(f"compression type {compression} is not known")
-    except FrameError:
+            raise ProtocolError(f"compression type {compression} is not known")
+    except ProtocolError:
         raise
     except Exception as error:  # each codec has an error class of its own
-        raise FrameError(f"a compressed message cannot be opened: {error}") from None
+        raise ProtocolError(f"a compressed message cannot be opened: {error}") from None
     if len(data) != uncompressed_size:
-        raise FrameError(f"a compressed message holds {len(data)} bytes or more and declares {uncompressed_size}")
+        raise ProtocolError(f"a compressed message holds {len(data)} bytes or more and declares {uncompressed_size}")
     return data
 
 
@@ -112,17 +112,17 @@ def compress(compression: int, payload: bytes) -> bytes:
 
 
 def unpacked_bytes(stored: Stored, bytes_max: int) -> int:
-    """What `unpack` makes beside the payload, as its producer declared it. Raises `FrameError` for more than `bytes_max`."""
+    """What `unpack` makes beside the payload, as its producer declared it. Raises `ProtocolError` for more than `bytes_max`."""
     metadata = stored.metadata
     if metadata.compression == pb.NONE or metadata.encryption_keys:
         return 0
     if not 0 <= metadata.uncompressed_size <= bytes_max:
-        raise FrameError(f"a message declares {metadata.uncompressed_size} bytes; at most {bytes_max} are allowed")
+        raise ProtocolError(f"a message declares {metadata.uncompressed_size} bytes; at most {bytes_max} are allowed")
     return metadata.uncompressed_size
 
 
 def unpack(stored: Stored, bytes_max: int) -> bytes:
-    """The payload decompressed; as it is where it is encrypted. Raises `FrameError`."""
+    """The payload decompressed; as it is where it is encrypted. Raises `ProtocolError`."""
     metadata = stored.metadata
     if metadata.encryption_keys:
         return stored.payload
@@ -131,19 +131,19 @@ def unpack(stored: Stored, bytes_max: int) -> bytes:
 
 def batch_size(stored: Stored, data: bytes) -> int:
     """The messages of an entry whose unpacked payload is `data`; 0 where it is no batch, or one that is encrypted. Raises
-    `FrameError` for a number of messages that so many bytes cannot hold."""
+    `ProtocolError` for a number of messages that so many bytes cannot hold."""
     metadata = stored.metadata
     if metadata.encryption_keys or not metadata.HasField("num_messages_in_batch"):
         return 0
     size = metadata.num_messages_in_batch
     if not 1 <= size <= min(BATCH_MESSAGES_MAX, len(data) // BATCHED_MESSAGE_BYTES_MIN):
-        raise FrameError(f"a batch of {len(data)} bytes declares {size} messages")
+        raise ProtocolError(f"a batch of {len(data)} bytes declares {size} messages")
     return size
 
 
 def singles(stored: Stored, data: bytes) -> Iterator[Single]:
     """The messages of one entry in order, made as they are asked for. `data`: its payload unpacked; an encrypted one comes back as
-    one message, unopened. Raises `FrameError` where the next one is not what it declares."""
+    one message, unopened. Raises `ProtocolError` where the next one is not what it declares."""
     metadata = stored.metadata
     size = batch_size(stored, data)
     if not size:
@@ -154,15 +154,15 @@ def singles(stored: Stored, data: bytes) -> Iterator[Single]:
         length = int.from_bytes(data[position : position + 4], "big")
         head = data[position + 4 : position + 4 + length]
         if length != len(head):
-            raise FrameError(f"message {index} of a batch of {size} is cut short")
+            raise ProtocolError(f"message {index} of a batch of {size} is cut short")
         try:
             one = pb.SingleMetadata.FromString(head)
         except DecodeError:
-            raise FrameError(f"the metadata of message {index} of a batch of {size} is not valid protobuf") from None
+            raise ProtocolError(f"the metadata of message {index} of a batch of {size} is not valid protobuf") from None
         start = position + 4 + length
         position = start + one.payload_size
         if not one.HasField("payload_size") or one.payload_size < 0 or position > len(data):
-            raise FrameError(f"message {index} of a batch of {size} declares {one.payload_size} bytes that are not there")
+            raise ProtocolError(f"message {index} of a batch of {size} declares {one.payload_size} bytes that are not there")
         yield Single(
             index,
             size,

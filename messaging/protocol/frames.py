@@ -2,7 +2,7 @@
 
 Simple command: ``u32 total | u32 size | Command``. SEND and MESSAGE go on with ``[0x0e02 u32 broker metadata] [0x0e01 u32 crc32c]
 u32 metadata size | Metadata | payload``; the CRC-32C covers all from the metadata size on. Pure functions; malformed bytes raise
-`FrameError`, never anything else.
+`ProtocolError`, never anything else.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ UNSOLICITED = (1 << 64) - 1  # the request id of commands that answer no request
 NO_ID = (1 << 64) - 1  # ledger and entry id -1 on the wire
 
 
-class FrameError(ValueError):
+class ProtocolError(ValueError):
     """Bytes that cannot be a frame of this protocol; the connection is closed."""
 
     reason = "bad frame"  # as the log and the metrics name it
 
 
-class OverLimit(FrameError):
+class OverLimit(ProtocolError):
     """A field over its limit in a command that has no answer."""
 
     reason = "field over its limit"
@@ -52,13 +52,13 @@ def decode(frame: bytes | memoryview) -> pb.Command:
     """The command of one whole frame (without its 4 bytes of total)."""
     size = int.from_bytes(frame[:4], "big")
     if size > len(frame) - 4:
-        raise FrameError(f"a command of {size} bytes does not fit its frame of {len(frame)} bytes")
+        raise ProtocolError(f"a command of {size} bytes does not fit its frame of {len(frame)} bytes")
     try:
         command = pb.Command.FromString(bytes(frame[4 : 4 + size]))
     except DecodeError:
-        raise FrameError(f"a command of {size} bytes is not valid protobuf of the protocol") from None
+        raise ProtocolError(f"a command of {size} bytes is not valid protobuf of the protocol") from None
     if not command.IsInitialized():  # the parser does not look; a type that is not known counts as missing
-        raise FrameError(f"a command of {size} bytes lacks a field that it must have")
+        raise ProtocolError(f"a command of {size} bytes lacks a field that it must have")
     return command
 
 
@@ -96,13 +96,13 @@ def parse_stored(data: bytes | memoryview) -> Stored:
     at = 6 if bytes(view[:2]) == b"\x0e\x01" else 0
     size = int.from_bytes(view[at : at + 4], "big")
     if at + 4 + size > len(view):
-        raise FrameError(f"metadata of {size} bytes does not fit a stored entry of {len(view)} bytes")
+        raise ProtocolError(f"metadata of {size} bytes does not fit a stored entry of {len(view)} bytes")
     try:
         metadata = pb.Metadata.FromString(bytes(view[at + 4 : at + 4 + size]))
     except DecodeError:
-        raise FrameError(f"metadata of {size} bytes is not valid protobuf of the protocol") from None
+        raise ProtocolError(f"metadata of {size} bytes is not valid protobuf of the protocol") from None
     if not metadata.IsInitialized():
-        raise FrameError(f"metadata of {size} bytes lacks a field that it must have")
+        raise ProtocolError(f"metadata of {size} bytes lacks a field that it must have")
     return Stored(metadata, bytes(view[at + 4 + size :]))
 
 

@@ -10,7 +10,7 @@ import itertools
 import pytest
 
 from messaging.adminrpc.schema import TopicRef
-from messaging.broker.runtime.wire.sinks import BinaryConsumerSink
+from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.seam import Position
 from tests.adversary.test_recovered_acknowledgements import NAME, TOPIC, acknowledged, backlogs, published, subscribed
@@ -77,14 +77,14 @@ async def test_one_partial_batch_alone_is_sent_with_its_ack_set(world: BrokerWor
     client.say(pb.Command.ACK, consumer_id=1, ack_type=pb.Ack.Individual, message_id=[partial], request_id=3)
     await client.expect("ACK_RESPONSE")
     heads = 0
-    made = BinaryConsumerSink._head
+    made = MessageSender._head
 
     def counting(*given: object) -> bytes:
         nonlocal heads
         heads += 1
         return made(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(BinaryConsumerSink, "_head", counting)
+    monkeypatch.setattr(MessageSender, "_head", counting)
     client.say(pb.Command.FLOW, consumer_id=1, message_permits=1000)
     messages = await client.messages(50)
     assert heads == 1

@@ -8,7 +8,7 @@ from messaging.broker.core.choosing import Rotation
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import Kind, Subscription
 from messaging.broker.runtime.wire.connection import Connection
-from messaging.broker.runtime.wire.sinks import BinaryConsumerSink
+from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld
@@ -65,8 +65,8 @@ async def test_failover_consumers_that_leave_together_are_not_handed_the_topic_o
     for number in range(1, CROWD):
         client.say(pb.Command.FLOW, consumer_id=number, message_permits=1000)
     await client.quiet()
-    told = counted(monkeypatch, BinaryConsumerSink, "active_changed")
-    handed = counted(monkeypatch, BinaryConsumerSink, "deliver")
+    told = counted(monkeypatch, MessageSender, "active_changed")
+    handed = counted(monkeypatch, MessageSender, "deliver")
     await client.close()
     await eventually(lambda: len(world.service.peers.connections) == 1)
     await publisher.quiet()
@@ -76,7 +76,7 @@ async def test_failover_consumers_that_leave_together_are_not_handed_the_topic_o
 
 async def test_a_newcomer_that_becomes_active_is_news_for_two(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     await crowd(world, pb.Subscribe.Failover)
-    told = counted(monkeypatch, BinaryConsumerSink, "active_changed")
+    told = counted(monkeypatch, MessageSender, "active_changed")
     other = await world.connected("owner")
     other.say(pb.Command.SUBSCRIBE, topic=TOPIC, subscription="s", consumer_id=1, sub_type=pb.Subscribe.Failover, priority_level=-1)
     assert [(await other.next()).name for _ in range(2)] == ["SUCCESS", "ACTIVE_CONSUMER_CHANGE"]

@@ -8,7 +8,7 @@ import pytest
 
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.behind import Behind
-from messaging.broker.runtime.wire.sinks import BinaryConsumerSink, BinaryProducerSink
+from messaging.broker.runtime.wire.sinks import MessageSender, ReceiptSender
 from messaging.errors import NotReady
 from messaging.protocol import pulsar_pb2 as pb
 from tests.adversary.test_recovered_acknowledgements import TOPIC, published, subscribed
@@ -50,14 +50,14 @@ async def test_a_receipt_that_raises_keeps_nobody_from_theirs_nor_the_topic_from
     bad, good = await world.connected(), await world.connected()
     await bad.producer(TOPIC, producer_name="bad")
     await good.producer(TOPIC, producer_name="good")
-    receipts = BinaryProducerSink.receipts
+    receipts = ReceiptSender.receipts
 
-    def raises(self: BinaryProducerSink, producer: Any, *given: Any) -> None:
+    def raises(self: ReceiptSender, producer: Any, *given: Any) -> None:
         if producer.name == "bad":
             raise ValueError("a connection in a state that nobody thought of")
         receipts(self, producer, *given)
 
-    monkeypatch.setattr(BinaryProducerSink, "receipts", raises)
+    monkeypatch.setattr(ReceiptSender, "receipts", raises)
     bad.write(send_frame(0, b"x"))
     assert await bad.quiet() == []
     good.write(send_frame(0, b"y"))
@@ -99,6 +99,6 @@ async def test_a_consumer_that_cannot_be_told_keeps_no_topic_from_closing(
     def raises(*_: Any) -> None:
         raise ValueError("a connection in a state that nobody thought of")
 
-    monkeypatch.setattr(BinaryConsumerSink, "closed", raises)
+    monkeypatch.setattr(MessageSender, "closed", raises)
     await world.service.topics.close_all(NotReady("the broker is stopping"))
     assert world.service.topics.loaded == {}

@@ -106,7 +106,7 @@ async def _storm(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, fra
 async def _again(act: Callable[[], Awaitable[None]], count: Count) -> None:
     """Until the time is over; a peer that is cut off comes back at once."""
     while True:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError, frames.FrameError):
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, frames.ProtocolError):
             await act()
         count.cut_off += 1
         await asyncio.sleep(0.01)

@@ -10,7 +10,7 @@ from messaging.protocol import hot
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import compress
 from messaging.protocol.frames import build_send
-from messaging.protocol.hot import Sent
+from messaging.protocol.hot import SendFrame
 from messaging.protocol.names import parse_topic
 from messaging.storage.seam import Position
 
@@ -19,7 +19,7 @@ class _Receipts:
     def __init__(self) -> None:
         self.first: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
 
-    def receipts(self, producer: Producer, sent: list[Sent], first: Position) -> None:
+    def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None:
         self.first.set_result(first)
 
     def settled(self, size: int) -> None: ...
@@ -54,10 +54,10 @@ async def store(
         uncompressed_size=len(body) if declared_bytes is None else declared_bytes,
     )
     frame = build_send(0, 0, metadata, compress(compression, body), messages)
-    sent: list[Sent] = []
+    sent: list[SendFrame] = []
     assert hot.scan(frame, 0, len(frame), sent) == len(frame)
     topic = await service.topics.get(parse_topic(topic_text), create=True)
     await topic.ledger.writable()
     receipts = _Receipts()
-    topic.inlet.publish(Producer(0, "batcher", receipts), frame, sent, hot.measured(sent))
+    topic.inlet.publish(Producer(0, "batcher", receipts), frame, sent, hot.summarize(sent))
     return await receipts.first

@@ -45,8 +45,8 @@ class World:
         """One block; `sizes`: messages in each entry."""
         ledger = self.chain.ids[-1]
         first = self.chain.lasts[-1] + 1
-        stops = range(1, len(sizes) + 1)
-        self.blocks.append(EntryBlock(ledger, first, b"x" * len(sizes), stops, self.now_ms, sum(sizes), marker, sizes))
+        end_offsets = range(1, len(sizes) + 1)
+        self.blocks.append(EntryBlock(ledger, first, b"x" * len(sizes), end_offsets, self.now_ms, sum(sizes), marker, sizes))
         self.chain.confirm(ledger, first + len(sizes) - 1)
         self.dispatch()
         return [Position(ledger, first + index) for index in range(len(sizes))]

@@ -16,7 +16,7 @@ from array import array
 from bisect import bisect_left
 from heapq import nsmallest
 
-from messaging.protocol.hot import CHUNK, Sent
+from messaging.protocol.hot import CHUNK, SendFrame
 from messaging.storage.seam import EARLIEST, Position
 
 VERSION = 1
@@ -79,7 +79,7 @@ class Deduplication:
         held = self.names.get(name)
         return held.taken if held is not None else -1
 
-    def sift(self, name: bytes, sent: list[Sent]) -> tuple[list[Sent], bool]:
+    def sift(self, name: bytes, sent: list[SendFrame]) -> tuple[list[SendFrame], bool]:
         """The entries of one producer that are new, and whether any was a duplicate. Changes nothing: `took` does, once the log
         has taken the new ones."""
         held = self.names.get(name)
@@ -95,7 +95,7 @@ class Deduplication:
                 fresh.append(one)
         return fresh, len(fresh) != len(sent)
 
-    def took(self, name: bytes, fresh: list[Sent], now_ms: int) -> None:
+    def took(self, name: bytes, fresh: list[SendFrame], now_ms: int) -> None:
         """The log took `fresh`, what `sift` left of a block: from now on they are duplicates, though not stored yet."""
         held = self.names.get(name)
         if held is None:
@@ -105,7 +105,7 @@ class Deduplication:
         if fresh:
             held.taken = max(held.taken, fresh[-1][1], fresh[-1][6])
 
-    def stored(self, name: bytes, sent: list[Sent], first: Position) -> None:
+    def stored(self, name: bytes, sent: list[SendFrame], first: Position) -> None:
         """`sent` are durable at `first` and on. The first entry of a batch names it."""
         held = self.names.get(name)
         if held is None:  # forgotten meanwhile
@@ -120,7 +120,7 @@ class Deduplication:
         held = self.names.get(name)
         return held.position_of(sequence_id) if held is not None else NOWHERE
 
-    def replay(self, name: bytes, sent: list[Sent], first: Position, broker_time_ms: int) -> None:
+    def replay(self, name: bytes, sent: list[SendFrame], first: Position, broker_time_ms: int) -> None:
         """A block read back after the snapshot. Repeating one changes nothing."""
         if not name:
             return
@@ -179,7 +179,7 @@ class Deduplication:
         return held
 
 
-def _rising(sent: list[Sent]) -> bool:
+def _rising(sent: list[SendFrame]) -> bool:
     """Whether every entry begins above the one before: nearly always, so that a block is decided at once."""
     previous = -1
     for one in sent:

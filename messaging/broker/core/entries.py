@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.hot import Sent, scan
+from messaging.protocol.hot import SendFrame, scan
 from messaging.storage.block_header import MARKER, decode, encode_plain
 from messaging.storage.seam import Block, Position
 
@@ -19,19 +19,29 @@ SEND_HEAD = b"\x08\x06"  # type SEND, with which the command of every stored fra
 class EntryBlock:
     """Consecutive entries of one ledger as they are stored: whole SEND frames back to back. Immutable once confirmed.
 
-    Entry ``first_entry + i`` is ``data[stops[i-1]:stops[i]]`` (0 for i = 0); `stops` is an array of typecode "I". `message_count`
+    Entry ``first_entry + i`` is ``data[end_offsets[i-1]:end_offsets[i]]`` (0 for i = 0), an array of typecode "I". `message_count`
     sums batch sizes; `uniform` says that every entry is one message, so that counts of both are the same. The same whether it has
     just come or was read back from the log: nothing in here is looked at before somebody wants it.
     """
 
-    __slots__ = ("_counts", "broker_time_ms", "data", "first_entry", "ledger_id", "marker", "message_count", "stops", "uniform")
+    __slots__ = (
+        "_counts",
+        "broker_time_ms",
+        "data",
+        "end_offsets",
+        "first_entry",
+        "ledger_id",
+        "marker",
+        "message_count",
+        "uniform",
+    )
 
     def __init__(
         self,
         ledger_id: int,
         first_entry: int,
         data: bytes | memoryview,
-        stops: Sequence[int],
+        end_offsets: Sequence[int],
         broker_time_ms: int,
         message_count: int,
         marker: bool = False,
@@ -40,16 +50,16 @@ class EntryBlock:
         self.ledger_id = ledger_id
         self.first_entry = first_entry
         self.data = data
-        self.stops = stops
+        self.end_offsets = end_offsets
         self.broker_time_ms = broker_time_ms
         self.message_count = message_count
-        self.uniform = message_count == len(stops)
+        self.uniform = message_count == len(end_offsets)
         self.marker = marker
         self._counts = counts
 
     @property
     def last_entry(self) -> int:
-        return self.first_entry + len(self.stops) - 1
+        return self.first_entry + len(self.end_offsets) - 1
 
     @property
     def first(self) -> Position:
@@ -58,16 +68,16 @@ class EntryBlock:
     @property
     def held_bytes(self) -> int:
         """What keeping this block costs. A part of a larger read holds on to all of it."""
-        return whole_bytes(self.data) + STOP_BYTES * len(self.stops) + BLOCK_BYTES
+        return whole_bytes(self.data) + STOP_BYTES * len(self.end_offsets) + BLOCK_BYTES
 
     @property
     def counts(self) -> list[int]:
         """Messages in each entry."""
         if self._counts is None:
             if self.uniform:
-                self._counts = [1] * len(self.stops)
+                self._counts = [1] * len(self.end_offsets)
             else:  # the last entry has what is left: often it is the only one
-                self._counts = list(map(self._messages_of, range(len(self.stops) - 1)))
+                self._counts = list(map(self._messages_of, range(len(self.end_offsets) - 1)))
                 self._counts.append(self.message_count - sum(self._counts))
         return self._counts
 
@@ -85,7 +95,7 @@ class EntryBlock:
 
     def start_of(self, index: int) -> int:
         """Where entry `index` of the block begins in `data`."""
-        return self.stops[index - 1] if index else 0
+        return self.end_offsets[index - 1] if index else 0
 
     def _body_of(self, start: int) -> int:
         return start + 8 + int.from_bytes(self.data[start + 4 : start + 8], "big")
@@ -97,7 +107,7 @@ class EntryBlock:
     def view(self, entry_id: int) -> memoryview:
         """`payload` without a copy."""
         index = entry_id - self.first_entry
-        return memoryview(self.data)[self._body_of(self.start_of(index)) : self.stops[index]]
+        return memoryview(self.data)[self._body_of(self.start_of(index)) : self.end_offsets[index]]
 
     def messages_in(self, first: int, last: int) -> int:
         """Messages in the entries with index `first` to ``last - 1``."""
@@ -105,12 +115,12 @@ class EntryBlock:
 
     def bytes_in(self, first: int, last: int) -> int:
         """Stored bytes of the entries with index `first` to ``last - 1``."""
-        return self.stops[last - 1] - self.start_of(first)
+        return self.end_offsets[last - 1] - self.start_of(first)
 
     def last_within(self, entry_id: int, bytes_max: int) -> int:
         """The last entry that lies, with all from `entry_id` on, in `bytes_max` bytes; `entry_id` where not even that does."""
         index = entry_id - self.first_entry
-        stop = bisect_right(self.stops, self.start_of(index) + bytes_max, lo=index)
+        stop = bisect_right(self.end_offsets, self.start_of(index) + bytes_max, lo=index)
         return self.first_entry + max(index, stop - 1)
 
 
@@ -119,12 +129,12 @@ def whole_bytes(data: bytes | memoryview) -> int:
     return memoryview(data.obj).nbytes if isinstance(data, memoryview) else len(data)
 
 
-def for_log(buf: bytes, sent: list[Sent], stops: list[int]) -> bytes | memoryview:
+def for_log(buf: bytes, sent: list[SendFrame], end_offsets: list[int]) -> bytes | memoryview:
     """What to append for `sent`: the stretch of the read as it came; its pieces joined where other frames lie between.
 
-    `stops` as `hot.measured` has them. Small stretches of a larger read are copied, so that nothing keeps the read in memory."""
+    `end_offsets`: see `hot.summarize`. Small stretches of a larger read are copied, so that nothing keeps the read in memory."""
     start, stop = sent[0][2], sent[-1][4]
-    size = stops[-1]
+    size = end_offsets[-1]
     if size != stop - start:
         return b"".join([buf[one[2] : one[4]] for one in sent])
     if size == len(buf):
@@ -132,7 +142,7 @@ def for_log(buf: bytes, sent: list[Sent], stops: list[int]) -> bytes | memoryvie
     return buf[start:stop] if size <= COPIED_BYTES_MAX else memoryview(buf)[start:stop]
 
 
-def header_of(sent: list[Sent], producer: bytes, broker_time_ms: int, message_count: int) -> bytes:
+def header_of(sent: list[SendFrame], producer: bytes, broker_time_ms: int, message_count: int) -> bytes:
     last = sent[-1]
     highest = last[6] if last[6] > last[1] else last[1]
     return encode_plain(broker_time_ms, message_count, sent[0][1], highest, producer)
@@ -163,15 +173,15 @@ def _not_ours(block: Block) -> ValueError:
 
 
 def _framed(block: EntryBlock, index: int) -> bool:
-    data, start, stop = block.data, block.start_of(index), block.stops[index]
+    data, start, stop = block.data, block.start_of(index), block.end_offsets[index]
     whole, size = int.from_bytes(data[start : start + 4], "big"), int.from_bytes(data[start + 4 : start + 8], "big")
     return start + 4 + whole == stop and start + 8 + size <= stop and data[start + 8 : start + 10] == SEND_HEAD
 
 
-def scanned(block: Block) -> list[Sent]:
+def scanned(block: Block) -> list[SendFrame]:
     """What its producer said of each entry of a block read back from the log. Raises `ValueError` like `from_log`."""
     data = bytes(block.data)
-    sent: list[Sent] = []
+    sent: list[SendFrame] = []
     if scan(data, 0, len(data), sent, True) != len(data) or len(sent) != block.count:
         raise _not_ours(block)
     return sent

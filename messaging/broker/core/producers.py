@@ -10,7 +10,7 @@ from messaging.broker.core.open_sessions import OpenSession
 from messaging.errors import ProducerBusy
 from messaging.limits.binary import NAME as PRODUCER_NAME
 from messaging.limits.model import check
-from messaging.protocol.hot import Sent
+from messaging.protocol.hot import SendFrame
 from messaging.storage.seam import Position
 
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
@@ -19,7 +19,7 @@ NO_METADATA: Mapping[str, str] = MappingProxyType({})
 class ProducerSink(Protocol):
     """Where a producer's receipts go. Never blocks, never raises."""
 
-    def receipts(self, producer: Producer, sent: list[Sent], first: Position) -> None:
+    def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None:
         """``sent`` are durable, at `first` and on (one duplicate: at `first`, -1:-1 where unknown). Called in send order."""
 
     def settled(self, size: int) -> None:

@@ -16,18 +16,18 @@ from messaging.protocol.hot.incoming import (
     MALFORMED,
     MARKER,
     TRANSACTION,
-    Measured,
-    Sent,
-    acks,
-    measured,
-    parted,
-    runs,
+    BlockSummary,
+    SendFrame,
+    group_acks,
+    group_by_producer,
+    scan_acks,
+    summarize,
 )
 from messaging.protocol.hot.outgoing import message_head, varint
 
 COMPILED = incoming.COMPILED and outgoing.COMPILED
 # Frames read and made byte by byte are the cheapest where that is compiled and the dearest where it is not.
-scan = incoming.scan if incoming.COMPILED else incoming.scan_alike
+scan = incoming.scan if incoming.COMPILED else incoming.scan_sequential
 messages = outgoing.messages if outgoing.COMPILED else outgoing.joined_messages
 receipts = outgoing.receipts if outgoing.COMPILED else outgoing.joined_receipts
 
@@ -39,15 +39,15 @@ __all__ = [
     "MALFORMED",
     "MARKER",
     "TRANSACTION",
-    "Measured",
-    "Sent",
-    "acks",
-    "measured",
+    "BlockSummary",
+    "SendFrame",
+    "scan_acks",
+    "summarize",
     "message_head",
     "messages",
-    "parted",
+    "group_by_producer",
     "receipts",
-    "runs",
+    "group_acks",
     "scan",
     "varint",
 ]

@@ -12,18 +12,18 @@ cdef unsigned long long BATCH_MESSAGES_MAX, BATCHED_MESSAGE_BYTES_MIN, COUNT_MAX
 cpdef Py_ssize_t scan(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out, bint verified=*, Py_ssize_t most=*) except -1
 
 @cython.locals(producer_id="unsigned long long", one=tuple, groups=dict, group=list)
-cpdef list parted(list sent)
+cpdef list group_by_producer(list sent)
 
 @cython.locals(
-    stops=list, start=Py_ssize_t, body=Py_ssize_t, stop=Py_ssize_t, count=Py_ssize_t, flag="unsigned int",
+    end_offsets=list, start=Py_ssize_t, body=Py_ssize_t, stop=Py_ssize_t, count=Py_ssize_t, flag="unsigned int",
     total=Py_ssize_t, payload=Py_ssize_t, messages=Py_ssize_t, flags="unsigned int")
-cpdef tuple measured(list sent)
+cpdef tuple summarize(list sent)
 
 @cython.locals(consumer_id=object, ledger_id=object, one=tuple, groups=dict, group=list)
-cpdef dict runs(list acked)
+cpdef dict group_acks(list acked)
 
 @cython.locals(
     stop=Py_ssize_t, size=Py_ssize_t, high=Py_ssize_t, i=Py_ssize_t, inner=Py_ssize_t,
     consumer_id="unsigned long long", ledger_id="long long", entry_id="long long", plain=bint, key="unsigned int",
     value="unsigned long long", shift="unsigned int", byte="unsigned long long", left=Py_ssize_t)
-cpdef Py_ssize_t acks(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out, Py_ssize_t most=*) except -1
+cpdef Py_ssize_t scan_acks(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out, Py_ssize_t most=*) except -1

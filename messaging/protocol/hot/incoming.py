@@ -22,10 +22,10 @@ CHUNK = 16
 
 # A scanned SEND: (producer id, sequence id, frame start, payload start, frame end, messages in it, highest sequence id, flags).
 # "Payload" is all that follows the command: checksum, metadata and the message itself, which are stored and sent on untouched.
-Sent = tuple[int, int, int, int, int, int, int, int]
+SendFrame = tuple[int, int, int, int, int, int, int, int]
 
 # Of several: (all flags together, messages, payload bytes, where each frame ends when they stand back to back).
-Measured = tuple[int, int, int, list[int]]
+BlockSummary = tuple[int, int, int, list[int]]
 
 
 ALL = 1 << 30  # frames: more than any read holds
@@ -39,9 +39,9 @@ TWO_SIZES = struct.Struct(">II")  # of the frame, of its command
 CHECKED = struct.Struct(">HII")  # that a checksum follows, the checksum, size of the metadata
 
 
-def scan(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool = False, most: int = ALL) -> int:
-    """Appends one `Sent` for each whole SEND frame from `pos` on; returns where it stopped: another command or an incomplete frame,
-    or because `out` has `most`. Verifies the CRC-32C, where there is one and it was not `verified` before; flags a mismatch.
+def scan(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = False, most: int = ALL) -> int:
+    """Appends a `SendFrame` for each whole SEND frame from `pos` on; returns where it stopped: at another command, at an incomplete
+    frame, or because `out` has `most`. Verifies the CRC-32C, where there is one and it was not `verified` before; flags a mismatch.
     """
     view = memoryview(buf)
     left = most - len(out)
@@ -142,7 +142,7 @@ def scan(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool = False
     return pos
 
 
-def scan_alike(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool = False, most: int = ALL) -> int:
+def scan_sequential(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = False, most: int = ALL) -> int:
     """The same as `scan`, for where it is not compiled: there, walking over a command byte by byte is the slowest way.
 
     What one producer sends at once differs, as a rule, in nothing but the sequence id, which goes up by what the message before
@@ -182,7 +182,7 @@ def scan_alike(buf: bytes, pos: int, end: int, out: list[Sent], verified: bool =
     return pos
 
 
-def parted(sent: list[Sent]) -> list[list[Sent]]:
+def group_by_producer(sent: list[SendFrame]) -> list[list[SendFrame]]:
     """`sent` by producer, each in order; whoever came first is first."""
     if not sent:
         return []
@@ -192,7 +192,7 @@ def parted(sent: list[Sent]) -> list[list[Sent]]:
             break
     else:
         return [sent]
-    groups: dict[int, list[Sent]] = {}
+    groups: dict[int, list[SendFrame]] = {}
     for one in sent:
         group = groups.get(one[0])
         if group is None:
@@ -202,22 +202,22 @@ def parted(sent: list[Sent]) -> list[list[Sent]]:
     return list(groups.values())
 
 
-def measured(sent: list[Sent]) -> Measured:
+def summarize(sent: list[SendFrame]) -> BlockSummary:
     flags = 0
     messages = 0
     payload = 0
     total = 0
-    stops = []
+    end_offsets = []
     for _, _, start, body, stop, count, _, flag in sent:
         total += stop - start
         payload += stop - body
         messages += count
         flags |= flag
-        stops.append(total)
-    return flags, messages, payload, stops
+        end_offsets.append(total)
+    return flags, messages, payload, end_offsets
 
 
-def acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]], most: int = ALL) -> int:
+def scan_acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]], most: int = ALL) -> int:
     """Appends (consumer id, ledger id, entry id) for each plain individual ACK frame from `pos` on, until `out` has `most`;
     returns where it stopped. Plain: one message id without an ack set, which means the whole entry whatever the batch index
     says; no request id, no transaction. The first frame of any other shape ends the run and goes through protobuf.
@@ -288,7 +288,7 @@ def acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]], most: 
     return pos
 
 
-def runs(acked: list[tuple[int, int, int]]) -> dict[tuple[int, int], list[int]]:
+def group_acks(acked: list[tuple[int, int, int]]) -> dict[tuple[int, int], list[int]]:
     """The entries by (consumer id, ledger id), each in the order in which they came. Nearly always there is one of those."""
     groups: dict[tuple[int, int], list[int]] = {}
     consumer_id, ledger_id, group = -1, -1, list[int]()

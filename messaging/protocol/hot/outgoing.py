@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from messaging.protocol.hot.incoming import Sent
+    from messaging.protocol.hot.incoming import SendFrame
 
 COMPILED = not __file__.endswith(".py")
 
@@ -51,7 +51,7 @@ def put(out: bytearray, at: int, value: int) -> int:
     return at + 1
 
 
-def receipts(sent: list[Sent], first: int, last: int, ledger_id: int, entry_id: int) -> bytes:
+def receipts(sent: list[SendFrame], first: int, last: int, ledger_id: int, entry_id: int) -> bytes:
     """SEND_RECEIPT frames for ``sent[first:last]``, entries `entry_id` and on of `ledger_id`. In send order."""
     made = bytearray((last - first) * RECEIPT_BYTES_MAX)
     out = made  # compiled, a pointer: nothing checks that we stay within
@@ -89,7 +89,7 @@ def receipts(sent: list[Sent], first: int, last: int, ledger_id: int, entry_id: 
     return bytes(made[:at])
 
 
-def joined_receipts(sent: list[Sent], first: int, last: int, ledger_id: int, entry_id: int) -> bytes:
+def joined_receipts(sent: list[SendFrame], first: int, last: int, ledger_id: int, entry_id: int) -> bytes:
     """The same as `receipts`, for where these loops are not compiled: see `joined_messages`."""
     parts = []
     ledger = b"\x08" + varint(ledger_id) + b"\x10"
@@ -112,7 +112,7 @@ def joined_receipts(sent: list[Sent], first: int, last: int, ledger_id: int, ent
 
 def messages(
     data: bytes | memoryview,
-    stops: Sequence[int],
+    end_offsets: Sequence[int],
     first: int,
     last: int,
     ledger_id: int,
@@ -122,15 +122,15 @@ def messages(
 ) -> memoryview:
     """The MESSAGE frames that bring entries `first` to ``last - 1`` of a block to a consumer; `entry_id` is that of the first.
 
-    `data` and `stops` (an array of typecode "I") as in `EntryBlock`: whole SEND frames, whose commands are left out here. `tail` is
-    protobuf of fields of the message id behind the entry id that all share: see `message_id_tail`.
+    `data` and `end_offsets` (an array of typecode "I") as in `EntryBlock`: whole SEND frames, whose commands are left out here.
+    `tail`: the fields of the message id that follow the entry id, the same for all: see `message_id_tail`.
     """
-    start = stops[first - 1] if first else 0
-    made = bytearray(stops[last - 1] - start + (last - first) * (HEAD_BYTES_MAX + len(tail)))
+    start = end_offsets[first - 1] if first else 0
+    made = bytearray(end_offsets[last - 1] - start + (last - first) * (HEAD_BYTES_MAX + len(tail)))
     out = memoryview(made)
     at = size = place = longer_from = 0
     for index in range(first, last):
-        stop = stops[index]
+        stop = end_offsets[index]
         high = data[start + 4]
         body = start + 8 + ((high << 24) | (data[start + 5] << 16) | (data[start + 6] << 8) | data[start + 7])
         if entry_id >= longer_from:  # its varint has another length than the one before
@@ -170,7 +170,7 @@ def message_head(payload_bytes: int, ledger_id: int, entry_id: int, consumer_id:
 
 def joined_messages(
     data: bytes | memoryview,
-    stops: Sequence[int],
+    end_offsets: Sequence[int],
     first: int,
     last: int,
     ledger_id: int,
@@ -181,13 +181,13 @@ def joined_messages(
     """The same as `messages`, for where these loops are not compiled: there, byte by byte and through views is the slowest way."""
     prefix = b"\x08" + varint(consumer_id) + b"\x12"
     ledger = b"\x08" + varint(ledger_id) + b"\x10"
-    begin = stops[first - 1] if first else 0
-    sends = bytes(data[begin : stops[last - 1]])
+    begin = end_offsets[first - 1] if first else 0
+    sends = bytes(data[begin : end_offsets[last - 1]])
     parts = []
     start = size = longer_from = 0
     head = b""
     for index in range(first, last):
-        stop = stops[index] - begin
+        stop = end_offsets[index] - begin
         number = varint(entry_id)
         if entry_id >= longer_from:  # another length than the one before
             longer_from = 1 << 7 * len(number)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from messaging.broker.http.websocket.frames import message_frame, read_outgoing, read_position, receipt_frame, send_error_frame
 from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition
-from messaging.client.codec import ProtocolError, decode_message, decode_receipt, encode_ack, encode_nack, encode_send
+from messaging.client.codec import InvalidAnswer, decode_message, decode_receipt, encode_ack, encode_nack, encode_send
 from messaging.client.errors import SendFailed
 from messaging.client.message import MessageId, OutgoingMessage
 
@@ -53,7 +53,7 @@ def test_receipts() -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", '{"result": "ok"}', '{"result": "ok", "context": "x"}', '{"endOfTopic": "true"}'])
 def test_what_is_no_answer(text: str) -> None:
-    with pytest.raises(ProtocolError):
+    with pytest.raises(InvalidAnswer):
         decode_receipt(text)
 
 
@@ -62,7 +62,7 @@ def test_what_is_no_answer(text: str) -> None:
     ["", "{}", '{"messageId": "a", "payload": "!", "publishTime": "x"}', '{"messageId": "a", "payload": "", "publishTime": "x"}'],
 )
 def test_what_is_no_message(text: str) -> None:
-    with pytest.raises(ProtocolError):
+    with pytest.raises(InvalidAnswer):
         decode_message(text)
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from messaging.client.codec import ProtocolError
+from messaging.client.codec import InvalidAnswer
 from messaging.client.message import OutgoingMessage
 from messaging.client.pipeline import MemoryBudget, Operation, ProducerPipeline
 
@@ -93,12 +93,12 @@ def test_answers_out_of_order_break_the_protocol() -> None:
     line = pipeline()
     admit(line), admit(line), admit(line)
     line.next_to_write(), line.next_to_write()
-    with pytest.raises(ProtocolError, match="before that to 0"):
+    with pytest.raises(InvalidAnswer, match="before that to 0"):
         line.settle(1)
     line.settle(0), line.settle(1)
-    with pytest.raises(ProtocolError, match="not sent yet"):
+    with pytest.raises(InvalidAnswer, match="not sent yet"):
         line.settle(2)
-    with pytest.raises(ProtocolError, match="never sent"):
+    with pytest.raises(InvalidAnswer, match="never sent"):
         line.settle(3)
 
 

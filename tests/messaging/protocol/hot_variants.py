@@ -31,7 +31,7 @@ def _stand_ins(plain: ModuleType) -> ModuleType:
     """What runs where nothing is compiled."""
     made = ModuleType("hot_stand_ins")
     vars(made).update(vars(plain))
-    vars(made).update(scan=plain.scan_alike, receipts=plain.joined_receipts, messages=plain.joined_messages)
+    vars(made).update(scan=plain.scan_sequential, receipts=plain.joined_receipts, messages=plain.joined_messages)
     return made
 
 

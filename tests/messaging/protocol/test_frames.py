@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from messaging.protocol import frames, generate
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.frames import FrameError
+from messaging.protocol.frames import ProtocolError
 from tests.messaging.protocol.test_hot_scan import varint
 
 
@@ -65,7 +65,7 @@ def test_the_body_of_a_command_has_the_number_of_its_type() -> None:
 )
 def test_a_command_that_lacks_something_is_refused(command: pb.Command) -> None:
     body = command.SerializePartialToString()
-    with pytest.raises(FrameError, match="lacks"):
+    with pytest.raises(ProtocolError, match="lacks"):
         frames.decode(len(body).to_bytes(4, "big") + body)
 
 
@@ -74,21 +74,21 @@ def test_decoding_garbage_raises_nothing_else(garbage: bytes) -> None:
     for frame in (garbage, len(garbage).to_bytes(4, "big") + garbage, b"\xff\xff\xff\xff" + garbage):
         try:
             command = frames.decode(frame)
-        except FrameError:
+        except ProtocolError:
             continue
         assert command.IsInitialized()
         assert frames.encode(command)
 
 
 def test_a_command_larger_than_its_frame() -> None:
-    with pytest.raises(FrameError, match="does not fit"):
+    with pytest.raises(ProtocolError, match="does not fit"):
         frames.decode((6).to_bytes(4, "big") + b"\x08\x12\x92\x01\x00")
 
 
 @pytest.mark.parametrize("kind", [0, 1, 41, 70, 81, 2**31 - 1])
 def test_a_command_of_an_unknown_type_is_refused(kind: int) -> None:
     body = b"\x08" + varint(kind)
-    with pytest.raises(FrameError):
+    with pytest.raises(ProtocolError):
         frames.decode(len(body).to_bytes(4, "big") + body)
 
 
@@ -106,7 +106,7 @@ def test_a_stored_payload_taken_apart(checksum: bool, payload: bytes) -> None:
 def test_a_stored_payload_of_garbage(garbage: bytes, checksum: bool) -> None:
     try:
         found = frames.parse_stored(b"\x0e\x01" + garbage if checksum else garbage)
-    except FrameError:
+    except ProtocolError:
         return
     assert len(found.payload) <= len(garbage)
 

@@ -75,10 +75,10 @@ def test_messages_carry_the_stored_bytes(
     hot: ModuleType, payloads: list[bytes], ledger: int, entry: int, consumer: int, partition: int, data: st.DataObject | None
 ) -> None:
     block = b"".join(whole(b"command", payload) for payload in payloads)
-    stops = array("I", accumulate(len(whole(b"command", payload)) for payload in payloads))
-    first = data.draw(st.integers(0, len(stops) - 1)) if data else 0
+    end_offsets = array("I", accumulate(len(whole(b"command", payload)) for payload in payloads))
+    first = data.draw(st.integers(0, len(end_offsets) - 1)) if data else 0
     stored = memoryview(b"before" + block)[6:] if len(payloads) > 2 else block
-    request = (stored, stops, first, len(stops), ledger, entry, consumer, frames.message_id_tail(partition))
+    request = (stored, end_offsets, first, len(end_offsets), ledger, entry, consumer, frames.message_id_tail(partition))
     written = bytes(hot.messages(*request))
     assert hot.joined_messages(*request) == written
     place = 0
@@ -133,7 +133,7 @@ def test_plain_acknowledgements_are_read_as_protobuf_reads_them(hot: ModuleType,
     frame = whole(pb.Command(type=pb.Command.ACK, ack=ack).SerializeToString(), b"")
     buf = b"\x55" * offset + frame + after
     out: list[tuple[int, int, int]] = []
-    stopped = hot.acks(buf, offset, offset + len(frame), out)
+    stopped = hot.scan_acks(buf, offset, offset + len(frame), out)
     if stopped == offset:
         assert out == []
         # Passed on to protobuf without need only where ids cannot be ours.
@@ -153,7 +153,7 @@ def test_what_the_stock_clients_send_takes_the_hot_loop(hot: ModuleType, batch_i
     ack = pb.Ack(consumer_id=1, ack_type=pb.Ack.Individual, message_id=[message_id])
     frame = whole(pb.Command(type=pb.Command.ACK, ack=ack).SerializeToString(), b"")
     out: list[tuple[int, int, int]] = []
-    assert hot.acks(frame * 3, 0, 3 * len(frame), out) == 3 * len(frame)
+    assert hot.scan_acks(frame * 3, 0, 3 * len(frame), out) == 3 * len(frame)
     assert out == [(1, 3, 7)] * 3
 
 
@@ -164,13 +164,13 @@ def test_a_changed_byte_is_never_read_as_another_acknowledgement(hot: ModuleType
     index = data.draw(st.integers(0, len(frame) - 1))
     frame[index] = data.draw(st.integers(0, 255))
     out: list[tuple[int, int, int]] = []
-    stopped = hot.acks(bytes(frame), 0, len(frame), out)
+    stopped = hot.scan_acks(bytes(frame), 0, len(frame), out)
     assert 0 <= stopped <= len(frame)
     if not out:
         return
     try:
         read = frames.decode(bytes(frame[4:stopped])).ack
-    except (DecodeError, frames.FrameError):
+    except (DecodeError, frames.ProtocolError):
         pytest.fail(f"protobuf refuses what the loop took for {out}")
     assert out == [(read.consumer_id, read.message_id[0].ledger_id, read.message_id[0].entry_id)]
     assert plain(read)
@@ -182,8 +182,8 @@ def test_a_cut_acknowledgement_waits(hot: ModuleType, ack: pb.Ack) -> None:
     frame = whole(pb.Command(type=pb.Command.ACK, ack=ack).SerializeToString(), b"")
     for size in range(len(frame)):
         out: list[tuple[int, int, int]] = []
-        assert hot.acks(frame, 0, size, out) == 0
-        assert hot.acks(frame[:size], 0, size, out) == 0
+        assert hot.scan_acks(frame, 0, size, out) == 0
+        assert hot.scan_acks(frame[:size], 0, size, out) == 0
         assert out == []
 
 
@@ -202,7 +202,7 @@ def test_acknowledgements_of_garbage_and_lying_lengths_harm_nothing(hot: ModuleT
     )
     for buf in (garbage, length + good[4:] + garbage, good[:4] + length + good[8:] + good, good[:12] + garbage + good):
         out: list[tuple[int, int, int]] = []
-        assert 0 <= hot.acks(buf, 0, len(buf), out) <= len(buf)
+        assert 0 <= hot.scan_acks(buf, 0, len(buf), out) <= len(buf)
 
 
 @each_variant
@@ -211,5 +211,5 @@ def test_acknowledgements_are_parted_by_consumer_and_ledger(hot: ModuleType, ack
     expected: dict[tuple[int, int], list[int]] = {}
     for consumer_id, ledger_id, entry_id in acked:
         expected.setdefault((consumer_id, ledger_id), []).append(entry_id)
-    found = hot.runs(acked)
+    found = hot.group_acks(acked)
     assert found == expected and list(found) == list(expected)

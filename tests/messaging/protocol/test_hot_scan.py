@@ -254,7 +254,7 @@ def test_sends_that_look_alike_are_read_as_any_others(
     plain = VARIANTS["plain"]
     read, alike = ([], [])  # type: tuple[list[tuple[int, ...]], list[tuple[int, ...]]]
     stopped = plain.scan(bytes(buf), 0, len(buf), read, verified)
-    assert plain.scan_alike(bytes(buf), 0, len(buf), alike, verified) == stopped
+    assert plain.scan_sequential(bytes(buf), 0, len(buf), alike, verified) == stopped
     assert alike == read
 
 
@@ -361,5 +361,5 @@ def test_a_count_beyond_its_type_can_still_be_added_up(hot: ModuleType, count: i
     buf = whole(command, body_of(b"x"))
     out: list[tuple[int, ...]] = []
     assert hot.scan(buf, 0, len(buf), out) == len(buf)
-    flags, messages, _, _ = hot.measured(out)
+    flags, messages, _, _ = hot.summarize(out)
     assert flags == hot.DOUBTFUL and messages == 2**31 - 1

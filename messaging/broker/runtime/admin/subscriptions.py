@@ -15,7 +15,7 @@ from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import Conflict, InvalidValue, NotFound, NotReady, StorageFailed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import UNPACKED_TIMES_MAX, unpack, unpacked_bytes
-from messaging.protocol.frames import FrameError, Stored, as_text
+from messaging.protocol.frames import ProtocolError, Stored, as_text
 from messaging.protocol.names import subscription_name
 from messaging.storage.meta_seam import MetaConflict
 from messaging.storage.seam import EARLIEST, Position, StoreError
@@ -129,7 +129,7 @@ class SubscriptionRpc(Broker):
         headers = {"X-Pulsar-Message-ID": f"{position.ledger_id}:{position.entry_id}", **_peeked(stored, self.time_text)}
         try:
             payload = await self._unpacked(topic, stored)
-        except FrameError as error:
+        except ProtocolError as error:
             payload = stored.payload
             headers |= {"X-Magnetar-Unreadable": str(error), **_packed(stored.metadata)}
         return schema.PeekAnswer(
@@ -140,7 +140,7 @@ class SubscriptionRpc(Broker):
         )
 
     async def _unpacked(self, topic: Topic, stored: Stored) -> bytes:
-        """The payload decompressed, on a thread, charged before it is made; an encrypted one as it is. Raises `FrameError`, and
+        """The payload decompressed, on a thread, charged before it is made; an encrypted one as it is. Raises `ProtocolError`, and
         `NotReady` where there is no memory for it now."""
         size = unpacked_bytes(stored, self.settings.message_bytes_max * UNPACKED_TIMES_MAX)
         account, tenant = self.memory_limiter.egress, topic.name.tenant

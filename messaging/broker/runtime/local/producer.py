@@ -22,7 +22,7 @@ from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol import hot
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import build_send
-from messaging.protocol.hot import Sent
+from messaging.protocol.hot import SendFrame
 from messaging.storage.seam import Position, StoreError
 
 
@@ -67,11 +67,11 @@ class LocalProducer:
         except ValueError as error:
             loop.call_soon(on_receipt, None, InvalidValue(f"a message cannot be written: {error}"))
             return
-        sent: list[Sent] = []
+        sent: list[SendFrame] = []
         hot.scan(buf, 0, len(buf), sent)
         self._due.append((len(sent), on_receipt))
         try:
-            self.topic.inlet.publish(self._producer, buf, sent, hot.measured(sent))
+            self.topic.inlet.publish(self._producer, buf, sent, hot.summarize(sent))
         except StoreError as error:
             self._due.pop()
             loop.call_soon(on_receipt, None, StorageFailed(f"the message is not stored: {error}"))
@@ -97,7 +97,7 @@ class LocalProducer:
 
     # --- from the topic
 
-    def receipts(self, producer: Producer, sent: list[Sent], first: Position) -> None:
+    def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None:
         """Duplicates come one by one, so that what one call published may be answered in several."""
         partition = self.topic.name.partition
         self._ids += [MessagePosition(first.ledger_id, first.entry_id + index, -1, partition) for index in range(len(sent))]

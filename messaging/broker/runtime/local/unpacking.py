@@ -20,7 +20,7 @@ from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import Single, batch_size, singles, unpack, unpacked_bytes
-from messaging.protocol.frames import FrameError, Stored, as_text, parse_stored
+from messaging.protocol.frames import ProtocolError, Stored, as_text, parse_stored
 from messaging.storage.seam import Position
 
 SLICE_MESSAGES_MAX = 256  # looked at before others have the loop
@@ -136,7 +136,7 @@ class Unpacker:
         """None for a message that was acknowledged before, and at the end."""
         try:
             single = next(opened.singles, None)
-        except FrameError as error:  # in the middle of a batch: what is left of it comes as one message
+        except ProtocolError as error:  # in the middle of a batch: what is left of it comes as one message
             opened.singles = iter(())
             single = _unreadable(opened.stored.payload, error)
         if single is None:
@@ -160,7 +160,7 @@ class Unpacker:
         try:
             stored = parse_stored(packed.payload)
             made_bytes = unpacked_bytes(stored, self._bytes_max)
-        except FrameError as error:
+        except ProtocolError as error:
             self._begin(0)
             return self._as_stored(packed, error)
         if made_bytes and not self._account.allows(self._tenant, made_bytes):
@@ -179,24 +179,24 @@ class Unpacker:
         self._current_bytes = len(self._packed.popleft().payload) + made_bytes
         self._charge(made_bytes)
 
-    def _came(self, packed: Packed, stored: Stored, done: asyncio.Future[bytes | FrameError]) -> None:
+    def _came(self, packed: Packed, stored: Stored, done: asyncio.Future[bytes | ProtocolError]) -> None:
         self._waits = False
         if not self._closed and not done.cancelled():
             self._opened(packed, stored, done.result())
             self._soon()
 
-    def _opened(self, packed: Packed, stored: Stored, data: bytes | FrameError) -> _Opened:
+    def _opened(self, packed: Packed, stored: Stored, data: bytes | ProtocolError) -> _Opened:
         try:
-            if isinstance(data, FrameError):
+            if isinstance(data, ProtocolError):
                 raise data
             size = batch_size(stored, data)
-        except FrameError as error:
+        except ProtocolError as error:
             return self._as_stored(packed, error, stored)
         bits = self._open_bits(packed.position, size) if size else 1
         self._current = _Opened(packed, stored, singles(stored, data), bits)
         return self._current
 
-    def _as_stored(self, packed: Packed, error: FrameError, stored: Stored | None = None) -> _Opened:
+    def _as_stored(self, packed: Packed, error: ProtocolError, stored: Stored | None = None) -> _Opened:
         if stored is None:  # metadata is the producer's own, and this one's is not readable
             stored = Stored(pb.Metadata(producer_name="", sequence_id=0, publish_time=packed.broker_time_ms), packed.payload)
         self._current = _Opened(packed, stored, iter((_unreadable(stored.payload, error),)))
@@ -219,14 +219,14 @@ class Unpacker:
         )
 
 
-def _unpacked(stored: Stored, bytes_max: int) -> bytes | FrameError:
+def _unpacked(stored: Stored, bytes_max: int) -> bytes | ProtocolError:
     """Runs on a thread where there is much to do."""
     try:
         return unpack(stored, bytes_max)
-    except FrameError as error:
+    except ProtocolError as error:
         return error
 
 
-def _unreadable(payload: bytes, error: FrameError) -> Single:
+def _unreadable(payload: bytes, error: ProtocolError) -> Single:
     """Acknowledging it acknowledges the whole entry."""
     return Single(-1, 1, {UNREADABLE: str(error)}, None, False, 0, -1, payload)

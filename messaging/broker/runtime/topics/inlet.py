@@ -16,7 +16,7 @@ from messaging.broker.core.dedup import Deduplication
 from messaging.broker.core.entries import EntryBlock, for_log, header_of, whole_bytes
 from messaging.broker.core.producers import Producer, ProducerTable
 from messaging.protocol import hot
-from messaging.protocol.hot import Measured, Sent
+from messaging.protocol.hot import BlockSummary, SendFrame
 from messaging.storage.managed_ledger import ManagedLedger
 from messaging.storage.pending import Pending
 from messaging.storage.seam import StoreError
@@ -56,7 +56,7 @@ class Inlet:
         # (after so many answered blocks, what is to be done); None while nothing waits
         self.turns: deque[tuple[int, Callable[[bool], None]]] | None = None
 
-    def publish(self, producer: Producer, buf: bytes, sent: list[Sent], measured: Measured) -> int:
+    def publish(self, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary) -> int:
         """Appends one block of a producer; receipts come through its sink. Returns the bytes appended.
 
         Raises `StoreError` where the log takes nothing: the topic then has to be opened again."""
@@ -71,15 +71,15 @@ class Inlet:
                     dedup.took(name, sent, now_ms)
                     self.in_turn(lambda stored: self.answer(producer, asked) if stored else None)
                     return 0
-                measured = hot.measured(sent)
-        _, messages, _, stops = measured
-        data, ends = for_log(buf, sent, stops), array("I", stops)
-        appended = Appended(self, producer, data, ends, sent, asked, measured, now_ms)
+                summary = hot.summarize(sent)
+        _, messages, _, end_offsets = summary
+        data, ends = for_log(buf, sent, end_offsets), array("I", end_offsets)
+        appended = Appended(self, producer, data, ends, sent, asked, summary, now_ms)
         self.ledger.append(header_of(sent, name, now_ms, messages), data, ends, appended)
         if dedup is not None:
             dedup.took(name, sent, now_ms)
         self.appended_blocks += 1
-        return stops[-1]
+        return end_offsets[-1]
 
     def in_turn(self, act: Callable[[bool], None]) -> None:
         """Does what must not overtake the receipts of anything appended so far: at once, or when the last of them has its answer.
@@ -101,7 +101,7 @@ class Inlet:
         if not turns:
             self.turns = None
 
-    def answer(self, producer: Producer, asked: list[Sent]) -> None:
+    def answer(self, producer: Producer, asked: list[SendFrame]) -> None:
         """Receipts one by one, each with the id under which its sequence id is stored (-1:-1 where that is not remembered)."""
         if self.dedup is None or producer.closed:
             return
@@ -112,26 +112,26 @@ class Inlet:
 class Appended(Pending):
     """One block between its append and its answer."""
 
-    __slots__ = ("asked", "data", "inlet", "measured", "now_ms", "producer", "sent", "stops")
+    __slots__ = ("asked", "data", "end_offsets", "inlet", "now_ms", "producer", "sent", "summary")
 
     def __init__(
         self,
         inlet: Inlet,
         producer: Producer,
         data: bytes | memoryview,
-        stops: array[int],
-        sent: list[Sent],
-        asked: list[Sent],
-        measured: Measured,
+        end_offsets: array[int],
+        sent: list[SendFrame],
+        asked: list[SendFrame],
+        summary: BlockSummary,
         now_ms: int,
     ) -> None:
         self.inlet = inlet
         self.producer = producer
-        self.data = data  # with `stops` what the log has
-        self.stops = stops
+        self.data = data  # with `end_offsets` what the log has
+        self.end_offsets = end_offsets
         self.sent = sent
         self.asked = asked  # with the duplicates, which are not in `sent`
-        self.measured = measured
+        self.summary = summary
         self.now_ms = now_ms
 
     def confirmed(self, error: StoreError | None) -> None:
@@ -153,7 +153,7 @@ class Appended(Pending):
     def _settle(self, error: StoreError | None) -> None:
         """Counts it and answers its producer."""
         inlet, producer = self.inlet, self.producer
-        _, messages, payload_bytes, stops = self.measured
+        _, messages, payload_bytes, end_offsets = self.summary
         if error is None:
             inlet.messages_in += messages
             inlet.bytes_in += payload_bytes
@@ -162,7 +162,7 @@ class Appended(Pending):
             producer.bytes_in += payload_bytes
             if inlet.dedup is not None:
                 inlet.dedup.stored(producer.name_bytes, self.sent, self.first)
-        producer.sink.settled(stops[-1])
+        producer.sink.settled(end_offsets[-1])
         if error is None and not producer.closed:
             if self.asked is self.sent:
                 producer.sink.receipts(producer, self.sent, self.first)
@@ -171,8 +171,8 @@ class Appended(Pending):
 
     def block(self) -> EntryBlock:
         """What consumers get. It holds on to no more than a few times its own size."""
-        data, messages = self.data, self.measured[1]
+        data, messages = self.data, self.summary[1]
         if whole_bytes(data) > KEPT_SHARE * len(data):
             data = bytes(data)
-        counts = None if messages == len(self.stops) else [one[5] for one in self.sent]
-        return EntryBlock(self.first.ledger_id, self.first.entry_id, data, self.stops, self.now_ms, messages, counts=counts)
+        counts = None if messages == len(self.end_offsets) else [one[5] for one in self.sent]
+        return EntryBlock(self.first.ledger_id, self.first.entry_id, data, self.end_offsets, self.now_ms, messages, counts=counts)

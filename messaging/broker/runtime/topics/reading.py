@@ -6,7 +6,7 @@ from messaging.broker.core.entries import EntryBlock, from_log
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import StorageFailed
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.frames import FrameError, Stored, parse_stored
+from messaging.protocol.frames import ProtocolError, Stored, parse_stored
 from messaging.storage.block_header import decode
 from messaging.storage.seam import EARLIEST, Corrupt, Position, StoreError
 
@@ -35,7 +35,7 @@ def _stored(block: EntryBlock, entry_id: int) -> Stored:
     data = block.payload(entry_id)
     try:
         return parse_stored(data)
-    except FrameError:
+    except ProtocolError:
         # Metadata is the producer's own, and this one's is not readable: one message, of the time at which the broker took it.
         return Stored(pb.Metadata(producer_name="", sequence_id=0, publish_time=block.broker_time_ms), data)
 

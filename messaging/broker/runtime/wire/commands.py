@@ -80,7 +80,7 @@ class Commands:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def handle(self, connection: Connection, command: pb.Command, size: int) -> None:
-        """Acts on a command of `size` bytes. Raises `FrameError` where the peer breaks the protocol; other trouble is answered."""
+        """Acts on a command of `size` bytes. Raises `ProtocolError` where the peer breaks the protocol; all else is answered."""
         kind = command.type
         if kind == PING:
             connection.out.gather(frames.PONG)  # many at once leave as one
@@ -93,7 +93,7 @@ class Commands:
             return
         if kind == CONNECT:
             if connection.client_version:
-                raise frames.FrameError("a second CONNECT on one connection")
+                raise frames.ProtocolError("a second CONNECT on one connection")
             connection.client_version = command.connect.client_version or "unknown"
             self._run(connection, connect(self.service, connection, command.connect), size, "handshake")
             return
@@ -101,7 +101,7 @@ class Commands:
             self._run(connection, authenticate(self.service, connection, command.auth_response), size, "handshake")
             return
         if connection.principal is None:
-            raise frames.FrameError(f"{pb.Command.Type.Name(kind)} came before CONNECT was answered")
+            raise frames.ProtocolError(f"{pb.Command.Type.Name(kind)} came before CONNECT was answered")
         row = TABLE.get(kind)
         if row is None:
             self._unserved(connection, command)
@@ -176,7 +176,7 @@ class Commands:
             if descriptor.name != "type" and request_id is not None:
                 connection.send(frames.error(request_id, pb.NotAllowedError, f"{name} is not served by this broker"))
                 return
-        raise frames.FrameError(f"{name} is not a command that a client sends")
+        raise frames.ProtocolError(f"{name} is not a command that a client sends")
 
     async def stop(self) -> None:
         for task in list(self._tasks):

@@ -20,7 +20,7 @@ from messaging.broker.runtime.wire.intake import Intake
 from messaging.broker.runtime.wire.opened import Opened
 from messaging.broker.runtime.wire.outgoing import Outgoing
 from messaging.broker.runtime.wire.reading import ENDED, SMALL_ANSWER, Reading
-from messaging.broker.runtime.wire.sinks import BinaryProducerSink
+from messaging.broker.runtime.wire.sinks import ReceiptSender
 from messaging.local_caller import is_local_caller
 from messaging.permissions.model import Principal
 from messaging.protocol import frames
@@ -54,7 +54,7 @@ class Connection(Opened, asyncio.Protocol):
         self.client_version = ""
         self.protocol_version = 0
         self.supports_auth_refresh = False
-        self.producer_sink = BinaryProducerSink(self)
+        self.producer_sink = ReceiptSender(self)
         self.reading: Reading = cast(Reading, None)  # from `connection_made` on
         self.heard = True  # something came since the last keep-alive tick
         self.ping_sent = False
@@ -95,7 +95,7 @@ class Connection(Opened, asyncio.Protocol):
         # What is left of it is freed when the last of its requests and blocks has ended, without waiting for the collector, which
         # comes rarely: peers that come and go would fill the memory until then.
         self.reading = ENDED
-        self.producer_sink = cast(BinaryProducerSink, None)
+        self.producer_sink = cast(ReceiptSender, None)
 
     def _leave(self) -> None:
         """Gives back what this connection holds. Idempotent."""

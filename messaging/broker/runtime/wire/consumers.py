@@ -15,7 +15,7 @@ from messaging.broker.runtime.topics.reading import batch_size_of, mark_delete_a
 from messaging.broker.runtime.topics.services import QUIET
 from messaging.broker.runtime.topics.topic import LATEST, Topic
 from messaging.broker.runtime.wire.sessions import BinaryConsumerSession
-from messaging.broker.runtime.wire.sinks import BinaryConsumerSink
+from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.errors import ConsumerBusy, ConsumerNotFound, InvalidValue, NotAllowed
 from messaging.permissions.model import Resource
 from messaging.protocol import frames
@@ -51,7 +51,7 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     if connection.closed:  # it went away while the topic was opened
         topic.drop_if_idle(subscription)
         return
-    sink = BinaryConsumerSink(connection, topic, subscription)
+    sink = MessageSender(connection, topic, subscription)
     consumer = Consumer(body.consumer_id, body.consumer_name, sink, priority=body.priority_level, now_ms=service.now_ms())
     consumer.metadata = {pair.key: pair.value for pair in body.metadata}
     connection.check_room(consumer.name, consumer.metadata)

@@ -18,8 +18,8 @@ from messaging.broker.runtime.wire.intake import Intake
 from messaging.broker.runtime.wire.outgoing import Outgoing
 from messaging.errors import NotReady
 from messaging.protocol import hot
-from messaging.protocol.frames import FrameError
-from messaging.protocol.hot import Measured, Sent
+from messaging.protocol.frames import ProtocolError
+from messaging.protocol.hot import BlockSummary, SendFrame
 from messaging.storage.seam import StoreError
 
 if TYPE_CHECKING:
@@ -43,25 +43,25 @@ class Opened:
 
     # --- the fast path
 
-    def publish(self, buf: bytes, sent: list[Sent]) -> int:
+    def publish(self, buf: bytes, sent: list[SendFrame]) -> int:
         """One block a producer; nearly always there is one. Returns what that costs beside the messages."""
-        parts = hot.parted(sent)
+        parts = hot.group_by_producer(sent)
         for part in parts:
             held = self.producers.get(part[0][0])
             if held is None or held[1].closed:
                 if part[0][0] not in self.ended_producers:
-                    raise FrameError(f"messages for producer {part[0][0]}, which is not open on this connection")
+                    raise ProtocolError(f"messages for producer {part[0][0]}, which is not open on this connection")
                 continue
-            measured = hot.measured(part)
-            if measured[0] & ~hot.CHUNK:
+            summary = hot.summarize(part)
+            if summary[0] & ~hot.CHUNK:
                 refused.publish(self, *held, buf, part)
             else:
-                self.append(*held, buf, part, measured)
+                self.append(*held, buf, part, summary)
         return BLOCK * len(parts)
 
-    def append(self, topic: Topic, producer: Producer, buf: bytes, sent: list[Sent], measured: Measured) -> None:
+    def append(self, topic: Topic, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary) -> None:
         try:
-            size = topic.inlet.publish(producer, buf, sent, measured)
+            size = topic.inlet.publish(producer, buf, sent, summary)
         except StoreError:
             self.service.topic_failed(topic, NotReady(f"topic {topic.text} is being opened again"))
             return
@@ -69,7 +69,7 @@ class Opened:
 
     def acknowledge_all(self, acked: list[tuple[int, int, int]]) -> int:
         """Plain individual acknowledgements: one call for each consumer and ledger. Returns what that costs beside them."""
-        runs = hot.runs(acked)
+        runs = hot.group_acks(acked)
         for (consumer_id, ledger_id), entries in runs.items():
             held = self.consumers.get(consumer_id)
             if held is not None:

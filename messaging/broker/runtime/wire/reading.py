@@ -22,8 +22,8 @@ from messaging.broker.core.frame_progress import FrameProgress
 from messaging.broker.core.turn_budget import TurnUsage
 from messaging.protocol import frames, hot
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.frames import FrameError
-from messaging.protocol.hot import Sent
+from messaging.protocol.frames import ProtocolError
+from messaging.protocol.hot import SendFrame
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.wire.connection import Connection
@@ -151,7 +151,7 @@ class Reading:
                 position, left, stop = self._take(buf, position, allowance)
                 if turns.spend(self._used, allowance - left):
                     self._turn_loop.due()
-            except FrameError as error:
+            except ProtocolError as error:
                 connection.refuse(error.reason, str(error))
             except Exception:  # a fault of ours ends this connection, as a fault of the peer does
                 log.exception("connection.failed", peer=connection.peer, client=connection.client_version)
@@ -176,7 +176,7 @@ class Reading:
         """Handles whole frames of `buf` for about `left` units: where it stopped, what is left of them, and why it stopped."""
         connection = self._connection
         end = len(buf)
-        sent: list[Sent] = []
+        sent: list[SendFrame] = []
         stop = INCOMPLETE
         while position < end and not connection.closed:
             kind = buf[position + 9] if end - position >= 10 and buf[position + 8] == 8 else 0
@@ -192,7 +192,7 @@ class Reading:
                     continue
             elif kind == ACK and left > 0 and connection.principal is not None:
                 acked: list[tuple[int, int, int]] = []
-                position = hot.acks(buf, position, end, acked, MANY_AT_ONCE)
+                position = hot.scan_acks(buf, position, end, acked, MANY_AT_ONCE)
                 if acked:
                     left -= len(acked) + connection.acknowledge_all(acked)
                     continue
@@ -226,13 +226,13 @@ class Reading:
         if connection.principal is None:
             self._early_commands += 1
             if self._early_commands > EARLY_COMMANDS_MAX:
-                raise FrameError(f"more than {EARLY_COMMANDS_MAX} commands before sign-in")
+                raise ProtocolError(f"more than {EARLY_COMMANDS_MAX} commands before sign-in")
         command = frames.decode(memoryview(buf)[position + 4 : position + 4 + total])
         connection.commands.handle(connection, command, total)
         return command.type
 
     def check_size(self, total: int, kind: int) -> None:
-        """Raises `FrameError`."""
+        """Raises `ProtocolError`."""
         connection = self._connection
         limit = connection.service.settings.message_bytes_max + frames.FRAME_PADDING_BYTES
         if connection.principal is None:
@@ -240,9 +240,9 @@ class Reading:
         elif kind and kind != SEND:
             limit = min(limit, frames.OPEN_COMMAND_BYTES_MAX)
         if total > limit:
-            raise FrameError(f"a frame of {total} bytes is larger than the {limit} that are allowed here")
+            raise ProtocolError(f"a frame of {total} bytes is larger than the {limit} that are allowed here")
         if total < 6:
-            raise FrameError(f"a frame of {total} bytes holds no command")
+            raise ProtocolError(f"a frame of {total} bytes holds no command")
 
     # --- what waits
 
@@ -262,7 +262,7 @@ class Reading:
             total = int.from_bytes(rest[:4], "big")
             try:
                 self.check_size(total, rest[9] if len(rest) >= 10 and rest[8] == 8 else 0)
-            except FrameError as error:
+            except ProtocolError as error:
                 self._connection.refuse(error.reason, str(error))
                 return
             self._need = 4 + total

@@ -10,34 +10,34 @@ from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import frames, hot
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import implausible
-from messaging.protocol.frames import FrameError
-from messaging.protocol.hot import Sent
+from messaging.protocol.frames import ProtocolError
+from messaging.protocol.hot import SendFrame
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.wire.opened import Opened
 
 
-def publish(connection: Opened, topic: Topic, producer: Producer, buf: bytes, sent: list[Sent]) -> None:
+def publish(connection: Opened, topic: Topic, producer: Producer, buf: bytes, sent: list[SendFrame]) -> None:
     """Appends what can be stored and answers the rest, each answer where the receipt would be: clients go by the order.
 
-    Raises `FrameError`, before anything is stored, where a SEND cannot be read at all."""
+    Raises `ProtocolError`, before anything is stored, where a SEND cannot be read at all."""
     if any(one[7] & hot.MALFORMED for one in sent):
-        raise FrameError("a SEND whose fields cannot be read")
-    good: list[Sent] = []
+        raise ProtocolError("a SEND whose fields cannot be read")
+    good: list[SendFrame] = []
     for one in sent:
         why = _why(one, buf, connection.service.settings.message_bytes_max)
         if why is None:
             good.append(one)
             continue
         if good:
-            connection.append(topic, producer, buf, good, hot.measured(good))
+            connection.append(topic, producer, buf, good, hot.summarize(good))
             good = []
         topic.inlet.in_turn(partial(_send_error, connection, producer, one, *why))
     if good:
-        connection.append(topic, producer, buf, good, hot.measured(good))
+        connection.append(topic, producer, buf, good, hot.summarize(good))
 
 
-def _send_error(connection: Opened, producer: Producer, one: Sent, code: int, message: str, stored: bool) -> None:
+def _send_error(connection: Opened, producer: Producer, one: SendFrame, code: int, message: str, stored: bool) -> None:
     """Not after a failure of what came before: the producer is closed then, and its client sends everything again."""
     if not stored or producer.closed:
         return
@@ -46,7 +46,7 @@ def _send_error(connection: Opened, producer: Producer, one: Sent, code: int, me
     connection.send(frames.command(pb.Command.SEND_ERROR, send_error=error))
 
 
-def _why(one: Sent, buf: bytes, message_bytes_max: int) -> tuple[int, str] | None:
+def _why(one: SendFrame, buf: bytes, message_bytes_max: int) -> tuple[int, str] | None:
     """Code and text of the refusal; None for a message that is to be stored."""
     _, sequence_id, _, body, stop, count, highest, flags = one
     if flags & hot.BAD_CHECKSUM:

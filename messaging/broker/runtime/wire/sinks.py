@@ -10,7 +10,7 @@ from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.producers import Producer
 from messaging.protocol import frames, hot
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.hot import Sent
+from messaging.protocol.hot import SendFrame
 from messaging.storage.seam import Position
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _UINT64 = (1 << 64) - 1
 VIEWED_BYTES = 16 << 10  # of a message: from here on naming it costs less than a copy
 
 
-class BinaryProducerSink:
+class ReceiptSender:
     """`messaging.broker.core.producers.ProducerSink` of every producer of one connection."""
 
     __slots__ = ("connection",)
@@ -30,7 +30,7 @@ class BinaryProducerSink:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
-    def receipts(self, producer: Producer, sent: list[Sent], first: Position) -> None:
+    def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None:
         # As the wire has it: -1:-1, of a duplicate whose id is not remembered, are unsigned numbers of 64 bits there.
         self.connection.out.gather(hot.receipts(sent, 0, len(sent), first.ledger_id & _UINT64, first.entry_id & _UINT64))
 
@@ -49,7 +49,7 @@ class BinaryProducerSink:
         return self.connection.answers()
 
 
-class BinaryConsumerSink:
+class MessageSender:
     """`messaging.broker.core.consumer.ConsumerSink` of one consumer."""
 
     __slots__ = ("connection", "subscription", "topic")
@@ -106,7 +106,7 @@ class BinaryConsumerSink:
     def _plain(self, consumer: Consumer, block: EntryBlock, first: int, last: int) -> bytes | memoryview:
         return hot.messages(
             block.data,
-            block.stops,
+            block.end_offsets,
             first,
             last,
             block.ledger_id,

@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messaging.broker.core.dedup import NOWHERE, TOPIC_WINDOW_ENTRIES, WINDOW_ENTRIES, Deduplication
-from messaging.protocol.hot import Sent
+from messaging.protocol.hot import SendFrame
 from messaging.storage.seam import Position
 
 NAME = b"producer"
 
 
-def sent(sequence_id: int, highest: int = 0) -> Sent:
+def sent(sequence_id: int, highest: int = 0) -> SendFrame:
     return (1, sequence_id, 0, 0, 1, 1, highest, 0)
 
 
-def take(dedup: Deduplication, name: bytes, block: list[Sent], now_ms: int = 1) -> tuple[list[Sent], bool]:
+def take(dedup: Deduplication, name: bytes, block: list[SendFrame], now_ms: int = 1) -> tuple[list[SendFrame], bool]:
     """As for a block that the log takes."""
     fresh, repeated = dedup.sift(name, block)
     dedup.took(name, fresh, now_ms)

@@ -26,16 +26,16 @@ def send(sequence_id: int, payload: bytes, count: int = 1) -> bytes:
 def test_there_and_back(sends: list[tuple[bytes, int, bool]]) -> None:
     """With and without other frames between: those are left out of the log."""
     buf = b""
-    sent: list[hot.Sent] = []
+    sent: list[hot.SendFrame] = []
     for index, (payload, count, other) in enumerate(sends):
         buf += PING if other else b""
         start = len(buf)
         buf += send(index, payload, count)
         assert hot.scan(buf, start, len(buf), sent) == len(buf)
-    stops = array("I", hot.measured(sent)[3])
-    data = for_log(buf, sent, stops.tolist())
+    end_offsets = array("I", hot.summarize(sent)[3])
+    data = for_log(buf, sent, end_offsets.tolist())
     total = sum(count for _, count, _ in sends)
-    stored = Block(4, 100, header_of(sent, b"name", 7_000, total), bytes(data), stops)
+    stored = Block(4, 100, header_of(sent, b"name", 7_000, total), bytes(data), end_offsets)
     read = from_log(stored)
     assert (read.broker_time_ms, read.message_count) == (7_000, total)
     assert (read.first_entry, read.last_entry) == (100, 100 + len(sends) - 1)
@@ -53,11 +53,11 @@ def test_there_and_back(sends: list[tuple[bytes, int, bool]]) -> None:
 @pytest.mark.parametrize("change", ["cut", "more", "garbage"])
 def test_a_block_that_is_not_what_its_index_says(change: str) -> None:
     buf = send(0, b"one") + send(1, b"two")
-    sent: list[hot.Sent] = []
+    sent: list[hot.SendFrame] = []
     hot.scan(buf, 0, len(buf), sent)
-    stops = array("I", hot.measured(sent)[3])
+    end_offsets = array("I", hot.summarize(sent)[3])
     data = {"cut": buf[:-1], "more": buf + send(2, b"three"), "garbage": b"\x00" * len(buf)}[change]
-    block = Block(1, 0, header_of(sent, b"p", 1, 2), data, stops)
+    block = Block(1, 0, header_of(sent, b"p", 1, 2), data, end_offsets)
     for read in (from_log, scanned):
         with pytest.raises(ValueError, match="index"):
             read(block)
@@ -65,11 +65,11 @@ def test_a_block_that_is_not_what_its_index_says(change: str) -> None:
 
 def test_a_marker_says_so() -> None:
     buf = send(0, b"m")
-    sent: list[hot.Sent] = []
+    sent: list[hot.SendFrame] = []
     hot.scan(buf, 0, len(buf), sent)
-    stops = array("I", hot.measured(sent)[3])
-    data = for_log(buf, sent, stops.tolist())
-    assert from_log(Block(1, 0, BlockHeader(1, 1, 0, 0, b"", MARKER).encode(), bytes(data), stops)).marker
+    end_offsets = array("I", hot.summarize(sent)[3])
+    data = for_log(buf, sent, end_offsets.tolist())
+    assert from_log(Block(1, 0, BlockHeader(1, 1, 0, 0, b"", MARKER).encode(), bytes(data), end_offsets)).marker
 
 
 def test_the_highest_sequence_id_of_a_batch_ends_the_block() -> None:
@@ -85,8 +85,8 @@ def test_the_largest_sequence_id_fits() -> None:
 @given(st.lists(st.binary(max_size=60), min_size=1, max_size=12), st.integers(1, 400), st.data())
 def test_as_many_entries_as_fit(payloads: list[bytes], bytes_max: int, data: st.DataObject) -> None:
     frames = [send(index, payload) for index, payload in enumerate(payloads)]
-    stops = array("I", accumulate(map(len, frames)))
-    block = EntryBlock(4, 100, b"".join(frames), stops, 7_000, len(frames))
+    end_offsets = array("I", accumulate(map(len, frames)))
+    block = EntryBlock(4, 100, b"".join(frames), end_offsets, 7_000, len(frames))
     first = data.draw(st.integers(0, len(frames) - 1))
     last = block.last_within(100 + first, bytes_max) - 100
     assert first <= last < len(frames)
@@ -97,5 +97,8 @@ def test_as_many_entries_as_fit(payloads: list[bytes], bytes_max: int, data: st.
 def test_what_a_block_costs_in_memory() -> None:
     """A view of a part keeps all of the buffer."""
     data = bytes(10_000)
-    stops = array("I", [600])
-    assert EntryBlock(1, 0, data[:600], stops, 0, 1).held_bytes < EntryBlock(1, 0, memoryview(data)[:600], stops, 0, 1).held_bytes
+    end_offsets = array("I", [600])
+    assert (
+        EntryBlock(1, 0, data[:600], end_offsets, 0, 1).held_bytes
+        < EntryBlock(1, 0, memoryview(data)[:600], end_offsets, 0, 1).held_bytes
+    )

@@ -6,7 +6,7 @@ import pytest
 
 from messaging.broker.core.producers import Producer, ProducerTable
 from messaging.errors import ProducerBusy
-from messaging.protocol.hot import Sent
+from messaging.protocol.hot import SendFrame
 from messaging.storage.seam import Position
 
 
@@ -14,7 +14,7 @@ class Sink:
     def __init__(self) -> None:
         self.connected = True
 
-    def receipts(self, producer: Producer, sent: list[Sent], first: Position) -> None: ...
+    def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None: ...
     def settled(self, size: int) -> None: ...
     def closed(self, producer: Producer) -> None: ...
     def alive(self) -> bool:
