@@ -7,7 +7,7 @@ u32 metadata size | Metadata | payload``; the CRC-32C covers all from the metada
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 from google.protobuf.message import DecodeError
@@ -59,7 +59,20 @@ def decode(frame: bytes | memoryview) -> pb.Command:
         raise ProtocolError(f"a command of {size} bytes is not valid protobuf of the protocol") from None
     if not command.IsInitialized():  # the parser does not look; a type that is not known counts as missing
         raise ProtocolError(f"a command of {size} bytes lacks a field that it must have")
+    body = _REQUIRED_BODIES.get(command.type)
+    if body is not None and not command.HasField(body):
+        raise ProtocolError(f"a {pb.Command.Type.Name(command.type)} command of {size} bytes lacks its field {body!r}")
     return command
+
+
+def _required_bodies() -> dict[int, str]:
+    """By the type of a command: the field that carries its body. PING and PONG say all by their type."""
+    fields = pb.Command.DESCRIPTOR.fields_by_name
+    names = {kind: name.lower() for name, kind in pb.Command.Type.items() if name not in ("PING", "PONG")}
+    return {kind: name for kind, name in names.items() if name in fields}
+
+
+_REQUIRED_BODIES: Final = _required_bodies()
 
 
 def error(request_id: int, code: int, message: str) -> bytes:

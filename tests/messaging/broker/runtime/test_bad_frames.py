@@ -41,6 +41,11 @@ BAD = {
     "a SEND with another body": simple(b"\x08\x06\x92\x01\x00"),
     "a SEND cut in its varint": simple(b"\x08\x06\x32\x02\x08\xff" + bytes(20)),
     "a SEND whose length leads back": simple(b"\x08\x06\x32\x10\x08\x01\x10\x01\x4a\xf5" + b"\xff" * 8 + b"\x01" + bytes(4)),
+    **{
+        f"a {name} without its body": simple(pb.Command(type=kind).SerializeToString())
+        for name, kind in pb.Command.Type.items()
+        if name not in ("PING", "PONG")
+    },
     "text": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
 }
 
