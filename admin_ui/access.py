@@ -18,12 +18,12 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllow
 from django.urls import reverse
 from django.utils.crypto import constant_time_compare
 
-from controlplane.authentication import client_address_of
-from controlplane.errors import deny
 from messaging.permissions.model import NOTHING, Action, Resource
 from messaging.permissions.table import CONSOLE
 from messaging.protocol.names import PERSISTENT, TopicName
 from tenants.access import Actor, actor_of_user, sees
+from tenants.http.authentication import client_address_of
+from tenants.http.errors import deny
 from tenants.models import Membership, Namespace, Tenant, User
 from tenants.scoping import platform_scope, tenant_scope
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings as django_settings
 
 from admin_ui.formatting import span
-from messaging.policies import defaults, effective
+from messaging.policies import defaults, resolve_policy
 from messaging.policies.model import Policy
 from messaging.policies.registry import ENFORCED
 from messaging.policies.validation import split
@@ -35,7 +35,7 @@ def in_force(policies: dict[str, Any]) -> list[InForce]:
 
 def one(name: str, policies: dict[str, Any]) -> InForce:
     policy = ENFORCED[name]
-    value, level = effective(name, policies, defaults(django_settings.MAGNETAR))
+    value, level = resolve_policy(name, policies, defaults(django_settings.MAGNETAR))
     source = f"default of the broker ({policy.setting})" if policy.setting else "default of the broker"
     return InForce(policy.title, text_of(policy, value), level == "namespace", source, policy.meaning)
 

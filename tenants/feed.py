@@ -15,7 +15,7 @@ from django.db.models import TextField
 from django.db.models.functions import Cast, Length
 
 from messaging import errors
-from messaging.adminrpc.feed import ENTITY_BYTES_MAX, PAGE_BYTES_MAX, Change, FeedApply
+from messaging.adminrpc.feed import ENTITY_BYTES_MAX, PAGE_BYTES_MAX, FeedApply, FeedChange
 from tenants import broker
 from tenants.models import FeedHead, Grant, Key, Namespace, OutboxChange, SubscriptionGrant, Tenant
 
@@ -126,7 +126,7 @@ def since(version: int, feed_id: str = "", after: str = "") -> FeedApply:
             next_key=next_key,
         )
     rows = OutboxChange.objects.filter(version__gt=version, version__lte=head.version).iterator(chunk_size=_ROWS_AT_ONCE)
-    listed, _ = _page(Change(version=row.version, kind=row.kind, key=row.key, state=row.state) for row in rows)
+    listed, _ = _page(FeedChange(version=row.version, kind=row.kind, key=row.key, state=row.state) for row in rows)
     return FeedApply(
         from_version=version,
         to_version=listed[-1].version if listed else head.version,
@@ -136,9 +136,9 @@ def since(version: int, feed_id: str = "", after: str = "") -> FeedApply:
     )
 
 
-def _page(changes: Iterable[Change]) -> tuple[list[Change], bool]:
+def _page(changes: Iterable[FeedChange]) -> tuple[list[FeedChange], bool]:
     """As many as a page holds, one at least; and whether some are left over."""
-    page: list[Change] = []
+    page: list[FeedChange] = []
     size = 0
     for change in changes:
         if page and size >= PAGE_BYTES_MAX:
@@ -189,20 +189,20 @@ def _namespace_state(namespace: Namespace, grants: Iterable[Grant], restrictions
     }
 
 
-def _page_of_everything(version: int, after: str) -> tuple[list[Change], str]:
+def _page_of_everything(version: int, after: str) -> tuple[list[FeedChange], str]:
     """The changes of a page, and after which key the next one begins; "" if there is none."""
     kind, _, key = after.partition(" ")
     page, more = _page(_everything(version, kind, key))
     return page, f"{page[-1].kind} {page[-1].key}" if more else ""
 
 
-def _everything(version: int, after_kind: str, after_key: str) -> Iterator[Change]:
+def _everything(version: int, after_kind: str, after_key: str) -> Iterator[FeedChange]:
     """All entities behind that one, by kind and key."""
     kinds = ("tenant", "namespace", "key")
     readers = {"tenant": _tenants, "namespace": _namespaces, "key": _keys}
     for kind in kinds[kinds.index(after_kind) if after_kind else 0 :]:
         for key, state in readers[kind](after_key if kind == after_kind else ""):
-            yield Change(version=version, kind=kind, key=key, state=state)
+            yield FeedChange(version=version, kind=kind, key=key, state=state)
 
 
 def _tenants(after: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -9,7 +9,7 @@ from django.urls import path
 from messaging.adminrpc.feed import KINDS
 from messaging.errors import InvalidValue
 from tenants import feed
-from tenants.pulsar.http import route
+from tenants.http.views import route
 
 app_name = "internal"
 

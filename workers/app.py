@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 from celery import Celery
+from django.conf import settings as django_settings
 
 from messaging.settings import Settings
 from workers.catalogue import TASKS, TaskEntry
@@ -84,7 +85,5 @@ def sender() -> Celery:
     global _sender
     with _lock:
         if _sender is None:
-            from controlplane import current
-
-            _sender = make_app(current.settings())
+            _sender = make_app(django_settings.MAGNETAR)
         return _sender

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from weakref import WeakKeyDictionary
 
+from django.conf import settings as django_settings
+
 from admin_ui import broker
 from admin_ui.live.hub import LiveHub
 from admin_ui.live.watchers import Watchers
-from controlplane import current
 
 _watchers: list[Watchers] = []
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, LiveHub] = WeakKeyDictionary()
@@ -26,5 +27,5 @@ def live_hub() -> LiveHub:
 def live_watchers() -> Watchers:
     """Of this process."""
     if not _watchers:
-        _watchers.append(Watchers(max(1, current.settings().http_connections_max // 2)))
+        _watchers.append(Watchers(max(1, django_settings.MAGNETAR.http_connections_max // 2)))
     return _watchers[0]

@@ -14,7 +14,7 @@ from admin_ui import sign_in_throttle as sign_in_throttle
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.forms import SignInForm
 from admin_ui.pages import navigation, show, show_message
-from controlplane.authentication import client_address_of
+from tenants.http.authentication import client_address_of
 
 # The same words whether the name exists, the password is wrong or the person was deactivated.
 WRONG = "The name or the password is wrong."

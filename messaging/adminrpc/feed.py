@@ -47,7 +47,7 @@ KINDS: dict[str, type[TenantState | NamespaceState | KeyState]] = {
 }
 
 
-class Change(msgspec.Struct, kw_only=True):
+class FeedChange(msgspec.Struct, kw_only=True):
     """The whole state of one entity as of `version`, in the shape of its kind; `state` is None when it was deleted."""
 
     version: int
@@ -68,7 +68,7 @@ class FeedApply(Request, kw_only=True):
     from_version: int
     to_version: int
     full: bool = False
-    changes: list[Change]
+    changes: list[FeedChange]
     feed_id: str = ""
     newest_version: int = 0
     next_key: str = ""

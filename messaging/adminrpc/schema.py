@@ -17,8 +17,8 @@ from messaging.adminrpc.audit import AuditTaken as AuditTaken
 from messaging.adminrpc.base import Answer as Answer
 from messaging.adminrpc.base import Empty as Empty
 from messaging.adminrpc.base import Request as Request
-from messaging.adminrpc.feed import Change as Change
 from messaging.adminrpc.feed import FeedApply as FeedApply
+from messaging.adminrpc.feed import FeedChange as FeedChange
 from messaging.adminrpc.feed import FeedVersion as FeedVersion
 
 # --- topics ------------------------------------------------------------------------------------------------------------------
@@ -220,26 +220,26 @@ class SubscriptionPeek(Request, kw_only=True):
 # --- upkeep (idempotent: `task_id` names the run) ----------------------------------------------------------------------------
 
 
-class UpkeepTopics(Request, kw_only=True):
+class MaintenanceTopics(Request, kw_only=True):
     """A page of every topic the broker stores, loaded or not, over all namespaces."""
 
     after: str = ""
     limit: int = 500
 
 
-class UpkeepPage(Answer, kw_only=True):
+class MaintenancePage(Answer, kw_only=True):
     topics: list[str]
     next_after: str  # "" when there is no more
 
 
-class UpkeepRun(Request, kw_only=True):
+class MaintenanceRun(Request, kw_only=True):
     """Applies the effective policies to the named topics: expiry of messages past their TTL, trimming past retention."""
 
     task_id: str
     topics: list[str]
 
 
-class UpkeepResult(Answer, kw_only=True):
+class MaintenanceResult(Answer, kw_only=True):
     expired_entries: int
     trimmed_ledgers: int
     freed_bytes: int
@@ -308,8 +308,8 @@ METHODS: dict[str, tuple[type[Request], type[Answer]]] = {
     "subscriptions.reset": (SubscriptionReset, SubscriptionMoved),
     "subscriptions.expire": (SubscriptionExpire, SubscriptionMoved),
     "subscriptions.peek": (SubscriptionPeek, PeekAnswer),
-    "upkeep.topics": (UpkeepTopics, UpkeepPage),
-    "upkeep.run": (UpkeepRun, UpkeepResult),
+    "upkeep.topics": (MaintenanceTopics, MaintenancePage),
+    "upkeep.run": (MaintenanceRun, MaintenanceResult),
     "usage.flush": (UsageFlush, UsageFlushed),
     "audit.take": (AuditTake, AuditTaken),
 }

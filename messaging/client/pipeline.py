@@ -91,7 +91,7 @@ class ProducerPipeline:
                 return operation
         return None
 
-    def settle(self, number: int) -> Operation | None:
+    def complete(self, number: int) -> Operation | None:
         """The operation that the broker answered; None if it is gone already (timed out, say).
 
         Raises `InvalidAnswer` where an older one was passed over: its answer is lost, and only repeating it brings it back.

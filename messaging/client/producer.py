@@ -175,7 +175,7 @@ class Producer:
 
     def received(self, text: str) -> None:
         receipt = decode_receipt(text)
-        operation = self._pipeline.settle(receipt.number)
+        operation = self._pipeline.complete(receipt.number)
         if operation is not None:
             self._resolve(operation, receipt.error or receipt.message_id)
 

@@ -14,7 +14,7 @@ from messaging.policies.validation import valid_value
 from messaging.settings import Settings
 
 
-class Effective(NamedTuple):
+class EffectivePolicy(NamedTuple):
     value: Any
     level: str  # where it was set: one of `messaging.policies.model.LEVELS`
 
@@ -24,7 +24,7 @@ def defaults(settings: Settings) -> dict[str, Any]:
     return {name: getattr(settings, policy.setting) if policy.setting else policy.default for name, policy in POLICIES.items()}
 
 
-def effective(name: str, namespace: Mapping[str, Any] | None, broker: Mapping[str, Any]) -> Effective:
+def resolve_policy(name: str, namespace: Mapping[str, Any] | None, broker: Mapping[str, Any]) -> EffectivePolicy:
     """The value of policy `name` in force. `namespace`: what is set there; `broker`: the defaults.
 
     A stored value that the policy cannot have counts as not set. Raises `KeyError` for a policy that does not exist."""
@@ -32,7 +32,7 @@ def effective(name: str, namespace: Mapping[str, Any] | None, broker: Mapping[st
     value = (namespace or {}).get(name)
     if value is not None:
         try:
-            return Effective(valid_value(policy, value), "namespace")
+            return EffectivePolicy(valid_value(policy, value), "namespace")
         except InvalidValue:
             pass
-    return Effective(broker[name], "broker")
+    return EffectivePolicy(broker[name], "broker")

@@ -16,9 +16,7 @@ from typing import Any
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 
-from controlplane.authentication import client_address_of
 from controlplane.denials import Denials, Refused, Uncounted
-from controlplane.errors import answer
 from messaging import logs
 from messaging.client_address import place_of
 from messaging.errors import MagnetarError
@@ -36,6 +34,8 @@ from messaging.permissions.audited import (
 from messaging.permissions.model import Principal, user_role
 from tenants.access import Actor, actor_of_user
 from tenants.actions.change import record
+from tenants.http.authentication import client_address_of
+from tenants.http.errors import answer
 from tenants.names import namespace_of, subscription_of, topic_of
 
 _log = logs.get_logger("audit")

@@ -14,7 +14,7 @@ from controlplane.middleware import requests_by_status
 from controlplane.supervisor.status import running_state
 from messaging.metrics import CONTENT_TYPE, Sample, exposition
 from tenants import feed
-from tenants.pulsar.http import route
+from tenants.http.views import route
 
 app_name = "health"
 

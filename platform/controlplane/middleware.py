@@ -14,14 +14,14 @@ from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOpera
 from django.http import Http404, HttpRequest, HttpResponse
 from structlog.contextvars import bound_contextvars
 
-from controlplane import segments
-from controlplane.authentication import actor_of, service_of
-from controlplane.errors import answer, answer_error
 from messaging import logs
 from messaging.errors import InvalidName, MagnetarError, NotAuthorized
 from messaging.permissions.model import Action, Resource
 from messaging.permissions.table import REST
 from tenants.access import Actor, require
+from tenants.http import segments
+from tenants.http.authentication import actor_of, service_of
+from tenants.http.errors import answer, answer_error
 from tenants.names import namespace_of, subscription_of, topic_of
 
 _log = logs.get_logger("web")
@@ -52,7 +52,7 @@ class RequestId:
 
 
 class SegmentsAsSent:
-    """Gives the resolver a path in which an encoded slash is not a slash (`controlplane.segments`)."""
+    """Gives the resolver a path in which an encoded slash is not a slash (`tenants.http.segments`)."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self._get_response = get_response

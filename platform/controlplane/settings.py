@@ -66,7 +66,7 @@ SESSION_COOKIE_AGE = 14 * 24 * 3600
 CSRF_COOKIE_NAME = "magnetar_csrf"
 CSRF_COOKIE_SECURE = _TLS
 CSRF_COOKIE_SAMESITE = "Lax"
-CSRF_FAILURE_VIEW = "controlplane.errors.csrf_refused"
+CSRF_FAILURE_VIEW = "tenants.http.errors.csrf_refused"
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
 CONTENT_SECURITY_POLICY = {

@@ -13,7 +13,7 @@ urlpatterns = [
     path("", include("admin_ui.urls")),
 ]
 
-handler400 = "controlplane.errors.bad_request"
-handler403 = "controlplane.errors.permission_denied"
-handler404 = "controlplane.errors.not_found"
-handler500 = "controlplane.errors.server_error"
+handler400 = "tenants.http.errors.bad_request"
+handler403 = "tenants.http.errors.permission_denied"
+handler404 = "tenants.http.errors.not_found"
+handler500 = "tenants.http.errors.server_error"

@@ -23,8 +23,8 @@ VALUE_BYTES_MAX = 4096  # of one value in a record of the audit log, as JSON; wh
 _NAMES_MAX, _NAME_LENGTH_MAX, _LEVELS = 64, 128, 2
 
 
-class Change:
-    """What an action does inside `change()`: `audit` what happened and `tell` the brokers."""
+class PendingChange:
+    """What an action does inside `change()`: `audit` what happened and `publish_change` for the brokers."""
 
     def __init__(self, actor: Actor, head: FeedHead) -> None:
         self._actor = actor
@@ -34,23 +34,23 @@ class Change:
     def audit(self, action: str, tenant: str, resource: str, before: object = None, after: object = None) -> None:
         record(self._actor, action, tenant, resource, before, after)
 
-    def tell(self, kind: str, key: str, state: dict[str, Any] | None) -> None:
+    def publish_change(self, kind: str, key: str, state: dict[str, Any] | None) -> None:
         self.version = feed.append(self._head, kind, key, state)
 
-    def tell_namespace(self, namespace: Namespace) -> None:
+    def publish_namespace(self, namespace: Namespace) -> None:
         """Raises `PreconditionFailed` where its tenant would have too much of them."""
         state = feed.namespace_state(namespace)
         state_bytes = len(msgspec.json.encode(state))
         check_states(namespace, state_bytes)
         Namespace.unscoped.filter(name=namespace.name).update(state_bytes=state_bytes)
-        self.tell("namespace", namespace.name, state)
+        self.publish_change("namespace", namespace.name, state)
 
-    def tell_tenant(self, tenant: Tenant) -> None:
-        self.tell("tenant", tenant.name, feed.tenant_state(tenant))
+    def publish_tenant(self, tenant: Tenant) -> None:
+        self.publish_change("tenant", tenant.name, feed.tenant_state(tenant))
 
 
 @contextmanager
-def change(actor: Actor, *, must_confirm: bool = True) -> Iterator[Change]:
+def change(actor: Actor, *, must_confirm: bool = True) -> Iterator[PendingChange]:
     """A transaction that holds the feed's lock; after it the broker's confirmation is waited for. An exception undoes it all.
 
     `must_confirm` False: a broker that is away learns of it when it first needs it, so its silence is no error.
@@ -58,7 +58,7 @@ def change(actor: Actor, *, must_confirm: bool = True) -> Iterator[Change]:
     if not actor.may(Action.SUPERUSER):
         rates.take(actor.principal.tenant, time.time_ns() // 1_000_000)
     with transaction.atomic(durable=True):
-        running = Change(actor, feed.lock_head())
+        running = PendingChange(actor, feed.lock_head())
         yield running
     if running.version:
         try:

@@ -31,7 +31,7 @@ def grant_permission(actor: Actor, namespace: str, role: str, actions: Sequence[
         before = Grant.unscoped.filter(namespace=row, topic=name, role=role).values_list("actions", flat=True).first()
         Grant.unscoped.update_or_create(namespace=row, topic=name, role=role, defaults={"actions": wanted})
         changing.audit("permission.grant", tenant, name or namespace, _state(role, before), _state(role, wanted))
-        changing.tell_namespace(row)
+        changing.publish_namespace(row)
 
 
 def revoke_permission(actor: Actor, namespace: str, role: str, topic: str = "") -> None:
@@ -47,7 +47,7 @@ def revoke_permission(actor: Actor, namespace: str, role: str, topic: str = "") 
         if grant is not None:
             grant.delete()
             changing.audit("permission.revoke", tenant, name or namespace, _state(role, grant.actions))
-        changing.tell_namespace(row)
+        changing.publish_namespace(row)
 
 
 def restrict_subscription(actor: Actor, namespace: str, subscription: str, roles: Sequence[str]) -> None:
@@ -64,7 +64,7 @@ def restrict_subscription(actor: Actor, namespace: str, subscription: str, roles
         for role in roles:
             SubscriptionGrant.unscoped.get_or_create(namespace=row, subscription=subscription, role=role)
         changing.audit("subscription.restrict", tenant, f"{namespace}/{subscription}", after={"roles": sorted(roles)})
-        changing.tell_namespace(row)
+        changing.publish_namespace(row)
 
 
 def unrestrict_subscription(actor: Actor, namespace: str, subscription: str, role: str) -> None:
@@ -75,7 +75,7 @@ def unrestrict_subscription(actor: Actor, namespace: str, subscription: str, rol
         removed, _ = SubscriptionGrant.unscoped.filter(namespace=row, subscription=subscription, role=role).delete()
         if removed:
             changing.audit("subscription.unrestrict", tenant, f"{namespace}/{subscription}", {"roles": [role]})
-        changing.tell_namespace(row)
+        changing.publish_namespace(row)
 
 
 def _topic_of(namespace: str, topic: str) -> str:

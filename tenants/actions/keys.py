@@ -47,11 +47,11 @@ def _create(actor: Actor, key: Key, expires_at: datetime | None) -> NewKey:
             raise NotFound(f"tenant {tenant!r} does not exist")
         forgotten = key_to_forget(tenant) if tenant else None
         if forgotten is not None:
-            changing.tell("key", forgotten.id, None)
+            changing.publish_change("key", forgotten.id, None)
             forgotten.delete()
         key.save(force_insert=True)
         changing.audit("key.create", tenant, f"{tenant}/{key.id}", after={"name": key.name, **feed.key_state(key)})
-        changing.tell("key", key.id, feed.key_state(key))
+        changing.publish_change("key", key.id, feed.key_state(key))
     expires_s = int(expires_at.timestamp()) if expires_at else None
     return NewKey(key, issue_token(django_settings.MAGNETAR, key.role, key.id, int(now.timestamp()), expires_s))
 
@@ -70,7 +70,7 @@ def revoke_key(actor: Actor, tenant: str, key_id: str) -> Key:
             key.revoked_at = timezone.now()
             key.save()
             changing.audit("key.revoke", tenant, f"{tenant}/{key.id}", after={"name": key.name, **feed.key_state(key)})
-        changing.tell("key", key.id, feed.key_state(key))
+        changing.publish_change("key", key.id, feed.key_state(key))
     return key
 
 

@@ -29,7 +29,7 @@ def create_namespace(actor: Actor, name: str, policies: JsonPolicies | None = No
         check_another_namespace(tenant)
         namespace = Namespace.unscoped.create(name=name, tenant_id=tenant, policies=valid)
         changing.audit("namespace.create", tenant, name, after={"policies": valid})
-        changing.tell_namespace(namespace)
+        changing.publish_namespace(namespace)
     return namespace
 
 
@@ -45,7 +45,7 @@ def set_policies(actor: Actor, name: str, changes: JsonPolicies) -> Namespace:
             namespace.save()
             changing.audit("namespace.set_policies", tenant, name, {"policies": before}, {"policies": namespace.policies})
         # Told again even if nothing changed: a repeated call heals a broker that missed the first.
-        changing.tell_namespace(namespace)
+        changing.publish_namespace(namespace)
     return namespace
 
 
@@ -68,7 +68,7 @@ def delete_namespace(actor: Actor, name: str, force: bool = False) -> None:
         before = namespace.policies
         namespace.delete()
         changing.audit("namespace.delete", tenant, name, {"policies": before})
-        changing.tell("namespace", name, None)
+        changing.publish_change("namespace", name, None)
     with suppress(MagnetarError):  # else the next namespace of this name sees to it
         broker.rpc().call("namespaces.purge", TopicsList(namespace=name))
 

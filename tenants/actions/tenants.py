@@ -10,7 +10,7 @@ from messaging.protocol.names import entity_name
 from tenants import feed
 from tenants.access import Actor, require
 from tenants.actions import namespaces
-from tenants.actions.change import Change, change
+from tenants.actions.change import PendingChange, change
 from tenants.models import Grant, Key, Namespace, SubscriptionGrant, Tenant
 
 _ROLES_MAX = 1000
@@ -30,7 +30,7 @@ def create_tenant(
             raise Conflict(f"tenant {name!r} exists already")
         tenant = Tenant.unscoped.create(name=name, admin_roles=roles, allowed_clusters=clusters)
         changing.audit("tenant.create", name, name, after=feed.tenant_state(tenant))
-        changing.tell_tenant(tenant)
+        changing.publish_tenant(tenant)
     return tenant
 
 
@@ -48,7 +48,7 @@ def update_tenant(
             tenant.allowed_clusters = _clusters(allowed_clusters)
         tenant.save()
         changing.audit("tenant.update", name, name, before, feed.tenant_state(tenant))
-        changing.tell_tenant(tenant)
+        changing.publish_tenant(tenant)
     return tenant
 
 
@@ -67,14 +67,14 @@ def delete_tenant(actor: Actor, name: str, force: bool = False) -> None:
             raise Conflict(f"tenant {name!r} still has namespaces: delete them first, or use force")
         _revoke_roles(changing, tenant)
         for key_id in Key.unscoped.filter(tenant=name).values_list("id", flat=True):
-            changing.tell("key", key_id, None)
+            changing.publish_change("key", key_id, None)
         before = feed.tenant_state(tenant)
         changing.audit("tenant.delete", name, name, before)
         tenant.delete()
-        changing.tell("tenant", name, None)
+        changing.publish_change("tenant", name, None)
 
 
-def _revoke_roles(changing: Change, leaving: Tenant) -> None:
+def _revoke_roles(changing: PendingChange, leaving: Tenant) -> None:
     """Grants, subscription roles and admin roles of other tenants that name a role of this tenant's keys."""
     ends = f"@{leaving.name}"  # narrows down; SQLite's LIKE takes ACME for acme
     affected: dict[str, Namespace] = {}
@@ -93,7 +93,7 @@ def _revoke_roles(changing: Change, leaving: Tenant) -> None:
             where = f"{namespace.name}/{restriction.subscription}"
             changing.audit("subscription.unrestrict", namespace.tenant_id, where, {"roles": [restriction.role]})
     for namespace in affected.values():
-        changing.tell_namespace(namespace)
+        changing.publish_namespace(namespace)
     for tenant in Tenant.unscoped.exclude(name=leaving.name):
         kept = [role for role in tenant.admin_roles if tenant_of_key_role(role) != leaving.name]
         if kept != tenant.admin_roles:
@@ -101,7 +101,7 @@ def _revoke_roles(changing: Change, leaving: Tenant) -> None:
             tenant.admin_roles = kept
             tenant.save()
             changing.audit("tenant.update", tenant.name, tenant.name, before, feed.tenant_state(tenant))
-            changing.tell_tenant(tenant)
+            changing.publish_tenant(tenant)
 
 
 def _keep_restricted(restriction: SubscriptionGrant) -> None:

@@ -21,7 +21,7 @@ class FeedHead(models.Model):
 
 
 class OutboxChange(models.Model):
-    """The whole state of one entity as of `version`; None: it is gone. The shape is `messaging.adminrpc.feed.Change`."""
+    """The whole state of one entity as of `version`; None: it is gone. The shape is `messaging.adminrpc.feed.FeedChange`."""
 
     version = models.BigIntegerField(primary_key=True)
     kind = models.CharField(max_length=16)

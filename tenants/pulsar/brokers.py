@@ -14,7 +14,7 @@ from messaging.adminrpc.schema import TopicLookup
 from messaging.errors import MagnetarError, NotFound
 from messaging.version import VERSION
 from tenants import broker
-from tenants.pulsar.http import route, text
+from tenants.http.views import route, text
 from tenants.pulsar.topics import existing
 
 _HEALTH_KEPT_S = 1.0

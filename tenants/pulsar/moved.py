@@ -8,7 +8,7 @@ from django.http import HttpRequest
 
 from messaging.adminrpc.schema import MOVED_SHOWN
 from tenants import broker
-from tenants.pulsar.http import actor
+from tenants.http.views import actor
 
 
 def move(request: HttpRequest, method: Any, asked: Any, *, of_many: bool = False) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 from django.http import HttpRequest
 
 from tenants import actions
+from tenants.http.views import actor, body, route
 from tenants.models import Grant, Namespace, SubscriptionGrant
 from tenants.names import namespace_of, subscription_of
-from tenants.pulsar.http import actor, body, route
 from tenants.pulsar.rows import existing_namespace
 from tenants.scoping import tenant_scope
 

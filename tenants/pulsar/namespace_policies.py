@@ -13,8 +13,8 @@ from messaging.policies.pulsar import PulsarPath
 from messaging.policies.registry import POLICIES
 from messaging.policies.validation import JsonPolicies
 from tenants import actions
+from tenants.http.views import View, actor, body, route, value_or_nothing
 from tenants.names import namespace_of
-from tenants.pulsar.http import View, actor, body, route, value_or_nothing
 from tenants.pulsar.rows import existing_namespace
 
 _QUOTA_TYPES = {"destination_storage": "backlog_quota_bytes", "message_age": "backlog_quota_age_s"}

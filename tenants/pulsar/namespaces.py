@@ -18,9 +18,9 @@ from messaging.protocol.names import parse_topic
 from tenants import actions, broker
 from tenants.access import require
 from tenants.actions.topics import topic_resource
+from tenants.http.views import actor, body, flag, route
 from tenants.models import Namespace
 from tenants.names import namespace_of, subscription_of
-from tenants.pulsar.http import actor, body, flag, route
 from tenants.pulsar.moved import move
 from tenants.pulsar.namespace_permissions import auth_policies
 from tenants.pulsar.namespace_policies import as_precondition, check_clusters, quotas

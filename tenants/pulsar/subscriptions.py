@@ -22,8 +22,8 @@ from messaging.protocol.names import TopicName
 from tenants import broker
 from tenants.access import require
 from tenants.actions.topics import topic_resource
+from tenants.http.views import actor, body, number, route
 from tenants.names import subscription_of
-from tenants.pulsar.http import actor, body, number, route
 from tenants.pulsar.moved import move
 from tenants.pulsar.topics import existing, partitions_of
 

@@ -6,8 +6,8 @@ import msgspec
 from django.http import HttpRequest
 
 from tenants import actions
+from tenants.http.views import actor, body, flag, route
 from tenants.models import Tenant
-from tenants.pulsar.http import actor, body, flag, route
 from tenants.pulsar.rows import existing_tenant
 from tenants.scoping import platform_scope
 

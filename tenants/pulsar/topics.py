@@ -9,9 +9,9 @@ from messaging.adminrpc.schema import PartitionsGet, PartitionsUpdate, TopicRef
 from messaging.errors import InvalidName, NotAcceptable, TopicNotFound
 from messaging.protocol.names import TopicName
 from tenants import actions, broker
+from tenants.http.views import actor, body, flag, route
 from tenants.models import Grant
 from tenants.names import topic_of
-from tenants.pulsar.http import actor, body, flag, route
 from tenants.pulsar.rows import existing_namespace, topic_names
 from tenants.scoping import tenant_scope
 

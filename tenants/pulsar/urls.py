@@ -1,11 +1,11 @@
-"""/admin/v2. What is not here is answered with 404 and a reason (`controlplane.errors.not_found`)."""
+"""/admin/v2. What is not here is answered with 404 and a reason (`tenants.http.errors.not_found`)."""
 
 from __future__ import annotations
 
 from django.urls import path, register_converter
 
-from controlplane.segments import SegmentConverter
 from messaging.policies.pulsar import PATHS
+from tenants.http.segments import SegmentConverter
 from tenants.pulsar import brokers, namespace_permissions, namespace_policies, namespaces, subscriptions, tenants, topics
 
 register_converter(SegmentConverter, "segment")

@@ -11,14 +11,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from controlplane.authentication import actor_of
-from controlplane.errors import answer, answer_error
 from messaging.errors import InvalidValue, MagnetarError, NotFound
 from messaging.limits.depth import check_depth, too_deep
 from messaging.limits.model import check
 from messaging.limits.rest import API
 from messaging.protocol.names import NamespaceName
 from tenants.access import Actor
+from tenants.http.authentication import actor_of
+from tenants.http.errors import answer, answer_error
 from tenants.models import Namespace
 from tenants.names import namespace_of
 from tenants.scoping import tenant_scope

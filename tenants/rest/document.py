@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template import TemplateDoesNotExist
 
-from tenants.pulsar.http import route
+from tenants.http.views import route
 
 _lock = threading.Lock()
 _document: dict[str, Any] = {}

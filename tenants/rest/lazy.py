@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 class LazyView:
     """Stands for ``module:Class`` in a URL configuration. `cls` is the view class, where drf-spectacular looks for it."""
 
-    csrf_exempt = True  # the session is checked by controlplane.authentication, a token needs no check
+    csrf_exempt = True  # the session is checked by tenants.http.authentication, a token needs no check
 
     def __init__(self, target: str) -> None:
         self._target = target

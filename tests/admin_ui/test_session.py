@@ -8,13 +8,13 @@ from datetime import timedelta
 import msgspec
 import pytest
 import time_machine
+from django.conf import settings as django_settings
 from django.test import Client
 from django.utils import timezone
 
 from admin_ui import sign_in_throttle as sign_in_throttle
 from admin_ui.sign_in_throttle import ATTEMPTS_A_NAME, ATTEMPTS_A_NAME_AND_ADDRESS, ATTEMPTS_AN_ADDRESS, WINDOW_S
 from admin_ui.views.session import TOO_MANY, WRONG
-from controlplane import current
 from tenants.models import User
 from tests.admin_ui.conftest import PASSWORD
 from tests.admin_ui.fake_rpc import FakeBroker
@@ -144,8 +144,8 @@ def test_behind_a_trusted_proxy_the_client_is_counted_and_not_the_proxy(browse: 
     for number in range(ATTEMPTS_AN_ADDRESS):  # not trusted: whatever the header says, this is one address
         assert forwarded(browse(""), f"name-{number}", "wrong", f"203.0.113.{number}") == 200
     assert forwarded(browse(""), "owner", PASSWORD, "203.0.113.200") == 429
-    trusting = msgspec.structs.replace(current.settings(), trusted_proxies=("10.0.0.1",))
-    monkeypatch.setattr("controlplane.authentication.current.settings", lambda: trusting)
+    trusting = msgspec.structs.replace(django_settings.MAGNETAR, trusted_proxies=("10.0.0.1",))
+    monkeypatch.setattr(django_settings, "MAGNETAR", trusting)
     assert forwarded(browse(""), "owner", PASSWORD, "203.0.113.200") == 302
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from messaging.adminrpc.schema import Change, FeedApply
+from messaging.adminrpc.schema import FeedApply, FeedChange
 from messaging.broker.runtime.main import start
 from messaging.identity import create_secrets
 from messaging.settings import Settings
@@ -83,6 +83,6 @@ async def test_a_broker_without_a_reserve_says_so_and_takes_it_later(disk: Small
             said["log_level"] == "warning" and "2097152 of the 2097152 bytes" in said["why"] and "free some space" in said["to_do"]
         )
         disk.empty()
-        tenant = Change(version=1, kind="tenant", key="acme", state={"admin_roles": []})
+        tenant = FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": []})
         await service.feed_apply(FeedApply(from_version=0, to_version=1, full=False, changes=[tenant]))
         assert of_broker(settings).why_not_whole() == ""

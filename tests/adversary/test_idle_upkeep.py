@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import UpkeepRun
+from messaging.adminrpc.schema import MaintenanceRun
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.block_header import encode_plain
 from messaging.storage.meta_seam import LedgerRecord, TopicRecord
@@ -71,7 +71,7 @@ async def idle(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> Idle:
 
 
 async def sweep(world: BrokerWorld, names: list[str]) -> int:
-    result = await world.service.upkeep_run(UpkeepRun(task_id="1", topics=names))
+    result = await world.service.upkeep_run(MaintenanceRun(task_id="1", topics=names))
     assert result.failed == {}
     return result.expired_entries
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from messaging.adminrpc.schema import Change, FeedApply
+from messaging.adminrpc.schema import FeedApply, FeedChange
 from messaging.broker.runtime.main import start
 from messaging.broker.runtime.service import BrokerService
 from messaging.identity import create_secrets
@@ -21,8 +21,8 @@ async def opened(settings: Settings, stack: AsyncExitStack) -> BrokerService:
     stack.push_async_callback(service.stop)
     if not service.access.view.version:
         changes = [
-            Change(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
-            Change(version=2, kind="namespace", key=NAMESPACE, state={"policies": {}}),
+            FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
+            FeedChange(version=2, kind="namespace", key=NAMESPACE, state={"policies": {}}),
         ]
         await service.feed_apply(FeedApply(from_version=0, to_version=2, full=True, changes=changes))
     return service

@@ -51,7 +51,7 @@ def on(topic: str, partitioned: bool) -> dict[str, Act]:
         acts["internal stats"] = lambda world: world.service.topics_internal_stats(ref)
         acts["terminate"] = lambda world: world.service.topics_terminate(ref)
         acts["last message id"] = lambda world: world.service.topics_last_message_id(ref)
-        acts["upkeep"] = lambda world: world.service.upkeep_run(s.UpkeepRun(task_id="t", topics=[topic]))
+        acts["upkeep"] = lambda world: world.service.upkeep_run(s.MaintenanceRun(task_id="t", topics=[topic]))
     return acts
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from controlplane.supervisor.standalone import environment, python
 from messaging.adminrpc.client import AdminRpc
-from messaging.adminrpc.schema import Change, FeedApply, TopicCreate, TopicDelete
+from messaging.adminrpc.schema import FeedApply, FeedChange, TopicCreate, TopicDelete
 from messaging.errors import TopicNotFound
 from messaging.identity import create_secrets, service_token
 from messaging.settings import Settings
@@ -92,14 +92,14 @@ class RealBroker:
         """What the control plane would tell it, after what it was told before."""
         held = self.rpc.call("feed.version").version
         version = held + 1
-        changes = [Change(version=version, kind=kind, key=key, state=state) for kind, key, state in kind_key_states]
+        changes = [FeedChange(version=version, kind=kind, key=key, state=state) for kind, key, state in kind_key_states]
         self.rpc.call("feed.apply", FeedApply(from_version=held, to_version=version, changes=changes, newest_version=version))
 
     def _open_public_default(self) -> None:
         """What the control plane would tell it."""
         changes = [
-            Change(version=1, kind="tenant", key="public", state={"admin_roles": [], "allowed_clusters": ["standalone"]}),
-            Change(
+            FeedChange(version=1, kind="tenant", key="public", state={"admin_roles": [], "allowed_clusters": ["standalone"]}),
+            FeedChange(
                 version=2,
                 kind="namespace",
                 key="public/default",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from messaging.adminrpc.schema import Change, FeedApply
+from messaging.adminrpc.schema import FeedApply, FeedChange
 from messaging.broker.runtime.main import _announce, start
 from messaging.broker.runtime.service import BrokerService
 from messaging.errors import MagnetarError
@@ -42,8 +42,8 @@ async def opened(disk: SmallDisk, stack: AsyncExitStack) -> BrokerService:
     stack.push_async_callback(service.stop)
     if not service.access.view.version:
         changes = [
-            Change(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
-            Change(version=2, kind="namespace", key=NAMESPACE, state={"policies": {}}),
+            FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
+            FeedChange(version=2, kind="namespace", key=NAMESPACE, state={"policies": {}}),
         ]
         await service.feed_apply(FeedApply(from_version=0, to_version=2, full=True, changes=changes))
     _announce(settings, service)
@@ -86,7 +86,7 @@ async def test_a_full_disk_stops_producers_alone(disk: SmallDisk) -> None:
         assert await drained(service, "early-2", MESSAGES) >= MESSAGES, "topics open"
         with pytest.raises(MagnetarError, match="full"):
             await service.open_consumer(ADMIN, f"{TOPIC}-new", "s", "Shared", "earliest", True, None, Inbox())
-        revoked = Change(version=3, kind="key", key="k", state={"role": "r", "tenant": "acme", "revoked": True})
+        revoked = FeedChange(version=3, kind="key", key="k", state={"role": "r", "tenant": "acme", "revoked": True})
         await service.feed_apply(FeedApply(from_version=2, to_version=3, changes=[revoked]))
         assert service.ready()[0]
     async with AsyncExitStack() as stack:  # a start on a full disk

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import Change, FeedApply
+from messaging.adminrpc.schema import FeedApply, FeedChange
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.broker import Addresses
 from messaging.broker.runtime.service import BrokerService
@@ -70,7 +70,7 @@ class BrokerWorld:
     async def feed(self, *changes: tuple[str, str, dict[str, Any] | None]) -> None:
         """The control plane's next word."""
         version = self.service.access.view.version
-        listed = [Change(version=version + 1, kind=kind, key=key, state=state) for kind, key, state in changes]
+        listed = [FeedChange(version=version + 1, kind=kind, key=key, state=state) for kind, key, state in changes]
         await self.service.feed_apply(FeedApply(from_version=version, to_version=version + 1, changes=listed))
 
 
@@ -105,7 +105,7 @@ async def make_world(tmp_path: Path) -> AsyncIterator[MakeWorld]:
         port = listener.sockets[0].getsockname()[1]
         service.addresses = Addresses(f"pulsar://127.0.0.1:{port}", "", "", "")
         service.why_not_ready = ""
-        listed = [Change(version=1, kind=kind, key=key, state=dict(state)) for kind, key, state in FEED]
+        listed = [FeedChange(version=1, kind=kind, key=key, state=dict(state)) for kind, key, state in FEED]
         await service.feed_apply(FeedApply(from_version=0, to_version=1, full=True, changes=listed))
         world = BrokerWorld(service, ledgers, meta, port)
 

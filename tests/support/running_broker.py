@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from messaging.adminrpc.schema import Change, FeedApply
+from messaging.adminrpc.schema import FeedApply, FeedChange
 from messaging.broker.runtime.main import start
 from messaging.broker.runtime.service import BrokerService
 from messaging.identity import create_secrets, issue_token
@@ -43,7 +43,7 @@ class RunningBroker:
     async def say(self, *changes: tuple[str, str, dict[str, Any] | None]) -> None:
         """The control plane's next word."""
         version = self.service.access.view.version
-        listed = [Change(version=version + 1, kind=kind, key=key, state=state) for kind, key, state in changes]
+        listed = [FeedChange(version=version + 1, kind=kind, key=key, state=state) for kind, key, state in changes]
         await self.service.feed_apply(FeedApply(from_version=version, to_version=version + 1, full=not version, changes=listed))
 
     async def revoke(self, key: str) -> None:

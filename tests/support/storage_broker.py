@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from messaging.adminrpc.schema import Change, FeedApply
+from messaging.adminrpc.schema import FeedApply, FeedChange
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition, OutgoingMessage
 from messaging.broker.runtime.local.producer import LocalProducer
@@ -61,8 +61,8 @@ async def storage_broker(
     service = BrokerService(settings, storage, cursors, access, fence.epoch)
     service.why_not_ready = ""
     changes = [
-        Change(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
-        Change(version=1, kind="namespace", key=NAMESPACE, state={"policies": policies}),
+        FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
+        FeedChange(version=1, kind="namespace", key=NAMESPACE, state={"policies": policies}),
     ]
     await service.feed_apply(FeedApply(from_version=0, to_version=1, full=True, changes=changes))
     return service

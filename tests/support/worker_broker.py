@@ -69,12 +69,12 @@ class FakeBroker(TypedCalls):
         assert isinstance(answer, gives)
         return msgspec.json.decode(msgspec.json.encode(answer), type=answer_type)
 
-    def _upkeep_topics(self, request: s.UpkeepTopics) -> s.UpkeepPage:
+    def _upkeep_topics(self, request: s.MaintenanceTopics) -> s.MaintenancePage:
         names = sorted(name for name in self.topics if name > request.after)
         page = names[: request.limit]
-        return s.UpkeepPage(topics=page, next_after=page[-1] if len(names) > len(page) else "")
+        return s.MaintenancePage(topics=page, next_after=page[-1] if len(names) > len(page) else "")
 
-    def _upkeep_run(self, request: s.UpkeepRun) -> s.UpkeepResult:
+    def _upkeep_run(self, request: s.MaintenanceRun) -> s.MaintenanceResult:
         self.on_run()
         expired, failed = 0, {}
         for topic in request.topics:
@@ -88,7 +88,7 @@ class FakeBroker(TypedCalls):
             kept = [at for at in times if not ttl_s or self.now().timestamp() - at <= ttl_s]
             expired += len(times) - len(kept)
             self.topics[topic] = (ttl_s, kept)
-        return s.UpkeepResult(expired_entries=expired, trimmed_ledgers=0, freed_bytes=100 * expired, failed=failed)
+        return s.MaintenanceResult(expired_entries=expired, trimmed_ledgers=0, freed_bytes=100 * expired, failed=failed)
 
     def _usage_flush(self, request: s.UsageFlush) -> s.UsageFlushed:
         rows, self.rows_waiting = self.rows_waiting, 0
@@ -101,8 +101,8 @@ class FakeBroker(TypedCalls):
 class Unpaged(FakeBroker):
     """Breaks the promise that pages go forward."""
 
-    def _upkeep_topics(self, request: s.UpkeepTopics) -> s.UpkeepPage:
-        return s.UpkeepPage(topics=[], next_after="a")
+    def _upkeep_topics(self, request: s.MaintenanceTopics) -> s.MaintenancePage:
+        return s.MaintenancePage(topics=[], next_after="a")
 
 
 __all__ = ["Clock", "FakeBroker", "MagnetarError", "START", "Unpaged"]

@@ -11,7 +11,7 @@ from django.conf import settings as django_settings
 from django.db import OperationalError
 from django.urls import resolve, reverse
 
-from controlplane import audit, current
+from controlplane import audit
 from controlplane.denials import Denials
 from messaging.permissions.audited import AUDITED, PAYLOAD_READS
 from messaging.permissions.model import Action
@@ -325,6 +325,6 @@ def test_the_page_of_the_log_filters_and_leads_to_older_records(world: World, ca
 
 def test_proxies_that_are_trusted_name_the_client(world: World, call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     trusting = msgspec.structs.replace(django_settings.MAGNETAR, trusted_proxies=("127.0.0.1/32",))
-    monkeypatch.setattr(current, "settings", lambda: trusting)
+    monkeypatch.setattr(django_settings, "MAGNETAR", trusting)
     call("POST", "/api/v1/tenants", {"name": "fresh"})
     assert AuditRecord.unscoped.latest("id").address == "192.0.2.7"

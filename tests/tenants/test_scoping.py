@@ -65,7 +65,7 @@ async def test_a_scope_follows_into_threads_and_ends_there() -> None:
 
 UNSCOPED = {"actions", "grants.py", "feed.py", "first_rows.py", "models", "scoping.py"}
 UNSCOPED_ELSEWHERE = {
-    "platform/controlplane/authentication.py",  # a token names its key before anybody has a tenant
+    "tenants/http/authentication.py",  # a token names its key before anybody has a tenant
     "platform/controlplane/accounts.py",  # the commands of whoever runs the platform
     "workers/tasks/audit.py",  # a broker tells what was refused to clients of all tenants
 }

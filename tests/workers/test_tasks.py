@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from messaging.adminrpc.schema import UpkeepRun
+from messaging.adminrpc.schema import MaintenanceRun
 from tests.support.worker_broker import Clock, FakeBroker, Unpaged
 from workers import lease
 from workers.catalogue import COLLECT_USAGE, EXPIRE_MESSAGES, RUN_USAGE_JOB
@@ -41,7 +41,7 @@ def test_expiry_reaches_every_topic_over_all_pages(
         46,
         4600,
     )
-    asked = [request.topics for _, request in broker.calls if isinstance(request, UpkeepRun)]
+    asked = [request.topics for _, request in broker.calls if isinstance(request, MaintenanceRun)]
     assert max(map(len, asked)) == 3
     assert sorted(topic for topics in asked for topic in topics) == sorted(broker.topics)
 

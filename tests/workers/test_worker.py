@@ -189,7 +189,9 @@ def test_the_process_says_when_it_is_ready_and_ends_cleanly(valkey_socket: Path,
     )
     ready = tmp_path / "run" / "worker.json"
     with (tmp_path / "log").open("wb") as log:
-        child = subprocess.Popen([sys.executable, "-P", "-m", "workers"], env=variables, stdout=log, stderr=log, cwd="/")
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "controlplane.worker"], env=variables, stdout=log, stderr=log, cwd="/"
+        )
     try:
         eventually_sync(lambda: ready.exists() or child.poll() is not None, timeout_s=30)
         assert child.poll() is None, (tmp_path / "log").read_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from messaging.adminrpc.schema import UpkeepRun, UpkeepTopics
+from messaging.adminrpc.schema import MaintenanceRun, MaintenanceTopics
 from messaging.errors import MagnetarError
 from workers.environment import Environment
 
@@ -23,11 +23,11 @@ def expire_messages(environment: Environment, task_id: str, renew: Callable[[], 
     failed: dict[str, str] = {}
     after = ""
     while True:
-        page = environment.rpc.call("upkeep.topics", UpkeepTopics(after=after, limit=PAGE_TOPICS))
+        page = environment.rpc.call("upkeep.topics", MaintenanceTopics(after=after, limit=PAGE_TOPICS))
         for start in range(0, len(page.topics), BATCH_TOPICS):
             renew()
             batch = page.topics[start : start + BATCH_TOPICS]
-            result = environment.rpc.call("upkeep.run", UpkeepRun(task_id=task_id, topics=batch))
+            result = environment.rpc.call("upkeep.run", MaintenanceRun(task_id=task_id, topics=batch))
             topics += len(batch)
             expired += result.expired_entries
             trimmed += result.trimmed_ledgers

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from messaging.adminrpc.feed import KINDS, Change, FeedApply
+from messaging.adminrpc.feed import KINDS, FeedApply, FeedChange
 from messaging.errors import InvalidValue
 
 State = dict[str, Any]
@@ -19,7 +19,7 @@ class Plan(NamedTuple):
     """A feed that was checked and joins on to what is held. `changes`: those that are new."""
 
     feed: FeedApply
-    changes: list[Change]
+    changes: list[FeedChange]
     changed: set[Key]
     revoked: set[str]  # ids of keys that open nothing from now on
     ignored: int  # changes of kinds that this release does not know
@@ -49,7 +49,7 @@ def _full_is_newer(feed: FeedApply, version: int, feed_id: str) -> bool:
     return feed.feed_id != feed_id or feed.to_version >= version or feed.from_version == version
 
 
-def checked(changes: Iterable[Change], to_version: int) -> None:
+def checked(changes: Iterable[FeedChange], to_version: int) -> None:
     """Raises `InvalidValue` naming the first change that is malformed."""
     for change in changes:
         shape = KINDS.get(change.kind)
@@ -66,14 +66,14 @@ def checked(changes: Iterable[Change], to_version: int) -> None:
             raise InvalidValue(f"{where}: {error}") from None
 
 
-def _difference(changes: list[Change], tables: Tables) -> set[Key]:
+def _difference(changes: list[FeedChange], tables: Tables) -> set[Key]:
     """Where everything (`changes`) is not what `tables` hold."""
     new = {(change.kind, change.key): change.state for change in changes}
     gone = {(kind, key) for kind, table in tables.items() for key in table if (kind, key) not in new}
     return gone | {(kind, key) for (kind, key), state in new.items() if tables[kind].get(key) != state}
 
 
-def _valid_keys(changes: list[Change]) -> set[str]:
+def _valid_keys(changes: list[FeedChange]) -> set[str]:
     last = {change.key: change.state for change in changes if change.kind == "key"}
     return {key for key, state in last.items() if state is not None and not state.get("revoked")}
 
@@ -119,5 +119,5 @@ class FullFeed:
 
     def feed(self) -> FeedApply:
         """All of it, at the version at which it is complete."""
-        changes = [Change(version=self.version, kind=kind, key=key, state=state) for (kind, key), state in self._states.items()]
+        changes = [FeedChange(version=self.version, kind=kind, key=key, state=state) for (kind, key), state in self._states.items()]
         return msgspec.structs.replace(self._first, to_version=self.version, changes=changes, next_key="", newest_version=0)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from messaging.adminrpc.feed import Change, FeedApply
+from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.broker.core.feed_plan import Plan, plan
 from messaging.permissions.inherited import ANONYMOUS_NAMESPACE, InheritedGrants
-from messaging.policies import Effective, effective
+from messaging.policies import EffectivePolicy, resolve_policy
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -30,7 +30,7 @@ class ControlView(InheritedGrants):
         self._defaults = policy_defaults
         self._anonymous_public = anonymous_public
         self._revoked_early: dict[str, int] = {}  # key id -> the version that says so
-        self._policies: dict[tuple[str, str], Effective] = {}  # asked for with every hand-out; since the last change
+        self._policies: dict[tuple[str, str], EffectivePolicy] = {}  # asked for with every hand-out; since the last change
 
     def plan(self, feed: FeedApply) -> Plan | None:
         """What `feed` would change here; None if nothing. Changes nothing. Raises `InvalidValue` for a malformed feed."""
@@ -55,7 +55,7 @@ class ControlView(InheritedGrants):
         """The keys that it revokes open nothing from now on, although it is not saved yet. Kept until its version is taken in."""
         self._revoked_early.update(dict.fromkeys(plan.revoked, plan.feed.to_version))
 
-    def apply(self, from_version: int, to_version: int, changes: list[Change], *, full: bool) -> set[tuple[str, str]]:
+    def apply(self, from_version: int, to_version: int, changes: list[FeedChange], *, full: bool) -> set[tuple[str, str]]:
         """`plan` and `swap` in one, for what is saved already: the (kind, key) that changed."""
         plan = self.plan(
             FeedApply(from_version=from_version, to_version=to_version, full=full, changes=changes, feed_id=self.feed_id)
@@ -72,9 +72,9 @@ class ControlView(InheritedGrants):
         """(kind, key, state) of everything held. States are replaced, never changed: another thread may read them."""
         return [(kind, key, state) for kind, table in self._tables().items() for key, state in table.items()]
 
-    def dump(self) -> list[Change]:
+    def dump(self) -> list[FeedChange]:
         """Everything held, as changes of the current version."""
-        return [Change(version=self.version, kind=kind, key=key, state=state) for kind, key, state in self.entities()]
+        return [FeedChange(version=self.version, kind=kind, key=key, state=state) for kind, key, state in self.entities()]
 
     # --- Grants
 
@@ -97,11 +97,11 @@ class ControlView(InheritedGrants):
 
     # --- policies and keys
 
-    def policy(self, name: str, namespace: str) -> Effective:
+    def policy(self, name: str, namespace: str) -> EffectivePolicy:
         known = self._policies.get((name, namespace))
         if known is not None:
             return known
-        found = effective(name, self.namespaces.get(namespace, {}).get("policies"), self._defaults)
+        found = resolve_policy(name, self.namespaces.get(namespace, {}).get("policies"), self._defaults)
         if namespace in self.namespaces:  # else whoever asks could make this grow
             self._policies[name, namespace] = found
         return found

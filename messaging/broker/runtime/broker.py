@@ -248,7 +248,7 @@ class Broker:
 
     # --- work of our own
 
-    def start_upkeep(self) -> None:
+    def start_background_loops(self) -> None:
         """Every loop of the broker that runs for ever; `messaging/background.py` keeps them going."""
         background = self.background
         background.watch(asyncio.get_running_loop())

@@ -34,15 +34,15 @@ class Fetch(Protocol):
 
 
 class FeedFollower:
-    def __init__(self, view: ControlView, store: FeedStore, fetch: Fetch, tell: Callable[[set[Key]], None]) -> None:
+    def __init__(self, view: ControlView, store: FeedStore, fetch: Fetch, notify: Callable[[set[Key]], None]) -> None:
         self.view = view
         self.saving = BackgroundLoop("save_feed")  # how saving fares; a broker puts it among its loops
         self.ignored_changes = 0  # of kinds that this release does not know
         self.refused_pages = 0
         self._store = store
         self._fetch = fetch
-        self._tell_connected = tell
-        self._untold: set[Key] = set()  # taken in, and not yet told to everybody
+        self._notify_connected = notify
+        self._unnotified: set[Key] = set()  # taken in, and not yet told to everybody
         self._taking = asyncio.Lock()
         self._compacting: asyncio.Task[None] | None = None
         self._away = False
@@ -78,7 +78,7 @@ class FeedFollower:
 
     async def _apply(self, feed: FeedApply) -> int:
         async with self._taking:
-            self._tell(set())
+            self._notify(set())
             try:
                 plan = self.view.plan(feed)
             except InvalidValue as error:
@@ -90,7 +90,7 @@ class FeedFollower:
                 await self._save(plan)
                 self.ignored_changes += plan.ignored
                 self.view.swap(plan)
-                self._tell(plan.changed)
+                self._notify(plan.changed)
                 await self._compact_when_due()
             return self.view.version if feed.feed_id in ("", self.view.feed_id) else 0
 
@@ -101,16 +101,16 @@ class FeedFollower:
     def _revoke_at_once(self, plan: Plan) -> None:
         self.view.revoke_early(plan)
         try:
-            self._tell_connected({("key", key) for key in plan.revoked})
+            self._notify_connected({("key", key) for key in plan.revoked})
         except Exception as error:  # they are told again once the page is taken in
             self.saving.failed(error)
 
-    def _tell(self, changed: set[Key]) -> None:
+    def _notify(self, changed: set[Key]) -> None:
         """If it raises, the page is not confirmed, and the next one tells them first."""
-        self._untold |= changed
-        if self._untold:
-            self._tell_connected(self._untold)
-            self._untold = set()
+        self._unnotified |= changed
+        if self._unnotified:
+            self._notify_connected(self._unnotified)
+            self._unnotified = set()
 
     async def _save(self, plan: Plan) -> None:
         try:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 import structlog
 
-from messaging.adminrpc.feed import Change, FeedApply
+from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.storage.reserve import NO_RESERVE, NO_SPACE, Reserve
 
 log = structlog.get_logger("broker.feed")
@@ -171,7 +171,7 @@ class FeedStore:
 def _pages(head: FeedApply, entities: list[Entity]) -> Iterator[FeedApply]:
     for start in range(0, max(len(entities), 1), PAGE_ENTITIES):
         changes = [
-            Change(version=head.to_version, kind=kind, key=key, state=state)
+            FeedChange(version=head.to_version, kind=kind, key=key, state=state)
             for kind, key, state in entities[start : start + PAGE_ENTITIES]
         ]
         following = entities[start + PAGE_ENTITIES : start + PAGE_ENTITIES + 1]

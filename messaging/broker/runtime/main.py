@@ -151,7 +151,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         )
         stack.callback(shaking.close)
     service.why_not_ready = ""
-    service.start_upkeep()
+    service.start_background_loops()
     finishing = background.until_done("finish_partitioned_topics", service.topics.partitioned.finish_interrupted)
     stack.callback(finishing.cancel)
     background.spawn(collect_after_start(storage, first_id), LOOP)

@@ -129,7 +129,7 @@ def worker(**overrides: str | None) -> None:
     datadir.prepare(settings)
     bootstrap.prepare(settings)  # as the web process does: whichever comes first
     _export(settings)
-    from workers.main import main as run
+    from controlplane.worker import main as run
 
     sys.exit(run(settings))
 

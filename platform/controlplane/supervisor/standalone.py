@@ -109,7 +109,7 @@ def make_plan(settings: Settings, started_s: float, *, prepare: bool = True) -> 
         ),
         ChildSpec(
             "worker",
-            python("workers"),
+            python("controlplane.worker"),
             env,
             ready_file=str(run / "worker.json"),
             after=[*first, *(["valkey"] if server is not None else [])],

@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from messaging.adminrpc.schema import Change, FeedApply, TopicDelete, TopicRef, TopicsList
+from messaging.adminrpc.schema import FeedApply, FeedChange, TopicDelete, TopicRef, TopicsList
 from messaging.errors import MagnetarError
 from messaging.identity import issue_token
 from tests.adversary.hostile.binary_frames import BinaryFrames, Conversation
@@ -127,9 +127,9 @@ async def target(folder: Path) -> AsyncIterator[Target]:
     broker = RealBroker(folder)
     try:
         changes = [
-            Change(version=3, kind="tenant", key="canary", state={"admin_roles": []}),
-            Change(version=4, kind="namespace", key="canary/cage", state={}),
-            Change(version=5, kind="key", key=KEY, state={"role": ROLE, "tenant": "", "revoked": False}),
+            FeedChange(version=3, kind="tenant", key="canary", state={"admin_roles": []}),
+            FeedChange(version=4, kind="namespace", key="canary/cage", state={}),
+            FeedChange(version=5, kind="key", key=KEY, state={"role": ROLE, "tenant": "", "revoked": False}),
         ]
         broker.rpc.call("feed.apply", FeedApply(from_version=2, to_version=5, changes=changes))
         token = issue_token(broker.settings, ROLE, KEY, int(time.time()))

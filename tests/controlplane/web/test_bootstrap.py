@@ -97,8 +97,8 @@ def test_what_somebody_deleted_stays_deleted(db: None) -> None:
 def test_the_superuser_token_can_be_revoked(db: None) -> None:
     from django.utils import timezone
 
-    from controlplane.authentication import principal_of_token
     from messaging.identity import read_secret
+    from tenants.http.authentication import principal_of_token
 
     create_first_rows(django_settings.MAGNETAR)
     token = read_secret(django_settings.MAGNETAR, "superuser.token")

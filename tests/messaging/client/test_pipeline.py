@@ -33,7 +33,7 @@ def test_operations_are_written_once_and_settled_in_order() -> None:
     assert written(line) == [0, 1, 2]
     assert written(line) == []
     for number in range(3):
-        settled = line.settle(number)
+        settled = line.complete(number)
         assert settled is not None and settled.number == number
     assert len(line) == 0
 
@@ -43,7 +43,7 @@ def test_the_count_is_bounded() -> None:
     admit(line), admit(line)
     assert line.admit(OutgoingMessage(b""), 0) is None
     written(line)
-    line.settle(0)
+    line.complete(0)
     assert admit(line).number == 2
 
 
@@ -56,7 +56,7 @@ def test_bytes_are_bounded_over_all_producers_of_a_client() -> None:
     woken: list[int] = []
     memory.on_release(lambda: woken.append(memory.used_bytes))
     written(first)
-    first.settle(0)
+    first.complete(0)
     assert woken == [40]
     assert second.admit(OutgoingMessage(b"x" * 60), 0) is not None
 
@@ -66,7 +66,7 @@ def test_a_message_larger_than_the_budget_passes_alone() -> None:
     admit(line, b"x" * 50)
     assert line.admit(OutgoingMessage(b"x"), 0) is None
     written(line)
-    line.settle(0)
+    line.complete(0)
     admit(line)
 
 
@@ -81,7 +81,7 @@ def test_after_a_broken_connection_all_unanswered_are_written_again_in_order() -
     for _ in range(4):
         admit(line)
     assert [line.next_to_write() is not None for _ in range(3)] == [True] * 3
-    line.settle(0)
+    line.complete(0)
     line.connection_lost()
     admit(line)
     assert written(line) == [1, 2, 3, 4]
@@ -94,12 +94,12 @@ def test_answers_out_of_order_break_the_protocol() -> None:
     admit(line), admit(line), admit(line)
     line.next_to_write(), line.next_to_write()
     with pytest.raises(InvalidAnswer, match="before that to 0"):
-        line.settle(1)
-    line.settle(0), line.settle(1)
+        line.complete(1)
+    line.complete(0), line.complete(1)
     with pytest.raises(InvalidAnswer, match="not sent yet"):
-        line.settle(2)
+        line.complete(2)
     with pytest.raises(InvalidAnswer, match="never sent"):
-        line.settle(3)
+        line.complete(3)
 
 
 def test_an_answer_to_what_timed_out_is_no_surprise() -> None:
@@ -109,8 +109,8 @@ def test_an_answer_to_what_timed_out_is_no_surprise() -> None:
     assert line.next_deadline_s == 10
     assert line.take_expired(9.9) == []
     assert [operation.number for operation in line.take_expired(10)] == [0]
-    assert line.settle(0) is None
-    assert line.settle(1) is not None
+    assert line.complete(0) is None
+    assert line.complete(1) is not None
     assert line.next_deadline_s is None
 
 
@@ -185,7 +185,7 @@ class Pipelines(RuleBasedStateMachine):
     @rule()
     def answer(self) -> None:
         if self.answers:
-            operation = self.line.settle(self.answers.pop(0))
+            operation = self.line.complete(self.answers.pop(0))
             assert operation is not None
             self.settled.append(operation.number)
 

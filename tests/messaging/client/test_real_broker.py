@@ -12,7 +12,7 @@ import pytest
 
 from messaging import client as magnetar
 from messaging.adminrpc.client import AdminRpc
-from messaging.adminrpc.schema import Change, FeedApply, SubscriptionSkip, TopicRef
+from messaging.adminrpc.schema import FeedApply, FeedChange, SubscriptionSkip, TopicRef
 from messaging.broker.runtime.main import start
 from messaging.broker.runtime.service import BrokerService
 from messaging.client import errors
@@ -22,9 +22,9 @@ from messaging.settings import Settings
 TOPIC = "persistent://acme/orders/new"
 STATE = {"policies": {}, "grants": {"app@acme": ["produce", "consume"]}, "topic_grants": {}, "subscription_roles": {}}
 CHANGES = [
-    Change(version=1, kind="tenant", key="acme", state={"admin_roles": [], "allowed_clusters": ["standalone"]}),
-    Change(version=2, kind="namespace", key="acme/orders", state=STATE),
-    Change(version=3, kind="key", key="k1", state={"role": "app@acme", "tenant": "acme", "revoked": False, "expires_ms": 0}),
+    FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": [], "allowed_clusters": ["standalone"]}),
+    FeedChange(version=2, kind="namespace", key="acme/orders", state=STATE),
+    FeedChange(version=3, kind="key", key="k1", state={"role": "app@acme", "tenant": "acme", "revoked": False, "expires_ms": 0}),
 ]
 
 
@@ -58,7 +58,7 @@ async def test_one_round_trip_and_the_key_that_is_revoked(settings: Settings, br
         async with client.consumer(TOPIC, "billing") as again:
             third = await producer.send(b"three")
             assert (await again.receive(timeout_s=10)).id == third, "what was acknowledged does not come again"
-            revoked = Change(version=4, kind="key", key="k1", state={**(CHANGES[2].state or {}), "revoked": True})
+            revoked = FeedChange(version=4, kind="key", key="k1", state={**(CHANGES[2].state or {}), "revoked": True})
             await broker.feed_apply(FeedApply(from_version=3, to_version=4, changes=[revoked]))
             with pytest.raises(errors.Closed) as caught:
                 await again.receive(timeout_s=10)

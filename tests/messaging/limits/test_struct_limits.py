@@ -30,7 +30,7 @@ KINDS: dict[str, tuple[type[msgspec.Struct], ...]] = {
         topics._PartitionedTopic,
         subscriptions._MessageId,
     ),
-    "rpc": tuple(dict.fromkeys([*(request for request, _ in schema.METHODS.values()), schema.Change])),
+    "rpc": tuple(dict.fromkeys([*(request for request, _ in schema.METHODS.values()), schema.FeedChange])),
 }
 
 
@@ -88,6 +88,6 @@ def test_every_row_with_numbers_is_tried() -> None:
 
 
 def test_what_is_within_an_object_is_looked_at_too() -> None:
-    feed = schema.FeedApply(from_version=0, to_version=1, changes=[schema.Change(version=1, kind="k" * 65, key="", state=None)])
+    feed = schema.FeedApply(from_version=0, to_version=1, changes=[schema.FeedChange(version=1, kind="k" * 65, key="", state=None)])
     found = over_limit(feed, "rpc")
     assert found is not None and found[0] == "kind has 65 bytes; at most 64 are allowed: shorten it"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messaging.adminrpc import schema
-from messaging.broker.runtime.admin.upkeep import UpkeepRpc
+from messaging.broker.runtime.admin.maintenance import MaintenanceRpc
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.process import resident_bytes
 from messaging.clock import boottime_ms
@@ -12,7 +12,7 @@ from messaging.protocol import hot
 from messaging.version import VERSION
 
 
-class BrokerRpc(UpkeepRpc, LocalSessions):
+class BrokerRpc(MaintenanceRpc, LocalSessions):
     async def status(self, request: schema.Request) -> schema.BrokerStatus:
         ready, why = self.ready()
         topics = list(self.topics)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messaging.adminrpc.schema import Change
+from messaging.adminrpc.schema import FeedChange
 from messaging.broker.core.view import ControlView
 from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, allowed
 
@@ -19,8 +19,8 @@ def view(*, anonymous: bool = True) -> ControlView:
     return ControlView(superuser_roles=("admin",), policy_defaults=DEFAULTS, anonymous_public=anonymous)
 
 
-def change(version: int, kind: str, key: str, state: dict[str, Any] | None) -> Change:
-    return Change(version=version, kind=kind, key=key, state=state)
+def change(version: int, kind: str, key: str, state: dict[str, Any] | None) -> FeedChange:
+    return FeedChange(version=version, kind=kind, key=key, state=state)
 
 
 def test_changes_that_join_on_are_taken() -> None:
@@ -170,7 +170,7 @@ def test_a_policy_that_was_asked_for_follows_every_change() -> None:
     held = filled()
     name, version = ("message_ttl_s", "acme/orders"), held.version
     assert held.policy(*name) == (0, "broker")
-    nearer = Change(version=version + 1, kind="namespace", key="acme/orders", state={"policies": {"message_ttl_s": 7}})
+    nearer = FeedChange(version=version + 1, kind="namespace", key="acme/orders", state={"policies": {"message_ttl_s": 7}})
     held.apply(version, version + 1, [nearer], full=False)
     assert held.policy(*name) == (7, "namespace")
     held.apply(0, version + 2, [], full=True)

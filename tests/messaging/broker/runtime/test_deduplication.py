@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from messaging.adminrpc.schema import Change, FeedApply, TopicRef
+from messaging.adminrpc.schema import FeedApply, FeedChange, TopicRef
 from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage
 from messaging.broker.runtime.main import start
 from messaging.broker.runtime.service import BrokerService
@@ -28,8 +28,8 @@ class Sink:
     def closed(self, error: MagnetarError | None) -> None: ...
 
 
-def namespace(version: int, deduplication: bool) -> Change:
-    return Change(version=version, kind="namespace", key="acme/orders", state={"policies": {"deduplication": deduplication}})
+def namespace(version: int, deduplication: bool) -> FeedChange:
+    return FeedChange(version=version, kind="namespace", key="acme/orders", state={"policies": {"deduplication": deduplication}})
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[BrokerService]:
     create_secrets(settings)
     async with AsyncExitStack() as stack:
         service = await start(settings, stack)
-        tenant = Change(version=1, kind="tenant", key="acme", state={"admin_roles": []})
+        tenant = FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": []})
         await service.feed_apply(FeedApply(from_version=0, to_version=2, full=True, changes=[tenant, namespace(2, True)]))
         yield service
         await service.stop()

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from messaging import background
-from messaging.adminrpc.feed import KINDS, Change, FeedApply
+from messaging.adminrpc.feed import KINDS, FeedApply, FeedChange
 from messaging.broker.core.view import ControlView
 from messaging.broker.runtime import feed_store
 from messaging.broker.runtime.feed import FeedFollower
@@ -39,7 +39,7 @@ class ControlPlane:
 
     def __init__(self) -> None:
         self.feed_id = f"feed-{next(_ids)}"
-        self.changes: list[Change] = []
+        self.changes: list[FeedChange] = []
         self.compacted = 0
         self.truths: list[Truth] = [{}]  # by version
         for kind in KINDS:
@@ -55,7 +55,7 @@ class ControlPlane:
         truth.pop((kind, key), None)
         if state is not None:
             truth[kind, key] = state
-        self.changes.append(Change(version=self.version + 1, kind=kind, key=key, state=state))
+        self.changes.append(FeedChange(version=self.version + 1, kind=kind, key=key, state=state))
         self.truths.append(truth)
 
     def restore(self, version: int) -> None:
@@ -69,7 +69,7 @@ class ControlPlane:
         if after or version <= 0 or version < self.compacted or version > self.version or other:
             rest = [item for item in sorted(self.truths[-1].items()) if f"{item[0][0]} {item[0][1]}" > after]
             page, more = rest[:PAGE_ENTITIES], rest[PAGE_ENTITIES:]
-            changes = [Change(version=self.version, kind=kind, key=key, state=state) for (kind, key), state in page]
+            changes = [FeedChange(version=self.version, kind=kind, key=key, state=state) for (kind, key), state in page]
             next_key = " ".join(page[-1][0]) if more else ""
             held = 0 if after or other else max(version, 0)
             return FeedApply(from_version=held, to_version=self.version, full=True, changes=changes, next_key=next_key, **head)

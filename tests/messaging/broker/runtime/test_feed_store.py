@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.feed import Change, FeedApply
+from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.broker.core.view import ControlView
 from messaging.broker.runtime import feed_store
 from messaging.broker.runtime.feed import FeedFollower
@@ -20,7 +20,7 @@ from messaging.storage.reserve import SLICE_BYTES, Reserve
 
 
 def page(version: int, key: str = "a", size: int = 10, *, full: bool = False) -> FeedApply:
-    change = Change(version=version, kind="tenant", key=key, state={"admin_roles": ["r" * size]})
+    change = FeedChange(version=version, kind="tenant", key=key, state={"admin_roles": ["r" * size]})
     return FeedApply(from_version=0 if full else version - 1, to_version=version, full=full, changes=[change], feed_id="f")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from messaging.adminrpc.schema import Change, FeedApply
+from messaging.adminrpc.schema import FeedApply, FeedChange
 from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage
 from messaging.broker.runtime.main import start
 from messaging.broker.runtime.service import BrokerService
@@ -32,8 +32,8 @@ async def broker(tmp_path: Path) -> AsyncIterator[BrokerService]:
     async with AsyncExitStack() as stack:
         service = await start(settings, stack)
         changes = [
-            Change(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
-            Change(version=2, kind="namespace", key="acme/orders", state={}),
+            FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
+            FeedChange(version=2, kind="namespace", key="acme/orders", state={}),
         ]
         await service.feed_apply(FeedApply(from_version=0, to_version=2, full=True, changes=changes))
         yield service

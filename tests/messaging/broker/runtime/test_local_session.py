@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from messaging.adminrpc.schema import Change, FeedApply, TopicRef
+from messaging.adminrpc.schema import FeedApply, FeedChange, TopicRef
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import DeliveredMessage, OutgoingMessage
 from messaging.broker.runtime.main import start
@@ -25,8 +25,8 @@ from tests.support.waiting import eventually
 TOPIC = "persistent://acme/orders/new"
 ADMIN = Principal("admin")
 CHANGES = [
-    Change(version=1, kind="tenant", key="acme", state={"admin_roles": [], "allowed_clusters": ["standalone"]}),
-    Change(version=2, kind="namespace", key="acme/orders", state={"policies": {}, "grants": {}}),
+    FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": [], "allowed_clusters": ["standalone"]}),
+    FeedChange(version=2, kind="namespace", key="acme/orders", state={"policies": {}, "grants": {}}),
 ]
 
 

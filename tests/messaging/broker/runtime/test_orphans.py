@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from messaging.adminrpc.schema import Change, FeedApply
+from messaging.adminrpc.schema import FeedApply, FeedChange
 from messaging.broker.runtime import orphans
 from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage
 from messaging.broker.runtime.main import start
@@ -47,8 +47,8 @@ async def run_broker(tmp_path: Path) -> AsyncIterator[RunBroker]:
         service = await start(settings, stack)
         stack.push_async_callback(service.stop)
         changes = [
-            Change(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
-            Change(version=2, kind="namespace", key="acme/orders", state={}),
+            FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
+            FeedChange(version=2, kind="namespace", key="acme/orders", state={}),
         ]
         await service.feed_apply(FeedApply(from_version=0, to_version=2, full=True, changes=changes))
         return service

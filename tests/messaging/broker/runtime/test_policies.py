@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import SubscriptionCreate, SubscriptionSkip, TopicCreate, UpkeepResult, UpkeepRun
+from messaging.adminrpc.schema import MaintenanceResult, MaintenanceRun, SubscriptionCreate, SubscriptionSkip, TopicCreate
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import PreconditionFailed
 from messaging.protocol import pulsar_pb2 as pb
@@ -38,8 +38,8 @@ def clock(world: BrokerWorld) -> Clock:
     return clock
 
 
-async def upkeep(world: BrokerWorld) -> UpkeepResult:
-    result = await world.service.upkeep_run(UpkeepRun(task_id="1", topics=[TOPIC]))
+async def upkeep(world: BrokerWorld) -> MaintenanceResult:
+    result = await world.service.upkeep_run(MaintenanceRun(task_id="1", topics=[TOPIC]))
     assert result.failed == {}
     return result
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.adminrpc.schema import SubscriptionReset, SubscriptionSkip, UpkeepResult, UpkeepRun
+from messaging.adminrpc.schema import MaintenanceResult, MaintenanceRun, SubscriptionReset, SubscriptionSkip
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.clock import BELIEVED_AFTER_MS
 from messaging.protocol.names import parse_topic
@@ -30,8 +30,8 @@ def clock(world: BrokerWorld) -> Clock:
     return clock
 
 
-async def upkeep(world: BrokerWorld) -> UpkeepResult:
-    result = await world.service.upkeep_run(UpkeepRun(task_id="1", topics=[TOPIC]))
+async def upkeep(world: BrokerWorld) -> MaintenanceResult:
+    result = await world.service.upkeep_run(MaintenanceRun(task_id="1", topics=[TOPIC]))
     assert result.failed == {}
     return result
 

@@ -1,4 +1,4 @@
-"""`python -m workers`: Celery worker and beat in one process, until SIGTERM or SIGINT."""
+"""The worker process, `python -m controlplane.worker`: Celery worker and beat in one process, until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
 
 
 def _set_up_django(settings: Settings) -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "workers.django_settings")
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.worker_settings")
     import django
     from django.apps import apps
 
@@ -103,10 +103,14 @@ def _write(path: Path, value: dict[str, int]) -> None:
 
 
 def run() -> int:
-    """What `python -m workers` does: settings from the environment; 2 for settings that cannot be."""
+    """What `python -m controlplane.worker` does: settings from the environment; 2 for settings that cannot be."""
     try:
         settings = load()
     except ConfigError as error:
         print(f"magnetar worker: {error}", file=sys.stderr)  # noqa: T201
         return 2
     return main(settings)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

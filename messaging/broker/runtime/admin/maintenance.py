@@ -22,14 +22,14 @@ log = structlog.get_logger("broker.upkeep")
 TRUNCATED_TOGETHER = 100  # partitions of one topic
 
 
-class UpkeepRpc(SubscriptionRpc):
-    async def upkeep_topics(self, request: schema.UpkeepTopics) -> schema.UpkeepPage:
+class MaintenanceRpc(SubscriptionRpc):
+    async def upkeep_topics(self, request: schema.MaintenanceTopics) -> schema.MaintenancePage:
         limit = max(1, min(request.limit, 5_000))
         names = await self.storage.meta.list_all_topics(after=request.after, limit=limit)
-        return schema.UpkeepPage(topics=names, next_after=names[-1] if len(names) == limit else "")
+        return schema.MaintenancePage(topics=names, next_after=names[-1] if len(names) == limit else "")
 
-    async def upkeep_run(self, request: schema.UpkeepRun) -> schema.UpkeepResult:
-        result = schema.UpkeepResult(expired_entries=0, trimmed_ledgers=0, freed_bytes=0, failed={})
+    async def upkeep_run(self, request: schema.MaintenanceRun) -> schema.MaintenanceResult:
+        result = schema.MaintenanceResult(expired_entries=0, trimmed_ledgers=0, freed_bytes=0, failed={})
         for text in request.topics:
             try:
                 await self._keep_up(parse_topic(text), result)
@@ -44,7 +44,7 @@ class UpkeepRpc(SubscriptionRpc):
             )
         return result
 
-    async def _keep_up(self, name: TopicName, result: schema.UpkeepResult) -> None:
+    async def _keep_up(self, name: TopicName, result: schema.MaintenanceResult) -> None:
         """Expiry and retention of one topic. One that is not loaded is loaded only when there may be something to do."""
         policies = self._policies(name)
         ttl_s = policies.message_ttl_s

@@ -9,10 +9,10 @@ import threading
 import time
 from typing import Any
 
+from django.conf import settings as django_settings
 from django.http import HttpRequest
 from django.middleware.csrf import CsrfViewMiddleware
 
-from controlplane import current
 from messaging.client_address import client_address
 from messaging.errors import AuthenticationFailed, NotAuthorized
 from messaging.identity import ServiceVerifier, TokenVerifier
@@ -43,7 +43,7 @@ def service_of(request: HttpRequest) -> Principal:
     global _service_verifier
     with _lock:
         if _service_verifier is None:
-            _service_verifier = ServiceVerifier.from_settings(current.settings())
+            _service_verifier = ServiceVerifier.from_settings(django_settings.MAGNETAR)
     return _service_verifier.verify(_bearer(request) or "", int(time.time() * 1000))
 
 
@@ -52,7 +52,7 @@ def principal_of_token(token: str) -> Principal:
     global _token_verifier
     with _lock:
         if _token_verifier is None:
-            _token_verifier = TokenVerifier.from_settings(current.settings())
+            _token_verifier = TokenVerifier.from_settings(django_settings.MAGNETAR)
     principal = _token_verifier.verify(token, int(time.time() * 1000))
     if principal.key_id:
         _check_key(principal)
@@ -109,9 +109,9 @@ def _check_csrf(request: HttpRequest) -> None:
 def client_address_of(request: HttpRequest) -> str:
     """Who the request comes from: its peer, or whom a proxy in `trusted_proxies` names. Sign-in limits and audit log use it."""
     forwarded_for = request.headers.get("X-Forwarded-For", "")
-    return client_address(request.META.get("REMOTE_ADDR", ""), forwarded_for, current.settings().trusted_proxies)
+    return client_address(request.META.get("REMOTE_ADDR", ""), forwarded_for, django_settings.MAGNETAR.trusted_proxies)
 
 
 def _is_local(request: HttpRequest) -> bool:
     peer = request.META.get("REMOTE_ADDR", "")
-    return is_local_caller(current.settings().host, peer, header_names=request.headers)
+    return is_local_caller(django_settings.MAGNETAR.host, peer, header_names=request.headers)

@@ -9,13 +9,13 @@ import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from controlplane.authentication import actor_of
 from messaging.errors import InvalidValue, NotAllowed
 from messaging.limits import structs
 from messaging.limits.depth import check_depth, too_deep
 from messaging.limits.model import check
 from messaging.limits.rest import PULSAR
 from tenants.access import Actor
+from tenants.http.authentication import actor_of
 
 T = TypeVar("T")
 View = Callable[..., HttpResponse]

@@ -1,4 +1,4 @@
-"""Rules of the house that no linter knows: what may lie where, and what never goes into a commit."""
+"""Repository rules that no linter knows: what may lie where, and what never goes into a commit."""
 
 from __future__ import annotations
 
@@ -177,7 +177,9 @@ def test_tests_do_not_wait_by_sleeping(committed: list[Path], repository: Path) 
     ]
     pattern = r"\btime\.sleep\(|asyncio\.sleep\((?!0\))"
     assert [
-        line for line in _found(tests, pattern, repository) if "test_house_rules" not in line and "tests/benchmarks" not in line
+        line
+        for line in _found(tests, pattern, repository)
+        if "test_repository_rules" not in line and "tests/benchmarks" not in line
     ] == []
 
 

@@ -1,5 +1,0 @@
-import sys
-
-from workers.main import run
-
-sys.exit(run())
