@@ -94,14 +94,14 @@ class CursorLog:
     # --- cursors come and go
 
     def recovered_deltas(self, subscription_id: int) -> list[bytes]:
-        """The deltas that the cursor of a topic now being loaded has to repeat, oldest first. They stay until `adopt`."""
+        """The deltas that the cursor of a topic now being loaded has to repeat, oldest first. They stay until `claim`."""
         return self.recovered.get(subscription_id, [])
 
     def is_saved(self, subscription_id: int) -> bool:
         """Of a topic that is not loaded: whether what MetaStore has of this cursor is all there is."""
         return subscription_id not in self.recovered and subscription_id not in self.states.cursors
 
-    def adopt(self, subscription_id: int, cursor: StoredCursor) -> None:
+    def claim(self, subscription_id: int, cursor: StoredCursor) -> None:
         """From here on checkpoints save this cursor, which has repeated its recovered deltas. Call it when nothing about the load
         can fail any more."""
         self.states.cursors[subscription_id] = cursor

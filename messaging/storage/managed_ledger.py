@@ -60,7 +60,7 @@ class ManagedLedger(Appends):
         """Blocks of one ledger from the one that holds `position` on, never past the last confirmed entry. Empty at the end.
 
         Raises `Corrupt`, `Unavailable`."""
-        position = self.chain.settle(position)
+        position = self.chain.resolve(position)
         last = self.chain.last_of(position.ledger_id)
         if position.entry_id > last:
             return []
@@ -126,7 +126,7 @@ class ManagedLedger(Appends):
             self.ended = True
             try:
                 await self._rolled()
-                await self.settled()  # what was appended before still counts
+                await self.drained()  # what was appended before still counts
                 if self.failed is not None:
                     raise self.failed  # which of the last entries are stored is not known before `recover`
                 last = self.chain.last

@@ -196,13 +196,13 @@ async def in_turns(at: Running, patch: pytest.MonkeyPatch) -> None:
 
 
 async def in_dispatch(at: Running, patch: pytest.MonkeyPatch) -> None:
-    outlet: Any = Raises()
-    outlet.topic = outlet
-    outlet.name = outlet
-    outlet.tenant = "acme"
-    outlet.services = outlet
-    outlet.dispatching = at.loops["dispatch"]
-    at.broker.catch_up.serve(outlet, outlet)
+    dispatcher: Any = Raises()
+    dispatcher.topic = dispatcher
+    dispatcher.name = dispatcher
+    dispatcher.tenant = "acme"
+    dispatcher.services = dispatcher
+    dispatcher.dispatching = at.loops["dispatch"]
+    at.broker.backlog_scheduler.serve(dispatcher, dispatcher)
     await eventually(lambda: at.loops["dispatch"].failures)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from messaging.broker.core.turn_budget import SLICE_COST, TURN_COST
-from messaging.broker.runtime.topics.outlet import DISPATCH_COST, Outlet
+from messaging.broker.runtime.topics.dispatcher import DISPATCH_COST, Dispatcher
 from messaging.broker.runtime.turn_loop import TurnLoop
 from messaging.broker.runtime.wire import reading
 from messaging.broker.runtime.wire.commands import Commands
@@ -39,7 +39,7 @@ class Watch:
         self._wrap(monkeypatch, Commands, "handle", self._handled)
         self._wrap(monkeypatch, Connection, "acknowledge_all", lambda _, acked: self._count(self.acked, len(acked)))
         self._wrap(monkeypatch, Connection, "publish", lambda _, buf, sent: self._count(self.sent, len(sent)))
-        self._wrap(monkeypatch, Outlet, "_dispatch", lambda *_: self._count(self.dispatches, 1))
+        self._wrap(monkeypatch, Dispatcher, "_dispatch", lambda *_: self._count(self.dispatches, 1))
         self._wrap(monkeypatch, TurnLoop, "_turn", lambda _: self._begin())
 
     def _wrap(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, watch: Callable[..., None]) -> None:
@@ -151,7 +151,7 @@ async def test_messages_of_one_read_are_bounded_by_their_number(world: BrokerWor
     await ponged(client)
     assert sum(watch.sent.values()) == count
     assert max(watch.sent.values()) <= SLICE_COST
-    assert world.service.topics.loaded[TOPIC].inlet.messages_in == count
+    assert world.service.topics.loaded[TOPIC].publisher.messages_in == count
 
 
 async def test_a_read_of_ordinary_messages_is_still_one_block(world: BrokerWorld, watch: Watch) -> None:
@@ -224,14 +224,14 @@ async def test_permits_without_end_are_dispatched_in_slices(
 ) -> None:
     """One FLOW of 2^31 permits over a cached backlog handed out everything in one turn."""
     spent: list[int] = []
-    real = Outlet._dispatch
+    real = Dispatcher._dispatch
 
-    def counted(outlet: Outlet, subscription: Any, cost_max: int) -> tuple[int, bool]:
-        cost, more = real(outlet, subscription, cost_max)
+    def counted(dispatcher: Dispatcher, subscription: Any, cost_max: int) -> tuple[int, bool]:
+        cost, more = real(dispatcher, subscription, cost_max)
         spent.append(cost)
         return cost, more
 
-    monkeypatch.setattr(Outlet, "_dispatch", counted)
+    monkeypatch.setattr(Dispatcher, "_dispatch", counted)
     reader = await consumer(world)
     writer = await world.connected("owner")
     await writer.producer(TOPIC)
@@ -239,7 +239,7 @@ async def test_permits_without_end_are_dispatched_in_slices(
     for start in range(0, count, 2000):
         writer.write(b"".join(send_frame(start + number, b"") for number in range(2000)))
         await writer.writer.drain()
-    await eventually(lambda: world.service.topics.loaded[TOPIC].inlet.messages_in == count)
+    await eventually(lambda: world.service.topics.loaded[TOPIC].publisher.messages_in == count)
     spent.clear()
     reader.say(pb.Command.FLOW, consumer_id=1, message_permits=2**31 - 1)
     await reader.messages(count)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.broker.core.choosing import Rotation
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.subscription import Kind, Subscription
+from messaging.broker.core.dispatch.consumer_order import RoundRobin
+from messaging.broker.core.subscription import Subscription, SubscriptionType
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.protocol import frames
@@ -125,19 +125,21 @@ async def test_a_delivery_looks_only_at_who_may_take_it(world: BrokerWorld, monk
 
 def test_whoever_holds_what_others_acknowledged_lets_go_of_it() -> None:
     world = World()
-    consumers = [world.attach(Kind.SHARED, permits=10) for _ in range(40)]
+    consumers = [world.attach(SubscriptionType.SHARED, permits=10) for _ in range(40)]
     entries = world.publish([1] * 400)
     assert all(one.unacked_messages == 10 for one in consumers)
     world.ack(consumers[0], *entries)
-    world.subscription.wants()
+    world.subscription.can_dispatch()
     assert [one.unacked_messages for one in consumers] == [0] * 40
     world.detach(consumers[1])
     assert world.subscription.next_position() is None, "nothing of it is sent again"
 
 
 def test_the_rotation_is_fair_and_goes_by_priority() -> None:
-    rotation = Rotation()
-    first, second, later = (Consumer(number, "", World().attach(Kind.SHARED).sink, priority=number // 2) for number in range(3))
+    rotation = RoundRobin()
+    first, second, later = (
+        Consumer(number, "", World().attach(SubscriptionType.SHARED).sink, priority=number // 2) for number in range(3)
+    )
     for one in (later, first, second):
         rotation.add(one)
     able = {first, second, later}

@@ -199,7 +199,7 @@ async def test_a_batch_that_claims_more_than_it_can_hold_gets_a_send_error(world
     first, error, last = [await client.next() for _ in range(3)]
     assert [first.name, error.name, last.name] == ["SEND_RECEIPT", "SEND_ERROR", "SEND_RECEIPT"]
     assert error.body.error == pb.NotAllowedError and error.body.message.startswith(f"num_messages is {count}; ")
-    assert world.service.topics.loaded[TOPIC].inlet.messages_in == 2
+    assert world.service.topics.loaded[TOPIC].publisher.messages_in == 2
 
 
 @pytest.mark.parametrize("body", client_bodies(), ids=lambda body: body.name)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.topics.behind import Behind
+from messaging.broker.runtime.topics.backlog_reader import BacklogReader
 from messaging.broker.runtime.wire.sinks import MessageSender, ReceiptSender
 from messaging.errors import NotReady
 from messaging.protocol import pulsar_pb2 as pb
@@ -77,7 +77,7 @@ async def test_reads_whose_end_raises_are_not_counted_as_under_way_for_ever(
         def raises(*_: Any) -> None:
             raise ValueError("blocks that nobody thought of")
 
-        patched.setattr(Behind, "_arrived", raises)
+        patched.setattr(BacklogReader, "_arrived", raises)
         for number in range(3):
             client = await subscribed(world, f"bad{number}")
             client.say(pb.Command.FLOW, consumer_id=1, message_permits=10)
@@ -88,7 +88,7 @@ async def test_reads_whose_end_raises_are_not_counted_as_under_way_for_ever(
     await client.expect("SEND_RECEIPT")
     await client.subscribe(OTHER, permits=10)
     assert [one.text for one in await client.messages(1)] == [b"there"]
-    assert world.service.catch_up._under_way == 0
+    assert world.service.backlog_scheduler._under_way == 0
 
 
 async def test_a_consumer_that_cannot_be_told_keeps_no_topic_from_closing(

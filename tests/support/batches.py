@@ -22,7 +22,7 @@ class _Receipts:
     def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None:
         self.first.set_result(first)
 
-    def settled(self, size: int) -> None: ...
+    def append_completed(self, size: int) -> None: ...
 
     def closed(self, producer: Producer) -> None: ...
 
@@ -59,5 +59,5 @@ async def store(
     topic = await service.topics.get(parse_topic(topic_text), create=True)
     await topic.ledger.writable()
     receipts = _Receipts()
-    topic.inlet.publish(Producer(0, "batcher", receipts), frame, sent, hot.summarize(sent))
+    topic.publisher.publish(Producer(0, "batcher", receipts), frame, sent, hot.summarize(sent))
     return await receipts.first

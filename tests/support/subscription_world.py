@@ -5,7 +5,7 @@ from __future__ import annotations
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.subscription import Kind, Subscription
+from messaging.broker.core.subscription import Subscription, SubscriptionType
 from messaging.storage.chain import Chain
 from messaging.storage.seam import Position
 
@@ -16,9 +16,9 @@ class Sink:
         self.received: list[tuple[Position, int]] = []  # position, redelivery count
         self.active: list[bool] = []
 
-    def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
+    def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redelivery_counts: list[int] | None) -> int:
         for index in range(first, last):
-            count = redeliveries[index - first] if redeliveries else 0
+            count = redelivery_counts[index - first] if redelivery_counts else 0
             self.received.append((Position(block.ledger_id, block.first_entry + index), count))
         return last - first
 
@@ -54,7 +54,7 @@ class World:
     def roll(self) -> None:
         self.chain.add(self.chain.ids[-1] + 1)
 
-    def attach(self, kind: Kind, permits: int = 0, *, name: str = "", priority: int = 0) -> Consumer:
+    def attach(self, kind: SubscriptionType, permits: int = 0, *, name: str = "", priority: int = 0) -> Consumer:
         self._ids += 1
         consumer = Consumer(self._ids, name or f"c{self._ids}", Sink(), priority=priority)
         self.subscription.admit(kind)
@@ -83,16 +83,16 @@ class World:
     def dispatch(self) -> None:
         """The loop of the topic. Raises if it does not come to an end: every turn has to make progress."""
         for _ in range(10_000):
-            if not self.subscription.wants():
+            if not self.subscription.can_dispatch():
                 return
             position = self.subscription.next_position()
             if position is None:
                 return
             found = self.block(position)
-            assigned = self.subscription.assign(found, position, found.last_entry, self.expired_before_ms, self.now_ms)
-            for consumer, block, first, last, redeliveries in assigned.deliveries:
-                consumer.sink.deliver(consumer, block, first, last, redeliveries)
-            if not assigned.more:
+            assignment = self.subscription.assign(found, position, found.last_entry, self.expired_before_ms, self.now_ms)
+            for consumer, block, first, last, redelivery_counts in assignment.deliveries:
+                consumer.sink.deliver(consumer, block, first, last, redelivery_counts)
+            if not assignment.more:
                 return
         raise AssertionError(f"dispatch does not end: it stands at {self.subscription.next_position()}")
 

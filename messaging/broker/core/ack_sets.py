@@ -28,12 +28,12 @@ def bits_of(words: Sequence[int]) -> int:
 class AckSets:
     """By entry. What lies behind a position, or in some entries, is found without looking at the others."""
 
-    __slots__ = ("_entries", "_words", "kept_bytes")
+    __slots__ = ("_entries", "_words", "memory_bytes")
 
     def __init__(self) -> None:
         self._words: dict[Position, bytes] = {}  # packed, in the order of bytes that `int.from_bytes` reads as little
         self._entries: dict[int, BitMap] = {}  # by ledger, those of `_words`
-        self.kept_bytes = 0
+        self.memory_bytes = 0
 
     def __len__(self) -> int:
         return len(self._words)
@@ -75,11 +75,11 @@ class AckSets:
             if entries is None:
                 entries = self._entries[position.ledger_id] = BitMap()
             entries.add(position.entry_id)
-            self.kept_bytes += ENTRY_BYTES
+            self.memory_bytes += ENTRY_BYTES
         else:
-            self.kept_bytes -= len(former)
+            self.memory_bytes -= len(former)
         self._words[position] = data = struct.pack(f"<{len(words)}Q", *words)
-        self.kept_bytes += len(data)
+        self.memory_bytes += len(data)
 
     def drop(self, ledger_id: int, entries: Sequence[int]) -> None:
         """These entries are acknowledged."""
@@ -87,7 +87,7 @@ class AckSets:
         if held is not None:
             self._drop(ledger_id, held & BitMap(entries))
 
-    def drop_run(self, ledger_id: int, first: int, last: int) -> None:
+    def drop_range(self, ledger_id: int, first: int, last: int) -> None:
         held = self._entries.get(ledger_id)
         if held is not None and held.range_cardinality(first, last + 1):
             self._drop(ledger_id, held & BitMap(range(first, last + 1)))
@@ -107,11 +107,11 @@ class AckSets:
     def clear(self) -> None:
         self._words.clear()
         self._entries.clear()
-        self.kept_bytes = 0
+        self.memory_bytes = 0
 
     def _drop(self, ledger_id: int, entries: BitMap) -> None:
         for entry_id in entries:
-            self.kept_bytes -= ENTRY_BYTES + len(self._words.pop(Position(ledger_id, entry_id)))
+            self.memory_bytes -= ENTRY_BYTES + len(self._words.pop(Position(ledger_id, entry_id)))
         left = self._entries[ledger_id] - entries
         if left:
             self._entries[ledger_id] = left

@@ -34,7 +34,7 @@ def run_length(bitmap: BitMap, first: int) -> int:
     return low
 
 
-def runs_of(bitmap: BitMap) -> Iterator[tuple[int, int]]:
+def ranges_of(bitmap: BitMap) -> Iterator[tuple[int, int]]:
     """The contiguous stretches of a bitmap, in order: each costs about the same, however long it is."""
     if not bitmap:
         return
@@ -47,8 +47,8 @@ def runs_of(bitmap: BitMap) -> Iterator[tuple[int, int]]:
         first = bitmap.next_set_bit(stop)
 
 
-def count_runs(bitmap: BitMap) -> int:
-    """How many stretches `runs_of` gives: values of which the one before is not there."""
+def count_ranges(bitmap: BitMap) -> int:
+    """How many stretches `ranges_of` gives: values of which the one before is not there."""
     return len(bitmap) - bitmap.intersection_cardinality(bitmap.shift(1))
 
 

@@ -20,7 +20,7 @@ class ConsumerSink(Protocol):
     def writable(self) -> bool:
         """False while the peer does not read: nothing is assigned to it then."""
 
-    def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
+    def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redelivery_counts: list[int] | None) -> int:
         """Sends entries `first` to ``last - 1`` of `block`; returns the bytes sent. `redeliveries`: a count for each, or None."""
 
     def active_changed(self, consumer: Consumer, active: bool) -> None:

@@ -1,12 +1,12 @@
 """What a subscription has acknowledged: a mark-delete position and, beyond it, bitmaps a ledger and ack sets of batches.
 
-Everything at or before `mark_delete` is acknowledged. Beyond it `holes` has the individually acknowledged entries, compressed, so
-that a million of them cost about what one bitmap costs; `batches` has entries of which only some messages are acknowledged. Pure;
-a change comes with the delta that repeats it on another copy, which is what the cursor log stores.
+Everything at or before `mark_delete` is acknowledged. Beyond it `individual_acks` has the entries acknowledged out of order, in
+compressed bitmaps, so that a million of them cost about as much as one bitmap; `batches` has entries of which only some messages
+are acknowledged. Pure: each change returns the delta that makes the same change on another copy, which the cursor log stores.
 
 Snapshot:  version u8 = 1 | mark-delete i64 i64 | bitmaps u32: (ledger i64, length u32, roaring)
            | ack sets u32: (i64 i64, words u16, u64*)
-Delta:     see `deltas.py`.
+Delta:     see `cursor_deltas.py`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from collections.abc import Sequence
 
 from pyroaring import BitMap
 
-from messaging.broker.core import deltas
+from messaging.broker.core import cursor_deltas as cursor_deltas
 from messaging.broker.core.ack_sets import AckSets, bits_of
-from messaging.broker.core.bitmaps import bitmap_bytes, run_length, runs_of
-from messaging.broker.core.deltas import POSITION, Delta
+from messaging.broker.core.bitmaps import bitmap_bytes, ranges_of, run_length
+from messaging.broker.core.cursor_deltas import POSITION, Delta
 from messaging.limits.sizes import ACK_SET_WORDS_MAX
 from messaging.storage.chain import Chain
 from messaging.storage.seam import EARLIEST, Position
@@ -35,12 +35,12 @@ class Cursor:
     """Every method that changes it decides and packs first: either it raises and has changed nothing, or the delta that it returns
     makes the new state of a copy of the former one. Positions are held against the chain: one of no entry acknowledges nothing."""
 
-    __slots__ = ("batches", "hole_count", "holes", "mark_delete")
+    __slots__ = ("batches", "individual_ack_count", "individual_acks", "mark_delete")
 
     def __init__(self, mark_delete: Position = EARLIEST) -> None:
         self.mark_delete = mark_delete
-        self.holes: dict[int, BitMap] = {}
-        self.hole_count = 0  # of all bits in `holes`
+        self.individual_acks: dict[int, BitMap] = {}
+        self.individual_ack_count = 0  # of all bits in `individual_acks`
         self.batches = AckSets()
 
     # --- asking
@@ -48,10 +48,10 @@ class Cursor:
     def acknowledged(self, position: Position) -> bool:
         if position <= self.mark_delete:
             return True
-        bitmap = self.holes.get(position.ledger_id)
+        bitmap = self.individual_acks.get(position.ledger_id)
         return bitmap is not None and 0 <= position.entry_id < 1 << 32 and position.entry_id in bitmap
 
-    def open_runs(self, ledger_id: int, first: int, last: int) -> list[tuple[int, int]]:
+    def unacked_ranges(self, ledger_id: int, first: int, last: int) -> list[tuple[int, int]]:
         """The unacknowledged stretches (first, last) within entries `first`..`last` of a ledger."""
         if self.mark_delete.ledger_id == ledger_id:
             first = max(first, self.mark_delete.entry_id + 1)
@@ -59,20 +59,20 @@ class Cursor:
             return []
         if first > last:
             return []
-        bitmap = self.holes.get(ledger_id)
+        bitmap = self.individual_acks.get(ledger_id)
         if bitmap is None or not bitmap.range_cardinality(first, last + 1):
             return [(first, last)]
         missing = BitMap(range(first, last + 1)) - bitmap
-        return list(runs_of(missing))
+        return list(ranges_of(missing))
 
     def backlog_entries(self, chain: Chain) -> int:
         """Entries that exist and are not wholly acknowledged."""
-        return chain.entries - chain.count_up_to(self.mark_delete) - self.hole_count
+        return chain.entries - chain.count_up_to(self.mark_delete) - self.individual_ack_count
 
     @property
-    def kept_bytes(self) -> int:
+    def memory_bytes(self) -> int:
         """About what it takes in memory because of what was acknowledged beyond `mark_delete`."""
-        return sum(map(bitmap_bytes, self.holes.values())) + self.batches.kept_bytes
+        return sum(map(bitmap_bytes, self.individual_acks.values())) + self.batches.memory_bytes
 
     # --- acknowledging; each returns the delta to store, or b"" if nothing changed
 
@@ -84,25 +84,25 @@ class Cursor:
         fresh = [entry for entry in entries if floor < entry <= limit]
         if not fresh:
             return b""
-        delta = deltas.of_entries(ledger_id, fresh)
-        bitmap = self.holes.get(ledger_id)
+        delta = cursor_deltas.of_entries(ledger_id, fresh)
+        bitmap = self.individual_acks.get(ledger_id)
         if bitmap is None:
             if mark.ledger_id == ledger_id and fresh[0] == floor + 1 and _contiguous(fresh):
                 self._advance(Position(ledger_id, fresh[-1]), chain)
                 return delta
-            bitmap = self.holes[ledger_id] = BitMap()
+            bitmap = self.individual_acks[ledger_id] = BitMap()
         before = len(bitmap)
         bitmap.update(fresh)
         added = len(bitmap) - before
         if not added:
             return b""
-        self.hole_count += added
+        self.individual_ack_count += added
         if self.batches:
             self.batches.drop(ledger_id, fresh)
         self._advance(mark, chain)
         return delta
 
-    def acknowledge_run(self, ledger_id: int, first: int, last: int, chain: Chain) -> bytes:
+    def acknowledge_range(self, ledger_id: int, first: int, last: int, chain: Chain) -> bytes:
         """Entries `first` to `last` of one ledger, as far as they exist: costs the same for one and for a million."""
         mark = self.mark_delete
         if mark.ledger_id > ledger_id:
@@ -111,19 +111,19 @@ class Cursor:
         last = min(last, chain.last_of(ledger_id))
         if first > last:
             return b""
-        delta = deltas.of_run(ledger_id, first, last)
-        bitmap = self.holes.get(ledger_id)
+        delta = cursor_deltas.of_range(ledger_id, first, last)
+        bitmap = self.individual_acks.get(ledger_id)
         if bitmap is None:
             if mark.ledger_id == ledger_id and first == mark.entry_id + 1:
                 self._advance(Position(ledger_id, last), chain)
                 return delta
-            bitmap = self.holes[ledger_id] = BitMap()
+            bitmap = self.individual_acks[ledger_id] = BitMap()
         added = last + 1 - first - bitmap.range_cardinality(first, last + 1)
         if not added:
             return b""
         bitmap.add_range(first, last + 1)
-        self.hole_count += added
-        self.batches.drop_run(ledger_id, first, last)
+        self.individual_ack_count += added
+        self.batches.drop_range(ledger_id, first, last)
         self._advance(mark, chain)
         return delta
 
@@ -131,7 +131,7 @@ class Cursor:
         """Everything up to and including the entry at `position` (cumulative acknowledgement, expiry, skipping)."""
         if position <= self.mark_delete or not chain.holds(position):
             return b""
-        delta = deltas.of_position(Delta.UP_TO, position)
+        delta = cursor_deltas.of_position(Delta.UP_TO, position)
         self._advance(position, chain)
         return delta
 
@@ -150,17 +150,17 @@ class Cursor:
         if left == held:
             return b"", False
         words = self.batches.words_with(position, left, len(ack_set))
-        delta = deltas.of_batch(position, words)
+        delta = cursor_deltas.of_batch(position, words)
         self.batches.put(position, words)
         return delta, False
 
     def reset(self, mark_delete: Position, chain: Chain) -> bytes:
         """Seek: everything after the last entry at or before `mark_delete` is unacknowledged again."""
         mark_delete = chain.last_up_to(mark_delete)
-        delta = deltas.of_position(Delta.RESET, mark_delete)
+        delta = cursor_deltas.of_position(Delta.RESET, mark_delete)
         self.mark_delete = mark_delete
-        self.holes.clear()
-        self.hole_count = 0
+        self.individual_acks.clear()
+        self.individual_ack_count = 0
         self.batches.clear()
         return delta
 
@@ -172,7 +172,7 @@ class Cursor:
         if ledger_id < 0 and chain.first_id >= 0:
             ledger_id, entry_id = chain.first_id, -1
         while True:
-            bitmap = self.holes.get(ledger_id)
+            bitmap = self.individual_acks.get(ledger_id)
             if bitmap is not None:
                 entry_id += run_length(bitmap, entry_id + 1)
                 if (ledger_id, entry_id) > former:
@@ -182,7 +182,7 @@ class Cursor:
             if entry_id < chain.last_of(ledger_id) or not chain.ends(ledger_id):
                 break
             following = chain.next_after(Position(ledger_id, entry_id))
-            if following.ledger_id == ledger_id or following.ledger_id not in self.holes:
+            if following.ledger_id == ledger_id or following.ledger_id not in self.individual_acks:
                 break
             ledger_id, entry_id = following.ledger_id, -1
         if former.ledger_id != self.mark_delete.ledger_id:
@@ -192,20 +192,20 @@ class Cursor:
 
     def _forget(self, ledger_id: int, bitmap: BitMap, stop: int) -> None:
         """Bits below `stop`: they are behind mark-delete."""
-        self.hole_count -= bitmap.range_cardinality(0, stop)
+        self.individual_ack_count -= bitmap.range_cardinality(0, stop)
         bitmap.remove_range(0, stop)
         if not bitmap:
-            del self.holes[ledger_id]
+            del self.individual_acks[ledger_id]
 
     def _forget_ledgers_before(self, ledger_id: int) -> None:
-        for gone in [held for held in self.holes if held < ledger_id]:
-            self.hole_count -= len(self.holes.pop(gone))
+        for gone in [held for held in self.individual_acks if held < ledger_id]:
+            self.individual_ack_count -= len(self.individual_acks.pop(gone))
 
     # --- storing
 
     def snapshot(self) -> bytes:
-        parts = [_HEAD.pack(VERSION, *self.mark_delete), _COUNT.pack(len(self.holes))]
-        for ledger_id, bitmap in self.holes.items():
+        parts = [_HEAD.pack(VERSION, *self.mark_delete), _COUNT.pack(len(self.individual_acks))]
+        for ledger_id, bitmap in self.individual_acks.items():
             bitmap.run_optimize()
             data = bitmap.serialize()
             parts += (_BITMAP.pack(ledger_id, len(data)), data)
@@ -238,8 +238,8 @@ class Cursor:
             at += _BITMAP.size
             if at + length > len(state):
                 raise ValueError(f"a cursor snapshot of {len(state)} bytes is cut short within a bitmap")
-            bitmap = self.holes[ledger_id] = BitMap.deserialize(state[at : at + length])
-            self.hole_count += len(bitmap)
+            bitmap = self.individual_acks[ledger_id] = BitMap.deserialize(state[at : at + length])
+            self.individual_ack_count += len(bitmap)
             at += length
         (count,) = _COUNT.unpack_from(state, at)
         at += _COUNT.size
@@ -251,7 +251,7 @@ class Cursor:
             self.batches.put(position, struct.unpack_from(f">{words}Q", state, at))
             at += 8 * words
 
-    def repeat(self, delta: bytes, chain: Chain) -> None:
+    def apply(self, delta: bytes, chain: Chain) -> None:
         """Applies a stored delta. Repeating one twice changes nothing, so that a replay may begin early. Raises `ValueError` for
         bytes that are none, and has changed nothing then.
 
@@ -259,14 +259,14 @@ class Cursor:
         try:
             kind, body = delta[0], delta[1:]
             if kind == Delta.ENTRIES:
-                self.acknowledge(*deltas.entries_of(body), chain)
-            elif kind == Delta.RUN:
-                ledger_id, first, last = deltas.RUN.unpack(body)
-                self.acknowledge_run(ledger_id, first, last, chain)
+                self.acknowledge(*cursor_deltas.entries_of(body), chain)
+            elif kind == Delta.RANGE:
+                ledger_id, first, last = cursor_deltas.RANGE.unpack(body)
+                self.acknowledge_range(ledger_id, first, last, chain)
             elif kind == Delta.UP_TO:
                 self.acknowledge_up_to(chain.last_up_to(Position(*POSITION.unpack(body))), chain)
             elif kind == Delta.BATCH:
-                self.acknowledge_batch(*deltas.batch_of(body), chain)
+                self.acknowledge_batch(*cursor_deltas.batch_of(body), chain)
             elif kind == Delta.RESET:
                 self.reset(Position(*POSITION.unpack(body)), chain)
             else:

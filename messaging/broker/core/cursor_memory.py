@@ -26,7 +26,7 @@ class CursorMemory:
             self.charge(self._changed.pop(subscription), subscription)
 
     def charge(self, tenant: str, subscription: Subscription) -> None:
-        self._charge(tenant, subscription, subscription.cursor.kept_bytes)
+        self._charge(tenant, subscription, subscription.cursor.memory_bytes)
 
     def release(self, tenant: str, subscription: Subscription) -> None:
         """It is deleted, or its topic is unloaded."""
@@ -34,11 +34,11 @@ class CursorMemory:
         self._charge(tenant, subscription, 0)
         subscription.charged_bytes = None
 
-    def _charge(self, tenant: str, subscription: Subscription, kept_bytes: int) -> None:
+    def _charge(self, tenant: str, subscription: Subscription, memory_bytes: int) -> None:
         if subscription.charged_bytes is None:
             return  # it was released
-        more = kept_bytes - subscription.charged_bytes
-        subscription.charged_bytes = kept_bytes
+        more = memory_bytes - subscription.charged_bytes
+        subscription.charged_bytes = memory_bytes
         if more > 0:
             self._account.take(tenant, more)
         elif more < 0:

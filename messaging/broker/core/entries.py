@@ -66,7 +66,7 @@ class EntryBlock:
         return Position(self.ledger_id, self.first_entry)
 
     @property
-    def held_bytes(self) -> int:
+    def memory_bytes(self) -> int:
         """What keeping this block costs. A part of a larger read holds on to all of it."""
         return whole_bytes(self.data) + STOP_BYTES * len(self.end_offsets) + BLOCK_BYTES
 

@@ -44,7 +44,7 @@ class MemoryCharge:
         self.change(-self.held_bytes)
 
 
-def kept_bytes(texts: Iterable[str], pairs: Mapping[str, str]) -> int:
+def memory_bytes(texts: Iterable[str], pairs: Mapping[str, str]) -> int:
     """What is charged for one producer or consumer with these names and this metadata, as long as it is open."""
     named = sum(len(text.encode()) for text in texts)
     return ENTRY_BYTES + named + sum(PAIR_BYTES + len(key.encode()) + len(value.encode()) for key, value in pairs.items())

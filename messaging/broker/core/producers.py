@@ -22,7 +22,7 @@ class ProducerSink(Protocol):
     def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None:
         """``sent`` are durable, at `first` and on (one duplicate: at `first`, -1:-1 where unknown). Called in send order."""
 
-    def settled(self, size: int) -> None:
+    def append_completed(self, size: int) -> None:
         """`size` appended bytes are durable, or were refused: they count no longer against the sender."""
 
     def closed(self, producer: Producer) -> None:

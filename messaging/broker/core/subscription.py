@@ -5,7 +5,7 @@ stuck by construction: whenever a consumer gains permits or becomes writable, an
 again, the owner runs that loop; nothing else decides about delivery.
 
 Order: Exclusive and Failover send from one read position and rewind to the mark-delete position when their consumer changes.
-Shared keeps, a consumer, what it holds; what comes back goes to `replay` and is sent before anything new.
+Shared keeps, a consumer, what it holds; what comes back goes to `redeliveries` and is sent before anything new.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from enum import IntEnum
 from pyroaring import BitMap
 
 from messaging.broker.core import ack_sets
-from messaging.broker.core.assigned import Assigned, Delivery
 from messaging.broker.core.bitmaps import bitmap_of
-from messaging.broker.core.choosing import Rotation, Succession
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.dispatch.assignment import Assignment, Delivery
+from messaging.broker.core.dispatch.consumer_order import ActiveOrder, RoundRobin
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.replay import Replay
+from messaging.broker.core.redeliveries import Redeliveries
 from messaging.errors import ConsumerBusy, NotAllowed, NotReady, QuotaExceeded
 from messaging.storage.chain import Chain
 from messaging.storage.seam import Position
@@ -32,7 +32,7 @@ SEARCHED_MAX = 16  # consumers asked at once whether they hold what another ackn
 SHARE_MESSAGES_MAX = 20  # a turn of one consumer while others of a Shared subscription could take messages too
 
 
-class Kind(IntEnum):
+class SubscriptionType(IntEnum):
     """Subscription types, by their numbers on the wire."""
 
     EXCLUSIVE = 0
@@ -41,7 +41,12 @@ class Kind(IntEnum):
     KEY_SHARED = 3
 
 
-KIND_NAMES = {Kind.EXCLUSIVE: "Exclusive", Kind.SHARED: "Shared", Kind.FAILOVER: "Failover", Kind.KEY_SHARED: "Key_Shared"}
+TYPE_NAMES = {
+    SubscriptionType.EXCLUSIVE: "Exclusive",
+    SubscriptionType.SHARED: "Shared",
+    SubscriptionType.FAILOVER: "Failover",
+    SubscriptionType.KEY_SHARED: "Key_Shared",
+}
 
 
 class Subscription:
@@ -65,54 +70,54 @@ class Subscription:
         self.partition = partition
         self.unacked_max = unacked_max
         self.properties = properties or {}
-        self.kind = Kind.EXCLUSIVE
+        self.kind = SubscriptionType.EXCLUSIVE
         self.consumers: dict[Consumer, None] = {}  # in the order in which they came
         self.active: Consumer | None = None
         self.read_position = chain.next_after(cursor.mark_delete)
-        self.replay = Replay()
+        self.redeliveries = Redeliveries()
         self.fenced = False
-        self._rotation = Rotation()  # Shared
-        self._succession = Succession(partition)  # the others
-        self._loose: dict[int, BitMap] = {}  # ledger -> entries acknowledged by others than those who, perhaps, hold them
+        self._rotation = RoundRobin()  # Shared
+        self._succession = ActiveOrder(partition)  # the others
+        self._unreleased: dict[int, BitMap] = {}  # ledger -> entries acknowledged by others than those who, perhaps, hold them
         self.messages_out = 0
         self.bytes_out = 0
         self.entries_expired = 0
         self.entries_lost = 0  # that storage could not give
-        self.charged_bytes: int | None = 0  # of `cursor.kept_bytes`: see `cursor_memory.py`
+        self.charged_bytes: int | None = 0  # of `cursor.memory_bytes`: see `cursor_memory.py`
         self.may_keep: Callable[[int], bool] = lambda size: True
         self.last_expired_ms = 0
         self.last_consumed_ms = 0
 
     # --- consumers
 
-    def admit(self, kind: Kind) -> None:
+    def admit(self, kind: SubscriptionType) -> None:
         """Raises where a consumer of `kind` cannot attach now: `ConsumerBusy`, `NotReady`, `NotAllowed`."""
         if self.fenced:
             raise NotReady(f"subscription {self.name!r} is being moved: try again")
-        if kind is Kind.KEY_SHARED:
+        if kind is SubscriptionType.KEY_SHARED:
             raise NotAllowed("Key_Shared subscriptions are not served yet: subscribe with Shared, Failover or Exclusive")
         if not self.consumers:
             return
         if self.kind is not kind:
             raise ConsumerBusy(
-                f"subscription {self.name!r} is {KIND_NAMES[self.kind]} while its consumers are connected: "
+                f"subscription {self.name!r} is {TYPE_NAMES[self.kind]} while its consumers are connected: "
                 f"subscribe with that type, or close them first"
             )
-        if kind is Kind.EXCLUSIVE:
+        if kind is SubscriptionType.EXCLUSIVE:
             raise ConsumerBusy(
                 f"subscription {self.name!r} is Exclusive and has a consumer: use Shared or Failover, or close that one"
             )
 
-    def rivals(self, kind: Kind) -> list[Consumer]:
+    def rivals(self, kind: SubscriptionType) -> list[Consumer]:
         """The consumers because of which `admit` would refuse one of `kind` for being busy."""
-        return list(self.consumers) if kind is Kind.EXCLUSIVE or self.kind is not kind else []
+        return list(self.consumers) if kind is SubscriptionType.EXCLUSIVE or self.kind is not kind else []
 
-    def attach(self, consumer: Consumer, kind: Kind) -> None:
+    def attach(self, consumer: Consumer, kind: SubscriptionType) -> None:
         """Call `admit` first."""
         if not self.consumers:
             self.kind = kind
         self.consumers[consumer] = None
-        if kind is Kind.SHARED:
+        if kind is SubscriptionType.SHARED:
             consumer.wakes = self._rotation.add
             consumer.wake()
         else:
@@ -120,22 +125,22 @@ class Subscription:
             self._choose_active(consumer)
 
     def detach(self, consumer: Consumer) -> None:
-        """Idempotent. What it held goes back: to `replay` for Shared, by rewinding otherwise."""
+        """Idempotent. What it held goes back: to `redeliveries` for Shared, by rewinding otherwise."""
         if consumer not in self.consumers:
             return
         del self.consumers[consumer]
-        if self.kind is Kind.SHARED:
+        if self.kind is SubscriptionType.SHARED:
             consumer.wakes = None
             self._rotation.discard(consumer)
             for ledger_id, entries in consumer.release_all().items():
-                self.replay.add(ledger_id, entries, self.cursor)
+                self.redeliveries.add(ledger_id, entries, self.cursor)
         else:
             self._succession.discard(consumer)
             self._choose_active(None)
         if not self.consumers:
-            self._loose.clear()
-            self.replay.counts.clear()
-            if self.kind is not Kind.SHARED:
+            self._unreleased.clear()
+            self.redeliveries.counts.clear()
+            if self.kind is not SubscriptionType.SHARED:
                 self._rewind()
 
     def _choose_active(self, newcomer: Consumer | None) -> None:
@@ -143,25 +148,25 @@ class Subscription:
         former, self.active = self.active, self._succession.chosen()
         if self.active is not former:
             self._rewind()
-        if self.kind is Kind.FAILOVER:
+        if self.kind is SubscriptionType.FAILOVER:
             changed = (former, self.active) if self.active is not former else ()
             for one in dict.fromkeys((*changed, newcomer)):
                 if one is not None and one in self.consumers:
                     one.sink.active_changed(one, one is self.active)
 
     def _rewind(self) -> None:
-        """Reading begins anew, so that what waits in `replay` (of consumers while this was Shared) would come twice."""
-        self.replay.clear()
+        """Reading begins anew, so that what waits in `redeliveries` (of consumers while this was Shared) would come twice."""
+        self.redeliveries.clear()
         self.read_position = self.chain.next_after(self.cursor.mark_delete)
 
     # --- what to send next
 
-    def wants(self) -> bool:
+    def can_dispatch(self) -> bool:
         """Whether some consumer could take a message now."""
         if self.fenced:
             return False
-        if self.kind is Kind.SHARED:
-            self._settle_loose()
+        if self.kind is SubscriptionType.SHARED:
+            self._release_acknowledged()
             return self._rotation.first(self._ready) is not None
         return self.active is not None and self._ready(self.active)
 
@@ -171,80 +176,80 @@ class Subscription:
 
     def next_position(self) -> Position | None:
         """Where the next entry to send is, or None when all confirmed entries were sent."""
-        if self.replay:
-            return self.replay.first()
-        self.read_position = self.chain.settle(self.read_position)
+        if self.redeliveries:
+            return self.redeliveries.first()
+        self.read_position = self.chain.resolve(self.read_position)
         return self.read_position if self.chain.holds(self.read_position) else None
 
-    def pass_over_lost(self, ledger_id: int, stop: int) -> list[bytes]:
+    def skip_lost(self, ledger_id: int, stop: int) -> list[bytes]:
         """Storage cannot give what `next_position` asked for: this goes on at entry `stop` of that ledger. What lies between counts
         as acknowledged, or it would hold mark-delete, and with it retention, for ever. Returns the deltas to store."""
         at = self.next_position()
         stop = min(stop, self.chain.last_of(ledger_id) + 1)
         if at is None or at.ledger_id != ledger_id or at.entry_id >= stop:
             return []
-        runs = (self.replay if self.replay else self.cursor).open_runs(ledger_id, at.entry_id, stop - 1)
-        deltas = self._consume(ledger_id, runs)
+        ranges = (self.redeliveries if self.redeliveries else self.cursor).unacked_ranges(ledger_id, at.entry_id, stop - 1)
+        deltas = self._consume(ledger_id, ranges)
         self.read_position = max(self.read_position, Position(ledger_id, stop))
-        self.entries_lost += sum(last + 1 - first for first, last in runs)
+        self.entries_lost += sum(last + 1 - first for first, last in ranges)
         return deltas
 
-    def assign(self, block: EntryBlock, at: Position, last: int, expired_before_ms: int, now_ms: int) -> Assigned:
+    def assign(self, block: EntryBlock, at: Position, last: int, expired_before_ms: int, now_ms: int) -> Assignment:
         """Shares out the entries of `block` from `at` (what `next_position` named) to entry `last`, as far as permits go."""
         first, last = at.entry_id, min(last, self.chain.last_of(block.ledger_id))
-        replaying = bool(self.replay)
+        replaying = bool(self.redeliveries)
         if replaying:
-            runs = self.replay.open_runs(at.ledger_id, first, last)
+            ranges = self.redeliveries.unacked_ranges(at.ledger_id, first, last)
         else:
-            runs = self.cursor.open_runs(block.ledger_id, first, last)
+            ranges = self.cursor.unacked_ranges(block.ledger_id, first, last)
         if block.marker or block.broker_time_ms < expired_before_ms:
-            return self._pass_over(block, runs, replaying, last, now_ms)
+            return self._skip(block, ranges, replaying, last, now_ms)
         deliveries: list[Delivery] = []
-        for start, stop in runs:
+        for start, stop in ranges:
             while start <= stop:
                 consumer = self._pick()
                 if consumer is None:
                     if not replaying:
                         self.read_position = Position(block.ledger_id, start)
-                    return Assigned(deliveries, [], 0, False)
+                    return Assignment(deliveries, [], 0, False)
                 taken = self._take(consumer, block, start - block.first_entry, stop - block.first_entry + 1)
                 deliveries.append(taken)
                 if replaying:
-                    self.replay.sent(block.ledger_id, start, block.first_entry + taken.last)
+                    self.redeliveries.sent(block.ledger_id, start, block.first_entry + taken.last)
                 start = block.first_entry + taken.last
         if not replaying:
             self.read_position = self.chain.next_after(Position(block.ledger_id, last))
         if deliveries:
             self.last_consumed_ms = now_ms
-        return Assigned(deliveries, [], 0, True)
+        return Assignment(deliveries, [], 0, True)
 
-    def _pass_over(self, block: EntryBlock, runs: list[tuple[int, int]], replaying: bool, last: int, now_ms: int) -> Assigned:
+    def _skip(self, block: EntryBlock, ranges: list[tuple[int, int]], replaying: bool, last: int, now_ms: int) -> Assignment:
         """Expired entries (and the broker's own markers) count as acknowledged; they are never sent."""
-        deltas = self._consume(block.ledger_id, runs)
+        deltas = self._consume(block.ledger_id, ranges)
         if not replaying:
             self.read_position = self.chain.next_after(Position(block.ledger_id, last))
-        expired = 0 if block.marker else sum(stop + 1 - start for start, stop in runs)
+        expired = 0 if block.marker else sum(stop + 1 - start for start, stop in ranges)
         self.entries_expired += expired
         if expired:
             self.last_expired_ms = now_ms
-        return Assigned([], deltas, expired, True)
+        return Assignment([], deltas, expired, True)
 
-    def _consume(self, ledger_id: int, runs: list[tuple[int, int]]) -> list[bytes]:
+    def _consume(self, ledger_id: int, ranges: list[tuple[int, int]]) -> list[bytes]:
         """Acknowledges entries that nobody gets. Returns the deltas."""
-        deltas = [self.cursor.acknowledge_run(ledger_id, first, last, self.chain) for first, last in runs]
-        for first, last in runs:
-            self.replay.acknowledged_run(ledger_id, first, last)
+        deltas = [self.cursor.acknowledge_range(ledger_id, first, last, self.chain) for first, last in ranges]
+        for first, last in ranges:
+            self.redeliveries.acknowledged_range(ledger_id, first, last)
         return [delta for delta in deltas if delta]
 
     def _pick(self) -> Consumer | None:
-        if self.kind is not Kind.SHARED:
+        if self.kind is not SubscriptionType.SHARED:
             return self.active if self.active is not None and self._ready(self.active) else None
         return self._rotation.take(self._ready)
 
     def _take(self, consumer: Consumer, block: EntryBlock, first: int, last: int) -> Delivery:
         """Gives `consumer` entries from `first` on, before `last`, as far as its permits and its turn allow: at least one."""
         limit = consumer.permits
-        if self.kind is Kind.SHARED:
+        if self.kind is SubscriptionType.SHARED:
             limit = min(limit, self.unacked_max - consumer.unacked_messages)
             if len(self.consumers) > 1:
                 limit = min(limit, SHARE_MESSAGES_MAX)
@@ -264,9 +269,9 @@ class Subscription:
         consumer.messages_out += messages
         consumer.entries_out += last - first
         self.messages_out += messages
-        if self.kind is Kind.SHARED:
+        if self.kind is SubscriptionType.SHARED:
             consumer.hold(block, first, last, open_messages)
-        counts = self.replay.counts_of(block.ledger_id, block.first_entry + first, block.first_entry + last)
+        counts = self.redeliveries.counts_of(block.ledger_id, block.first_entry + first, block.first_entry + last)
         return Delivery(consumer, block, first, last, counts)
 
     def open_messages_of(self, block: EntryBlock, index: int) -> int:
@@ -279,7 +284,7 @@ class Subscription:
 
     def acknowledge(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int], now_ms: int) -> bytes:
         """Individual acknowledgement of whole entries, by whoever holds them. Returns the delta, b"" if nothing changed."""
-        named = bitmap_of(entries) if self.kind is Kind.SHARED else None
+        named = bitmap_of(entries) if self.kind is SubscriptionType.SHARED else None
         delta = self.cursor.acknowledge(ledger_id, entries, self.chain)
         if consumer is not None:
             consumer.last_acked_ms = now_ms
@@ -294,17 +299,17 @@ class Subscription:
             left = left - consumer.release(ledger_id, left)
             consumer.wake()
         if left:
-            loose = self._loose.get(ledger_id)
-            self._loose[ledger_id] = left if loose is None else loose | left
+            loose = self._unreleased.get(ledger_id)
+            self._unreleased[ledger_id] = left if loose is None else loose | left
             if len(self.consumers) <= SEARCHED_MAX:
-                self._settle_loose()
-        self.replay.acknowledged(ledger_id, entries)
+                self._release_acknowledged()
+        self.redeliveries.acknowledged(ledger_id, entries)
 
-    def _settle_loose(self) -> None:
+    def _release_acknowledged(self) -> None:
         """Whoever holds what others acknowledged lets go of it: one walk over the consumers, however many acknowledged."""
-        if not self._loose:
+        if not self._unreleased:
             return
-        loose, self._loose = self._loose, {}
+        loose, self._unreleased = self._unreleased, {}
         for one in self.consumers:
             for ledger_id in loose.keys() & one.held.keys():
                 one.release(ledger_id, loose[ledger_id])
@@ -315,7 +320,7 @@ class Subscription:
         batches = self.cursor.batches
         if any(ack_set) and not batches.has(position) and not self.cursor.acknowledged(position):
             size = ack_sets.ENTRY_BYTES + 8 * len(ack_set)
-            if batches.kept_bytes + size > ACK_SET_BYTES_MAX or not self.may_keep(size):
+            if batches.memory_bytes + size > ACK_SET_BYTES_MAX or not self.may_keep(size):
                 raise QuotaExceeded(
                     f"{self.name!r} has {len(batches)} batches acknowledged in part: acknowledge the rest of them first"
                 )
@@ -332,14 +337,14 @@ class Subscription:
         if delta:
             mark = self.cursor.mark_delete
             self.read_position = max(self.read_position, self.chain.next_after(mark))
-            self.replay.acknowledged_up_to(mark)
+            self.redeliveries.acknowledged_up_to(mark)
             for one in self.consumers:
                 one.release_up_to(mark)
         return delta
 
     def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None) -> None:
         """The client wants these again; None: all that it holds. Only what it holds is sent again, with a higher count (Shared)."""
-        if self.kind is not Kind.SHARED:
+        if self.kind is not SubscriptionType.SHARED:
             if consumer is self.active:
                 count = self.unacked_of(consumer)
                 consumer.messages_redelivered += consumer.messages_of(count)
@@ -357,14 +362,14 @@ class Subscription:
             returned = {ledger_id: consumer.release(ledger_id, entries) for ledger_id, entries in wanted.items()}
         consumer.messages_redelivered += held - consumer.unacked_messages
         for ledger_id, entries in returned.items():
-            self.replay.count(ledger_id, entries)
-            self.replay.add(ledger_id, entries, self.cursor)
+            self.redeliveries.count(ledger_id, entries)
+            self.redeliveries.add(ledger_id, entries, self.cursor)
 
     def reset(self, mark_delete: Position) -> bytes:
         """Seek: reading begins after `mark_delete`. The owner has closed or refilled the consumers."""
         delta = self.cursor.reset(mark_delete, self.chain)
-        self.replay.clear()
-        self._loose.clear()
+        self.redeliveries.clear()
+        self._unreleased.clear()
         for one in self.consumers:
             one.release_all()
         self.read_position = self.chain.next_after(self.cursor.mark_delete)
@@ -378,13 +383,13 @@ class Subscription:
 
     def unacked_of(self, consumer: Consumer) -> int:
         """What `consumer` was sent and has not acknowledged: messages for Shared, entries for the active consumer of the others."""
-        if self.kind is Kind.SHARED:
+        if self.kind is SubscriptionType.SHARED:
             return consumer.unacked_messages
         if consumer is not self.active:
             return 0
         chain = self.chain
         sent = chain.count_up_to(chain.before(self.read_position)) - chain.count_up_to(self.cursor.mark_delete)
-        return max(0, sent - self.cursor.hole_count)
+        return max(0, sent - self.cursor.individual_ack_count)
 
     @property
     def unacked_messages(self) -> int:

@@ -23,10 +23,10 @@ from messaging.broker.runtime.metering import Metering
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.permission_checks import PermissionChecks
 from messaging.broker.runtime.topics import dedup_state
-from messaging.broker.runtime.topics.catch_up import CatchUp
+from messaging.broker.runtime.topics.backlog_scheduler import BacklogScheduler
+from messaging.broker.runtime.topics.entry_cache import EntryCaches
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.services import TopicServices
-from messaging.broker.runtime.topics.tail import TailCache
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.clock import boottime_ms, wall_ms
 from messaging.errors import AuthenticationFailed, MagnetarError, NotAllowed, NotAuthorized, NotFound, NotReady
@@ -77,14 +77,14 @@ class Broker:
         self.memory_limiter = MemoryLimiter(settings.memory_budget_bytes)
         self.ingress_limiter = IngressLimiter(self.memory_limiter.ingress)
         self.cursor_memory = CursorMemory(self.memory_limiter.cursors)
-        self.catch_up = CatchUp(self.memory_limiter.catch_up)
+        self.backlog_scheduler = BacklogScheduler(self.memory_limiter.catch_up)
         self.peers.turn_loop.health = self.background.register("turns", recurs=False)
         self.topics = Topics(
             TopicServices(
                 storage=storage,
                 cursors=cursors,
-                tail_cache=TailCache(self.memory_limiter),
-                catch_up=self.catch_up,
+                entry_caches=EntryCaches(self.memory_limiter),
+                backlog_scheduler=self.backlog_scheduler,
                 cursor_memory=self.cursor_memory,
                 clock_ms=self.now_ms,
                 unacked_max=settings.consumer_unacked_max,
@@ -243,7 +243,7 @@ class Broker:
         self.permission_checks.changed(changed)
         for namespace in [key for kind, key in changed if kind == "namespace"]:
             for topic in self.topics.loaded_of(namespace):
-                if self.deduplicates(topic.name) != (topic.inlet.dedup is not None):
+                if self.deduplicates(topic.name) != (topic.publisher.dedup is not None):
                     self.background.spawn(dedup_state.turn(topic), f"deduplication of {topic.text}")
 
     # --- work of our own
@@ -270,7 +270,7 @@ class Broker:
     def sweep_memory(self) -> None:
         """Readers whose consumers take nothing keep less and less; peers that were sent nothing since are counted anew."""
         loop = self.background.register("sweep_memory")
-        loop.each(self.catch_up.behind, lambda behind: behind.sweep())
+        loop.each(self.backlog_scheduler.readers, lambda backlog: backlog.sweep())
         self.cursor_memory.measure()
         loop.each(self.peers.unread, lambda outgoing: outgoing.count())
 

@@ -34,9 +34,9 @@ def broker_samples(service: Broker, *, private: bool) -> Iterator[Sample]:
         yield Sample("magnetar_memory_account_bytes", account.used_bytes, (account.name,))
         yield Sample("magnetar_memory_account_limit_bytes", account.limit_bytes, (account.name,))
     yield Sample("magnetar_sources_paused", service.ingress_limiter.paused)
-    yield Sample("magnetar_catch_up_reads_total", service.catch_up.reads)
-    yield Sample("magnetar_catch_up_reads_shared_total", service.catch_up.reads_joined)
-    yield Sample("magnetar_catch_up_reads_waiting", service.catch_up.reads_waiting)
+    yield Sample("magnetar_catch_up_reads_total", service.backlog_scheduler.reads)
+    yield Sample("magnetar_catch_up_reads_shared_total", service.backlog_scheduler.reads_joined)
+    yield Sample("magnetar_catch_up_reads_waiting", service.backlog_scheduler.reads_waiting)
     yield Sample("magnetar_connections", len(service.peers.connections))
     yield Sample("magnetar_connections_opened_total", service.peers.opened)
     for reason, count in service.peers.refused.items():

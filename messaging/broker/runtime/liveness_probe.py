@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Iterable
 from typing import Protocol, runtime_checkable
 
 from messaging.broker.core.producers import ProducerTable
-from messaging.broker.core.subscription import Kind, Subscription
+from messaging.broker.core.subscription import Subscription, SubscriptionType
 
 ASKED_MAX = 16  # at a time: where more are in the way, not all of them are gone
 
@@ -31,10 +31,10 @@ async def probe_producer(producers: ProducerTable, name: str) -> None:
         await _ask([held.sink])
 
 
-async def probe_consumers(subscription: Subscription, kind: Kind) -> None:
+async def probe_consumers(subscription: Subscription, kind: SubscriptionType) -> None:
     """Before a consumer of this kind is attached. A standby does not wait for what the active one says."""
     await _ask(one.sink for one in subscription.rivals(kind)[:ASKED_MAX])
-    if kind is Kind.FAILOVER and subscription.active is not None and isinstance(subscription.active.sink, Probed):
+    if kind is SubscriptionType.FAILOVER and subscription.active is not None and isinstance(subscription.active.sink, Probed):
         subscription.active.sink.answers()
 
 

@@ -2,7 +2,8 @@
 
 `admit` checks and registers in one turn of the loop, so that no change of rights fits between the two: one that came before is
 seen by the check, one that comes after finds the session registered. `changed` has the sessions that a change may have touched
-checked again, some a turn, so that a change that touches many keeps nobody waiting; `settled` returns when all of them were.
+checked again, some a turn, so that a change that touches many keeps nobody waiting;
+`wait_until_checked` returns when all of them were.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class PermissionChecks:
             self._settled.clear()
             self._background.spawn(self._check_again(), "check open sessions again")
 
-    async def settled(self) -> None:
+    async def wait_until_checked(self) -> None:
         await self._settled.wait()
 
     async def _check_again(self) -> None:

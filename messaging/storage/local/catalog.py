@@ -40,7 +40,7 @@ class Catalog:
         # Deleted ledgers whose CREATED record is still in a segment (the first): the DELETED one (in the second) must stay.
         self.graves: dict[int, tuple[int, int]] = {}
         # Deleted ledgers whose blocks are still counted as living: where the newest of them and the CREATED record stand.
-        self.unsettled: dict[int, tuple[int, int]] = {}
+        self.deletions_pending: dict[int, tuple[int, int]] = {}
         self._intern = intern
         self._pause = pause
 
@@ -82,7 +82,7 @@ class Catalog:
                 state.phase = BURIED
                 self.graves[ledger_id] = (state.created_segment, number)
                 if state.last_segment:
-                    self.unsettled[ledger_id] = (state.last_segment, state.created_segment)
+                    self.deletions_pending[ledger_id] = (state.last_segment, state.created_segment)
 
     def _found_again(self, ledger_id: int, number: int) -> LedgerState | None:
         if not self.lost or ledger_id in self.graves:

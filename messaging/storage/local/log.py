@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 INTERNED_MAX = 10_000
 SHORT_SEGMENTS = 16  # with less room than for so many, winning space back is urgent
-SETTLE_LEDGERS = 1000  # index entries moved between two commits
+RELEASE_LEDGERS = 1000  # index entries moved between two commits
 
 Job = Callable[[], None]
 Answer = TypeVar("Answer")
@@ -44,7 +44,7 @@ class Log:
         self.segments: dict[int, Segment] = {}
         self.states: dict[int, LedgerState] = {}
         self.graves: dict[int, tuple[int, int]] = {}  # for these two see `Catalog`
-        self.unsettled: dict[int, tuple[int, int]] = {}
+        self.deletions_pending: dict[int, tuple[int, int]] = {}
         self.sequence = epoch << 40  # of the last commit; rises with the epoch, so that older bytes never continue newer ones
         self.last_number = 0  # of the newest segment, whether readable or not
         self.full = False  # no spare can be made
@@ -60,7 +60,7 @@ class Log:
         self._spares: list[Spare] = []
         self._spare_number = 0
         self._making_spare = False
-        self._settling: deque[tuple[Segment, list[Runs]]] = deque()
+        self._releasing: deque[tuple[Segment, list[Runs]]] = deque()
         self._stopping = False
         self.reclaim_later: Job = lambda: None  # set once the log runs
 
@@ -181,7 +181,7 @@ class Log:
         return answer.result()
 
     def seal_later(self, active: ActiveSegment) -> None:
-        active.segment.settled = False
+        active.segment.index_released = False
 
         def seal() -> None:
             try:
@@ -196,32 +196,32 @@ class Log:
 
     def _sealed(self, active: ActiveSegment) -> None:
         self.snapshots.listed(active.segment.number, len(active.touched))
-        self._settling.append((active.segment, active.touched))
-        if len(self._settling) == 1:
-            self._settle(0)
+        self._releasing.append((active.segment, active.touched))
+        if len(self._releasing) == 1:
+            self._release_index(0)
 
-    def _settle(self, start: int) -> None:
+    def _release_index(self, start: int) -> None:
         """One segment after another: what is left in memory of a ledger is always the newest of it."""
-        segment, touched = self._settling[0]
-        for runs in touched[start : start + SETTLE_LEDGERS]:
+        segment, touched = self._releasing[0]
+        for runs in touched[start : start + RELEASE_LEDGERS]:
             state = self.states.get(runs.ledger_id)
             if state is not None:
-                state.settle(runs)
-        if start + SETTLE_LEDGERS < len(touched):
-            self.post(lambda: self._settle(start + SETTLE_LEDGERS))
+                state.release_index(runs)
+        if start + RELEASE_LEDGERS < len(touched):
+            self.post(lambda: self._release_index(start + RELEASE_LEDGERS))
             return
-        segment.settled = True
-        self._settling.popleft()
+        segment.index_released = True
+        self._releasing.popleft()
         self.snapshots.write_if_due()
         self.reclaim_later()
-        if self._settling:
-            self.post(lambda: self._settle(0))
+        if self._releasing:
+            self.post(lambda: self._release_index(0))
 
     def bury(self, state: LedgerState, deleted_segment: int) -> None:
         """The DELETED record of `state`, in that segment, is durable."""
         state.phase = BURIED
         if state.last_segment:
-            self.unsettled[state.ledger_id] = (state.last_segment, state.created_segment)
+            self.deletions_pending[state.ledger_id] = (state.last_segment, state.created_segment)
         self.graves[state.ledger_id] = (state.created_segment, deleted_segment)
         for runs in state.runs_in_memory():
             segment = self.segments.get(runs.segment)

@@ -37,7 +37,7 @@ class Reclaim:
         """For the log thread: settles what was deleted, then starts on the most worthwhile segment, unless one is under way."""
         if self._busy:
             return
-        if self._log.unsettled:
+        if self._log.deletions_pending:
             self._busy = True
             self._log.aside(self._settle)
             return
@@ -56,7 +56,7 @@ class Reclaim:
     def _settle(self) -> None:
         """In the upkeep thread."""
         log = self._log
-        dead = dict(log.unsettled)
+        dead = dict(log.deletions_pending)
         try:
             sizes = bytes_by_segment(log.segments, log.files, dead, let_others_run)
         except OSError as error:
@@ -64,20 +64,20 @@ class Reclaim:
             logger.error("ledger log: %s", error, extra={"action": "ledger_log_reclaim"})
             sizes = Counter()
 
-        def settled() -> None:
+        def subtract_dead() -> None:
             for number, size in sizes.items():
                 if number in log.segments:
                     log.segments[number].live_bytes -= size
             for ledger_id in dead:
-                del log.unsettled[ledger_id]
+                del log.deletions_pending[ledger_id]
             self._done()
 
-        log.post(settled)
+        log.post(subtract_dead)
 
     def _choose(self) -> Segment | None:
         chosen, best = None, self._log.config.rewrite_live_share
         for segment in self._log.segments.values():
-            if not segment.sealed or not segment.settled or segment.number in self._kept | self._waiting:
+            if not segment.sealed or not segment.index_released or segment.number in self._kept | self._waiting:
                 continue
             if segment.live_bytes <= 0 and segment.live_events == 0:
                 return segment

@@ -54,7 +54,7 @@ class Recovery:
         for at, segment in enumerate(segments[:sealed]):
             if segment.number > covered:
                 self._apply(catalog, segment, segments[at + 1 : at + 2])
-        log.graves, log.unsettled = catalog.graves, catalog.unsettled
+        log.graves, log.deletions_pending = catalog.graves, catalog.deletions_pending
         catalog.count_events(log.segments)
         newest = self._replay(segments[sealed:])
         for number in {created for created, _ in log.graves.values()}.difference(log.segments):

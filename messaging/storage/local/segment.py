@@ -49,7 +49,7 @@ class Segment:
     live_bytes: int = 0  # of blocks of ledgers that exist
     live_events: int = 0  # records about ledgers that must not be forgotten yet
     events: int = 0  # records about ledgers in it once it is sealed, needed or not; 0 where that is not known
-    settled: bool = True  # no ledger's index in memory points into it any more
+    index_released: bool = True  # no ledger's index in memory points into it any more
     overhead_bytes: int = 0  # of a sealed segment: what is not blocks
 
     @property

@@ -52,7 +52,7 @@ class Content(msgspec.Struct, array_like=True):
     properties: list[dict[str, str]]
     segments: list[SegmentCounts]
     graves: dict[int, tuple[int, int]]
-    unsettled: dict[int, tuple[int, int]]  # see `Catalog` for both
+    deletions_pending: dict[int, tuple[int, int]]  # see `Catalog` for both
 
     @property
     def ledgers(self) -> int:
@@ -85,7 +85,7 @@ def encode(store_id: int, covered: int, catalog: Catalog, segments: list[Segment
         columns[6].extend([places[id(state.properties)] for state in states])
         pause()
     packed = [pack(column) for column in columns]
-    content = Content(FORMAT_VERSION, store_id, covered, packed, properties, segments, catalog.graves, catalog.unsettled)
+    content = Content(FORMAT_VERSION, store_id, covered, packed, properties, segments, catalog.graves, catalog.deletions_pending)
     return encode_content(content)
 
 
@@ -133,7 +133,7 @@ def restore(content: Content, catalog: Catalog, segments: Iterable[int], pause: 
             state.last_segment = shared.get(last, last)
         pause()
     catalog.graves.update(content.graves)
-    catalog.unsettled.update(content.unsettled)
+    catalog.deletions_pending.update(content.deletions_pending)
 
 
 def _chunks(states: Iterable[LedgerState]) -> Iterator[list[LedgerState]]:

@@ -28,7 +28,7 @@ class _Live(NamedTuple):
     segments: list[Segment]  # up to the one to cover
     counts: list[SegmentCounts]
     graves: dict[int, tuple[int, int]]
-    unsettled: dict[int, tuple[int, int]]
+    deletions_pending: dict[int, tuple[int, int]]
 
 
 class Snapshots:
@@ -97,7 +97,7 @@ class Snapshots:
             return
         # Graves as they are now: what is no longer one has durably lost its CREATED record.
         catalog.graves = {ledger_id: grave for ledger_id, grave in live.graves.items() if grave[1] <= covered}
-        catalog.unsettled = {key: value for key, value in live.unsettled.items() if key not in catalog.states}
+        catalog.deletions_pending = {key: value for key, value in live.deletions_pending.items() if key not in catalog.states}
         data = snapshot.encode(log.store_id, covered, catalog, live.counts, let_others_run)
         replace_file(log.disk, log.directory / snapshot.NAME, data)
         self.covered = covered
@@ -106,13 +106,13 @@ class Snapshots:
     def _live(self) -> _Live:
         """In the log thread."""
         log = self._log
-        newest = min((number for number, one in log.segments.items() if not (one.sealed and one.settled)), default=0) - 1
+        newest = min((number for number, one in log.segments.items() if not (one.sealed and one.index_released)), default=0) - 1
         segments = sorted((segment for number, segment in log.segments.items() if number <= newest), key=_number_of)
         counts = [
             SegmentCounts(segment.number, segment.generation, max(0, segment.live_bytes), segment.overhead_bytes, segment.events)
             for segment in segments
         ]
-        return _Live(segments, counts, dict(log.graves), dict(log.unsettled))
+        return _Live(segments, counts, dict(log.graves), dict(log.deletions_pending))
 
 
 def _number_of(segment: Segment) -> int:

@@ -141,7 +141,7 @@ class LedgerState:
         runs = self.runs
         return (self.last_entry, self.length_bytes) if runs is None else (runs.last_entry, runs.length_bytes)
 
-    def settle(self, runs: Runs) -> None:
+    def release_index(self, runs: Runs) -> None:
         """For the log thread: the footer of `runs.segment`, the oldest in memory, is durable; remember only that."""
         self.last_segment = runs.segment  # before they are forgotten: readers look at them first
         newer = self.runs

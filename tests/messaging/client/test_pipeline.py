@@ -33,8 +33,8 @@ def test_operations_are_written_once_and_settled_in_order() -> None:
     assert written(line) == [0, 1, 2]
     assert written(line) == []
     for number in range(3):
-        settled = line.complete(number)
-        assert settled is not None and settled.number == number
+        completed = line.complete(number)
+        assert completed is not None and completed.number == number
     assert len(line) == 0
 
 
@@ -159,7 +159,7 @@ class Pipelines(RuleBasedStateMachine):
         self.stored: list[int] = []  # after deduplication
         self.answers: list[int] = []
         self.admitted = 0
-        self.settled: list[int] = []
+        self.completed: list[int] = []
         self.withdrawn: set[int] = set()
         self.held: dict[int, Operation] = {}
 
@@ -187,7 +187,7 @@ class Pipelines(RuleBasedStateMachine):
         if self.answers:
             operation = self.line.complete(self.answers.pop(0))
             assert operation is not None
-            self.settled.append(operation.number)
+            self.completed.append(operation.number)
 
     @rule()
     def break_connection(self) -> None:
@@ -202,18 +202,18 @@ class Pipelines(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost_or_out_of_order(self) -> None:
-        assert self.settled == [n for n in range(self.admitted) if n not in self.withdrawn][: len(self.settled)]
-        assert set(self.settled) <= set(self.stored)
+        assert self.completed == [n for n in range(self.admitted) if n not in self.withdrawn][: len(self.completed)]
+        assert set(self.completed) <= set(self.stored)
         assert self.stored == sorted(set(self.stored))
         assert not self.withdrawn & set(self.stored)
-        assert len(self.line) == self.admitted - len(self.settled) - len(self.withdrawn) <= 5
+        assert len(self.line) == self.admitted - len(self.completed) - len(self.withdrawn) <= 5
 
     @invariant()
     def room_comes_back(self) -> None:
         assert self.memory.used_bytes == sum(
             operation.size_bytes
             for number, operation in self.held.items()
-            if number not in self.withdrawn and number not in self.settled
+            if number not in self.withdrawn and number not in self.completed
         )
 
     def teardown(self) -> None:
@@ -222,7 +222,7 @@ class Pipelines(RuleBasedStateMachine):
         while len(self.line):
             self.write(arrives=True)
             self.answer()
-        assert sorted([*self.settled, *self.withdrawn]) == list(range(self.admitted))
+        assert sorted([*self.completed, *self.withdrawn]) == list(range(self.admitted))
         assert self.memory.used_bytes == 0
 
 

@@ -77,7 +77,7 @@ class World:
     async def read_all(self) -> list[tuple[Position, bytes]]:
         """Every entry that a reader from the beginning comes by."""
         chain, found = self.ledger.chain, []
-        position = chain.settle(chain.first)
+        position = chain.resolve(chain.first)
         while chain.holds(position):
             blocks = await self.ledger.read(position, entries_max=100, bytes_max=1 << 20)
             assert blocks

@@ -43,20 +43,20 @@ def test_asking(gaps: list[tuple[int, int]], position: Position) -> None:
     else:
         assert not chain.holds(following)
         assert following > position
-    settled = chain.settle(position)
+    resolved = chain.resolve(position)
     if position in exist:
-        assert settled == position
+        assert resolved == position
     elif later:
-        assert settled == later[0]
+        assert resolved == later[0]
     else:
-        assert not chain.holds(settled)
+        assert not chain.holds(resolved)
 
 
 @given(LEDGERS)
 def test_walking_visits_every_entry_once(gaps: list[tuple[int, int]]) -> None:
     chain = chain_of(gaps)
     exist = positions(chain)
-    place, walked = chain.settle(chain.first), []
+    place, walked = chain.resolve(chain.first), []
     while chain.holds(place):
         walked.append(place)
         place = chain.next_after(place)
@@ -75,11 +75,11 @@ def test_what_comes_is_what_next_after_the_last_named(gaps: list[tuple[int, int]
         last = chain.lasts[-1] + 1 + more
         first_new = Position(chain.ids[-1], chain.lasts[-1] + 1)
         chain.confirm(chain.ids[-1], last)
-        assert chain.settle(waiting) == first_new
+        assert chain.resolve(waiting) == first_new
     else:
         chain.add(9)
         chain.confirm(9, more)
-        assert chain.settle(waiting) == Position(9, 0)
+        assert chain.resolve(waiting) == Position(9, 0)
 
 
 @given(LEDGERS, LEDGERS, st.integers(0, 4))
@@ -96,7 +96,7 @@ def test_what_follows_in_later_ledgers_is_not_missed(
         chain.confirm(ledger_id, last)
     new = positions(chain)[begin:]
     if new:
-        assert chain.settle(waiting) == new[0]
+        assert chain.resolve(waiting) == new[0]
 
 
 @given(LEDGERS)

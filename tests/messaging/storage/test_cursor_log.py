@@ -64,9 +64,9 @@ class World:
         await self.log.start()
         return self
 
-    def adopt(self, subscription_id: int, deltas: Sequence[bytes] = ()) -> None:
+    def claim(self, subscription_id: int, deltas: Sequence[bytes] = ()) -> None:
         cursor = self.loaded[subscription_id] = Deltas(deltas)
-        self.log.adopt(subscription_id, cursor)
+        self.log.claim(subscription_id, cursor)
 
     async def unload(self) -> None:
         await self.log.release(list(self.loaded))
@@ -78,7 +78,7 @@ class World:
             record = await self.meta.create_subscription(
                 "persistent://a/b/t", f"s{index}", created_ms=0, mark_delete=EARLIEST, properties={}
             )
-            self.adopt(record.subscription_id)
+            self.claim(record.subscription_id)
             ids.append(record.subscription_id)
         return ids
 
@@ -95,7 +95,7 @@ class World:
             for delta in self.log.recovered_deltas(record.subscription_id):
                 if delta not in deltas:
                     deltas.append(delta)
-            self.adopt(record.subscription_id, deltas)
+            self.claim(record.subscription_id, deltas)
 
     async def store_delta(self, subscription_id: int, delta: bytes) -> StoreError | None:
         self.loaded[subscription_id].append(delta)
@@ -221,7 +221,7 @@ async def test_deltas_of_topics_that_are_not_loaded_are_carried_over() -> None:
     await world.store_delta(one, b"a")
     await world.store_delta(two, b"b")
     after = await world.crash()
-    after.adopt(two, [b"b"])
+    after.claim(two, [b"b"])
     for _ in range(3):
         await after.log.checkpoint()
         assert len(await after.ledgers()) == 1
@@ -241,7 +241,7 @@ async def test_carried_deltas_do_not_cause_checkpoint_after_checkpoint() -> None
     await after.log.checkpoint()
     ledgers = await after.ledgers()
     (two,) = [(await after.meta.create_subscription("persistent://a/b/u", "s", created_ms=0, mark_delete=EARLIEST, properties={}))]
-    after.adopt(two.subscription_id)
+    after.claim(two.subscription_id)
     await after.store_delta(two.subscription_id, b"y")
     assert await after.ledgers() == ledgers
     assert after.log._checkpointing is None
@@ -585,7 +585,7 @@ async def test_a_checkpoint_costs_as_many_steps_as_cursors_changed_in_slices() -
             return super().snapshot()
 
     for key in ids:
-        world.log.adopt(key, Counting())
+        world.log.claim(key, Counting())
         world.log.append(key, b"a")
     await world.log.checkpoint()
     assert packed == 5_000
@@ -597,7 +597,7 @@ async def test_large_snapshots_are_packed_few_at_a_time() -> None:
     meta = Picky()
     world = await World(meta=meta).start()
     for key in await world.subscriptions(6):
-        world.log.adopt(key, Deltas([b"x" * (SAVED_BYTES_MAX // 2)]))
+        world.log.claim(key, Deltas([b"x" * (SAVED_BYTES_MAX // 2)]))
         world.log.append(key, b"a")
     await world.log.checkpoint()
     assert meta.calls == [2, 2, 2]

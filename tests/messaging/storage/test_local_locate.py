@@ -52,7 +52,7 @@ class Segments:
         for runs in active.touched:
             state = self.states[runs.ledger_id]
             state.last_entry, state.length_bytes = state.written()
-            state.settle(runs)
+            state.release_index(runs)
         self.segments[number] = segment
 
     def lose(self, number: int) -> None:

@@ -198,7 +198,7 @@ async def test_what_was_deleted_after_the_snapshot_stays_deleted_when_its_segmen
     for _ in range(60):  # seals the segment with the DELETED records
         await append(writer, b"x" * 4000)
     await store.delete(store._fence, 100)
-    await eventually(lambda: store._log.unsettled == {} and len(segment_names(disk)) < 9)
+    await eventually(lambda: store._log.deletions_pending == {} and len(segment_names(disk)) < 9)
     await store.stop()
     for left in (disk.frozen(), disk.power_loss(Random(1))):
         assert [info.ledger_id for info in await ledgers_in(left)] == [6]

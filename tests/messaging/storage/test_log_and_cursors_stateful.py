@@ -103,9 +103,9 @@ class LogAndCursors(RuleBasedStateMachine):
         for stored in await self.meta.subscriptions(NAME):
             cursor = Cursor.restore(stored.mark_delete, stored.state)
             for delta in self.cursor_log.recovered_deltas(stored.subscription_id):
-                cursor.repeat(delta, self.ledger.chain)
+                cursor.apply(delta, self.ledger.chain)
             self.cursors[stored.name] = cursor
-            self.cursor_log.adopt(stored.subscription_id, cursor)
+            self.cursor_log.claim(stored.subscription_id, cursor)
 
     async def close_topic(self) -> None:
         await self.ledger.close()
@@ -312,7 +312,7 @@ class LogAndCursors(RuleBasedStateMachine):
 
     async def read_all(self) -> list[tuple[Position, bytes, int]]:
         chain, found = self.ledger.chain, []
-        position = chain.settle(chain.first)
+        position = chain.resolve(chain.first)
         while chain.holds(position):
             for block in await self.ledger.read(position, entries_max=5, bytes_max=100):
                 start = 0
@@ -321,7 +321,7 @@ class LogAndCursors(RuleBasedStateMachine):
                     if place >= position and chain.holds(place):
                         found.append((place, bytes(block.data[start:stop]), decode(block.header).broker_time_ms))
                     start = stop
-            position = chain.settle(chain.next_after(found[-1][0]))
+            position = chain.resolve(chain.next_after(found[-1][0]))
         return found
 
     @invariant()

@@ -106,11 +106,11 @@ async def test_nobody_passes_the_old_ledger_while_its_entries_are_on_their_way()
     held.append(b"c")
     await eventually(lambda: len(held.ledger.record.ledgers) == 2)
     chain = held.ledger.chain
-    waiting = chain.settle(chain.next_after(chain.last))
+    waiting = chain.resolve(chain.next_after(chain.last))
     assert waiting == first._replace(entry_id=1)
     held.store.release()
     await confirmed(held, 3)
-    assert chain.settle(waiting) == waiting
+    assert chain.resolve(waiting) == waiting
     held.append(b"d")
     await confirmed(held, 4)
     assert [data for _, data in await held.read_all()] == [b"a", b"b", b"c", b"d"]
@@ -290,7 +290,7 @@ async def test_a_ledger_that_the_disk_lost_is_told_to_readers_as_damage() -> Non
     after = await held.crash()
     assert after.storage.damage["ledger"] == 1
     chain = after.ledger.chain
-    assert chain.settle(Position(lost.ledger_id, 2)).ledger_id > lost.ledger_id
+    assert chain.resolve(Position(lost.ledger_id, 2)).ledger_id > lost.ledger_id
 
 
 async def test_after_a_crash_the_open_ledger_is_sealed_where_it_ended() -> None:
@@ -430,7 +430,7 @@ async def test_reading_goes_on_after_everything_was_trimmed() -> None:
     held.append(b"new")
     await confirmed(held, 9)
     chain = held.ledger.chain
-    (block,) = await held.ledger.read(chain.settle(waiting), entries_max=10, bytes_max=100)
+    (block,) = await held.ledger.read(chain.resolve(waiting), entries_max=10, bytes_max=100)
     assert block.data == b"new"
 
 

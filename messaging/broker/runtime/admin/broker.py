@@ -44,13 +44,13 @@ class BrokerRpc(MaintenanceRpc, LocalSessions):
     async def feed_apply(self, request: schema.FeedApply) -> schema.FeedVersion:
         """Answers when the change has taken effect on what is open, too."""
         version = await self.access.apply(request)
-        await self.permission_checks.settled()
+        await self.permission_checks.wait_until_checked()
         return schema.FeedVersion(version=version)
 
     async def feed_pull(self, request: schema.Request) -> schema.FeedVersion:
         """Asks the web process for what is new, however much it is."""
         version = await self.access.pull()
-        await self.permission_checks.settled()
+        await self.permission_checks.wait_until_checked()
         return schema.FeedVersion(version=version)
 
     async def feed_version(self, request: schema.Request) -> schema.FeedVersion:

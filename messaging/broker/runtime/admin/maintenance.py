@@ -72,7 +72,7 @@ class MaintenanceRpc(SubscriptionRpc):
     async def _trim(self, topic: Topic) -> tuple[int, int]:
         retention = self._policies(topic.name).retention(self.storage.safe_expiry_ms())
         before = min((one.cursor.mark_delete for one in topic.subscriptions.values()), default=topic.chain.last)
-        dedup = topic.inlet.dedup
+        dedup = topic.publisher.dedup
         if dedup is not None:  # what follows the snapshot is needed to know duplicates after a restart
             if dedup.snapshot_position < before and topic.ledger.trims(before, retention):
                 await dedup_state.save(topic)
@@ -96,7 +96,7 @@ class MaintenanceRpc(SubscriptionRpc):
         try:
             await topic.ledger.roll()
             last = topic.chain.last
-            if topic.inlet.dedup is not None:  # what it knows of the messages cannot be read from them any more
+            if topic.publisher.dedup is not None:  # what it knows of the messages cannot be read from them any more
                 await dedup_state.save(topic)
             for subscription in list(topic.subscriptions.values()):
                 if topic.subscriptions.get(subscription.name) is subscription:  # else deleted meanwhile

@@ -7,12 +7,12 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from messaging.adminrpc.schema import TopicLive
-from messaging.broker.core.bitmaps import count_runs, runs_of
+from messaging.broker.core.bitmaps import count_ranges, ranges_of
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.producers import Producer
-from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
+from messaging.broker.core.subscription import TYPE_NAMES, Subscription, SubscriptionType
+from messaging.broker.runtime.topics.backlog_age import UNKNOWN
 from messaging.broker.runtime.topics.member_rates import MemberRates
-from messaging.broker.runtime.topics.oldest import UNKNOWN
 from messaging.broker.runtime.topics.services import QUIET
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.storage.seam import Position
@@ -25,7 +25,7 @@ def position_text(position: Position) -> str:
 
 
 class Asked(NamedTuple):
-    """What the stats of a topic need beside it. `oldest_ms`: see `OldestTimes.of`."""
+    """What the stats of a topic need beside it. `oldest_ms`: see `BacklogAges.of`."""
 
     broker: str
     time_text: TimeText
@@ -43,22 +43,22 @@ def topic_stats(topic: Topic, asked: Asked) -> dict[str, Any]:
         "msgThroughputIn": rates.bytes_in.a_second,
         "msgRateOut": rates.messages_out.a_second,
         "msgThroughputOut": rates.bytes_out.a_second,
-        "bytesInCounter": topic.inlet.bytes_in,
-        "msgInCounter": topic.inlet.messages_in,
+        "bytesInCounter": topic.publisher.bytes_in,
+        "msgInCounter": topic.publisher.messages_in,
         "bytesOutCounter": bytes_out,
         "msgOutCounter": messages_out,
-        "averageMsgSize": topic.inlet.bytes_in / count if count else 0.0,
+        "averageMsgSize": topic.publisher.bytes_in / count if count else 0.0,
         "storageSize": topic.ledger.stored_bytes,
         "backlogSize": _backlog_bytes(topic, max_backlog(topic)),
         "offloadedStorageSize": sum(one.length_bytes for one in topic.ledger.record.ledgers if one.offloaded),
         "earliestMsgPublishTimeInBacklogs": known.get(oldest, 0),
         "oldestBacklogMessageAgeSeconds": _age_s(known.get(oldest, UNKNOWN), asked.now_ms),
         "oldestBacklogMessageSubscriptionName": oldest,
-        "deduplicationStatus": "Disabled" if topic.inlet.dedup is None else "Enabled",
-        "nonContiguousDeletedMessagesRanges": sum(_holes(one) for one in topic.subscriptions.values()),
+        "deduplicationStatus": "Disabled" if topic.publisher.dedup is None else "Enabled",
+        "nonContiguousDeletedMessagesRanges": sum(_ack_ranges(one) for one in topic.subscriptions.values()),
         "ownerBroker": asked.broker,
         "topicCreationTimeStamp": topic.created_ms,
-        "lastPublishTimeStamp": topic.inlet.last_published_ms,
+        "lastPublishTimeStamp": topic.publisher.last_published_ms,
         "waitingPublishers": 0,
         "publishers": [_publisher(one, rates.members, asked) for one in topic.producers],
         "subscriptions": {name: _subscription(topic, one, rates.members, asked) for name, one in topic.subscriptions.items()},
@@ -93,7 +93,7 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
     consumers = [_consumer(one, subscription, members, asked) for one in subscription.consumers]
     oldest_ms = asked.oldest_ms.get(subscription.name, UNKNOWN)
     return {
-        "type": KIND_NAMES[subscription.kind] if subscription.consumers else "",
+        "type": TYPE_NAMES[subscription.kind] if subscription.consumers else "",
         "msgBacklog": backlog,
         "msgBacklogNoDelayed": backlog,
         "msgDelayed": 0,
@@ -114,9 +114,11 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
         "lastExpireTimestamp": subscription.last_expired_ms,
         "lastConsumedTimestamp": subscription.last_consumed_ms,
         "blockedSubscriptionOnUnackedMsgs": subscription.blocked,
-        "activeConsumerName": subscription.active.name if subscription.active and subscription.kind is Kind.FAILOVER else "",
+        "activeConsumerName": subscription.active.name
+        if subscription.active and subscription.kind is SubscriptionType.FAILOVER
+        else "",
         "allowOutOfOrderDelivery": False,
-        "nonContiguousDeletedMessagesRanges": _holes(subscription),
+        "nonContiguousDeletedMessagesRanges": _ack_ranges(subscription),
         "subscriptionProperties": subscription.properties,
         "durable": subscription.durable,
         "isDurable": subscription.durable,
@@ -153,7 +155,7 @@ def _consumer(consumer: Consumer, subscription: Subscription, members: MemberRat
 def internal_stats(topic: Topic) -> dict[str, Any]:
     chain, record = topic.chain, topic.ledger.record
     return {
-        "entriesAddedCounter": topic.inlet.messages_in,
+        "entriesAddedCounter": topic.publisher.messages_in,
         "numberOfEntries": chain.entries,
         "totalSize": topic.ledger.stored_bytes,
         "currentLedgerEntries": chain.lasts[-1] + 1 if chain.lasts else 0,
@@ -185,32 +187,32 @@ def _cursor(topic: Topic, subscription: Subscription) -> dict[str, Any]:
         "markDeletePosition": position_text(subscription.cursor.mark_delete),
         "readPosition": position_text(subscription.read_position),
         "waitingReadOp": False,
-        "pendingReadOps": topic.outlet.behind.reads_of(subscription) if topic.outlet.behind is not None else 0,
-        "messagesConsumedCounter": topic.inlet.messages_in - subscription.backlog_entries,  # Pulsar's: below 0 after a restart
+        "pendingReadOps": topic.dispatcher.backlog.reads_of(subscription) if topic.dispatcher.backlog is not None else 0,
+        "messagesConsumedCounter": topic.publisher.messages_in - subscription.backlog_entries,  # Pulsar's: below 0 after a restart
         "cursorLedger": -1,
         "cursorLedgerLastEntry": -1,
-        "individuallyDeletedMessages": _hole_text(subscription),
+        "individuallyDeletedMessages": _ack_ranges_text(subscription),
         "state": "Open",
         "active": bool(subscription.consumers),
         "numberOfEntriesSinceFirstNotAckedMessage": topic.chain.entries - topic.chain.count_up_to(subscription.cursor.mark_delete),
-        "totalNonContiguousDeletedMessagesRange": _holes(subscription),
+        "totalNonContiguousDeletedMessagesRange": _ack_ranges(subscription),
         "properties": {},
     }
 
 
-def _hole_text(subscription: Subscription, runs_max: int = 100) -> str:
+def _ack_ranges_text(subscription: Subscription, runs_max: int = 100) -> str:
     """Pulsar's way to write ranges of acknowledged entries: ``[(3:4..3:9]]``, open below, closed above."""
     texts = []
-    for ledger_id, bitmap in sorted(subscription.cursor.holes.items(), key=itemgetter(0)):
-        for first, last in runs_of(bitmap):
+    for ledger_id, bitmap in sorted(subscription.cursor.individual_acks.items(), key=itemgetter(0)):
+        for first, last in ranges_of(bitmap):
             texts.append(f"({ledger_id}:{first - 1}..{ledger_id}:{last}]")
             if len(texts) == runs_max:
                 return "[" + ",".join(texts) + ",…]"
     return "[" + ",".join(texts) + "]"
 
 
-def _holes(subscription: Subscription) -> int:
-    return sum(count_runs(bitmap) for bitmap in subscription.cursor.holes.values())
+def _ack_ranges(subscription: Subscription) -> int:
+    return sum(count_ranges(bitmap) for bitmap in subscription.cursor.individual_acks.values())
 
 
 def max_backlog(topic: Topic) -> int:
@@ -232,7 +234,7 @@ def live(topic: Topic) -> TopicLive:
         rate_out=rates.messages_out.a_second,
         throughput_in=rates.bytes_in.a_second,
         throughput_out=rates.bytes_out.a_second,
-        messages_in=topic.inlet.messages_in,
+        messages_in=topic.publisher.messages_in,
         messages_out=topic.totals[2],
         storage_bytes=topic.ledger.stored_bytes,
         backlog_entries=max_backlog(topic),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from messaging.adminrpc import schema
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.reading import entry_at, mark_delete_at_time, mark_delete_before_broker_time
+from messaging.broker.runtime.topics.entry_lookup import entry_at, mark_delete_at_time, mark_delete_before_broker_time
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import Conflict, InvalidValue, NotFound, NotReady, StorageFailed
 from messaging.protocol import pulsar_pb2 as pb
@@ -167,7 +167,7 @@ class SubscriptionRpc(Broker):
 
     async def _acknowledge_up_to(self, topic: Topic, subscription: Subscription, last: Position) -> None:
         """Raises where there is nothing any more to acknowledge in: what a closed topic is told is not remembered."""
-        topic.check_held(subscription)
+        topic.check_current(subscription)
         await self._store(topic, subscription, subscription.acknowledge_up_to(last, self.now_ms()))
 
     async def _store(self, topic: Topic, subscription: Subscription, delta: bytes) -> None:
@@ -176,7 +176,7 @@ class SubscriptionRpc(Broker):
         error = await stored
         if error is not None:
             raise StorageFailed(f"the change of subscription {subscription.name!r} is not stored: {error}")
-        topic.outlet.dispatch(subscription)
+        topic.dispatcher.dispatch(subscription)
 
 
 def _places(pairs: list[tuple[Topic, Subscription]]) -> list[str]:
@@ -202,11 +202,11 @@ def _ahead(subscription: Subscription, entries: int) -> Position:
 
 def _nth_open(subscription: Subscription, number: int) -> Position | None:
     chain, cursor = subscription.chain, subscription.cursor
-    position = chain.settle(chain.next_after(cursor.mark_delete))
+    position = chain.resolve(chain.next_after(cursor.mark_delete))
     left = number
     while chain.holds(position):
         last = chain.last_of(position.ledger_id)
-        for first, stop in cursor.open_runs(position.ledger_id, position.entry_id, last):
+        for first, stop in cursor.unacked_ranges(position.ledger_id, position.entry_id, last):
             if left <= stop - first + 1:
                 return Position(position.ledger_id, first + left - 1)
             left -= stop - first + 1

@@ -11,7 +11,7 @@ from messaging.adminrpc import schema
 from messaging.broker.runtime.admin import stats
 from messaging.broker.runtime.admin.partitioned_stats import partitioned_stats
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.oldest import OldestTimes
+from messaging.broker.runtime.topics.backlog_age import BacklogAges
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import PreconditionFailed, TopicNotFound
 from messaging.protocol.names import parse_namespace, parse_topic
@@ -26,7 +26,7 @@ LIVE_LOAD_MAX = 200  # topics of one namespace that a live table loads to know t
 class TopicRpc(Broker):
     def __init__(self, *args: Any, **fields: Any) -> None:
         super().__init__(*args, **fields)
-        self.oldest = OldestTimes()
+        self.backlog_ages = BacklogAges()
 
     async def topics_list(self, request: schema.TopicsList) -> schema.TopicNames:
         namespace = str(parse_namespace(request.namespace))
@@ -126,7 +126,7 @@ class TopicRpc(Broker):
         return schema.Stats(stats=partitioned_stats(held.partitions, parts))
 
     async def _stats(self, topic: Topic) -> dict[str, Any]:
-        oldest_ms = await self.oldest.of(topic)
+        oldest_ms = await self.backlog_ages.of(topic)
         return stats.topic_stats(topic, stats.Asked(self.settings.broker_id, self.time_text, self.now_ms(), oldest_ms))
 
     async def topics_unload(self, request: schema.TopicRef) -> schema.Empty:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Sequence
 
-from messaging.broker.core.acknowledging import Asked
+from messaging.broker.core.ack_validation import MessageAck
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
@@ -18,7 +18,7 @@ from messaging.broker.runtime.local.messages import (
 )
 from messaging.broker.runtime.local.open_batches import OpenBatches, words
 from messaging.broker.runtime.local.unpacking import Packed, Unpacker
-from messaging.broker.runtime.topics.acknowledgements import Holder, acknowledge
+from messaging.broker.runtime.topics.acknowledgements import AckContext, acknowledge
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue, MagnetarError, NotReady, PreconditionFailed, StorageFailed
 from messaging.permissions.model import Action, Principal, Resource
@@ -65,23 +65,23 @@ class LocalConsumer:
         if self.open:
             self._unpacker.ask(permits)
             self.consumer.flow(permits, self.service.now_ms())
-            self.topic.outlet.dispatch(self.subscription)
+            self.topic.dispatcher.dispatch(self.subscription)
 
     def ack(self, positions: Sequence[MessagePosition]) -> Awaitable[None]:
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         parts: dict[Position, list[int]] = {}
-        asked: list[Asked] = []
+        asked: list[MessageAck] = []
         sizes: dict[Position, int] = {}
         for one in positions:
             if one.batch_index < 0:
-                asked.append(Asked(Position(one.ledger_id, one.entry_id)))
+                asked.append(MessageAck(Position(one.ledger_id, one.entry_id)))
             else:
                 parts.setdefault(Position(one.ledger_id, one.entry_id), []).append(one.batch_index)
         for position, indexes in parts.items():
             size = self._batches.size_of(position)
             left = self._batches.acknowledge(position, indexes)
             if size is not None and left is not None:
-                asked.append(Asked(position, words(left)))
+                asked.append(MessageAck(position, words(left)))
                 sizes[position] = size
         self.service.acknowledgements += len(asked)
 
@@ -96,7 +96,7 @@ class LocalConsumer:
             )
             stored.exception()  # whoever does not wait for it need not hear of it
 
-        holder = Holder(self.topic, self.subscription, self.consumer, self.service.now_ms(), sizes)
+        holder = AckContext(self.topic, self.subscription, self.consumer, self.service.now_ms(), sizes)
         rest = acknowledge(holder, asked, done)
         assert rest is None, "the sizes of all batches are known: this consumer opened them"
         return stored
@@ -104,7 +104,7 @@ class LocalConsumer:
     def nack(self, positions: Sequence[MessagePosition]) -> None:
         if self.open:
             self.subscription.redeliver(self.consumer, [Position(one.ledger_id, one.entry_id) for one in positions])
-            self.topic.outlet.dispatch(self.subscription)
+            self.topic.dispatcher.dispatch(self.subscription)
 
     async def unsubscribe(self) -> None:
         if len(self.subscription.consumers) > 1:
@@ -127,7 +127,7 @@ class LocalConsumer:
         """Not while it has been given as many batches as it may hold unacknowledged."""
         return len(self._batches) < self.subscription.unacked_max
 
-    def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
+    def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redelivery_counts: list[int] | None) -> int:
         size = 0
         for index in range(first, last):
             payload = block.payload(block.first_entry + index)
@@ -137,7 +137,7 @@ class LocalConsumer:
                     Position(block.ledger_id, block.first_entry + index),
                     payload,
                     block.broker_time_ms,
-                    redeliveries[index - first] if redeliveries else 0,
+                    redelivery_counts[index - first] if redelivery_counts else 0,
                     self.subscription.open_messages_of(block, index),
                 )
             )
@@ -153,7 +153,7 @@ class LocalConsumer:
         """What was not handed over takes no permits."""
         if unused_permits and self.open:
             self.consumer.give_back(unused_permits)
-            self.topic.outlet.dispatch(self.subscription)
+            self.topic.dispatcher.dispatch(self.subscription)
 
     def _hand_over(self, messages: Sequence[DeliveredMessage]) -> None:
         if self.open:

@@ -37,12 +37,12 @@ class LocalProducer:
         self.topic = topic
         self.principal = principal
         self.producer_name = name
-        self.last_sequence_id = topic.inlet.dedup.highest_taken(name.encode()) if topic.inlet.dedup is not None else -1
+        self.last_sequence_id = topic.publisher.dedup.highest_taken(name.encode()) if topic.publisher.dedup is not None else -1
         self._sink = sink
         self._producer = Producer(0, name, self, now_ms=service.now_ms())
         self._due: deque[tuple[int, Receipt]] = deque()
         self._ids: list[MessagePosition] = []  # receipted, and not yet enough for the first of `_due`
-        self._sequence = topic.inlet.dedup.highest_taken(name.encode()) + 1 if topic.inlet.dedup is not None else 0
+        self._sequence = topic.publisher.dedup.highest_taken(name.encode()) + 1 if topic.publisher.dedup is not None else 0
         self.open = True
         self._producer.session = None if principal.service else self
         topic.attach_producer(self._producer)
@@ -71,7 +71,7 @@ class LocalProducer:
         hot.scan(buf, 0, len(buf), sent)
         self._due.append((len(sent), on_receipt))
         try:
-            self.topic.inlet.publish(self._producer, buf, sent, hot.summarize(sent))
+            self.topic.publisher.publish(self._producer, buf, sent, hot.summarize(sent))
         except StoreError as error:
             self._due.pop()
             loop.call_soon(on_receipt, None, StorageFailed(f"the message is not stored: {error}"))
@@ -106,7 +106,7 @@ class LocalProducer:
             ids, self._ids = self._ids[:count], self._ids[count:]
             on_receipt(ids, None)
 
-    def settled(self, size: int) -> None:
+    def append_completed(self, size: int) -> None:
         pass
 
     def alive(self) -> bool:

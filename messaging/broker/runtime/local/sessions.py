@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from messaging.broker.core.subscription import Kind
+from messaging.broker.core.subscription import SubscriptionType
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import open_subscription
 from messaging.broker.runtime.liveness_probe import probe_consumers, probe_producer
@@ -26,7 +26,11 @@ from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
 from messaging.storage.seam import EARLIEST, Position
 
-KINDS: dict[SubscriptionKind, Kind] = {"Exclusive": Kind.EXCLUSIVE, "Shared": Kind.SHARED, "Failover": Kind.FAILOVER}
+KINDS: dict[SubscriptionKind, SubscriptionType] = {
+    "Exclusive": SubscriptionType.EXCLUSIVE,
+    "Shared": SubscriptionType.SHARED,
+    "Failover": SubscriptionType.FAILOVER,
+}
 HEALTH_TOPIC = TopicName("persistent", "magnetar", "system", "health")
 HEALTH_TIMEOUT_S = 5.0
 
@@ -73,7 +77,7 @@ class LocalSessions(Broker):
             held = opened.create_reader(chosen, begin)
         elif held.durable != durable:
             raise NotAllowed(f"subscription {chosen!r} is {'durable' if held.durable else 'not durable'}: subscribe to it as such")
-        await opened.moved(held)
+        await opened.wait_until_unchanged(held)
         await probe_consumers(held, KINDS[kind])
         consumer = LocalConsumer(self, opened, held, sink, principal)
         opened.attach_consumer(held, consumer.consumer, KINDS[kind])
@@ -88,7 +92,7 @@ class LocalSessions(Broker):
         reader = topic.create_reader(f"health-{self.new_producer_name()}", LATEST)
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         consumer = LocalConsumer(self, topic, reader, _Arrival(arrived), principal)
-        topic.attach_consumer(reader, consumer.consumer, Kind.EXCLUSIVE)
+        topic.attach_consumer(reader, consumer.consumer, SubscriptionType.EXCLUSIVE)
         producer = LocalProducer(self, topic, self.new_producer_name(), None, principal)
         try:
             consumer.flow(1)

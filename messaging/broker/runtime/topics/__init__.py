@@ -1,1 +1,2 @@
-"""Topics: `registry` loads, makes and deletes them; each is a `topic` with an `inlet` (socket to log) and an `outlet` (back)."""
+"""Topics: `registry` loads, makes and deletes them; each is a `topic` with a `publisher` (socket to log)
+and a `dispatcher` (log to consumers)."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
-from messaging.broker.core.acknowledging import Accepted, Asked, UpTo, cumulatively, individually
+from messaging.broker.core.ack_validation import CumulativeAck, IndividualAcks, MessageAck, check_cumulative, check_individual
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.topics.reading import block_at
+from messaging.broker.runtime.topics.entry_lookup import block_at
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import QuotaExceeded, StorageFailed
 from messaging.storage.seam import Position, StoreError
@@ -22,7 +22,7 @@ Done = Callable[[str, StoreError | None], None]
 Rest = Coroutine[Any, Any, None] | None
 
 
-class Holder(NamedTuple):
+class AckContext(NamedTuple):
     """Who acknowledges. `sizes`: of batches, as far as it knows them itself."""
 
     topic: Topic
@@ -41,14 +41,14 @@ class Holder(NamedTuple):
             return self.sizes[position]
         if position.entry_id in self.consumer.held.get(position.ledger_id, ()):
             return self.consumer.held_batches.get(position, 1)
-        outlet = self.topic.outlet
-        block = outlet.tail.find(position) or (outlet.behind.held(position) if outlet.behind is not None else None)
+        dispatcher = self.topic.dispatcher
+        block = dispatcher.cache.find(position) or (dispatcher.backlog.held(position) if dispatcher.backlog is not None else None)
         return block.messages_of(position.entry_id) if block is not None else None
 
 
-def acknowledge(holder: Holder, asked: Sequence[Asked], done: Done) -> Rest:
+def acknowledge(holder: AckContext, asked: Sequence[MessageAck], done: Done) -> Rest:
     """Each of `asked` by itself: what cannot be acknowledged is left out."""
-    found = individually(asked, holder.topic.chain, holder.subscription.cursor, holder.size_of)
+    found = check_individual(asked, holder.topic.chain, holder.subscription.cursor, holder.size_of)
     deltas, refused = _apply(holder, found)
     if found.unknown:
         _store(holder, deltas, None)
@@ -57,19 +57,19 @@ def acknowledge(holder: Holder, asked: Sequence[Asked], done: Done) -> Rest:
     return None
 
 
-async def _after_reading(holder: Holder, unknown: Sequence[Asked], refused_before: str, done: Done) -> None:
+async def _after_reading(holder: AckContext, unknown: Sequence[MessageAck], refused_before: str, done: Done) -> None:
     asked, unread = await _with_sizes(holder, unknown)
     if holder.gone:
         done("the subscription was closed meanwhile: acknowledge again", None)
         return
-    found = individually(asked, holder.topic.chain, holder.subscription.cursor, holder.size_of)
+    found = check_individual(asked, holder.topic.chain, holder.subscription.cursor, holder.size_of)
     deltas, refused = _apply(holder, found)
     _store(holder, deltas, lambda error: done(refused_before or refused or unread, error))
 
 
-def acknowledge_up_to(holder: Holder, asked: Asked, done: Done) -> Rest:
+def acknowledge_up_to(holder: AckContext, asked: MessageAck, done: Done) -> Rest:
     """Cumulatively: everything before, and what `asked` names of the entry itself."""
-    found = cumulatively(asked, holder.topic.chain, holder.subscription.cursor, holder.size_of)
+    found = check_cumulative(asked, holder.topic.chain, holder.subscription.cursor, holder.size_of)
     if found is None:
         return _up_to_after_reading(holder, asked, done)
     if isinstance(found, str):
@@ -80,7 +80,7 @@ def acknowledge_up_to(holder: Holder, asked: Asked, done: Done) -> Rest:
     return None
 
 
-async def _up_to_after_reading(holder: Holder, asked: Asked, done: Done) -> None:
+async def _up_to_after_reading(holder: AckContext, asked: MessageAck, done: Done) -> None:
     known, unread = await _with_sizes(holder, [asked])
     if holder.gone:
         done("the subscription was closed meanwhile: acknowledge again", None)
@@ -90,7 +90,7 @@ async def _up_to_after_reading(holder: Holder, asked: Asked, done: Done) -> None
         acknowledge_up_to(holder, asked, done)
 
 
-async def _with_sizes(holder: Holder, asked: Sequence[Asked]) -> tuple[list[Asked], str]:
+async def _with_sizes(holder: AckContext, asked: Sequence[MessageAck]) -> tuple[list[MessageAck], str]:
     """Reads the sizes of their batches; those whose batch can be read, and why the first other one cannot."""
     known, unread = [], ""
     for one in asked:
@@ -107,7 +107,7 @@ async def _with_sizes(holder: Holder, asked: Sequence[Asked]) -> tuple[list[Aske
     return known, unread
 
 
-def _apply(holder: Holder, accepted: Accepted) -> tuple[list[bytes], str]:
+def _apply(holder: AckContext, accepted: IndividualAcks) -> tuple[list[bytes], str]:
     """What changed, and why the first that could not be taken was not."""
     _, subscription, consumer, now_ms, sizes = holder
     deltas, refused = [], accepted.refused
@@ -122,7 +122,7 @@ def _apply(holder: Holder, accepted: Accepted) -> tuple[list[bytes], str]:
     return deltas, refused
 
 
-def _apply_up_to(holder: Holder, up_to: UpTo) -> tuple[list[bytes], str]:
+def _apply_up_to(holder: AckContext, up_to: CumulativeAck) -> tuple[list[bytes], str]:
     _, subscription, consumer, now_ms, _ = holder
     consumer.last_acked_ms = now_ms
     deltas = [subscription.acknowledge_up_to(up_to.position, now_ms)]
@@ -132,14 +132,14 @@ def _apply_up_to(holder: Holder, up_to: UpTo) -> tuple[list[bytes], str]:
     return [*deltas, delta], refused
 
 
-def _part(holder: Holder, position: Position, words: Sequence[int]) -> tuple[bytes, str]:
+def _part(holder: AckContext, position: Position, words: Sequence[int]) -> tuple[bytes, str]:
     try:
         return holder.subscription.acknowledge_batch(holder.consumer, position, words, holder.now_ms), ""
     except QuotaExceeded as error:
         return b"", error.message
 
 
-def _store(holder: Holder, deltas: list[bytes], done: Callable[[StoreError | None], None] | None) -> None:
+def _store(holder: AckContext, deltas: list[bytes], done: Callable[[StoreError | None], None] | None) -> None:
     """`done` hears when the last of them is durable; the log keeps their order."""
     topic, subscription = holder.topic, holder.subscription
     changes = [delta for delta in deltas if delta]
@@ -147,4 +147,4 @@ def _store(holder: Holder, deltas: list[bytes], done: Callable[[StoreError | Non
         topic.store(subscription, delta)
     if changes or done is not None:
         topic.store(subscription, changes[-1] if changes else b"", done)
-    topic.outlet.dispatch_soon(subscription)  # any consumer may have been held at its bound
+    topic.dispatcher.dispatch_soon(subscription)  # any consumer may have been held at its bound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
+from messaging.broker.core.subscription import TYPE_NAMES, Subscription, SubscriptionType
 from messaging.errors import ConsumerBusy, NotAllowed, PreconditionFailed, ProducerBusy, SubscriptionNotFound
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ def check_producer(topic: Topic, name: str) -> None:
         raise ProducerBusy(f"topic {topic.text} has {held} producers, and max_producers_per_topic = {limit}: close one")
 
 
-def check_consumer(topic: TopicSubscriptions, subscription: Subscription, kind: Kind) -> None:
+def check_consumer(topic: TopicSubscriptions, subscription: Subscription, kind: SubscriptionType) -> None:
     """Raises `NotAllowed`, `ConsumerBusy`."""
     policy, held = topic.services.policy, len(subscription.consumers)
     types = policy("subscription_types", topic.name)
-    if types and KIND_NAMES[kind] not in types:
-        raise NotAllowed(f"subscription_types of the namespace are {', '.join(types)}: {KIND_NAMES[kind]} is not among them")
+    if types and TYPE_NAMES[kind] not in types:
+        raise NotAllowed(f"subscription_types of the namespace are {', '.join(types)}: {TYPE_NAMES[kind]} is not among them")
     limit = policy("max_consumers_per_subscription", topic.name)
     if limit and held >= limit:
         raise ConsumerBusy(

@@ -29,7 +29,7 @@ def key_of(topic: str) -> str:
 
 async def turn(topic: Topic) -> None:
     """On where it is off, and off where it is on."""
-    await (begin if topic.inlet.dedup is None else end)(topic)
+    await (begin if topic.publisher.dedup is None else end)(topic)
 
 
 async def begin(topic: Topic) -> None:
@@ -41,7 +41,7 @@ async def begin(topic: Topic) -> None:
     dedup = _restored(topic, stored)
     if stored:
         await _replay(topic, dedup)
-    topic.inlet.dedup = dedup
+    topic.publisher.dedup = dedup
     if not stored:
         try:
             await save(topic)
@@ -58,13 +58,13 @@ def _restored(topic: Topic, stored: bytes | None) -> Deduplication:
 
 
 async def _replay(topic: Topic, dedup: Deduplication) -> None:
-    position = topic.chain.settle(topic.chain.next_after(dedup.snapshot_position))
+    position = topic.chain.resolve(topic.chain.next_after(dedup.snapshot_position))
     while topic.chain.holds(position):
         try:
             blocks = await topic.ledger.read(position, entries_max=SNAPSHOT_ENTRIES, bytes_max=REPLAY_BYTES)
         except Corrupt as error:
             _lost(topic, str(error))
-            position = topic.chain.settle(Position(position.ledger_id, error.resume_entry))
+            position = topic.chain.resolve(Position(position.ledger_id, error.resume_entry))
             continue
         for block in blocks:
             _take(topic, dedup, block)
@@ -88,7 +88,7 @@ def _lost(topic: Topic, why: str) -> None:
 
 async def save(topic: Topic) -> None:
     """Stores the state as of the last confirmed entry; retention may then trim up to there. Raises `StoreError`."""
-    dedup = topic.inlet.dedup
+    dedup = topic.publisher.dedup
     if dedup is None:
         return
     dedup.entries_since_snapshot = 0
@@ -100,5 +100,5 @@ async def save(topic: Topic) -> None:
 
 async def end(topic: Topic) -> None:
     """Turns deduplication off and forgets what was known. Raises `StoreError`."""
-    topic.inlet.dedup = None
+    topic.publisher.dedup = None
     await topic.services.storage.meta.delete_value(key_of(topic.text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from messaging.broker.core.acknowledged import acknowledged_by
+from messaging.broker.core.ack_count import messages_acknowledged
 from messaging.broker.core.backlog_trend import BacklogTrend
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.producers import Producer
@@ -104,5 +104,5 @@ def _members(topic: Topic) -> Iterator[Member]:
 
 
 def _consumed(subscription: Subscription, consumer: Consumer) -> ConsumerTotals:
-    acknowledged = acknowledged_by(subscription, consumer)
+    acknowledged = messages_acknowledged(subscription, consumer)
     return ConsumerTotals(consumer.messages_out, consumer.bytes_out, consumer.messages_redelivered, acknowledged)

@@ -101,7 +101,7 @@ class Topics:
         self.loaded[topic.text] = topic
         self._loaded_of.setdefault(str(topic.name.namespace), {})[topic.text] = topic
         self.on_loaded(topic.text)
-        topic.adopt()
+        topic.claim()
         return topic
 
     async def _first_record(self, name: TopicName, text: str, create: bool) -> TopicRecord:
@@ -201,7 +201,7 @@ class Topics:
             except Exception as error:  # it is out of use all the same; its cursors are saved, or kept by the cursor log
                 log.error("topic.close_failed", topic=topic.text, error=str(error), exc_info=not isinstance(error, StoreError))
             if delete:
-                topic.inlet.dedup = None  # a snapshot that is still to be taken would outlive the topic
+                topic.publisher.dedup = None  # a snapshot that is still to be taken would outlive the topic
                 await self._remove(topic.name)
                 for subscription in topic.subscriptions.values():
                     self.services.cursors.forget(subscription.subscription_id)

@@ -11,10 +11,10 @@ from messaging.broker.core.cursor_memory import CursorMemory
 from messaging.broker.core.open_sessions import OpenSession
 from messaging.broker.core.rates import Rate
 from messaging.broker.core.topic_quota import TopicQuota
-from messaging.broker.runtime.topics.catch_up import CatchUp
+from messaging.broker.runtime.topics.backlog_scheduler import BacklogScheduler
+from messaging.broker.runtime.topics.dispatcher import DueDispatch, dispatch_slice
+from messaging.broker.runtime.topics.entry_cache import EntryCaches
 from messaging.broker.runtime.topics.member_rates import MemberRates
-from messaging.broker.runtime.topics.outlet import Dispatch, dispatch_slice
-from messaging.broker.runtime.topics.tail import TailCache
 from messaging.broker.runtime.turn_loop import TurnLoop
 from messaging.errors import MagnetarError, NotReady, StorageFailed
 from messaging.protocol.names import TopicName
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class TopicServices:
     storage: Storage
     cursors: CursorLog
-    tail_cache: TailCache
-    catch_up: CatchUp
+    entry_caches: EntryCaches
+    backlog_scheduler: BacklogScheduler
     cursor_memory: CursorMemory
     clock_ms: Callable[[], int]
     unacked_max: int
@@ -45,12 +45,12 @@ class TopicServices:
     failed: Callable[[Topic, MagnetarError], None]  # the topic cannot go on and is to be unloaded
     active: Callable[[Topic], None]  # something happened in a topic without `rates`: give it some, and sample them
     admit: Callable[[OpenSession], None]  # raises where the right to open it ended meanwhile: `PermissionChecks.admit`
-    dispatch_turns: TurnLoop[Dispatch] = field(default_factory=lambda: TurnLoop(dispatch_slice))
+    dispatch_turns: TurnLoop[DueDispatch] = field(default_factory=lambda: TurnLoop(dispatch_slice))
     dispatching: BackgroundLoop = field(init=False)  # is told where handing something to one subscription or client raises
 
     def __post_init__(self) -> None:
         health = self.background.register("dispatch", recurs=False)
-        self.dispatching = self.dispatch_turns.health = self.catch_up.health = health
+        self.dispatching = self.dispatch_turns.health = self.backlog_scheduler.health = health
 
 
 def refusal_of(error: StoreError, what: str) -> MagnetarError:

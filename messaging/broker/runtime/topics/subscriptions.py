@@ -15,10 +15,10 @@ import structlog
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
-from messaging.broker.core.deltas import merged
-from messaging.broker.core.subscription import Kind, Subscription
+from messaging.broker.core.cursor_deltas import merged
+from messaging.broker.core.subscription import Subscription, SubscriptionType
 from messaging.broker.runtime.topics.admission import check_consumer, check_durable_subscription
-from messaging.broker.runtime.topics.outlet import Outlet
+from messaging.broker.runtime.topics.dispatcher import Dispatcher
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.errors import ConsumerBusy, MagnetarError, NotReady, PreconditionFailed, StorageFailed, SubscriptionNotFound
 from messaging.keyed_lock import keyed_lock
@@ -50,11 +50,11 @@ class TopicSubscriptions:
         self._changes: dict[str, asyncio.Future[None]] | None = None
 
     @property
-    def outlet(self) -> Outlet:
+    def dispatcher(self) -> Dispatcher:
         raise NotImplementedError
 
-    def happened(self) -> None:
-        """Something is published, handed out or acknowledged: rates are sampled while that goes on."""
+    def mark_active(self) -> None:
+        """Something is published, dispatched or acknowledged: rates are sampled while that goes on."""
         raise NotImplementedError
 
     @property
@@ -69,7 +69,7 @@ class TopicSubscriptions:
             raise NotReady(f"topic {self.text} is being closed: try again")
 
     def attach_consumer(
-        self, subscription: Subscription, consumer: Consumer, kind: Kind, admitted: Callable[[], None] = lambda: None
+        self, subscription: Subscription, consumer: Consumer, kind: SubscriptionType, admitted: Callable[[], None] = lambda: None
     ) -> None:
         """`admitted` is called once nothing can refuse the consumer any more, before anything is sent to it.
 
@@ -99,17 +99,17 @@ class TopicSubscriptions:
             cursor = self._restored(record)
             for delta in merged(cursors.recovered_deltas(record.subscription_id)):
                 try:
-                    cursor.repeat(delta, self.chain)
+                    cursor.apply(delta, self.chain)
                 except ValueError as error:
                     self._lost(record, error)
         return self._new_subscription(record.name, cursor, record.subscription_id, record.properties)
 
-    def adopt(self) -> None:
+    def claim(self) -> None:
         """The topic is loaded; nothing about that can fail any more, since a load that fails leaves what was recovered."""
         for subscription in self.subscriptions.values():
             cursor = subscription.cursor
-            self.services.cursors.adopt(subscription.subscription_id, cursor)
-            if cursor.holes or cursor.batches:
+            self.services.cursors.claim(subscription.subscription_id, cursor)
+            if cursor.individual_acks or cursor.batches:
                 self.services.cursor_memory.charge(self.name.tenant, subscription)
 
     def _restored(self, record: SubscriptionRecord) -> Cursor:
@@ -169,7 +169,7 @@ class TopicSubscriptions:
                 self.text, name, created_ms=self.services.clock_ms(), mark_delete=mark_delete, properties=properties or {}
             )
             subscription = self._new_subscription(name, Cursor(mark_delete), record.subscription_id, record.properties)
-            self.services.cursors.adopt(record.subscription_id, subscription.cursor)
+            self.services.cursors.claim(record.subscription_id, subscription.cursor)
             return subscription
 
     @property
@@ -229,9 +229,9 @@ class TopicSubscriptions:
     def detach(self, subscription: Subscription, consumer: Consumer) -> None:
         subscription.detach(consumer)
         if not subscription.consumers:
-            self.outlet.forget(subscription)
+            self.dispatcher.forget(subscription)
             self.drop_if_idle(subscription)
-        self.outlet.dispatch_soon(subscription)
+        self.dispatcher.dispatch_soon(subscription)
 
     def drop_if_idle(self, subscription: Subscription) -> None:
         """A subscription that is not durable ends with its last consumer (but not while a seek has closed it for a moment)."""
@@ -247,7 +247,7 @@ class TopicSubscriptions:
         if subscription.fenced:
             raise ConsumerBusy(f"subscription {subscription.name!r} is being moved or deleted by another request: try again")
         async with self._change(subscription.name):
-            self.check_held(subscription)
+            self.check_current(subscription)
             subscription.fenced = True
             try:
                 self.close_consumers(subscription)
@@ -265,13 +265,13 @@ class TopicSubscriptions:
                 if not subscription.durable:
                     asyncio.get_running_loop().call_later(SEEK_RETURN_S, self.drop_if_idle, subscription)
 
-    def check_held(self, subscription: Subscription) -> None:
+    def check_current(self, subscription: Subscription) -> None:
         """Raises where what is to be changed is gone: `NotReady` with its topic, `SubscriptionNotFound` by itself."""
         self.check_open()
         if self.subscription(subscription.name) is not subscription:
             raise SubscriptionNotFound(f"subscription {subscription.name!r} of {self.text} was deleted, and made anew")
 
-    async def moved(self, subscription: Subscription) -> None:
+    async def wait_until_unchanged(self, subscription: Subscription) -> None:
         """Waits for a change that is under way: the C++ client does not try a first SUBSCRIBE again that is refused for now."""
         while self._changes and subscription.name in self._changes:
             await asyncio.wait([self._changes[subscription.name]])
@@ -281,13 +281,13 @@ class TopicSubscriptions:
             subscription.detach(consumer)
             with self.services.dispatching.guard(topic=self.text, consumer=consumer.name):
                 consumer.sink.closed(consumer)
-        self.outlet.forget(subscription)
+        self.dispatcher.forget(subscription)
 
     def store(self, subscription: Subscription, delta: bytes, done: Callable[[StoreError | None], None] | None = None) -> None:
         """Makes a cursor's change durable; `done` (if any) runs when it is. Where nothing changed, because the same was asked for
         before, that may still be on its way to the disk."""
         if delta:
-            self.happened()
+            self.mark_active()
             self.services.cursor_memory.changed(self.name.tenant, subscription)
         if delta and subscription.durable:
             self.services.cursors.append(subscription.subscription_id, delta, done)

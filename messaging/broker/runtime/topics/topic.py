@@ -1,5 +1,5 @@
 """A loaded topic: the one owner of its managed ledger, its producers and its subscriptions. Lives on the event loop; has no task of
-its own, so an idle topic costs memory only. Messages come in through its `inlet` and go out through its `outlet`.
+its own, so an idle topic costs memory only. Messages come in through its `publisher` and go out through its `dispatcher`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import asyncio
 from messaging.broker.core.producers import Producer, ProducerTable
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.admission import check_producer
-from messaging.broker.runtime.topics.inlet import Appended, Inlet
-from messaging.broker.runtime.topics.outlet import Outlet
+from messaging.broker.runtime.topics.dispatcher import Dispatcher
+from messaging.broker.runtime.topics.publisher import PendingPublish, Publisher
 from messaging.broker.runtime.topics.services import TopicRates, TopicServices, refusal_of
 from messaging.broker.runtime.topics.subscriptions import LATEST, TopicSubscriptions
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed, StorageFailed, TopicTerminated
@@ -26,7 +26,7 @@ READERS_AT_ONCE = 16  # subscriptions that are handed a block as soon as it is d
 
 
 class Topic(TopicSubscriptions):
-    __slots__ = ("_outlet", "id_tail", "inlet", "rates", "tenant_uid")
+    __slots__ = ("_dispatcher", "id_tail", "publisher", "rates", "tenant_uid")
 
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
         super().__init__(name, services, ledger)
@@ -34,20 +34,20 @@ class Topic(TopicSubscriptions):
         self.tenant_uid = services.tenant_uid(
             name.tenant
         )  # whose usage this is, also when a tenant of the same name comes after it
-        self.inlet = Inlet(self, ledger)
-        self._outlet: Outlet | None = None  # made for the first reader
+        self.publisher = Publisher(self, ledger)
+        self._dispatcher: Dispatcher | None = None  # made for the first reader
         self.rates: TopicRates | None = None  # while something happens
 
     @property
     def producers(self) -> ProducerTable:
-        return self.inlet.producers
+        return self.publisher.producers
 
     @property
-    def outlet(self) -> Outlet:
-        if self._outlet is None:
-            self._outlet = Outlet(self)
-            self._outlet.closed = self.closed is not None
-        return self._outlet
+    def dispatcher(self) -> Dispatcher:
+        if self._dispatcher is None:
+            self._dispatcher = Dispatcher(self)
+            self._dispatcher.closed = self.closed is not None
+        return self._dispatcher
 
     @property
     def created_ms(self) -> int:
@@ -93,24 +93,24 @@ class Topic(TopicSubscriptions):
         if former is not None:
             former.closed = True
 
-    def happened(self) -> None:
+    def mark_active(self) -> None:
         if self.rates is None:
             self.services.active(self)
 
-    # --- from the inlet
+    # --- from the publisher
 
-    def stored(self, appended: Appended) -> None:
+    def stored(self, pending: PendingPublish) -> None:
         """A block is durable: whoever reads here gets it."""
-        self.happened()
+        self.mark_active()
         if self.subscriptions:
             readers = [subscription for subscription in self.subscriptions.values() if subscription.consumers]
             if readers:  # without them nothing is kept in memory: whoever comes later reads from storage
-                self.outlet.keep(appended, readers)
+                self.dispatcher.keep(pending, readers)
                 for subscription in readers[:READERS_AT_ONCE]:
-                    self.outlet.dispatch(subscription)
+                    self.dispatcher.dispatch(subscription)
                 for subscription in readers[READERS_AT_ONCE:]:
-                    self.outlet.dispatch_soon(subscription)
-        dedup = self.inlet.dedup
+                    self.dispatcher.dispatch_soon(subscription)
+        dedup = self.publisher.dedup
         if dedup is not None and dedup.entries_since_snapshot >= dedup_state.SNAPSHOT_ENTRIES:
             dedup.entries_since_snapshot = 0
             self.services.background.spawn(dedup_state.save(self), f"snapshot {self.text}")
@@ -122,9 +122,9 @@ class Topic(TopicSubscriptions):
     @property
     def totals(self) -> tuple[int, int, int, int]:
         """Messages and bytes in, messages and bytes out, since the topic was loaded."""
-        outlet = self._outlet
-        messages_out, bytes_out = (outlet.messages_out, outlet.bytes_out) if outlet is not None else (0, 0)
-        return self.inlet.messages_in, self.inlet.bytes_in, messages_out, bytes_out
+        dispatcher = self._dispatcher
+        messages_out, bytes_out = (dispatcher.messages_out, dispatcher.bytes_out) if dispatcher is not None else (0, 0)
+        return self.publisher.messages_in, self.publisher.bytes_in, messages_out, bytes_out
 
     # --- trouble, and the end
 
@@ -139,7 +139,7 @@ class Topic(TopicSubscriptions):
         """After the log refused a block: producers are closed and connect again; consumers stay and go on. False where the topic
         has to be loaded anew instead."""
         self._close_producers()
-        if self.inlet.dedup is not None:  # it counts entries as taken that were not stored
+        if self.publisher.dedup is not None:  # it counts entries as taken that were not stored
             return False
         if isinstance(self.ledger.failed, Fenced):  # what is stored of the topic is not what it knows
             return False
@@ -148,7 +148,7 @@ class Topic(TopicSubscriptions):
         except StoreError:
             return False
         for subscription in self.subscriptions.values():
-            self.outlet.dispatch(subscription)
+            self.dispatcher.dispatch(subscription)
         return True
 
     def begin_close(self, why: MagnetarError) -> None:
@@ -159,8 +159,8 @@ class Topic(TopicSubscriptions):
         self._close_producers()
         for subscription in list(self.subscriptions.values()):
             self.close_consumers(subscription)
-        if self._outlet is not None:
-            self._outlet.close()
+        if self._dispatcher is not None:
+            self._dispatcher.close()
 
     async def close(self) -> None:
         """After `begin_close`: closes the ledger and saves every cursor. The topic is not used again. Raises `StoreError`."""
@@ -190,5 +190,5 @@ class Topic(TopicSubscriptions):
         except StoreError as error:
             raise refusal_of(error, f"topic {self.text} cannot be terminated") from error
         for subscription in self.subscriptions.values():
-            self.outlet.dispatch(subscription)
+            self.dispatcher.dispatch(subscription)
         return last

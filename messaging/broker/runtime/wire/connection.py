@@ -204,7 +204,7 @@ class Connection(Opened, asyncio.Protocol):
         self.out.resume()
         for topic, subscription, consumer in list(self.consumers.values()):
             consumer.wake()
-            topic.outlet.dispatch_soon(subscription)
+            topic.dispatcher.dispatch_soon(subscription)
         self.reading.requests_answered()
 
     # --- reading

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from messaging.broker.core.acknowledging import Asked, signed
+from messaging.broker.core.ack_validation import MessageAck, signed
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.subscription import KIND_NAMES, Kind, Subscription
+from messaging.broker.core.subscription import TYPE_NAMES, Subscription, SubscriptionType
 from messaging.broker.runtime.client_subscriptions import delete_subscription, open_subscription, seek_subscription
 from messaging.broker.runtime.liveness_probe import probe_consumers
 from messaging.broker.runtime.topics import acknowledgements
-from messaging.broker.runtime.topics.acknowledgements import Holder, Rest
-from messaging.broker.runtime.topics.reading import batch_size_of, mark_delete_at_time
+from messaging.broker.runtime.topics.acknowledgements import AckContext, Rest
+from messaging.broker.runtime.topics.entry_lookup import batch_size_of, mark_delete_at_time
 from messaging.broker.runtime.topics.services import QUIET
 from messaging.broker.runtime.topics.topic import LATEST, Topic
 from messaging.broker.runtime.wire.sessions import BinaryConsumerSession
@@ -39,14 +39,14 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
             raise InvalidValue(f"consumer {body.consumer_id} is open on this connection with another subscription")
         connection.send(frames.success(body.request_id))
         return
-    kind = Kind(body.sub_type)
-    if body.read_compacted and kind in (Kind.SHARED, Kind.KEY_SHARED):
-        raise NotAllowed(f"a {KIND_NAMES[kind]} subscription cannot read the compacted topic: use Exclusive or Failover")
-    if kind is Kind.KEY_SHARED:
+    kind = SubscriptionType(body.sub_type)
+    if body.read_compacted and kind in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED):
+        raise NotAllowed(f"a {TYPE_NAMES[kind]} subscription cannot read the compacted topic: use Exclusive or Failover")
+    if kind is SubscriptionType.KEY_SHARED:
         raise NotAllowed("Key_Shared subscriptions are not served yet: subscribe with Shared, Failover or Exclusive")
     topic = await service.open_topic(parse_topic(resource.topic), create=body.force_topic_creation)
     subscription = await _subscription(service, connection, topic, name, body)
-    await topic.moved(subscription)
+    await topic.wait_until_unchanged(subscription)
     await probe_consumers(subscription, kind)
     if connection.closed:  # it went away while the topic was opened
         topic.drop_if_idle(subscription)
@@ -101,7 +101,7 @@ def flow(service: Broker, connection: Connection, body: pb.Flow, resource: Resou
     if held is not None:
         topic, subscription, consumer = held
         consumer.flow(body.message_permits, service.now_ms())
-        topic.outlet.dispatch_soon(subscription)
+        topic.dispatcher.dispatch_soon(subscription)
 
 
 def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource: Resource) -> Rest:
@@ -114,12 +114,12 @@ def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource:
     if body.txnid_least_bits or body.txnid_most_bits:
         done("transactions are not served yet", None)
         return None
-    holder = Holder(*held, service.now_ms(), {})
-    asked = [Asked(_position(one), one.ack_set) if one.ack_set else Asked(_position(one)) for one in body.message_id]
+    holder = AckContext(*held, service.now_ms(), {})
+    asked = [MessageAck(_position(one), one.ack_set) if one.ack_set else MessageAck(_position(one)) for one in body.message_id]
     if body.ack_type == pb.Ack.Individual:
         service.acknowledgements += len(asked)
         return acknowledgements.acknowledge(holder, asked, done)
-    if subscription.kind is Kind.SHARED or len(asked) != 1:
+    if subscription.kind is SubscriptionType.SHARED or len(asked) != 1:
         done("a cumulative acknowledgement takes one message id, and no Shared subscription", None)
         return None
     return acknowledgements.acknowledge_up_to(holder, asked[0], done)
@@ -156,7 +156,7 @@ def redeliver(service: Broker, connection: Connection, body: pb.RedeliverUnackno
         topic, subscription, consumer = held
         ids = [_position(one) for one in body.message_ids]
         subscription.redeliver(consumer, ids or None)
-        topic.outlet.dispatch_soon(subscription)
+        topic.dispatcher.dispatch_soon(subscription)
 
 
 async def seek(service: Broker, connection: Connection, body: pb.Seek, resource: Resource) -> None:
@@ -210,7 +210,7 @@ async def consumer_stats(service: Broker, connection: Connection, body: pb.Consu
         blocked_consumer_on_unacked_msgs=consumer.unacked_messages >= subscription.unacked_max,
         address=connection.peer,
         connected_since=service.time_text(consumer.connected_ms),
-        type=KIND_NAMES[subscription.kind],
+        type=TYPE_NAMES[subscription.kind],
         msg_backlog=subscription.backlog_entries,
     )
     connection.send(frames.command(pb.Command.CONSUMER_STATS_RESPONSE, consumer_stats_response=answer))

@@ -59,7 +59,7 @@ class Intake:
         if size and self._ingress_limiter.take(self.quota, size) and not self._held:
             self._pause()
 
-    def settled(self, size: int) -> None:
+    def append_completed(self, size: int) -> None:
         """`size` bytes that this connection appended are durable, or will never be."""
         if not self._settled:
             self._loop.call_soon(self._give)

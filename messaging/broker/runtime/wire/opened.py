@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from messaging.broker.core.command_costs import ACK_RUN, BLOCK
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.memory_charge import MemoryCharge, kept_bytes
+from messaging.broker.core.memory_charge import MemoryCharge, memory_bytes
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic import Topic
@@ -61,7 +61,7 @@ class Opened:
 
     def append(self, topic: Topic, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary) -> None:
         try:
-            size = topic.inlet.publish(producer, buf, sent, summary)
+            size = topic.publisher.publish(producer, buf, sent, summary)
         except StoreError:
             self.service.topic_failed(topic, NotReady(f"topic {topic.text} is being opened again"))
             return
@@ -81,14 +81,14 @@ class Opened:
         delta = subscription.acknowledge(consumer, ledger_id, entries, self.service.now_ms())
         topic.store(subscription, delta)
         self.service.acknowledgements += len(entries)
-        topic.outlet.dispatch_soon(subscription)  # any consumer may have been held at its bound
+        topic.dispatcher.dispatch_soon(subscription)  # any consumer may have been held at its bound
         return delta
 
     # --- what is open
 
     def check_room(self, name: str, metadata: Mapping[str, str]) -> None:
         """Raises `NotReady` where the tenant holds too much already to keep another producer or consumer with this metadata."""
-        size = kept_bytes((name,), metadata)
+        size = memory_bytes((name,), metadata)
         if not self.memory_charge.allows(size):
             raise NotReady(
                 f"the names and properties of the tenant's clients take all the memory there is for them ({size} bytes more)"
@@ -97,26 +97,26 @@ class Opened:
     def add_producer(self, topic: Topic, producer: Producer) -> None:
         former = self.producers.get(producer.producer_id)
         if former is not None:
-            self.memory_charge.change(-kept_bytes((former[1].name,), former[1].metadata))
+            self.memory_charge.change(-memory_bytes((former[1].name,), former[1].metadata))
         self.producers[producer.producer_id] = (topic, producer)
-        self.memory_charge.change(kept_bytes((producer.name,), producer.metadata))
+        self.memory_charge.change(memory_bytes((producer.name,), producer.metadata))
         self.ended_producers.pop(producer.producer_id, None)
 
     def add_consumer(self, topic: Topic, subscription: Subscription, consumer: Consumer) -> None:
         self.consumers[consumer.consumer_id] = (topic, subscription, consumer)
-        self.memory_charge.change(kept_bytes((consumer.name,), consumer.metadata))
+        self.memory_charge.change(memory_bytes((consumer.name,), consumer.metadata))
 
     def drop_consumer(self, consumer_id: int) -> tuple[Topic, Subscription, Consumer] | None:
         held = self.consumers.pop(consumer_id, None)
         if held is not None:
-            self.memory_charge.change(-kept_bytes((held[2].name,), held[2].metadata))
+            self.memory_charge.change(-memory_bytes((held[2].name,), held[2].metadata))
         return held
 
     def end_producer(self, producer_id: int) -> None:
         """The broker closed it: what its client sent meanwhile is passed over."""
         held = self.producers.pop(producer_id, None)
         if held is not None:
-            self.memory_charge.change(-kept_bytes((held[1].name,), held[1].metadata))
+            self.memory_charge.change(-memory_bytes((held[1].name,), held[1].metadata))
         self.ended_producers[producer_id] = None
         if len(self.ended_producers) > CLOSED_IDS_KEPT:
             del self.ended_producers[next(iter(self.ended_producers))]

@@ -52,7 +52,7 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
 
 
 def _success(connection: Connection, request_id: int, topic: Topic, producer: Producer) -> None:
-    dedup = topic.inlet.dedup
+    dedup = topic.publisher.dedup
     last = dedup.highest_taken(producer.name_bytes) if dedup is not None else -1
     answer = pb.ProducerSuccess(request_id=request_id, producer_name=producer.name, last_sequence_id=last, schema_version=b"")
     connection.send(frames.command(pb.Command.PRODUCER_SUCCESS, producer_success=answer))
@@ -64,7 +64,7 @@ async def close_producer(service: Broker, connection: Connection, body: pb.Close
     if held is not None:
         topic, producer = held
         answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        topic.inlet.in_turn(lambda _: None if answered.done() else answered.set_result(None))
+        topic.publisher.run_after_pending(lambda _: None if answered.done() else answered.set_result(None))
         await answered
         producer.closed = True
         topic.producers.detach(producer)

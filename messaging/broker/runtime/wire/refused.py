@@ -32,7 +32,7 @@ def publish(connection: Opened, topic: Topic, producer: Producer, buf: bytes, se
         if good:
             connection.append(topic, producer, buf, good, hot.summarize(good))
             good = []
-        topic.inlet.in_turn(partial(_send_error, connection, producer, one, *why))
+        topic.publisher.run_after_pending(partial(_send_error, connection, producer, one, *why))
     if good:
         connection.append(topic, producer, buf, good, hot.summarize(good))
 

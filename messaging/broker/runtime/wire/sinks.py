@@ -34,8 +34,8 @@ class ReceiptSender:
         # As the wire has it: -1:-1, of a duplicate whose id is not remembered, are unsigned numbers of 64 bits there.
         self.connection.out.gather(hot.receipts(sent, 0, len(sent), first.ledger_id & _UINT64, first.entry_id & _UINT64))
 
-    def settled(self, size: int) -> None:
-        self.connection.intake.settled(size)
+    def append_completed(self, size: int) -> None:
+        self.connection.intake.append_completed(size)
 
     def closed(self, producer: Producer) -> None:
         self.connection.end_producer(producer.producer_id)
@@ -66,10 +66,12 @@ class MessageSender:
     def answers(self) -> Awaitable[None] | None:
         return self.connection.answers()
 
-    def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
+    def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redelivery_counts: list[int] | None) -> int:
         out = self.connection.out
         large = block.bytes_in(first, last) > VIEWED_BYTES * (last - first)
-        others = self._not_plain(block, first, last, redeliveries) if redeliveries or self.subscription.cursor.batches else []
+        others = (
+            self._not_plain(block, first, last, redelivery_counts) if redelivery_counts or self.subscription.cursor.batches else []
+        )
         if not others and not large:
             data = self._plain(consumer, block, first, last)
             out.gather(data)
@@ -84,7 +86,9 @@ class MessageSender:
             if index < last:
                 entry_id = block.first_entry + index
                 payload = block.view(entry_id)
-                head = self._head(consumer, block, entry_id, len(payload), redeliveries[index - first] if redeliveries else 0)
+                head = self._head(
+                    consumer, block, entry_id, len(payload), redelivery_counts[index - first] if redelivery_counts else 0
+                )
                 parts += (head, payload)
             start = index + 1
         size = sum(map(len, parts))
@@ -94,14 +98,14 @@ class MessageSender:
             out.gather(b"".join(parts))
         return size
 
-    def _not_plain(self, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> list[int]:
+    def _not_plain(self, block: EntryBlock, first: int, last: int, redelivery_counts: list[int] | None) -> list[int]:
         """The entries, by index, whose frame says more than where they are: how often they were sent, or what of them is open."""
         batches, at = self.subscription.cursor.batches, block.first_entry
         partial = batches.entries_in(block.ledger_id, at + first, at + last - 1) if batches else []
         others = [entry_id - at for entry_id in partial]
-        if redeliveries is None:
+        if redelivery_counts is None:
             return others
-        return sorted({*others, *(index for index, count in enumerate(redeliveries, first) if count)})
+        return sorted({*others, *(index for index, count in enumerate(redelivery_counts, first) if count)})
 
     def _plain(self, consumer: Consumer, block: EntryBlock, first: int, last: int) -> bytes | memoryview:
         return hot.messages(

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.broker.core.acknowledged import acknowledged_by
+from messaging.broker.core.ack_count import messages_acknowledged
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.subscription import Kind
+from messaging.broker.core.subscription import SubscriptionType
 from tests.support.subscription_world import World
 
-KINDS = [Kind.SHARED, Kind.EXCLUSIVE, Kind.FAILOVER]
+KINDS = [SubscriptionType.SHARED, SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [1, 10])
-def test_what_was_sent_and_is_neither_open_nor_wanted_again(kind: Kind, size: int) -> None:
+def test_what_was_sent_and_is_neither_open_nor_wanted_again(kind: SubscriptionType, size: int) -> None:
     world = World()
     consumer = world.attach(kind, 1_000)
     first, second, third, _ = world.publish([size] * 4)
 
     def counted(consumer: Consumer) -> int:
-        return acknowledged_by(world.subscription, consumer)
+        return messages_acknowledged(world.subscription, consumer)
 
     assert counted(consumer) == 0
     world.ack(consumer, first, third)
@@ -36,15 +36,15 @@ def test_what_was_sent_and_is_neither_open_nor_wanted_again(kind: Kind, size: in
 
 def test_one_nack_of_shared_is_one_message() -> None:
     world = World()
-    consumer = world.attach(Kind.SHARED, 1_000)
+    consumer = world.attach(SubscriptionType.SHARED, 1_000)
     first, _ = world.publish([5, 3])
     world.nack(consumer, first)
-    assert (consumer.messages_redelivered, acknowledged_by(world.subscription, consumer)) == (5, 0)
+    assert (consumer.messages_redelivered, messages_acknowledged(world.subscription, consumer)) == (5, 0)
 
 
 def test_who_waits_in_failover_has_acknowledged_nothing() -> None:
     world = World()
-    active, waiting = world.attach(Kind.FAILOVER, 10), world.attach(Kind.FAILOVER, 10)
+    active, waiting = world.attach(SubscriptionType.FAILOVER, 10), world.attach(SubscriptionType.FAILOVER, 10)
     (one,) = world.publish([1])
     world.ack(active, one)
-    assert [acknowledged_by(world.subscription, who) for who in (active, waiting)] == [1, 0]
+    assert [messages_acknowledged(world.subscription, who) for who in (active, waiting)] == [1, 0]

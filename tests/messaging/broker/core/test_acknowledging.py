@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messaging.broker.core.acknowledging import (
-    Asked,
-    UpTo,
+from messaging.broker.core.ack_validation import (
+    CumulativeAck,
+    MessageAck,
     all_open,
-    cumulatively,
-    individually,
+    check_cumulative,
+    check_individual,
     signed,
 )
 from messaging.broker.core.cursor import Cursor
@@ -26,8 +26,8 @@ BATCH = Position(8, 1)
 SIZES = {WHOLE: 1, BATCH: 70}
 
 
-def ask(*asked: Asked, cursor: Cursor | None = None):  # type: ignore[no-untyped-def]
-    return individually(asked, CHAIN, cursor or Cursor(), SIZES.get)
+def ask(*asked: MessageAck, cursor: Cursor | None = None):  # type: ignore[no-untyped-def]
+    return check_individual(asked, CHAIN, cursor or Cursor(), SIZES.get)
 
 
 @pytest.mark.parametrize(
@@ -35,65 +35,65 @@ def ask(*asked: Asked, cursor: Cursor | None = None):  # type: ignore[no-untyped
     [(-1, -1), (8, 5), (8, -1), (5, 10), (6, 0), (7, 0), (9, 0), (2**63 - 1, 2**63 - 1), (8, 2**63 - 1), (-(2**63), 0)],
 )
 def test_an_entry_that_does_not_exist_is_refused_alone(position: tuple[int, int]) -> None:
-    found = ask(Asked(Position(*position)), Asked(Position(8, 2)), Asked(Position(5, 9)))
+    found = ask(MessageAck(Position(*position)), MessageAck(Position(8, 2)), MessageAck(Position(5, 9)))
     assert found.whole == {8: [2], 5: [9]}
     assert found.refused.startswith(f"entry {position[0]}:{position[1]} does not exist: the topic ends at 8:4")
-    assert ask(Asked(Position(*position), [1])).partial == {}
+    assert ask(MessageAck(Position(*position), [1])).partial == {}
 
 
 def test_what_retention_dropped_was_acknowledged() -> None:
-    assert ask(Asked(Position(3, 7))) == ({}, {}, [], "")
+    assert ask(MessageAck(Position(3, 7))) == ({}, {}, [], "")
 
 
 def test_an_ack_set_is_held_against_its_batch() -> None:
-    assert ask(Asked(BATCH, [FULL - 1, 0b111111])).partial == {BATCH: [FULL - 1, 0b111111]}
+    assert ask(MessageAck(BATCH, [FULL - 1, 0b111111])).partial == {BATCH: [FULL - 1, 0b111111]}
     for words in ([FULL, 1 << 6], [FULL, 1, 1], [FULL, 1, 0], [0] * 15_625):
-        found = ask(Asked(BATCH, words))
+        found = ask(MessageAck(BATCH, words))
         assert (found.whole, found.partial) == ({}, {})
         assert found.refused == f"the ack set of entry 8:1 has {len(words)} words; its batch has 70 messages"
 
 
 def test_an_ack_set_that_leaves_everything_open_changes_nothing() -> None:
-    assert ask(Asked(BATCH, all_open(70))) == ({}, {}, [], "")
+    assert ask(MessageAck(BATCH, all_open(70))) == ({}, {}, [], "")
 
 
 def test_an_ack_set_that_leaves_nothing_open_is_the_whole_entry() -> None:
-    assert ask(Asked(BATCH, [0, 0])).whole == {8: [1]}
-    assert ask(Asked(WHOLE, [0])).whole == {8: [0]}
+    assert ask(MessageAck(BATCH, [0, 0])).whole == {8: [1]}
+    assert ask(MessageAck(WHOLE, [0])).whole == {8: [0]}
 
 
 def test_signed_words_are_those_of_the_wire() -> None:
-    assert ask(Asked(BATCH, [-2, 0b111111])).partial == {BATCH: [FULL - 1, 0b111111]}
+    assert ask(MessageAck(BATCH, [-2, 0b111111])).partial == {BATCH: [FULL - 1, 0b111111]}
 
 
 def test_several_ack_sets_of_one_batch_come_together() -> None:
-    found = ask(Asked(BATCH, [FULL - 1, 0b111111]), Asked(BATCH, [FULL - 2, 0b111110]))
+    found = ask(MessageAck(BATCH, [FULL - 1, 0b111111]), MessageAck(BATCH, [FULL - 2, 0b111110]))
     assert found.partial == {BATCH: [FULL - 3, 0b111110]}
-    found = ask(Asked(BATCH, [1]), Asked(BATCH, [2]))
+    found = ask(MessageAck(BATCH, [1]), MessageAck(BATCH, [2]))
     assert (found.whole, found.partial) == ({8: [1]}, {})
 
 
 def test_a_batch_of_unknown_size_is_to_be_read_first() -> None:
-    found = ask(Asked(Position(8, 3), [1]), Asked(Position(8, 4)))
-    assert found.unknown == [Asked(Position(8, 3), [1])]
+    found = ask(MessageAck(Position(8, 3), [1]), MessageAck(Position(8, 4)))
+    assert found.unknown == [MessageAck(Position(8, 3), [1])]
     assert found.whole == {8: [4]}
 
 
 def test_what_is_acknowledged_of_a_batch_says_how_many_words_it_may_have() -> None:
     cursor = Cursor()
     cursor.acknowledge_batch(Position(8, 3), [0b1110], CHAIN)
-    assert ask(Asked(Position(8, 3), [0b1100]), cursor=cursor).partial == {Position(8, 3): [0b1100]}
-    assert ask(Asked(Position(8, 3), [1, 1]), cursor=cursor).refused
+    assert ask(MessageAck(Position(8, 3), [0b1100]), cursor=cursor).partial == {Position(8, 3): [0b1100]}
+    assert ask(MessageAck(Position(8, 3), [1, 1]), cursor=cursor).refused
 
 
 @pytest.mark.parametrize(
     ("position", "expected"),
     [
-        ((8, 4), UpTo(Position(8, 4))),
-        ((5, 0), UpTo(Position(5, 0))),
-        ((3, 99), UpTo(Position(3, 99))),  # dropped: nothing is left to acknowledge there
-        ((8, -1), UpTo(Position(5, 9))),  # what clients name for "before the first entry of ledger 8"
-        ((5, -1), UpTo(EARLIEST)),
+        ((8, 4), CumulativeAck(Position(8, 4))),
+        ((5, 0), CumulativeAck(Position(5, 0))),
+        ((3, 99), CumulativeAck(Position(3, 99))),  # dropped: nothing is left to acknowledge there
+        ((8, -1), CumulativeAck(Position(5, 9))),  # what clients name for "before the first entry of ledger 8"
+        ((5, -1), CumulativeAck(EARLIEST)),
         ((-1, -1), None),
         ((8, 5), None),
         ((9, 0), None),
@@ -101,16 +101,18 @@ def test_what_is_acknowledged_of_a_batch_says_how_many_words_it_may_have() -> No
         ((2**63 - 1, 2**63 - 1), None),
     ],
 )
-def test_a_cumulative_acknowledgement_ends_at_an_entry_that_exists(position: tuple[int, int], expected: UpTo | None) -> None:
-    found = cumulatively(Asked(Position(*position)), CHAIN, Cursor(), SIZES.get)
+def test_a_cumulative_acknowledgement_ends_at_an_entry_that_exists(
+    position: tuple[int, int], expected: CumulativeAck | None
+) -> None:
+    found = check_cumulative(MessageAck(Position(*position)), CHAIN, Cursor(), SIZES.get)
     assert found == expected if expected is not None else isinstance(found, str)
 
 
 def test_a_cumulative_acknowledgement_within_a_batch() -> None:
-    found = cumulatively(Asked(BATCH, [FULL - 1, 63]), CHAIN, Cursor(), SIZES.get)
-    assert found == UpTo(WHOLE, BATCH, [FULL - 1, 63])
-    assert isinstance(cumulatively(Asked(BATCH, [1] * 3), CHAIN, Cursor(), SIZES.get), str)
-    assert cumulatively(Asked(Position(8, 3), [1]), CHAIN, Cursor(), SIZES.get) is None
+    found = check_cumulative(MessageAck(BATCH, [FULL - 1, 63]), CHAIN, Cursor(), SIZES.get)
+    assert found == CumulativeAck(WHOLE, BATCH, [FULL - 1, 63])
+    assert isinstance(check_cumulative(MessageAck(BATCH, [1] * 3), CHAIN, Cursor(), SIZES.get), str)
+    assert check_cumulative(MessageAck(Position(8, 3), [1]), CHAIN, Cursor(), SIZES.get) is None
 
 
 NUMBERS = st.one_of(st.integers(-2, 12), st.sampled_from([2**31, 2**32, 2**53, 2**63, 2**64 - 1, 2**64 - 2]))
@@ -118,12 +120,12 @@ NUMBERS = st.one_of(st.integers(-2, 12), st.sampled_from([2**31, 2**32, 2**53, 2
 
 @given(NUMBERS, NUMBERS, st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4))
 def test_whatever_is_named_nothing_beyond_what_exists_is_acknowledged(ledger: int, entry: int, words: list[int]) -> None:
-    asked = Asked(Position(signed(ledger % 2**64), signed(entry % 2**64)), words)
+    asked = MessageAck(Position(signed(ledger % 2**64), signed(entry % 2**64)), words)
     found = ask(asked)
     for ledger_id, entries in found.whole.items():
         assert all(CHAIN.holds(Position(ledger_id, one)) for one in entries)
     for position, left in found.partial.items():
         assert CHAIN.holds(position) and len(left) <= len(all_open(SIZES[position]))
-    up_to = cumulatively(Asked(asked.position, words), CHAIN, Cursor(), SIZES.get)
-    if isinstance(up_to, UpTo):
+    up_to = check_cumulative(MessageAck(asked.position, words), CHAIN, Cursor(), SIZES.get)
+    if isinstance(up_to, CumulativeAck):
         assert up_to.position == EARLIEST or CHAIN.holds(up_to.position) or up_to.position.ledger_id < CHAIN.first_id

@@ -9,7 +9,7 @@ import pytest
 
 from messaging.broker.core import bitmaps
 from messaging.broker.core.cursor import Cursor
-from messaging.broker.core.subscription import Kind
+from messaging.broker.core.subscription import SubscriptionType
 from messaging.storage.chain import Chain
 from messaging.storage.seam import Position
 from tests.support.subscription_world import World
@@ -58,21 +58,21 @@ def cursor_delta(entry_id: int) -> bytes:
 
 def test_what_mark_delete_moves_over_is_forgotten_and_no_more_is_looked_at() -> None:
     cursor, chain = with_partial_batches(MANY)
-    kept = cursor.batches.kept_bytes
+    kept = cursor.batches.memory_bytes
     cursor.acknowledge_up_to(Position(1, MANY // 2), chain)
     assert len(cursor.batches) == MANY // 2
-    assert cursor.batches.kept_bytes == kept // 2
+    assert cursor.batches.memory_bytes == kept // 2
     cursor.acknowledge_up_to(Position(1, MANY), chain)
-    assert not cursor.batches and not cursor.batches.kept_bytes and not cursor.batches._entries
+    assert not cursor.batches and not cursor.batches.memory_bytes and not cursor.batches._entries
 
 
-def test_holes_of_other_ledgers_are_not_looked_at() -> None:
+def test_individual_acks_of_other_ledgers_are_not_looked_at() -> None:
     chain = Chain([(ledger_id, 9) for ledger_id in range(1, 2_000)])
     cursor = Cursor()
     for ledger_id in range(2, 2_000):
         cursor.acknowledge(ledger_id, [5], chain)
     assert cursor.acknowledge(1, [0], chain), "into another ledger: a step for each, once"
-    cursor.holes = Unwalked(cursor.holes)
+    cursor.individual_acks = Unwalked(cursor.individual_acks)
     assert cursor.acknowledge(1, [1, 3], chain) and cursor.acknowledge(7, [1, 2], chain)
     assert cursor.backlog_entries(chain) == 10 * 1_999 - 1_998 - 5
 
@@ -81,10 +81,10 @@ def test_a_run_of_a_million_entries_is_one_step_and_one_small_delta() -> None:
     """Expiry of a block, or damage, was a list of its entries."""
     chain = Chain([(1, 2_000_000)])
     cursor = Cursor()
-    delta = cursor.acknowledge_run(1, 5, 1_000_004, chain)
-    assert len(delta) == 25 and cursor.hole_count == 1_000_000
+    delta = cursor.acknowledge_range(1, 5, 1_000_004, chain)
+    assert len(delta) == 25 and cursor.individual_ack_count == 1_000_000
     copy = Cursor()
-    copy.repeat(delta, chain)
+    copy.apply(delta, chain)
     assert copy.snapshot() == cursor.snapshot()
 
 
@@ -102,24 +102,24 @@ def test_ranges_are_counted_without_walking_and_listed_as_far_as_asked(monkeypat
         return measured(*given)
 
     monkeypatch.setattr(bitmaps, "run_length", counting)
-    assert bitmaps.count_runs(cursor.holes[1]) == 200_000
+    assert bitmaps.count_ranges(cursor.individual_acks[1]) == 200_000
     assert steps == 0
-    runs = bitmaps.runs_of(cursor.holes[1])
-    assert [next(runs) for _ in range(3)] == [(1, 1), (3, 3), (5, 5)]
+    ranges = bitmaps.ranges_of(cursor.individual_acks[1])
+    assert [next(ranges) for _ in range(3)] == [(1, 1), (3, 3), (5, 5)]
     assert steps == 3
 
 
 @pytest.mark.parametrize("values", [[], [0], [5], [0, 1, 2, 7], [2**32 - 1], [2**32 - 2, 2**32 - 1], [65_535, 65_536, 131_072]])
 def test_runs_at_every_edge(values: list[int]) -> None:
     bitmap = bitmaps.BitMap(values)
-    runs = list(bitmaps.runs_of(bitmap))
-    assert [value for first, last in runs for value in range(first, last + 1)] == values
-    assert bitmaps.count_runs(bitmap) == len(runs)
+    ranges = list(bitmaps.ranges_of(bitmap))
+    assert [value for first, last in ranges for value in range(first, last + 1)] == values
+    assert bitmaps.count_ranges(bitmap) == len(ranges)
 
 
 def test_a_delivery_beside_many_partial_batches_looks_at_its_own() -> None:
     world = World()
-    consumer = world.attach(Kind.SHARED)
+    consumer = world.attach(SubscriptionType.SHARED)
     world.publish([2] * MANY)
     for entry_id in range(1, MANY):
         world.subscription.cursor.acknowledge_batch(Position(1, entry_id), [2], world.chain)

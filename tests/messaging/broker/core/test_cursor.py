@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from messaging.broker.core.cursor import Cursor
-from messaging.broker.core.deltas import Delta
+from messaging.broker.core.cursor_deltas import Delta
 from messaging.limits.sizes import ACK_SET_WORDS_MAX
 from messaging.storage.chain import Chain
 from messaging.storage.seam import EARLIEST, Position
@@ -140,7 +140,7 @@ class CursorMachine(RuleBasedStateMachine):
         done, state = self.base
         copy = Cursor.restore(EARLIEST, state)
         for delta in self.deltas[max(0, done - early) :]:
-            copy.repeat(delta, self.chain)
+            copy.apply(delta, self.chain)
         self.same(copy)
         again = Cursor.restore(EARLIEST, copy.snapshot())
         self.same(again)
@@ -160,17 +160,17 @@ class CursorMachine(RuleBasedStateMachine):
         following = [one for one in exist if one > self.cursor.mark_delete]
         assert not following or following[0] not in self.acked, "mark-delete lags"
         for ledger_id, last in zip(self.chain.ids, self.chain.lasts, strict=True):
-            found = [entry for first, stop in self.cursor.open_runs(ledger_id, 0, last) for entry in range(first, stop + 1)]
+            found = [entry for first, stop in self.cursor.unacked_ranges(ledger_id, 0, last) for entry in range(first, stop + 1)]
             assert found == [entry for entry in range(last + 1) if Position(ledger_id, entry) not in self.acked]
-            part = [entry for first, stop in self.cursor.open_runs(ledger_id, 2, last - 1) for entry in range(first, stop + 1)]
+            part = [entry for first, stop in self.cursor.unacked_ranges(ledger_id, 2, last - 1) for entry in range(first, stop + 1)]
             assert part == [entry for entry in found if 2 <= entry <= last - 1]
 
     @invariant()
     def keeps_nothing_behind_the_mark(self) -> None:
         if hasattr(self, "cursor"):
             mark = self.cursor.mark_delete
-            assert all(Position(ledger, entry) > mark for ledger, bitmap in self.cursor.holes.items() for entry in bitmap)
-            assert all(self.cursor.holes.values())
+            assert all(Position(ledger, entry) > mark for ledger, bitmap in self.cursor.individual_acks.items() for entry in bitmap)
+            assert all(self.cursor.individual_acks.values())
             assert all(position > mark for position, _ in self.cursor.batches.items())
 
 
@@ -181,7 +181,7 @@ def bits_of(words: list[int]) -> int:
     return sum(word << 64 * place for place, word in enumerate(words))
 
 
-def test_a_million_holes_fit_in_a_megabyte() -> None:
+def test_a_million_individual_acks_fit_in_a_megabyte() -> None:
     """Every second entry of two million: the worst that bitmaps can be given."""
     chain = Chain([(1, 2_000_001)])
     cursor = Cursor()
@@ -195,7 +195,7 @@ def test_a_million_holes_fit_in_a_megabyte() -> None:
     assert not copy.acknowledged(Position(1, 2_000_000))
 
 
-def test_a_million_holes_at_random_fit_in_a_megabyte() -> None:
+def test_a_million_individual_acks_at_random_fit_in_a_megabyte() -> None:
     chain = Chain([(1, 9_999_999)])
     cursor = Cursor()
     chosen = random.Random(1).sample(range(1, 10_000_000), 1_000_000)
@@ -213,7 +213,7 @@ def test_filling_the_last_hole_moves_the_mark_over_all() -> None:
     assert cursor.mark_delete == EARLIEST
     cursor.acknowledge(1, [0], chain)
     assert cursor.mark_delete == Position(2, 9)
-    assert cursor.holes == {}
+    assert cursor.individual_acks == {}
 
 
 @pytest.mark.parametrize("count", [256, 300, ACK_SET_WORDS_MAX])
@@ -280,4 +280,4 @@ def test_without_a_snapshot_the_mark_counts() -> None:
 @pytest.mark.parametrize("delta", [b"\x09", b"", bytes((Delta.UP_TO,)), bytes((Delta.BATCH,)) + struct.pack(">q", 1)])
 def test_a_delta_that_is_none_is_refused(delta: bytes) -> None:
     with pytest.raises(ValueError):
-        Cursor().repeat(delta, Chain([(1, 9)]))
+        Cursor().apply(delta, Chain([(1, 9)]))

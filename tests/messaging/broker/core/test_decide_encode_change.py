@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from messaging.broker.core import deltas
+from messaging.broker.core import cursor_deltas as cursor_deltas
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
-from messaging.broker.core.subscription import Kind, Subscription
+from messaging.broker.core.subscription import Subscription, SubscriptionType
 from messaging.storage.chain import Chain
 from messaging.storage.seam import EARLIEST, Position
 from tests.support.subscription_world import World
@@ -30,23 +30,29 @@ WORDS = st.lists(st.one_of(NUMBERS, st.integers(0, 2**64 - 1)), max_size=4)
 # Every method that changes a cursor, and what to call it with.
 CURSOR: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {
     "acknowledge": st.tuples(st.one_of(st.integers(2, 9), NUMBERS), ENTRIES),
-    "acknowledge_run": st.tuples(st.one_of(st.integers(2, 9), NUMBERS), NUMBERS, NUMBERS),
+    "acknowledge_range": st.tuples(st.one_of(st.integers(2, 9), NUMBERS), NUMBERS, NUMBERS),
     "acknowledge_up_to": st.tuples(POSITIONS),
     "acknowledge_batch": st.tuples(POSITIONS, WORDS),
     "reset": st.tuples(POSITIONS),
-    "repeat": st.tuples(
+    "apply": st.tuples(
         st.one_of(st.binary(max_size=40), st.builds(lambda kind, body: bytes((kind,)) + body, st.integers(1, 5), st.binary()))
     ),
 }
-READING = {"acknowledged", "backlog_entries", "open_runs", "snapshot", "restore", "kept_bytes"}
+READING = {"acknowledged", "backlog_entries", "unacked_ranges", "snapshot", "restore", "memory_bytes"}
 CALLS = st.lists(
     st.sampled_from(sorted(CURSOR)).flatmap(lambda name: st.tuples(st.just(name), CURSOR[name])), min_size=1, max_size=15
 )
 
 
 def state_of(cursor: Cursor) -> tuple[Any, ...]:
-    holes = {ledger_id: bitmap.to_array().tolist() for ledger_id, bitmap in cursor.holes.items()}
-    return cursor.mark_delete, holes, cursor.hole_count, dict(cursor.batches.items()), cursor.batches.kept_bytes
+    individual_acks = {ledger_id: bitmap.to_array().tolist() for ledger_id, bitmap in cursor.individual_acks.items()}
+    return (
+        cursor.mark_delete,
+        individual_acks,
+        cursor.individual_ack_count,
+        dict(cursor.batches.items()),
+        cursor.batches.memory_bytes,
+    )
 
 
 def copy_of(cursor: Cursor) -> Cursor:
@@ -55,7 +61,7 @@ def copy_of(cursor: Cursor) -> Cursor:
 
 def test_every_method_of_a_cursor_is_in_the_table() -> None:
     public = {name for name, _ in inspect.getmembers(Cursor) if not name.startswith("_")}
-    slots = {"batches", "hole_count", "holes", "mark_delete"}
+    slots = {"batches", "individual_ack_count", "individual_acks", "mark_delete"}
     assert public == CURSOR.keys() | READING | slots
 
 
@@ -72,18 +78,18 @@ def test_a_cursor_raises_and_stays_or_its_delta_makes_the_new_state(calls: list[
         except Exception:
             assert state_of(cursor) == state_of(former), f"{name}{arguments} raised half-way"
             continue
-        if name == "repeat":
+        if name == "apply":
             continue
         delta = result[0] if name == "acknowledge_batch" else result
         if delta:
-            former.repeat(delta, chain)
+            former.apply(delta, chain)
         assert state_of(cursor) == state_of(former), f"{name}{arguments} and its delta differ"
-        assert cursor.hole_count == sum(map(len, cursor.holes.values()))
+        assert cursor.individual_ack_count == sum(map(len, cursor.individual_acks.values()))
         assert cursor.mark_delete == EARLIEST or chain.holds(cursor.mark_delete)
 
 
 @pytest.mark.parametrize("position", [Position(8, 2**64 - 1), Position(2**64 - 1, 2**64 - 1), Position(1, 2**64 - 1), EARLIEST])
-@pytest.mark.parametrize("method", ["acknowledge_up_to", "acknowledge_batch", "acknowledge", "acknowledge_run"])
+@pytest.mark.parametrize("method", ["acknowledge_up_to", "acknowledge_batch", "acknowledge", "acknowledge_range"])
 def test_what_no_entry_has_acknowledges_nothing(position: Position, method: str) -> None:
     chain = Chain([(3, 40), (8, 12)])
     cursor = Cursor()
@@ -91,7 +97,7 @@ def test_what_no_entry_has_acknowledges_nothing(position: Position, method: str)
         "acknowledge_up_to": lambda: cursor.acknowledge_up_to(position, chain),
         "acknowledge_batch": lambda: cursor.acknowledge_batch(position, [0], chain)[0],
         "acknowledge": lambda: cursor.acknowledge(position.ledger_id, [position.entry_id], chain),
-        "acknowledge_run": lambda: cursor.acknowledge_run(position.ledger_id, position.entry_id, position.entry_id, chain),
+        "acknowledge_range": lambda: cursor.acknowledge_range(position.ledger_id, position.entry_id, position.entry_id, chain),
     }
     assert calls[method]() == b""
     assert state_of(cursor) == state_of(Cursor())
@@ -126,14 +132,14 @@ def whole_state(subscription: Subscription) -> tuple[Any, ...]:
         (one.unacked_messages, {key: list(bitmap) for key, bitmap in one.held.items()}, dict(one.held_batches))
         for one in subscription.consumers
     ]
-    replay = {key: list(bitmap) for key, bitmap in subscription.replay.entries.items()}
-    return state_of(subscription.cursor), subscription.read_position, held, replay, dict(subscription.replay.counts)
+    redeliveries = {key: list(bitmap) for key, bitmap in subscription.redeliveries.entries.items()}
+    return state_of(subscription.cursor), subscription.read_position, held, redeliveries, dict(subscription.redeliveries.counts)
 
 
 @settings(max_examples=300)
-@given(st.lists(SUBSCRIPTION_CALL, min_size=1, max_size=12), st.sampled_from([Kind.SHARED, Kind.EXCLUSIVE]))
+@given(st.lists(SUBSCRIPTION_CALL, min_size=1, max_size=12), st.sampled_from([SubscriptionType.SHARED, SubscriptionType.EXCLUSIVE]))
 def test_a_subscription_raises_and_stays_or_its_deltas_make_the_new_state(
-    calls: list[tuple[str, tuple[Any, ...]]], kind: Kind
+    calls: list[tuple[str, tuple[Any, ...]]], kind: SubscriptionType
 ) -> None:
     world = World()
     consumer = world.attach(kind, permits=20)
@@ -151,7 +157,7 @@ def test_a_subscription_raises_and_stays_or_its_deltas_make_the_new_state(
             continue
         for delta in result if isinstance(result, list) else [result or b""]:
             if delta:
-                former.repeat(delta, world.chain)
+                former.apply(delta, world.chain)
         assert state_of(subscription.cursor) == state_of(former), f"{name}{arguments} and its deltas differ"
         assert consumer.unacked_messages >= 0
         world.dispatch()
@@ -162,18 +168,18 @@ def test_a_delta_of_a_wrong_length_is_refused_whole(size: int) -> None:
     chain = Chain([(1, 9)])
     cursor = Cursor()
     wholes = {
-        deltas.Delta.RUN: 24,
-        deltas.Delta.UP_TO: 16,
-        deltas.Delta.RESET: 16,
+        cursor_deltas.Delta.RANGE: 24,
+        cursor_deltas.Delta.UP_TO: 16,
+        cursor_deltas.Delta.RESET: 16,
     }
     for kind, whole in wholes.items():
         if size != whole:
             with pytest.raises(ValueError):
-                cursor.repeat(bytes((kind,)) + b"\0" * size, chain)
+                cursor.apply(bytes((kind,)) + b"\0" * size, chain)
     if size < 8 or size % 4:
         with pytest.raises(ValueError):
-            cursor.repeat(bytes((deltas.Delta.ENTRIES,)) + b"\0" * size, chain)
+            cursor.apply(bytes((cursor_deltas.Delta.ENTRIES,)) + b"\0" * size, chain)
     if size < 16 or size % 8:
         with pytest.raises(ValueError):
-            cursor.repeat(bytes((deltas.Delta.BATCH,)) + b"\0" * size, chain)
+            cursor.apply(bytes((cursor_deltas.Delta.BATCH,)) + b"\0" * size, chain)
     assert state_of(cursor) == state_of(Cursor())

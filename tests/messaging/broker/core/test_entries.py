@@ -99,6 +99,6 @@ def test_what_a_block_costs_in_memory() -> None:
     data = bytes(10_000)
     end_offsets = array("I", [600])
     assert (
-        EntryBlock(1, 0, data[:600], end_offsets, 0, 1).held_bytes
-        < EntryBlock(1, 0, memoryview(data)[:600], end_offsets, 0, 1).held_bytes
+        EntryBlock(1, 0, data[:600], end_offsets, 0, 1).memory_bytes
+        < EntryBlock(1, 0, memoryview(data)[:600], end_offsets, 0, 1).memory_bytes
     )

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messaging.broker.core.cursor import Cursor
-from messaging.broker.core.deltas import Delta, merged
+from messaging.broker.core.cursor_deltas import Delta, merged
 from messaging.storage.chain import Chain
 from messaging.storage.seam import EARLIEST, Position
 
@@ -39,7 +39,7 @@ def test_a_merged_replay_ends_where_the_single_one_does(acts: list[tuple[str, in
     stored = [delta for delta in deltas if delta]
     replayed = Cursor(EARLIEST)
     for delta in merged(stored):
-        replayed.repeat(delta, chain)
+        replayed.apply(delta, chain)
     assert replayed.snapshot() == lived.snapshot()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from messaging.broker.core.cursor import Cursor
-from messaging.broker.core.subscription import SHARE_MESSAGES_MAX, Kind
+from messaging.broker.core.subscription import SHARE_MESSAGES_MAX, SubscriptionType
 from messaging.errors import ConsumerBusy, NotAllowed, NotReady
 from messaging.storage.seam import Position
 from tests.support.subscription_world import World, counted, received, told
@@ -15,15 +15,15 @@ from tests.support.subscription_world import World, counted, received, told
 
 def test_a_second_exclusive_consumer_is_refused() -> None:
     world = World()
-    world.attach(Kind.EXCLUSIVE)
+    world.attach(SubscriptionType.EXCLUSIVE)
     with pytest.raises(ConsumerBusy):
-        world.attach(Kind.EXCLUSIVE)
+        world.attach(SubscriptionType.EXCLUSIVE)
 
 
-@pytest.mark.parametrize("kind", [Kind.EXCLUSIVE, Kind.FAILOVER])
-def test_another_type_is_refused_while_consumers_are_there(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER])
+def test_another_type_is_refused_while_consumers_are_there(kind: SubscriptionType) -> None:
     world = World()
-    shared = world.attach(Kind.SHARED)
+    shared = world.attach(SubscriptionType.SHARED)
     with pytest.raises(ConsumerBusy):
         world.attach(kind)
     world.detach(shared)
@@ -33,15 +33,15 @@ def test_another_type_is_refused_while_consumers_are_there(kind: Kind) -> None:
 
 def test_key_shared_is_not_served() -> None:
     with pytest.raises(NotAllowed):
-        World().attach(Kind.KEY_SHARED)
+        World().attach(SubscriptionType.KEY_SHARED)
 
 
 def test_nobody_attaches_during_a_seek() -> None:
     world = World()
     world.subscription.fenced = True
     with pytest.raises(NotReady):
-        world.attach(Kind.SHARED)
-    assert not world.subscription.wants()
+        world.attach(SubscriptionType.SHARED)
+    assert not world.subscription.can_dispatch()
 
 
 # --- permits
@@ -49,7 +49,7 @@ def test_nobody_attaches_during_a_seek() -> None:
 
 def test_permits_count_messages_and_entries_stay_whole() -> None:
     world = World()
-    consumer = world.attach(Kind.EXCLUSIVE, permits=10)
+    consumer = world.attach(SubscriptionType.EXCLUSIVE, permits=10)
     entries = world.publish([4, 4, 4, 4])
     assert received(consumer) == entries[:3]
     assert consumer.permits == -2
@@ -59,8 +59,8 @@ def test_permits_count_messages_and_entries_stay_whole() -> None:
     assert received(consumer) == entries[3:]
 
 
-@pytest.mark.parametrize("kind", [Kind.EXCLUSIVE, Kind.SHARED, Kind.FAILOVER])
-def test_acknowledged_messages_of_a_batch_take_no_permits(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED, SubscriptionType.FAILOVER])
+def test_acknowledged_messages_of_a_batch_take_no_permits(kind: SubscriptionType) -> None:
     """The client passes over them without asking for more: each round trip of such a batch would starve it of their number."""
     world = World()
     consumer = world.attach(kind, permits=10)
@@ -72,13 +72,13 @@ def test_acknowledged_messages_of_a_batch_take_no_permits(kind: Kind) -> None:
     world.nack(consumer)
     assert received(consumer) == [entry]
     assert consumer.permits == 0
-    if kind is Kind.SHARED:
+    if kind is SubscriptionType.SHARED:
         assert consumer.unacked_messages == 3
 
 
 def test_nothing_goes_to_a_peer_that_does_not_read() -> None:
     world = World()
-    slow, quick = world.attach(Kind.SHARED, permits=100), world.attach(Kind.SHARED, permits=100)
+    slow, quick = world.attach(SubscriptionType.SHARED, permits=100), world.attach(SubscriptionType.SHARED, permits=100)
     slow.sink.writable = False  # type: ignore[misc]
     entries = world.publish([1] * 50)
     assert received(slow) == []
@@ -90,7 +90,7 @@ def test_nothing_goes_to_a_peer_that_does_not_read() -> None:
 
 def test_shared_consumers_take_turns() -> None:
     world = World()
-    consumers = [world.attach(Kind.SHARED, permits=1000) for _ in range(3)]
+    consumers = [world.attach(SubscriptionType.SHARED, permits=1000) for _ in range(3)]
     entries = world.publish([1] * (6 * SHARE_MESSAGES_MAX))
     shares = [received(consumer) for consumer in consumers]
     assert [len(share) for share in shares] == [2 * SHARE_MESSAGES_MAX] * 3
@@ -99,7 +99,10 @@ def test_shared_consumers_take_turns() -> None:
 
 def test_the_lower_priority_level_is_served_first() -> None:
     world = World()
-    second, first = world.attach(Kind.SHARED, permits=100, priority=1), world.attach(Kind.SHARED, permits=30, priority=0)
+    second, first = (
+        world.attach(SubscriptionType.SHARED, permits=100, priority=1),
+        world.attach(SubscriptionType.SHARED, permits=30, priority=0),
+    )
     entries = world.publish([1] * 50)
     assert received(first) == entries[:30]
     assert received(second) == entries[30:]
@@ -107,7 +110,7 @@ def test_the_lower_priority_level_is_served_first() -> None:
 
 def test_a_disconnect_hands_on_without_counting() -> None:
     world = World()
-    gone, stays = world.attach(Kind.SHARED, permits=10), world.attach(Kind.SHARED)
+    gone, stays = world.attach(SubscriptionType.SHARED, permits=10), world.attach(SubscriptionType.SHARED)
     entries = world.publish([1] * 5)
     assert received(gone) == entries
     world.ack(gone, entries[2])
@@ -118,7 +121,7 @@ def test_a_disconnect_hands_on_without_counting() -> None:
 
 def test_what_comes_back_goes_before_what_is_new() -> None:
     world = World()
-    gone, stays = world.attach(Kind.SHARED, permits=5), world.attach(Kind.SHARED)
+    gone, stays = world.attach(SubscriptionType.SHARED, permits=5), world.attach(SubscriptionType.SHARED)
     entries = world.publish([1] * 10)
     world.detach(gone)
     world.flow(stays, 7)
@@ -127,7 +130,7 @@ def test_what_comes_back_goes_before_what_is_new() -> None:
 
 def test_a_negative_acknowledgement_raises_the_count_each_time() -> None:
     world = World()
-    consumer = world.attach(Kind.SHARED, permits=100)
+    consumer = world.attach(SubscriptionType.SHARED, permits=100)
     entries = world.publish([1] * 3)
     received(consumer)
     for count in (1, 2, 3):
@@ -139,7 +142,7 @@ def test_a_negative_acknowledgement_raises_the_count_each_time() -> None:
 
 def test_only_what_is_held_is_sent_again() -> None:
     world = World()
-    consumer, other = world.attach(Kind.SHARED, permits=2), world.attach(Kind.SHARED, permits=2)
+    consumer, other = world.attach(SubscriptionType.SHARED, permits=2), world.attach(SubscriptionType.SHARED, permits=2)
     entries = world.publish([1] * 4)
     received(consumer), received(other)
     world.flow(consumer, 100)
@@ -152,7 +155,7 @@ def test_only_what_is_held_is_sent_again() -> None:
 def test_ids_that_cannot_be_do_no_harm(entry_id: int) -> None:
     """Once an overflow in the bitmap, which ended the connection with a traceback."""
     world = World()
-    consumer = world.attach(Kind.SHARED, permits=100)
+    consumer = world.attach(SubscriptionType.SHARED, permits=100)
     entries = world.publish([1] * 3)
     received(consumer)
     world.nack(consumer, Position(1, entry_id), entries[1])
@@ -164,7 +167,7 @@ def test_ids_that_cannot_be_do_no_harm(entry_id: int) -> None:
 
 def test_an_acknowledgement_by_another_consumer_counts() -> None:
     world = World()
-    holder, other = world.attach(Kind.SHARED, permits=100), world.attach(Kind.SHARED)
+    holder, other = world.attach(SubscriptionType.SHARED, permits=100), world.attach(SubscriptionType.SHARED)
     entries = world.publish([3] * 2)
     world.ack(other, *entries)
     assert holder.unacked_messages == 0
@@ -175,7 +178,7 @@ def test_an_acknowledgement_by_another_consumer_counts() -> None:
 
 def test_acknowledged_while_waiting_to_be_sent_again() -> None:
     world = World()
-    consumer = world.attach(Kind.SHARED, permits=3)
+    consumer = world.attach(SubscriptionType.SHARED, permits=3)
     entries = world.publish([1] * 3)
     received(consumer)
     world.nack(consumer)
@@ -189,7 +192,7 @@ def test_acknowledged_while_waiting_to_be_sent_again() -> None:
 
 def test_redelivery_of_exclusive_starts_behind_the_mark_and_counts_nothing() -> None:
     world = World()
-    consumer = world.attach(Kind.EXCLUSIVE, permits=100)
+    consumer = world.attach(SubscriptionType.EXCLUSIVE, permits=100)
     entries = world.publish([1] * 5)
     received(consumer)
     world.ack(consumer, entries[0], entries[2])
@@ -199,7 +202,7 @@ def test_redelivery_of_exclusive_starts_behind_the_mark_and_counts_nothing() -> 
 
 def test_failover_tells_who_is_active_and_hands_over_from_the_mark() -> None:
     world = World()
-    first, second = world.attach(Kind.FAILOVER, permits=100), world.attach(Kind.FAILOVER, permits=100)
+    first, second = world.attach(SubscriptionType.FAILOVER, permits=100), world.attach(SubscriptionType.FAILOVER, permits=100)
     assert (told(first), told(second)) == ([True], [False])
     entries = world.publish([1] * 4)
     assert (received(first), received(second)) == (entries, [])
@@ -211,11 +214,11 @@ def test_failover_tells_who_is_active_and_hands_over_from_the_mark() -> None:
 
 def test_failover_of_a_partition_spreads_by_name() -> None:
     world = World(partition=1)
-    b = world.attach(Kind.FAILOVER, name="b")
-    a = world.attach(Kind.FAILOVER, name="a")
-    c = world.attach(Kind.FAILOVER, name="c")
+    b = world.attach(SubscriptionType.FAILOVER, name="b")
+    a = world.attach(SubscriptionType.FAILOVER, name="a")
+    c = world.attach(SubscriptionType.FAILOVER, name="c")
     assert world.subscription.active is b
-    d = world.attach(Kind.FAILOVER, name="0")
+    d = world.attach(SubscriptionType.FAILOVER, name="0")
     assert world.subscription.active is a  # 0, a, b, c
     told(a), told(b), told(c), told(d)
     world.detach(d)  # was not active, and yet the choice is another now
@@ -225,10 +228,10 @@ def test_failover_of_a_partition_spreads_by_name() -> None:
 
 def test_failover_prefers_the_lower_priority_level() -> None:
     world = World()
-    low = world.attach(Kind.FAILOVER, permits=100, priority=1)
+    low = world.attach(SubscriptionType.FAILOVER, permits=100, priority=1)
     entries = world.publish([1] * 2)
     assert received(low) == entries
-    high = world.attach(Kind.FAILOVER, permits=100, priority=0)
+    high = world.attach(SubscriptionType.FAILOVER, permits=100, priority=0)
     assert received(high) == entries
     assert (told(low), told(high)) == ([True, False], [True])
 
@@ -236,21 +239,21 @@ def test_failover_prefers_the_lower_priority_level() -> None:
 def test_from_shared_to_exclusive_nothing_comes_twice() -> None:
     """What the last Shared consumer held waited to be sent again, and was then also read anew: every message came twice."""
     world = World()
-    shared = world.attach(Kind.SHARED, permits=10)
+    shared = world.attach(SubscriptionType.SHARED, permits=10)
     entries = world.publish([1] * 6)
     world.ack(shared, entries[1])
     world.detach(shared)
-    single = world.attach(Kind.EXCLUSIVE, permits=100)
+    single = world.attach(SubscriptionType.EXCLUSIVE, permits=100)
     assert received(single) == [entry for entry in entries if entry != entries[1]]
 
 
 def test_from_exclusive_to_shared_nothing_is_lost() -> None:
     world = World()
-    single = world.attach(Kind.EXCLUSIVE, permits=3)
+    single = world.attach(SubscriptionType.EXCLUSIVE, permits=3)
     entries = world.publish([1] * 6)
     world.ack(single, entries[1])
     world.detach(single)
-    shared = world.attach(Kind.SHARED, permits=100)
+    shared = world.attach(SubscriptionType.SHARED, permits=100)
     assert received(shared) == [entry for entry in entries if entry != entries[1]]
 
 
@@ -259,7 +262,7 @@ def test_from_exclusive_to_shared_nothing_is_lost() -> None:
 
 def test_expired_entries_are_passed_over_and_counted() -> None:
     world = World()
-    consumer = world.attach(Kind.SHARED)
+    consumer = world.attach(SubscriptionType.SHARED)
     world.publish([1] * 3)
     world.now_ms = 5_000
     fresh = world.publish([1] * 2)
@@ -272,7 +275,7 @@ def test_expired_entries_are_passed_over_and_counted() -> None:
 
 def test_entries_that_expire_while_they_wait_to_be_sent_again() -> None:
     world = World()
-    consumer = world.attach(Kind.SHARED, permits=3)
+    consumer = world.attach(SubscriptionType.SHARED, permits=3)
     world.publish([1] * 3)
     received(consumer)
     world.nack(consumer)
@@ -280,13 +283,13 @@ def test_entries_that_expire_while_they_wait_to_be_sent_again() -> None:
     world.flow(consumer, 100)
     assert received(consumer) == []
     assert world.subscription.backlog_entries == 0
-    assert not world.subscription.replay
-    assert not world.subscription.replay.counts
+    assert not world.subscription.redeliveries
+    assert not world.subscription.redeliveries.counts
 
 
 def test_markers_are_never_delivered() -> None:
     world = World()
-    consumer = world.attach(Kind.EXCLUSIVE, permits=100)
+    consumer = world.attach(SubscriptionType.EXCLUSIVE, permits=100)
     world.publish([1], marker=True)
     entries = world.publish([1] * 2)
     assert received(consumer) == entries
@@ -295,7 +298,7 @@ def test_markers_are_never_delivered() -> None:
 
 def test_reading_goes_on_in_the_next_ledger() -> None:
     world = World()
-    consumer = world.attach(Kind.SHARED, permits=100)
+    consumer = world.attach(SubscriptionType.SHARED, permits=100)
     entries = world.publish([1] * 2)
     world.roll()
     world.roll()
@@ -305,7 +308,7 @@ def test_reading_goes_on_in_the_next_ledger() -> None:
 
 def test_a_seek_back_brings_everything_again() -> None:
     world = World()
-    consumer = world.attach(Kind.SHARED, permits=100)
+    consumer = world.attach(SubscriptionType.SHARED, permits=100)
     entries = world.publish([1] * 4)
     received(consumer)
     world.ack(consumer, *entries)
@@ -316,47 +319,47 @@ def test_a_seek_back_brings_everything_again() -> None:
 
 def test_cumulative_acknowledgement_empties_what_is_held() -> None:
     world = World()
-    consumer = world.attach(Kind.SHARED, permits=100)
+    consumer = world.attach(SubscriptionType.SHARED, permits=100)
     entries = world.publish([2] * 6)
     world.nack(consumer, entries[3])
     received(consumer)
     world.subscription.acknowledge_up_to(entries[4], 0)
     assert consumer.unacked_messages == 2
     world.detach(consumer)
-    other = world.attach(Kind.SHARED, permits=100)
+    other = world.attach(SubscriptionType.SHARED, permits=100)
     assert received(other) == [entries[5]]
-    assert not world.subscription.replay.counts
+    assert not world.subscription.redeliveries.counts
 
 
 def test_what_storage_cannot_give_again_counts_as_acknowledged() -> None:
     """A damaged entry on a Shared subscription held its mark-delete position, and with it retention, for ever."""
     world = World()
-    consumer = world.attach(Kind.SHARED, permits=2)
+    consumer = world.attach(SubscriptionType.SHARED, permits=2)
     entries = world.publish([1] * 5)
     received(consumer)
     world.nack(consumer)
     before = world.subscription.cursor.snapshot()
-    deltas = world.subscription.pass_over_lost(1, 2)
+    deltas = world.subscription.skip_lost(1, 2)
     assert world.subscription.entries_lost == 2
     assert world.subscription.cursor.mark_delete == Position(1, 1)
-    assert not world.subscription.replay.counts
+    assert not world.subscription.redeliveries.counts
     copy = Cursor.restore(Position(-1, -1), before)
     for delta in deltas:
-        copy.repeat(delta, world.chain)
+        copy.apply(delta, world.chain)
     assert copy.snapshot() == world.subscription.cursor.snapshot()
     world.flow(consumer, 100)
     assert received(consumer) == entries[2:]
 
 
-@pytest.mark.parametrize("kind", [Kind.SHARED, Kind.EXCLUSIVE])
-def test_damage_ahead_counts_as_acknowledged_and_nothing_else_does(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [SubscriptionType.SHARED, SubscriptionType.EXCLUSIVE])
+def test_damage_ahead_counts_as_acknowledged_and_nothing_else_does(kind: SubscriptionType) -> None:
     world = World()
     consumer = world.attach(kind, permits=3)
     entries = world.publish([1] * 10)
     received(consumer)
     world.ack(consumer, entries[5])
     assert world.subscription.next_position() == entries[3]
-    assert len(world.subscription.pass_over_lost(1, 7)) == 2, "a delta for each stretch around what was acknowledged"
+    assert len(world.subscription.skip_lost(1, 7)) == 2, "a delta for each stretch around what was acknowledged"
     assert world.subscription.entries_lost == 3
     assert world.subscription.backlog_entries == 6
     world.flow(consumer, 100)
@@ -367,9 +370,9 @@ def test_damage_ahead_counts_as_acknowledged_and_nothing_else_does(kind: Kind) -
 
 def test_damage_that_nobody_asks_for_any_more_changes_nothing() -> None:
     world = World()
-    consumer = world.attach(Kind.SHARED, permits=100)
+    consumer = world.attach(SubscriptionType.SHARED, permits=100)
     world.publish([1] * 3)
     received(consumer)
     for ledger_id, stop in ((1, 2), (1, 3), (2, 5), (0, 5)):
-        assert world.subscription.pass_over_lost(ledger_id, stop) == []
+        assert world.subscription.skip_lost(ledger_id, stop) == []
     assert world.subscription.entries_lost == 0 and world.subscription.backlog_entries == 3

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.subscription import Kind
+from messaging.broker.core.subscription import SubscriptionType
 from messaging.storage.seam import EARLIEST, Position
 from tests.support.subscription_world import World, counted
 
@@ -17,7 +17,7 @@ PICK = st.integers(0, 10_000)
 
 
 class SubscriptionMachine(RuleBasedStateMachine):
-    kind: Kind
+    kind: SubscriptionType
 
     @initialize(partition=st.integers(-1, 3))
     def begin(self, partition: int) -> None:
@@ -43,7 +43,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @rule(permits=st.integers(0, 60), priority=st.integers(0, 1))
     def attach(self, permits: int, priority: int) -> None:
-        if self.kind is Kind.EXCLUSIVE and self.world.subscription.consumers:
+        if self.kind is SubscriptionType.EXCLUSIVE and self.world.subscription.consumers:
             return
         if len(self.world.subscription.consumers) < 4:
             self.changing(lambda: self.world.attach(self.kind, permits, priority=priority))
@@ -113,7 +113,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         if consumer is None or not exist:
             return
         chosen = [exist[index % len(exist)] for index in entries]
-        if self.kind is Kind.SHARED:
+        if self.kind is SubscriptionType.SHARED:
             for position in set(chosen) if chosen else list(self.with_whom):
                 if self.with_whom.get(position) is consumer:
                     del self.with_whom[position]
@@ -170,7 +170,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             for position, count in counted(consumer):
                 assert position in self.sizes
                 assert position not in self.acked, f"{position} was acknowledged and came again"
-                if self.kind is Kind.SHARED:
+                if self.kind is SubscriptionType.SHARED:
                     assert position not in self.with_whom, f"{position} came while another consumer holds it"
                     self.with_whom[position] = consumer
                     assert count == self.asked_again.get(position, 0)
@@ -185,11 +185,11 @@ class SubscriptionMachine(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         subscription = self.world.subscription
-        if not subscription.wants():
+        if not subscription.can_dispatch():
             return
         assert subscription.next_position() is None
         left = [position for position in self.sizes if position not in self.acked and position not in self.with_whom]
-        if self.kind is not Kind.SHARED:
+        if self.kind is not SubscriptionType.SHARED:
             left = [position for position in left if self.reached is None or position > self.reached]
         assert left == [], "a consumer wants messages, and these are sent to nobody"
 
@@ -201,7 +201,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         assert subscription.backlog_entries == len(self.sizes) - len(self.acked)
         for consumer in subscription.consumers:
             held = [position for position, whom in self.with_whom.items() if whom is consumer]
-            if self.kind is Kind.SHARED:
+            if self.kind is SubscriptionType.SHARED:
                 assert consumer.unacked_messages == sum(self.sizes[position] for position in held)
                 entries = {Position(ledger, entry) for ledger, bitmap in consumer.held.items() for entry in bitmap}
                 assert entries == set(held)
@@ -220,15 +220,15 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
 
 class SharedMachine(SubscriptionMachine):
-    kind = Kind.SHARED
+    kind = SubscriptionType.SHARED
 
 
 class FailoverMachine(SubscriptionMachine):
-    kind = Kind.FAILOVER
+    kind = SubscriptionType.FAILOVER
 
 
 class ExclusiveMachine(SubscriptionMachine):
-    kind = Kind.EXCLUSIVE
+    kind = SubscriptionType.EXCLUSIVE
 
 
 TestShared = SharedMachine.TestCase

@@ -7,7 +7,7 @@ import pytest
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.subscription import Kind, Subscription
+from messaging.broker.core.subscription import Subscription, SubscriptionType
 from messaging.storage.chain import Chain
 
 BATCH = 100
@@ -17,7 +17,7 @@ UNACKED_MAX = 1_000
 class Sink:
     writable = True
 
-    def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redeliveries: list[int] | None) -> int:
+    def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redelivery_counts: list[int] | None) -> int:
         return 0
 
     def active_changed(self, consumer: Consumer, active: bool) -> None: ...
@@ -31,8 +31,8 @@ def entries_of_batches(count: int) -> EntryBlock:
     return EntryBlock(7, 0, b"x" * count, range(1, count + 1), 1, count * BATCH, counts=[BATCH] * count)
 
 
-@pytest.mark.parametrize("kind", [Kind.EXCLUSIVE, Kind.FAILOVER])
-def test_acknowledged_batches_never_block_a_single_reader(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER])
+def test_acknowledged_batches_never_block_a_single_reader(kind: SubscriptionType) -> None:
     count = 50  # five times the bound in messages, all acknowledged as they come
     chain = Chain([(7, count - 1)])
     subscription = Subscription("s", Cursor(), chain, unacked_max=UNACKED_MAX)
@@ -44,7 +44,7 @@ def test_acknowledged_batches_never_block_a_single_reader(kind: Kind) -> None:
         consumer.permits = BATCH
         position = subscription.next_position()
         assert position is not None, f"nothing to read after {received} of {count} entries"
-        assert subscription.wants()
+        assert subscription.can_dispatch()
         for delivery in subscription.assign(block, position, block.last_entry, 0, 0).deliveries:
             assert subscription.unacked_of(consumer) == 1
             for index in range(delivery.first, delivery.last):
@@ -59,7 +59,7 @@ def test_a_shared_consumer_is_held_at_the_bound_and_goes_on_when_it_acknowledges
     chain = Chain([(7, 49)])
     subscription = Subscription("s", Cursor(), chain, unacked_max=UNACKED_MAX)
     consumer = Consumer(1, "c", Sink())
-    subscription.attach(consumer, Kind.SHARED)
+    subscription.attach(consumer, SubscriptionType.SHARED)
     consumer.permits = 1_000_000
     block = entries_of_batches(50)
     position = subscription.next_position()
@@ -67,7 +67,7 @@ def test_a_shared_consumer_is_held_at_the_bound_and_goes_on_when_it_acknowledges
     first = subscription.assign(block, position, block.last_entry, 0, 0)
     assert sum(delivery.last - delivery.first for delivery in first.deliveries) == UNACKED_MAX // BATCH
     assert subscription.blocked
-    assert not subscription.wants()
+    assert not subscription.can_dispatch()
     subscription.acknowledge(consumer, 7, [0, 1, 2], 0)
     assert subscription.unacked_of(consumer) == UNACKED_MAX - 3 * BATCH
-    assert subscription.wants()
+    assert subscription.can_dispatch()

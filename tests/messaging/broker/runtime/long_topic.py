@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from messaging.broker.runtime.topics.behind import Behind, _Reader
+from messaging.broker.runtime.topics.backlog_reader import BacklogReader, ReadAhead
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from tests.messaging.broker.runtime.conftest import BrokerWorld
@@ -35,18 +35,18 @@ async def reader(world: BrokerWorld, permits: int, name: str = "s", topic: str =
     return client
 
 
-def behind(topic: Topic) -> Behind:
-    found = topic.outlet.behind
+def backlog(topic: Topic) -> BacklogReader:
+    found = topic.dispatcher.backlog
     assert found is not None
     return found
 
 
-async def resting(world: BrokerWorld, count: int, taken: int) -> tuple[RawClient, _Reader]:
+async def resting(world: BrokerWorld, count: int, taken: int) -> tuple[RawClient, ReadAhead]:
     """A consumer that has taken so many of `count` messages and takes no more; what it will want next was read."""
     topic = await stored(world, count)
     client = await reader(world, taken)
     await read_all(client, taken)
-    (held,) = behind(topic).readers.values()
+    (held,) = backlog(topic).readers.values()
     await eventually(lambda: bool(held.ahead) and held.ahead[0].there)
     return client, held
 

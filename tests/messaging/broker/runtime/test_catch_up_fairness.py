@@ -11,8 +11,8 @@ import pytest
 
 from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.topics.behind import TURN_BYTES
-from messaging.broker.runtime.topics.catch_up import CatchUp
+from messaging.broker.runtime.topics.backlog_reader import TURN_BYTES
+from messaging.broker.runtime.topics.backlog_scheduler import BacklogScheduler
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.messaging.broker.runtime.conftest import BrokerWorld, MakeWorld
@@ -26,15 +26,15 @@ C = pb.Command
 async def test_who_is_behind_is_served_a_piece_a_turn(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = await stored(world, 60)
     pieces: list[int] = []
-    hand_out = type(topic.outlet).dispatch_behind
+    hand_out = type(topic.dispatcher).dispatch_backlog
 
-    def counted(outlet: Any, subscription: Subscription, bytes_max: int) -> bool:
-        before = outlet.bytes_out
-        more = hand_out(outlet, subscription, bytes_max)
-        pieces.append(outlet.bytes_out - before)
+    def counted(dispatcher: Any, subscription: Subscription, bytes_max: int) -> bool:
+        before = dispatcher.bytes_out
+        more = hand_out(dispatcher, subscription, bytes_max)
+        pieces.append(dispatcher.bytes_out - before)
         return more
 
-    monkeypatch.setattr(type(topic.outlet), "dispatch_behind", counted)
+    monkeypatch.setattr(type(topic.dispatcher), "dispatch_backlog", counted)
     client = await reader(world, 1000)
     await read_all(client, 60)
     assert max(pieces) <= TURN_BYTES + 2 * SIZE
@@ -51,20 +51,20 @@ class Everlasting:
         self.turns = 0
         self._stop_after = stop_after
 
-    def dispatch_behind(self, subscription: object, bytes_max: int) -> bool:
+    def dispatch_backlog(self, subscription: object, bytes_max: int) -> bool:
         self.turns += 1
         self.order.append(self.topic.name.tenant)
         return self.turns < self._stop_after
 
 
 async def test_all_who_are_behind_get_their_turns() -> None:
-    catch_up = CatchUp(MemoryLimiter(1 << 20).catch_up)
+    backlog_scheduler = BacklogScheduler(MemoryLimiter(1 << 20).catch_up)
     Everlasting.order.clear()
     greedy = [Everlasting("acme", 30) for _ in range(10)]
     other = Everlasting("globex", 30)
-    for outlet in (*greedy, other):
-        catch_up.serve(cast(Any, outlet), cast(Any, None))
-    await eventually(lambda: all(outlet.turns == 30 for outlet in (*greedy, other)))
+    for dispatcher in (*greedy, other):
+        backlog_scheduler.serve(cast(Any, dispatcher), cast(Any, None))
+    await eventually(lambda: all(dispatcher.turns == 30 for dispatcher in (*greedy, other)))
     assert Everlasting.order[:60].count("globex") == 30  # ten of one tenant have together what one of another has
 
 

@@ -19,19 +19,19 @@ async def test_what_was_read_is_given_back_at_the_end(world: BrokerWorld) -> Non
     await read_all(client, 40)
     world.service.sweep_memory()
     world.service.sweep_memory()
-    assert topic.outlet.behind is None
+    assert topic.dispatcher.backlog is None
     assert world.service.memory_limiter.catch_up.used_bytes == 0
-    assert world.service.catch_up.behind == {}
+    assert world.service.backlog_scheduler.readers == {}
 
 
 async def test_a_topic_that_closes_gives_back_what_it_reads(world: BrokerWorld) -> None:
     topic = await stored(world, 40)
     world.ledgers.delay("open")
     client = await reader(world, 1000)
-    await eventually(lambda: topic.outlet.behind is not None)
+    await eventually(lambda: topic.dispatcher.backlog is not None)
     await world.service.topics.unload(topic.name)
     await eventually(lambda: world.service.memory_limiter.catch_up.used_bytes == 0)
-    assert world.service.catch_up.behind == {}
+    assert world.service.backlog_scheduler.readers == {}
     assert await client.expect("CLOSE_CONSUMER")
 
 
@@ -54,7 +54,7 @@ async def test_short_memory_is_taken_from_those_who_take_nothing(make_world: Mak
         resting.append(await reader(world, 1, topic=f"{TOPIC}-{number}"))
         await read_all(resting[-1], 1)
     account = world.service.memory_limiter.catch_up
-    await eventually(lambda: world.service.catch_up.reads_waiting == 0)
+    await eventually(lambda: world.service.backlog_scheduler.reads_waiting == 0)
     assert account.used_bytes <= account.limit_bytes
     for client in resting:  # each goes on all the same
         client.say(C.FLOW, consumer_id=1, message_permits=1000)
@@ -74,20 +74,20 @@ async def test_memory_denied_to_one_tenant_is_there_for_another(make_world: Make
         stranger.write(send_frame(index, payload(index), producer_id=7))
         await stranger.expect("SEND_RECEIPT")
     denied = await reader(world, 1000)
-    await eventually(lambda: world.service.catch_up.reads_waiting == 1)
+    await eventually(lambda: world.service.backlog_scheduler.reads_waiting == 1)
     await stranger.subscribe(other, permits=1000, sub_type=pb.Subscribe.Exclusive)
     await read_all(stranger, 30)
-    assert world.service.catch_up.reads_waiting == 1
+    assert world.service.backlog_scheduler.reads_waiting == 1
     assert await denied.quiet() == []
-    world.service.catch_up.resized("acme", account.limit_bytes // 2, 0)
+    world.service.backlog_scheduler.resized("acme", account.limit_bytes // 2, 0)
     await read_all(denied, 30)
 
 
-async def test_an_outlet_that_reads_nothing_takes_little(world: BrokerWorld) -> None:
+async def test_a_dispatcher_that_reads_nothing_takes_little(world: BrokerWorld) -> None:
     topic = await stored(world, 1)
-    outlet, tail = topic.outlet, topic.outlet.tail
-    assert sys.getsizeof(outlet) + sys.getsizeof(tail) <= 250
-    for part in (outlet, tail):
+    dispatcher, tail = topic.dispatcher, topic.dispatcher.cache
+    assert sys.getsizeof(dispatcher) + sys.getsizeof(tail) <= 250
+    for part in (dispatcher, tail):
         assert not hasattr(part, "__dict__")
         held = [getattr(part, name) for name in type(part).__slots__]
         assert not [one for one in held if isinstance(one, list | dict | set) or callable(one)]

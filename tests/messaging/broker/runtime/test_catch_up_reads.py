@@ -8,12 +8,12 @@ from itertools import pairwise
 
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.admin.stats import internal_stats
-from messaging.broker.runtime.topics.behind import AHEAD_READS, READ_BYTES, _Reader
+from messaging.broker.runtime.topics.backlog_reader import AHEAD_READS, READ_BYTES, ReadAhead
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.seam import Corrupt, Position, Unavailable
 from tests.messaging.broker.runtime.conftest import BrokerWorld
-from tests.messaging.broker.runtime.long_topic import SIZE, TOPIC, behind, read_all, reader, resting, stored
+from tests.messaging.broker.runtime.long_topic import SIZE, TOPIC, backlog, read_all, reader, resting, stored
 from tests.support.waiting import eventually
 
 C = pb.Command
@@ -23,7 +23,7 @@ async def test_a_consumer_reads_a_long_topic_from_its_beginning(world: BrokerWor
     await stored(world, 100)
     client = await reader(world, 1000)
     await read_all(client, 100)
-    reads = world.service.catch_up.reads
+    reads = world.service.backlog_scheduler.reads
     assert reads <= 1 + 100 * SIZE // READ_BYTES + 2
     assert reads >= 100 * SIZE // (2 * READ_BYTES)
 
@@ -32,37 +32,37 @@ async def test_the_next_read_is_fetched_while_one_is_sent(world: BrokerWorld) ->
     client, held = await resting(world, 40, taken=1)
     assert held.current is not None
     assert held.ahead[0].first == Position(held.current.first.ledger_id, held.current.blocks[-1].last_entry + 1)
-    assert world.service.catch_up.reads == 2  # and no further: the consumer takes nothing
+    assert world.service.backlog_scheduler.reads == 2  # and no further: the consumer takes nothing
     client.say(C.FLOW, consumer_id=1, message_permits=100)
     await read_all(client, 40, first=1)
 
 
 @asynccontextmanager
-async def by_hand(world: BrokerWorld, topic: Topic, count: int) -> AsyncIterator[tuple[Subscription, _Reader]]:
+async def by_hand(world: BrokerWorld, topic: Topic, count: int) -> AsyncIterator[tuple[Subscription, ReadAhead]]:
     """A consumer whose first read is there and who is handed out nothing but by hand; in the end it gets all `count` messages."""
-    world.service.catch_up._turn_due = True
+    world.service.backlog_scheduler._turn_due = True
     client = await reader(world, count)
-    await eventually(lambda: any(one.wants() for one in topic.subscriptions.values()))
+    await eventually(lambda: any(one.can_dispatch() for one in topic.subscriptions.values()))
     (subscription,) = topic.subscriptions.values()
-    assert not topic.outlet.dispatch_behind(subscription, 1)  # nothing is there yet
-    (held,) = behind(topic).readers.values()
+    assert not topic.dispatcher.dispatch_backlog(subscription, 1)  # nothing is there yet
+    (held,) = backlog(topic).readers.values()
     await eventually(lambda: held.current is not None and held.current.there)
     yield subscription, held
-    world.service.catch_up._turn_due = False
-    world.service.catch_up.serve(topic.outlet, subscription)
+    world.service.backlog_scheduler._turn_due = False
+    world.service.backlog_scheduler.serve(topic.dispatcher, subscription)
     await read_all(client, count)
 
 
 async def test_several_reads_wait_for_a_consumer_that_takes_more(world: BrokerWorld) -> None:
     topic = await stored(world, 100)
     async with by_hand(world, topic, 100) as (subscription, held):
-        assert topic.outlet.dispatch_behind(subscription, 1)
+        assert topic.dispatcher.dispatch_backlog(subscription, 1)
         await eventually(lambda: len(held.ahead) == AHEAD_READS and held.ahead[-1].there)
         assert held.current is not None
         reads = [held.current, *held.ahead]
         for before, after in pairwise(reads):
             assert after.first == Position(before.first.ledger_id, before.blocks[-1].last_entry + 1)
-        assert world.service.catch_up.reads == len(reads)  # and no further
+        assert world.service.backlog_scheduler.reads == len(reads)  # and no further
 
 
 async def test_two_reads_are_under_way_at_a_time(world: BrokerWorld) -> None:
@@ -71,7 +71,7 @@ async def test_two_reads_are_under_way_at_a_time(world: BrokerWorld) -> None:
     async with by_hand(world, topic, 100) as (subscription, held):
         ingress_limiter = world.ledgers.delay("read")
         for _ in range(3):
-            assert topic.outlet.dispatch_behind(subscription, 1)
+            assert topic.dispatcher.dispatch_backlog(subscription, 1)
         assert [read.there for read in held.ahead] == [False] * AHEAD_READS
         assert held.current is not None
         for before, after in pairwise([held.current, *held.ahead]):
@@ -96,15 +96,15 @@ async def test_subscriptions_at_the_same_place_share_what_is_read(world: BrokerW
     ingress_limiter = world.ledgers.delay("open")
     for client in clients:
         client.say(C.FLOW, consumer_id=1, message_permits=1000)
-    await eventually(lambda: topic.outlet.behind is not None and len(behind(topic).readers) == 5)
+    await eventually(lambda: topic.dispatcher.backlog is not None and len(backlog(topic).readers) == 5)
     cursors = internal_stats(topic)["cursors"]
     assert [cursors[f"s{number}"]["pendingReadOps"] for number in range(5)] == [1] * 5
     ingress_limiter.set()
     for client in clients:
         await read_all(client, 60)
     alone = 2 + 60 * SIZE // READ_BYTES + 1
-    assert world.service.catch_up.reads <= alone + 5  # they drift apart near the end, where reads are small
-    assert world.service.catch_up.reads_joined >= 4
+    assert world.service.backlog_scheduler.reads <= alone + 5  # they drift apart near the end, where reads are small
+    assert world.service.backlog_scheduler.reads_joined >= 4
 
 
 async def test_a_corrupt_entry_is_passed_over_by_all_who_wait_for_it(world: BrokerWorld) -> None:
@@ -115,7 +115,7 @@ async def test_a_corrupt_entry_is_passed_over_by_all_who_wait_for_it(world: Brok
     world.ledgers.fail_next("read", Corrupt("injected", ledger_id, 0))
     for client in clients:
         client.say(C.FLOW, consumer_id=1, message_permits=10)
-    await eventually(lambda: topic.outlet.behind is not None and len(behind(topic).readers) == 2)
+    await eventually(lambda: topic.dispatcher.backlog is not None and len(backlog(topic).readers) == 2)
     ingress_limiter.set()
     for client in clients:
         await read_all(client, 5, first=1)
@@ -135,7 +135,7 @@ async def test_entries_sent_again_do_not_disturb_the_place_where_reading_goes_on
     found = await client.messages(30)
     first = found[0].body.message_id
     ids = [pb.MessageId(ledger_id=first.ledger_id, entry_id=first.entry_id)]
-    (held,) = behind(topic).readers.values()
+    (held,) = backlog(topic).readers.values()
     current = held.current
     client.say(C.REDELIVER_UNACKNOWLEDGED_MESSAGES, consumer_id=1, message_ids=ids)
     client.say(C.FLOW, consumer_id=1, message_permits=1)

@@ -83,11 +83,11 @@ async def test_the_policy_reaches_a_live_topic(broker: BrokerService) -> None:
     await send(broker, 0, 3)
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
     await broker.feed_apply(FeedApply(from_version=2, to_version=3, changes=[namespace(3, False)]))
-    await eventually(lambda: topic.inlet.dedup is None)
+    await eventually(lambda: topic.publisher.dedup is None)
     await send(broker, 0, 3)
     assert await entries(broker) == 6
     await broker.feed_apply(FeedApply(from_version=3, to_version=4, changes=[namespace(4, True)]))
-    await eventually(lambda: topic.inlet.dedup is not None)
+    await eventually(lambda: topic.publisher.dedup is not None)
     await send(broker, 0, 3)
     await send(broker, 0, 3)
     assert await entries(broker) == 9, "from then on each is stored once"
@@ -96,10 +96,10 @@ async def test_the_policy_reaches_a_live_topic(broker: BrokerService) -> None:
 async def test_trimming_stops_at_the_snapshot(broker: BrokerService) -> None:
     await send(broker, 0, 3)
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
-    assert topic.inlet.dedup is not None
-    before = topic.inlet.dedup.snapshot_position
+    assert topic.publisher.dedup is not None
+    before = topic.publisher.dedup.snapshot_position
     await broker.topics_unload(TopicRef(topic=TOPIC))
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
-    assert topic.inlet.dedup is not None
-    assert topic.inlet.dedup.snapshot_position > before
-    assert topic.inlet.dedup.snapshot_position == topic.chain.last
+    assert topic.publisher.dedup is not None
+    assert topic.publisher.dedup.snapshot_position > before
+    assert topic.publisher.dedup.snapshot_position == topic.chain.last

@@ -106,8 +106,8 @@ def test_the_oldest_is_the_oldest_of_all() -> None:
 
 def test_a_state_of_one_partition_is_a_state_of_the_topic() -> None:
     quiet = part(subscriptions={"s": subscription(type="")})
-    behind = part(subscriptions={"s": subscription(consumer(), backlogGrows=True, blockedSubscriptionOnUnackedMsgs=True)})
-    held = total(quiet, behind)["subscriptions"]["s"]
+    backlog = part(subscriptions={"s": subscription(consumer(), backlogGrows=True, blockedSubscriptionOnUnackedMsgs=True)})
+    held = total(quiet, backlog)["subscriptions"]["s"]
     assert (held["type"], held["backlogGrows"], held["blockedSubscriptionOnUnackedMsgs"]) == ("Shared", True, True)
 
 

@@ -53,7 +53,7 @@ async def test_a_batch_is_one_entry_with_one_receipt(world: BrokerWorld) -> None
     assert await receipts(client, 2) == [(1, 0), (1, 3)]
     topic = world.service.topics.loaded[TOPIC]
     assert topic.chain.entries == 2
-    assert topic.inlet.messages_in == 4
+    assert topic.publisher.messages_in == 4
 
 
 async def test_two_producers_of_one_connection_interleaved(world: BrokerWorld) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pyroaring import BitMap
 
-from messaging.broker.core.bitmaps import runs_of
+from messaging.broker.core.bitmaps import ranges_of
 from messaging.broker.core.cursor import Cursor
 from messaging.storage.seam import Position
 
 
-class Replay:
+class Redeliveries:
     __slots__ = ("counts", "entries")
 
     def __init__(self) -> None:
@@ -31,9 +31,9 @@ class Replay:
             bitmap.remove_range(0, cursor.mark_delete.entry_id + 1)
         elif cursor.mark_delete.ledger_id > ledger_id:
             bitmap = BitMap()
-        holes = cursor.holes.get(ledger_id)
-        if holes is not None:
-            bitmap -= holes
+        individual_acks = cursor.individual_acks.get(ledger_id)
+        if individual_acks is not None:
+            bitmap -= individual_acks
         self._keep(ledger_id, bitmap)
 
     def count(self, ledger_id: int, entries: BitMap) -> None:
@@ -49,9 +49,9 @@ class Replay:
         found = [self.counts.get(Position(ledger_id, entry), 0) for entry in range(first, last)]
         return found if any(found) else None
 
-    def open_runs(self, ledger_id: int, first: int, last: int) -> list[tuple[int, int]]:
+    def unacked_ranges(self, ledger_id: int, first: int, last: int) -> list[tuple[int, int]]:
         """The stretches (first, last) to send again within entries `first`..`last`."""
-        return list(runs_of(self.entries[ledger_id] & BitMap(range(first, last + 1))))
+        return list(ranges_of(self.entries[ledger_id] & BitMap(range(first, last + 1))))
 
     def sent(self, ledger_id: int, first: int, last: int) -> None:
         """Entries `first` to before `last` are on their way."""
@@ -68,7 +68,7 @@ class Replay:
             for entry in entries:
                 self.counts.pop(Position(ledger_id, entry), None)
 
-    def acknowledged_run(self, ledger_id: int, first: int, last: int) -> None:
+    def acknowledged_range(self, ledger_id: int, first: int, last: int) -> None:
         self.sent(ledger_id, first, last + 1)
         if self.counts:
             for position in [held for held in self.counts if held.ledger_id == ledger_id and first <= held.entry_id <= last]:

@@ -15,7 +15,7 @@ from messaging.broker.core.consumer import Consumer
 Rank = tuple[int, str, int]  # priority level, name where that counts, and who came first
 
 
-class Rotation:
+class RoundRobin:
     """Consumers that may be able to take a message, the lowest priority level first, and of those in turn. Who is found unable
     leaves it, and comes back by `add` when that may have changed."""
 
@@ -58,7 +58,7 @@ class Rotation:
         return one
 
 
-class Succession:
+class ActiveOrder:
     """Failover: the lowest priority level first; of those the oldest, or for a partition by name, the partition's number picks."""
 
     __slots__ = ("_by_rank", "_came", "_partition", "_ranks")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.subscription import Kind, Subscription
+from messaging.broker.core.subscription import Subscription, SubscriptionType
 
 
-def acknowledged_by(subscription: Subscription, consumer: Consumer) -> int:
+def messages_acknowledged(subscription: Subscription, consumer: Consumer) -> int:
     """Messages sent to `consumer` that are neither open nor were asked for again. Exact for Shared; elsewhere an estimate where
     entries hold different numbers of messages."""
-    if subscription.kind is Kind.SHARED:
+    if subscription.kind is SubscriptionType.SHARED:
         return consumer.messages_out - consumer.unacked_messages - consumer.messages_redelivered
     if consumer is not subscription.active:
         return 0

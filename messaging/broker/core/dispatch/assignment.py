@@ -13,10 +13,10 @@ class Delivery(NamedTuple):
     block: EntryBlock
     first: int  # indexes of entries in the block: all before `last`
     last: int
-    redeliveries: list[int] | None
+    redelivery_counts: list[int] | None
 
 
-class Assigned(NamedTuple):
+class Assignment(NamedTuple):
     """What `assign` decided. `deltas` are to be stored (expired entries count as acknowledged). `more`: ask again."""
 
     deliveries: list[Delivery]

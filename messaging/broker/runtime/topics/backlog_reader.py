@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import structlog
 
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.runtime.topics.log_read import Read, held_bytes
+from messaging.broker.runtime.topics.backlog_read import BacklogRead, memory_bytes
 from messaging.storage.seam import Block, Corrupt, Position
 
 if TYPE_CHECKING:
     from messaging.broker.core.subscription import Subscription
-    from messaging.broker.runtime.topics.outlet import Outlet
+    from messaging.broker.runtime.topics.dispatcher import Dispatcher
 
-log = structlog.get_logger("broker.outlet")
+log = structlog.get_logger("broker.dispatcher")
 
 FIRST_READ_BYTES = 256 << 10  # where a subscription begins, or entries are sent again: perhaps only a few are wanted
 READ_BYTES = 1 << 20  # where it goes on from one read to the next
@@ -30,34 +30,34 @@ AHEAD_READS = 2  # of one subscription, beside the one that it is sent
 TURN_BYTES = 64 << 10  # handed out at a time, or one entry
 
 
-class _Reader:
+class ReadAhead:
     """What one subscription needs: the read it is in, those after it, and one with entries that it is sent again. `idle`: it
     could take nothing at the last sweep."""
 
     __slots__ = ("again", "ahead", "current", "idle")
 
     def __init__(self) -> None:
-        self.current: Read | None = None
-        self.ahead: list[Read] = []
-        self.again: Read | None = None
+        self.current: BacklogRead | None = None
+        self.ahead: list[BacklogRead] = []
+        self.again: BacklogRead | None = None
         self.idle = False
 
     @property
-    def reads(self) -> list[Read]:
+    def reads(self) -> list[BacklogRead]:
         return [read for read in (self.current, self.again, *self.ahead) if read is not None]
 
 
-class Behind:
-    def __init__(self, outlet: Outlet) -> None:
-        self.outlet = outlet
-        self.tenant = outlet.topic.name.tenant
-        self.catch_up = outlet.topic.services.catch_up
-        self.reads: list[Read] = []
-        self.readers: dict[Subscription, _Reader] = {}
+class BacklogReader:
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self.dispatcher = dispatcher
+        self.tenant = dispatcher.topic.name.tenant
+        self.backlog_scheduler = dispatcher.topic.services.backlog_scheduler
+        self.reads: list[BacklogRead] = []
+        self.readers: dict[Subscription, ReadAhead] = {}
         self._bytes_an_entry = READ_BYTES  # of late
-        self.catch_up.behind[self] = None
+        self.backlog_scheduler.readers[self] = None
 
-    def near_end(self) -> bool:
+    def near_cache(self) -> bool:
         """Whether somebody here may reach the cached tail soon."""
         return any(read.to_end for reader in self.readers.values() for read in reader.reads)
 
@@ -71,9 +71,9 @@ class Behind:
         """The block that holds `position`; None while it is being read: `subscription` is served when it is there."""
         reader = self.readers.get(subscription)
         if reader is None:
-            reader = self.readers[subscription] = _Reader()
+            reader = self.readers[subscription] = ReadAhead()
         reader.idle = False
-        again = bool(subscription.replay)
+        again = bool(subscription.redeliveries)
         read = reader.again if again else reader.current
         if read is None or not read.covers(position):
             read = self._again(subscription, reader, position) if again else self._go_on(subscription, reader, position)
@@ -83,7 +83,7 @@ class Behind:
             block = read.block_of(position)
         except ValueError as error:
             self._skip(subscription, Corrupt(str(error), position.ledger_id, position.entry_id))
-            self.catch_up.serve(self.outlet, subscription)
+            self.backlog_scheduler.serve(self.dispatcher, subscription)
             return None
         if not again:
             self._read_ahead(subscription, reader)
@@ -99,7 +99,7 @@ class Behind:
                     return None
         return None
 
-    def _go_on(self, subscription: Subscription, reader: _Reader, position: Position) -> Read:
+    def _go_on(self, subscription: Subscription, reader: ReadAhead, position: Position) -> BacklogRead:
         """To a read ahead, to another's, or to a new one."""
         before, ahead = reader.current, reader.ahead
         at = next((index for index, read in enumerate(ahead) if read.covers(position)), len(ahead))
@@ -113,85 +113,85 @@ class Behind:
             self._leave(subscription, reader, read)
         return reader.current
 
-    def _again(self, subscription: Subscription, reader: _Reader, position: Position) -> Read:
+    def _again(self, subscription: Subscription, reader: ReadAhead, position: Position) -> BacklogRead:
         before, reader.again = reader.again, self._join(subscription, position, FIRST_READ_BYTES)
         self._leave(subscription, reader, before)
         return reader.again
 
-    def _read_ahead(self, subscription: Subscription, reader: _Reader) -> None:
+    def _read_ahead(self, subscription: Subscription, reader: ReadAhead) -> None:
         """Asks for the next read, if it is known where that begins and there are not enough. One each time: who takes little has
         no more than one."""
         newest = reader.ahead[-1] if reader.ahead else reader.current
         if newest is None or not newest.stop_entry or len(reader.ahead) >= AHEAD_READS:
             return
-        chain = self.outlet.topic.chain
+        chain = self.dispatcher.topic.chain
         following = chain.next_after(Position(newest.first.ledger_id, newest.stop_entry - 1))
-        if chain.holds(following) and self.outlet.tail.find(following) is None:
+        if chain.holds(following) and self.dispatcher.cache.find(following) is None:
             reader.ahead.append(self._join(subscription, following, READ_BYTES))
 
-    def _join(self, subscription: Subscription, position: Position, size: int) -> Read:
+    def _join(self, subscription: Subscription, position: Position, size: int) -> BacklogRead:
         for read in self.reads:
             if read.covers(position):
-                self.catch_up.reads_joined += subscription not in read.users
+                self.backlog_scheduler.reads_joined += subscription not in read.users
                 read.users.add(subscription)
                 return read
-        ledger = self.outlet.topic.ledger
+        ledger = self.dispatcher.topic.ledger
         entries = ledger.forecast(position, entries_max=READ_ENTRIES, bytes_max=size)
         guess = 1 + size // (2 * self._bytes_an_entry)
-        read = Read(position, size, entries or guess, position.entry_id + entries if entries else 0)
+        read = BacklogRead(position, size, entries or guess, position.entry_id + entries if entries else 0)
         read.users.add(subscription)
         self.reads.append(read)
-        self.catch_up.ask(self, read)
+        self.backlog_scheduler.ask(self, read)
         return read
 
     # --- reading
 
-    def begin(self, read: Read) -> None:
+    def begin(self, read: BacklogRead) -> None:
         """Its turn has come."""
         entries = read.entries if read.stop_entry else READ_ENTRIES
-        work = self.outlet.topic.ledger.read(read.first, entries_max=entries, bytes_max=read.size_bytes)
-        read.task = asyncio.get_running_loop().create_task(work, name=f"catch up {self.outlet.topic.text}")
+        work = self.dispatcher.topic.ledger.read(read.first, entries_max=entries, bytes_max=read.size_bytes)
+        read.task = asyncio.get_running_loop().create_task(work, name=f"catch up {self.dispatcher.topic.text}")
         read.task.add_done_callback(lambda task: self._ended(read, task))
 
-    def _ended(self, read: Read, task: asyncio.Task[list[Block]]) -> None:
+    def _ended(self, read: BacklogRead, task: asyncio.Task[list[Block]]) -> None:
         read.task = None
         read.there = True
         error = None if task.cancelled() else task.exception()
         blocks = [] if error is not None or task.cancelled() else task.result()
-        topic = self.outlet.topic
+        topic = self.dispatcher.topic
         # Few reads are under way at a time, over all topics: one whose end raised would be counted among them for ever.
         with topic.services.dispatching.guard(topic=topic.text, position=str(read.first)):
             if not read.users:
-                self.catch_up.resized(self.tenant, read.size_bytes, 0)
+                self.backlog_scheduler.resized(self.tenant, read.size_bytes, 0)
             elif blocks:
                 self._arrived(read, blocks)
             else:
                 self._failed(read, error)
-        self.catch_up.ended()
+        self.backlog_scheduler.ended()
 
-    def _arrived(self, read: Read, blocks: list[Block]) -> None:
+    def _arrived(self, read: BacklogRead, blocks: list[Block]) -> None:
         read.blocks += blocks
-        chain, last = self.outlet.topic.chain, blocks[-1]
+        chain, last = self.dispatcher.topic.chain, blocks[-1]
         read.stop_entry = last.last_entry + 1
         read.to_end = not chain.holds(chain.next_after(Position(last.ledger_id, last.last_entry)))
         data_bytes = sum(len(block.data) for block in blocks)
         entries = sum(len(block.stops) for block in blocks)
         self._bytes_an_entry = max(1, data_bytes // entries)
-        expected, read.size_bytes = read.size_bytes, held_bytes(blocks)
-        self.catch_up.resized(self.tenant, expected, read.size_bytes)
+        expected, read.size_bytes = read.size_bytes, memory_bytes(blocks)
+        self.backlog_scheduler.resized(self.tenant, expected, read.size_bytes)
         for subscription in list(read.users):
             reader = self.readers.get(subscription)
             if reader is None:
                 continue  # it had to give back its memory to what another asked for here
             if read not in reader.ahead:
-                self.catch_up.serve(self.outlet, subscription)
-            elif subscription.wants():
+                self.backlog_scheduler.serve(self.dispatcher, subscription)
+            elif subscription.can_dispatch():
                 self._read_ahead(subscription, reader)
 
-    def _failed(self, read: Read, error: BaseException | None) -> None:
+    def _failed(self, read: BacklogRead, error: BaseException | None) -> None:
         """Nothing came. Who waited for it goes on behind what cannot be read, or tries again later."""
         if not isinstance(error, Corrupt):
-            log.error("read.failed", topic=self.outlet.topic.text, position=str(read.first), error=str(error or "nothing came"))
+            log.error("read.failed", topic=self.dispatcher.topic.text, position=str(read.first), error=str(error or "nothing came"))
         for subscription in list(read.users):
             reader = self.readers[subscription]
             waits = read not in reader.ahead
@@ -203,16 +203,18 @@ class Behind:
                 continue
             if isinstance(error, Corrupt):
                 self._skip(subscription, error)
-                self.catch_up.serve(self.outlet, subscription)
+                self.backlog_scheduler.serve(self.dispatcher, subscription)
             else:
-                asyncio.get_running_loop().call_later(READ_RETRY_S, self.outlet.dispatch, subscription)
+                asyncio.get_running_loop().call_later(READ_RETRY_S, self.dispatcher.dispatch, subscription)
 
     def _skip(self, subscription: Subscription, error: Corrupt) -> None:
         bad = Position(error.ledger_id, error.entry_id)
-        self.outlet.topic.services.storage.damage["delivery"] += 1
-        log.error("entry.corrupt", topic=self.outlet.topic.text, ledger_id=bad.ledger_id, entry_id=bad.entry_id, error=str(error))
-        for delta in subscription.pass_over_lost(bad.ledger_id, error.resume_entry):
-            self.outlet.topic.store(subscription, delta)
+        self.dispatcher.topic.services.storage.damage["delivery"] += 1
+        log.error(
+            "entry.corrupt", topic=self.dispatcher.topic.text, ledger_id=bad.ledger_id, entry_id=bad.entry_id, error=str(error)
+        )
+        for delta in subscription.skip_lost(bad.ledger_id, error.resume_entry):
+            self.dispatcher.topic.store(subscription, delta)
 
     # --- giving back
 
@@ -226,12 +228,12 @@ class Behind:
             for read in reads:
                 self._leave(subscription, reader, read)
         if not self.readers:
-            self.catch_up.behind.pop(self, None)
-            self.outlet.behind = None
+            self.backlog_scheduler.readers.pop(self, None)
+            self.dispatcher.backlog = None
 
     def give_back(self) -> bool:
         """Memory is short: lets go of what was read for those who take nothing now. Whether there were any."""
-        resting = [subscription for subscription in self.readers if not subscription.wants()]
+        resting = [subscription for subscription in self.readers if not subscription.can_dispatch()]
         for subscription in resting:
             self.forget(subscription)
         return bool(resting)
@@ -239,7 +241,7 @@ class Behind:
     def sweep(self) -> None:
         """Who takes nothing keeps the read it is in, and the next time nothing."""
         for subscription, reader in list(self.readers.items()):
-            if subscription.wants() and subscription.next_position() is not None:
+            if subscription.can_dispatch() and subscription.next_position() is not None:
                 continue
             if reader.idle:
                 self.forget(subscription)
@@ -253,7 +255,7 @@ class Behind:
         for subscription in list(self.readers):
             self.forget(subscription)
 
-    def _leave(self, subscription: Subscription, reader: _Reader, read: Read | None) -> None:
+    def _leave(self, subscription: Subscription, reader: ReadAhead, read: BacklogRead | None) -> None:
         """`reader` no longer has `read` in the place where it had it."""
         if read is None or read in reader.reads or subscription not in read.users:
             return
@@ -262,8 +264,8 @@ class Behind:
             return
         self.reads.remove(read)
         if read.there:
-            self.catch_up.resized(self.tenant, read.size_bytes, 0)
+            self.backlog_scheduler.resized(self.tenant, read.size_bytes, 0)
         elif read.task is not None:
             read.task.cancel()  # it gives back when it has ended
         else:
-            self.catch_up.withdraw(self, read)
+            self.backlog_scheduler.withdraw(self, read)

@@ -1,7 +1,7 @@
 """Socket to log: how the blocks of a topic's producers are appended, and how their receipts come back in order.
 
 Sequence checks, counters and the header are taken once a block. Receipts, and the receipts of duplicates, leave a producer in the
-order in which its messages came, and never before the messages are durable. A block takes one object on its way (`Appended`):
+order in which its messages came, and never before the messages are durable. A block takes one object on its way (`PendingPublish`):
 where each of thousands of topics gets one message, a block is a message.
 """
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 KEPT_SHARE = 4  # a block that is kept in memory is copied out of a read so many times its size
 
 
-class Inlet:
+class Publisher:
     """`topic` is told of each block once it is durable (`stored`), and when the log did not take one (`append_failed`)."""
 
     __slots__ = (
-        "answered_blocks",
-        "appended_blocks",
+        "after_pending",
         "bytes_in",
+        "completed_blocks",
         "dedup",
         "last_published_ms",
         "ledger",
         "messages_in",
         "producers",
+        "published_blocks",
         "topic",
-        "turns",
     )
 
     def __init__(self, topic: Topic, ledger: ManagedLedger) -> None:
@@ -51,10 +51,10 @@ class Inlet:
         self.messages_in = 0
         self.bytes_in = 0
         self.last_published_ms = 0
-        self.appended_blocks = 0
-        self.answered_blocks = 0
+        self.published_blocks = 0
+        self.completed_blocks = 0
         # (after so many answered blocks, what is to be done); None while nothing waits
-        self.turns: deque[tuple[int, Callable[[bool], None]]] | None = None
+        self.after_pending: deque[tuple[int, Callable[[bool], None]]] | None = None
 
     def publish(self, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary) -> int:
         """Appends one block of a producer; receipts come through its sink. Returns the bytes appended.
@@ -69,39 +69,39 @@ class Inlet:
             if repeated:
                 if not sent:
                     dedup.took(name, sent, now_ms)
-                    self.in_turn(lambda stored: self.answer(producer, asked) if stored else None)
+                    self.run_after_pending(lambda stored: self.send_receipts(producer, asked) if stored else None)
                     return 0
                 summary = hot.summarize(sent)
         _, messages, _, end_offsets = summary
         data, ends = for_log(buf, sent, end_offsets), array("I", end_offsets)
-        appended = Appended(self, producer, data, ends, sent, asked, summary, now_ms)
-        self.ledger.append(header_of(sent, name, now_ms, messages), data, ends, appended)
+        pending = PendingPublish(self, producer, data, ends, sent, asked, summary, now_ms)
+        self.ledger.append(header_of(sent, name, now_ms, messages), data, ends, pending)
         if dedup is not None:
             dedup.took(name, sent, now_ms)
-        self.appended_blocks += 1
+        self.published_blocks += 1
         return end_offsets[-1]
 
-    def in_turn(self, act: Callable[[bool], None]) -> None:
+    def run_after_pending(self, act: Callable[[bool], None]) -> None:
         """Does what must not overtake the receipts of anything appended so far: at once, or when the last of them has its answer.
 
         `act` is told whether that was stored. Blocks of all producers count: the original of a duplicate may have come over a
         connection that is gone, and is not durable before its block is."""
-        if self.answered_blocks == self.appended_blocks:
+        if self.completed_blocks == self.published_blocks:
             act(True)
             return
-        if self.turns is None:
-            self.turns = deque()
-        self.turns.append((self.appended_blocks, act))
+        if self.after_pending is None:
+            self.after_pending = deque()
+        self.after_pending.append((self.published_blocks, act))
 
-    def take_turns(self, stored: bool) -> None:
+    def run_due(self, stored: bool) -> None:
         """Another block has its answer: what waited for that is done."""
-        turns = self.turns
-        while turns and turns[0][0] <= self.answered_blocks:
-            turns.popleft()[1](stored)
-        if not turns:
-            self.turns = None
+        after_pending = self.after_pending
+        while after_pending and after_pending[0][0] <= self.completed_blocks:
+            after_pending.popleft()[1](stored)
+        if not after_pending:
+            self.after_pending = None
 
-    def answer(self, producer: Producer, asked: list[SendFrame]) -> None:
+    def send_receipts(self, producer: Producer, asked: list[SendFrame]) -> None:
         """Receipts one by one, each with the id under which its sequence id is stored (-1:-1 where that is not remembered)."""
         if self.dedup is None or producer.closed:
             return
@@ -109,14 +109,14 @@ class Inlet:
             producer.sink.receipts(producer, [one], self.dedup.position_of(producer.name_bytes, one[1]))
 
 
-class Appended(Pending):
+class PendingPublish(Pending):
     """One block between its append and its answer."""
 
-    __slots__ = ("asked", "data", "end_offsets", "inlet", "now_ms", "producer", "sent", "summary")
+    __slots__ = ("asked", "data", "end_offsets", "now_ms", "producer", "publisher", "sent", "summary")
 
     def __init__(
         self,
-        inlet: Inlet,
+        publisher: Publisher,
         producer: Producer,
         data: bytes | memoryview,
         end_offsets: array[int],
@@ -125,7 +125,7 @@ class Appended(Pending):
         summary: BlockSummary,
         now_ms: int,
     ) -> None:
-        self.inlet = inlet
+        self.publisher = publisher
         self.producer = producer
         self.data = data  # with `end_offsets` what the log has
         self.end_offsets = end_offsets
@@ -137,37 +137,37 @@ class Appended(Pending):
     def confirmed(self, error: StoreError | None) -> None:
         """The log has it, or will not have it. In append order over the topic. Raises nothing: what goes wrong with one producer or
         reader keeps nobody's receipts back."""
-        inlet = self.inlet
+        publisher = self.publisher
         try:
-            self._settle(error)
+            self._complete(error)
         except Exception as unexpected:
-            inlet.topic.services.dispatching.failed(unexpected, topic=inlet.topic.text, producer=self.producer.name)
+            publisher.topic.services.dispatching.failed(unexpected, topic=publisher.topic.text, producer=self.producer.name)
         if error is None:
-            inlet.topic.stored(self)
+            publisher.topic.stored(self)
         else:
-            inlet.topic.append_failed(error)
-        inlet.answered_blocks += 1
-        if inlet.turns is not None:
-            inlet.take_turns(error is None)
+            publisher.topic.append_failed(error)
+        publisher.completed_blocks += 1
+        if publisher.after_pending is not None:
+            publisher.run_due(error is None)
 
-    def _settle(self, error: StoreError | None) -> None:
+    def _complete(self, error: StoreError | None) -> None:
         """Counts it and answers its producer."""
-        inlet, producer = self.inlet, self.producer
+        publisher, producer = self.publisher, self.producer
         _, messages, payload_bytes, end_offsets = self.summary
         if error is None:
-            inlet.messages_in += messages
-            inlet.bytes_in += payload_bytes
-            inlet.last_published_ms = self.now_ms
+            publisher.messages_in += messages
+            publisher.bytes_in += payload_bytes
+            publisher.last_published_ms = self.now_ms
             producer.messages_in += messages
             producer.bytes_in += payload_bytes
-            if inlet.dedup is not None:
-                inlet.dedup.stored(producer.name_bytes, self.sent, self.first)
-        producer.sink.settled(end_offsets[-1])
+            if publisher.dedup is not None:
+                publisher.dedup.stored(producer.name_bytes, self.sent, self.first)
+        producer.sink.append_completed(end_offsets[-1])
         if error is None and not producer.closed:
             if self.asked is self.sent:
                 producer.sink.receipts(producer, self.sent, self.first)
             else:
-                inlet.answer(producer, self.asked)
+                publisher.send_receipts(producer, self.asked)
 
     def block(self) -> EntryBlock:
         """What consumers get. It holds on to no more than a few times its own size."""

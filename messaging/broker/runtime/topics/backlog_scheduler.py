@@ -13,27 +13,27 @@ from typing import TYPE_CHECKING
 from messaging.background import BackgroundLoop
 from messaging.broker.core.fair_queue import FairQueue
 from messaging.broker.core.memory_limiter import MemoryAccount
-from messaging.broker.runtime.topics.behind import TURN_BYTES
+from messaging.broker.runtime.topics.backlog_reader import TURN_BYTES
 
 if TYPE_CHECKING:
     from messaging.broker.core.subscription import Subscription
-    from messaging.broker.runtime.topics.behind import Behind
-    from messaging.broker.runtime.topics.log_read import Read
-    from messaging.broker.runtime.topics.outlet import Outlet
+    from messaging.broker.runtime.topics.backlog_read import BacklogRead
+    from messaging.broker.runtime.topics.backlog_reader import BacklogReader
+    from messaging.broker.runtime.topics.dispatcher import Dispatcher
 
 READS_MAX = 2  # under way at a time: more keep commits waiting for the disk, and nobody is served sooner
 
 
-class CatchUp:
+class BacklogScheduler:
     def __init__(self, account: MemoryAccount) -> None:
         self.account = account
         self.health = BackgroundLoop("dispatch", recurs=False)
         self.reads = 0
         self.reads_joined = 0  # times a subscription found what another's read had brought, or was bringing
-        self.behind: dict[Behind, None] = {}  # topics with something read; who was asked last to give back comes last
-        self._asked: FairQueue[tuple[Behind, Read]] = FairQueue()
+        self.readers: dict[BacklogReader, None] = {}  # topics with something read; who was asked last to give back comes last
+        self._asked: FairQueue[tuple[BacklogReader, BacklogRead]] = FairQueue()
         self._under_way = 0
-        self._served: FairQueue[tuple[Outlet, Subscription]] = FairQueue()
+        self._served: FairQueue[tuple[Dispatcher, Subscription]] = FairQueue()
         self._turn_due = False
 
     @property
@@ -42,9 +42,9 @@ class CatchUp:
 
     # --- handing out
 
-    def serve(self, outlet: Outlet, subscription: Subscription) -> None:
+    def serve(self, dispatcher: Dispatcher, subscription: Subscription) -> None:
         """Its turn to be handed something from storage comes, one turn of the loop later at the earliest."""
-        self._served.push(outlet.topic.name.tenant, (outlet, subscription))
+        self._served.push(dispatcher.topic.name.tenant, (dispatcher, subscription))
         self._turn_later()
 
     def _turn_later(self) -> None:
@@ -57,24 +57,24 @@ class CatchUp:
         following = self._served.pop()
         if following is None:
             return
-        outlet, subscription = following
+        dispatcher, subscription = following
         try:
-            if outlet.dispatch_behind(subscription, TURN_BYTES):
-                self._served.push(outlet.topic.name.tenant, following)
+            if dispatcher.dispatch_backlog(subscription, TURN_BYTES):
+                self._served.push(dispatcher.topic.name.tenant, following)
         except Exception as error:  # of this one; the others go on
-            self.health.failed(error, topic=outlet.topic.text, subscription=subscription.name)
+            self.health.failed(error, topic=dispatcher.topic.text, subscription=subscription.name)
         self._turn_later()
 
     # --- reading
 
-    def ask(self, behind: Behind, read: Read) -> None:
+    def ask(self, backlog: BacklogReader, read: BacklogRead) -> None:
         """`read` begins as soon as there is memory for it and its tenant's turn comes."""
-        self._asked.push(behind.tenant, (behind, read))
+        self._asked.push(backlog.tenant, (backlog, read))
         self._begin()
 
-    def withdraw(self, behind: Behind, read: Read) -> None:
+    def withdraw(self, backlog: BacklogReader, read: BacklogRead) -> None:
         """Nobody wants it any more. Harmless if it has begun."""
-        self._asked.discard(behind.tenant, (behind, read))
+        self._asked.discard(backlog.tenant, (backlog, read))
 
     def _begin(self) -> None:
         while self._asked and self._under_way < READS_MAX:
@@ -83,13 +83,13 @@ class CatchUp:
                 if not self._reclaim():
                     return
                 continue
-            behind, read = following
+            backlog, read = following
             self._under_way += 1
             self.reads += 1
-            self.account.take(behind.tenant, read.size_bytes)
-            behind.begin(read)
+            self.account.take(backlog.tenant, read.size_bytes)
+            backlog.begin(read)
 
-    def _fits(self, tenant: str, item: tuple[Behind, Read]) -> bool:
+    def _fits(self, tenant: str, item: tuple[BacklogReader, BacklogRead]) -> bool:
         return self.account.allows(tenant, item[1].size_bytes)
 
     def ended(self) -> None:
@@ -108,9 +108,9 @@ class CatchUp:
 
     def _reclaim(self) -> bool:
         """Takes back what was read for consumers that take nothing now. Whether that gave anything."""
-        for behind in list(self.behind):
-            del self.behind[behind]
-            self.behind[behind] = None
-            if behind.give_back():
+        for backlog in list(self.readers):
+            del self.readers[backlog]
+            self.readers[backlog] = None
+            if backlog.give_back():
                 return True
         return False

@@ -18,23 +18,23 @@ _WORD = 64
 _FULL = (1 << _WORD) - 1
 
 
-class Asked(NamedTuple):
+class MessageAck(NamedTuple):
     """One id: of the whole entry or, with an `ack_set` (Pulsar's words: a bit for each message still open), of a part of it."""
 
     position: Position
     ack_set: Sequence[int] = ()
 
 
-class Accepted(NamedTuple):
+class IndividualAcks(NamedTuple):
     """`whole`: ledger -> entries. `partial`: entry -> the words of what stays open. `refused`: why the first that was is."""
 
     whole: dict[int, list[int]]
     partial: dict[Position, list[int]]
-    unknown: list[Asked]
+    unknown: list[MessageAck]
     refused: str
 
 
-class UpTo(NamedTuple):
+class CumulativeAck(NamedTuple):
     """Of a cumulative acknowledgement: everything up to here, then of one entry what its words do not leave open."""
 
     position: Position
@@ -42,10 +42,10 @@ class UpTo(NamedTuple):
     words: Sequence[int] = ()
 
 
-def individually(asked: Iterable[Asked], chain: Chain, cursor: Cursor, size_of: SizeOf) -> Accepted:
+def check_individual(asked: Iterable[MessageAck], chain: Chain, cursor: Cursor, size_of: SizeOf) -> IndividualAcks:
     named: dict[int, list[int]] = {}
     partial: dict[Position, list[int]] = {}
-    unknown: list[Asked] = []
+    unknown: list[MessageAck] = []
     refused = ""
     for one in asked:
         position = one.position
@@ -73,22 +73,22 @@ def individually(asked: Iterable[Asked], chain: Chain, cursor: Cursor, size_of: 
         refused = refused or wrong
         if good:
             whole[ledger_id] = good
-    return Accepted(whole, partial, unknown, refused)
+    return IndividualAcks(whole, partial, unknown, refused)
 
 
-def cumulatively(asked: Asked, chain: Chain, cursor: Cursor, size_of: SizeOf) -> UpTo | str | None:
+def check_cumulative(asked: MessageAck, chain: Chain, cursor: Cursor, size_of: SizeOf) -> CumulativeAck | str | None:
     """A text: why not. None: the size of that batch has to be read first.
 
     Entry -1 of a ledger is what clients name for "all before its first entry"."""
     ledger_id, entry_id = asked.position
     if _gone(ledger_id, chain):
-        return UpTo(asked.position)
+        return CumulativeAck(asked.position)
     if entry_id == -1 and ledger_id in chain.ids:
-        return UpTo(chain.before(Position(ledger_id, 0)))
+        return CumulativeAck(chain.before(Position(ledger_id, 0)))
     if not chain.holds(asked.position):
         return _missing(asked.position, chain)
     if not asked.ack_set:
-        return UpTo(asked.position)
+        return CumulativeAck(asked.position)
     size = _size(asked.position, cursor, size_of)
     if size is None:
         return None
@@ -96,8 +96,8 @@ def cumulatively(asked: Asked, chain: Chain, cursor: Cursor, size_of: SizeOf) ->
     if isinstance(words, str):
         return words
     if not any(words):
-        return UpTo(asked.position)
-    return UpTo(chain.before(asked.position), asked.position, words)
+        return CumulativeAck(asked.position)
+    return CumulativeAck(chain.before(asked.position), asked.position, words)
 
 
 def _size(position: Position, cursor: Cursor, size_of: SizeOf) -> int | None:
@@ -106,7 +106,7 @@ def _size(position: Position, cursor: Cursor, size_of: SizeOf) -> int | None:
     return size_of(position) if held is None else _WORD * len(held)
 
 
-def _words(asked: Asked, size: int) -> list[int] | str:
+def _words(asked: MessageAck, size: int) -> list[int] | str:
     """The words of what `asked` leaves open of a batch of `size` messages; or why it cannot be."""
     words = [word & _FULL for word in asked.ack_set]
     if (len(words) - 1) * _WORD + words[-1].bit_length() > size:

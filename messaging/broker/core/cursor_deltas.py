@@ -1,4 +1,4 @@
-"""Changes of a cursor, packed: what the cursor log stores, and `Cursor.repeat` applies to another copy. Pure.
+"""Changes of a cursor, packed: what the cursor log stores, and `Cursor.apply` applies to another copy. Pure.
 
 Each is a kind (u8) and a body; positions are i64 i64. Packing raises `struct.error` or `OverflowError` for numbers without room.
 """
@@ -13,7 +13,7 @@ from messaging.storage.seam import Position
 
 POSITION = struct.Struct(">qq")
 LEDGER = struct.Struct(">q")
-RUN = struct.Struct(">qqq")
+RANGE = struct.Struct(">qqq")
 
 
 class Delta:
@@ -23,7 +23,7 @@ class Delta:
     UP_TO = 2  # position
     BATCH = 3  # position, words u64*
     RESET = 4  # position
-    RUN = 5  # ledger, first and last entry: i64 each
+    RANGE = 5  # ledger, first and last entry: i64 each
 
 
 _ENTRIES = bytes((Delta.ENTRIES,))
@@ -34,8 +34,8 @@ def of_entries(ledger_id: int, entries: Sequence[int]) -> bytes:
     return _ENTRIES + LEDGER.pack(ledger_id) + array("I", entries).tobytes()
 
 
-def of_run(ledger_id: int, first: int, last: int) -> bytes:
-    return bytes((Delta.RUN,)) + RUN.pack(ledger_id, first, last)
+def of_range(ledger_id: int, first: int, last: int) -> bytes:
+    return bytes((Delta.RANGE,)) + RANGE.pack(ledger_id, first, last)
 
 
 def of_position(kind: int, position: Position) -> bytes:

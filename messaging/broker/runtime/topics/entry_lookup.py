@@ -15,7 +15,7 @@ async def block_at(topic: Topic, position: Position) -> EntryBlock | None:
     """The block that holds `position`, None where there is no such entry. Raises `StorageFailed`."""
     if not topic.chain.holds(position):
         return None
-    block = topic.outlet.tail.find(position)
+    block = topic.dispatcher.cache.find(position)
     if block is not None:
         return block
     try:
@@ -86,14 +86,14 @@ async def broker_time(topic: Topic, position: Position) -> int:
     """When the broker stored an entry; 0 where there is none. Of one whose bytes are damaged: that of the next that can be read, so
     that nothing is taken for older than it is. Raises `StoreError`."""
     while topic.chain.holds(position):
-        block = topic.outlet.tail.find(position)
+        block = topic.dispatcher.cache.find(position)
         if block is not None:
             return block.broker_time_ms
         try:
             blocks = await topic.ledger.read(position, entries_max=1, bytes_max=1)
             return decode(blocks[0].header).broker_time_ms if blocks else 0
         except Corrupt as error:
-            position = topic.chain.settle(Position(position.ledger_id, error.resume_entry))
+            position = topic.chain.resolve(Position(position.ledger_id, error.resume_entry))
         except ValueError:  # no block of ours
             position = topic.chain.next_after(position)
     return topic.ledger.stamped_ms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.topics.reading import broker_time
+from messaging.broker.runtime.topics.entry_lookup import broker_time
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.storage.seam import Position, StoreError
 
@@ -14,7 +14,7 @@ READS_MAX = 50  # in one answer; of the subscriptions beyond it the age is not k
 UNKNOWN = -1
 
 
-class OldestTimes:
+class BacklogAges:
     def __init__(self) -> None:
         self._times: OrderedDict[Position, int] = OrderedDict()  # ledger ids are unique over all topics
 
@@ -48,5 +48,5 @@ class OldestTimes:
 
 def _first_open(subscription: Subscription) -> Position | None:
     chain = subscription.chain
-    position = chain.settle(chain.next_after(subscription.cursor.mark_delete))
+    position = chain.resolve(chain.next_after(subscription.cursor.mark_delete))
     return position if chain.holds(position) else None

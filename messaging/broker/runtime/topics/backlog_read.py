@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from messaging.broker.core.subscription import Subscription
 
 
-class Read:
+class BacklogRead:
     """One read: asked for, under way, or there. `users` need it; without any it is let go."""
 
     __slots__ = ("_made", "blocks", "entries", "first", "size_bytes", "stop_entry", "task", "there", "to_end", "users")
@@ -48,7 +48,7 @@ class Read:
         return made
 
 
-def held_bytes(blocks: list[Block]) -> int:
+def memory_bytes(blocks: list[Block]) -> int:
     """Of the memory that the log read them into, which may be more than they are, and beside it."""
     buffers = {id(data.obj if isinstance(data, memoryview) else data): whole_bytes(data) for data in (one.data for one in blocks)}
     return sum(buffers.values()) + BLOCK_BYTES * len(blocks)

@@ -13,7 +13,7 @@ from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.storage.seam import Position
 
 
-class Tail:
+class EntryCache:
     """The cached blocks of one topic, oldest first, without a gap up to the last confirmed entry (or empty).
 
     Idle topics are many: what is empty takes two words and no list."""
@@ -24,12 +24,12 @@ class Tail:
         self._blocks: list[EntryBlock] | tuple[EntryBlock, ...] = ()  # a list while there is anything
         self._gone = 0  # blocks at its front that were evicted
 
-    def add(self, block: EntryBlock, cache: TailCache) -> None:
+    def add(self, block: EntryBlock, cache: EntryCaches) -> None:
         if isinstance(self._blocks, list):
             self._blocks.append(block)
         else:
             self._blocks = [block]
-        cache.added(self, block.held_bytes)
+        cache.added(self, block.memory_bytes)
 
     def find(self, position: Position) -> EntryBlock | None:
         """The block that holds `position`, if it is still here."""
@@ -51,7 +51,7 @@ class Tail:
         blocks = self._blocks
         if not isinstance(blocks, list):
             return 0
-        size = blocks[self._gone].held_bytes
+        size = blocks[self._gone].memory_bytes
         blocks[self._gone] = blocks[-1]  # lets go of the block; the slot is cut off below
         self._gone += 1
         if self._gone == len(blocks):
@@ -67,23 +67,23 @@ def _first(block: EntryBlock) -> Position:
     return block.first
 
 
-class TailCache:
+class EntryCaches:
     """All tails together, under the memory limiter: what it needs for others goes first, the oldest block of all first."""
 
     def __init__(self, memory_limiter: MemoryLimiter) -> None:
         self._account = memory_limiter.tail
-        self._order: deque[Tail] = deque()
+        self._order: deque[EntryCache] = deque()
         memory_limiter.shrink = self._shrink
 
-    def added(self, tail: Tail, size: int) -> None:
+    def added(self, cache: EntryCache, size: int) -> None:
         account = self._account
-        self._order.append(tail)
+        self._order.append(cache)
         account.take("", size)
         if account.used_bytes > account.limit_bytes:
             self._shrink(account.used_bytes - account.limit_bytes)
 
-    def clear(self, tail: Tail) -> None:
-        while size := tail.evict_oldest():
+    def clear(self, cache: EntryCache) -> None:
+        while size := cache.evict_oldest():
             self._account.give("", size)
 
     def _shrink(self, size: int) -> None:

@@ -1,0 +1,1 @@
+"""Who gets which entries next: one dispatch strategy for each subscription type."""
