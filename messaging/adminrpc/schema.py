@@ -62,7 +62,7 @@ class SubscriptionFound(Answer, kw_only=True):
     name: str
 
 
-class NamesFound(Answer, kw_only=True):
+class SearchResult(Answer, kw_only=True):
     """At most `limit` of each; partitions are named by their partitioned topic."""
 
     topics: list[str]
@@ -286,7 +286,7 @@ METHODS: dict[str, tuple[type[Request], type[Answer]]] = {
     "feed.version": (Request, FeedVersion),
     "feed.pull": (Request, FeedVersion),
     "topics.list": (TopicsList, TopicNames),
-    "names.search": (NamesSearch, NamesFound),
+    "names.search": (NamesSearch, SearchResult),
     "topics.create": (TopicCreate, Empty),
     "topics.delete": (TopicDelete, Empty),
     "topics.partitions": (PartitionsGet, Partitions),

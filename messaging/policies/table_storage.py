@@ -33,7 +33,7 @@ TABLE = (
         phrase="for {}",
         words={0: "not at all", -1: "for ever"},
         meaning="How long messages stay that every subscription has acknowledged; 0: not at all, -1: for ever.",
-        enforced_by="messaging.storage.retention:droppable",
+        enforced_by="messaging.storage.managed.retention:droppable",
     ),
     Policy(
         name="retention_size_mb",
@@ -47,7 +47,7 @@ TABLE = (
         phrase="up to {}",
         words={0: "not at all", -1: "without limit"},
         meaning="How much of them stays for each topic; the stricter of time and size holds. 0: nothing, -1: without limit.",
-        enforced_by="messaging.storage.retention:droppable",
+        enforced_by="messaging.storage.managed.retention:droppable",
     ),
     Policy(
         name="backlog_quota_bytes",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from messaging.storage.seam import LedgerInfo, LedgerReader
+from messaging.storage.ledger_store import LedgerInfo, LedgerReader
 
 
 class LedgerOffloader(Protocol):

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from messaging.storage.local import records
-from messaging.storage.seam import Block, Corrupt, LedgerInfo, LedgerReader, NoSuchEntry, NoSuchLedger, Unavailable
+from messaging.storage.ledger_store import Block, Corrupt, LedgerInfo, LedgerReader, NoSuchEntry, NoSuchLedger, Unavailable
+from messaging.storage.local.format import records
 
 T = TypeVar("T")
 
@@ -65,11 +65,11 @@ class _Writing:
     def add(self, blocks: list[Block]) -> None:
         for block in blocks:
             self._index.extend((block.first_entry, self._file.tell()))
-            self._put(records.BLOCK, block.first_entry, block.header, block.stops, block.data)
+            self._put(records.BLOCK, block.first_entry, block.header, block.end_offsets, block.data)
 
-    def _put(self, type_: int, first: int, header: bytes, stops: array[int], data: bytes | memoryview) -> None:
-        body = records.BODY.pack(type_, 0, 0, self._ledger_id, first, len(stops), len(header), len(data))
-        body += header + records.stops_bytes(stops)
+    def _put(self, type_: int, first: int, header: bytes, end_offsets: array[int], data: bytes | memoryview) -> None:
+        body = records.BODY.pack(type_, 0, 0, self._ledger_id, first, len(end_offsets), len(header), len(data))
+        body += header + records.end_offsets_bytes(end_offsets)
         whole = body + data
         self._file.write(records.CRC.pack(records.checksum(whole, self._seed)) + whole)
 
@@ -121,7 +121,7 @@ class DirectoryReader:
     def _record(self, place: int, size: int, entry: int) -> tuple[memoryview, records.Record]:
         view = memoryview(os.pread(self._descriptor, max(size, 0), place))
         record = records.parse(view, 0)
-        if record is None or record.stop != size or not records.intact(view, record, self._seed):
+        if record is None or record.stop != size or not records.checksum_matches(view, record, self._seed):
             raise Corrupt(f"the offloaded copy of ledger {self.ledger_id} is damaged at entry {entry}", self.ledger_id, entry)
         return view, record
 

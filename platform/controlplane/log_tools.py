@@ -1,13 +1,13 @@
-"""``magnetar log inspect | verify | repair``: prints what `messaging.storage.local.inspect` finds and does."""
+"""``magnetar log inspect | verify | repair``: prints what `messaging.storage.local.recover.inspect` finds and does."""
 
 from __future__ import annotations
 
 import sys
 
 from messaging.settings import ConfigError, Settings
-from messaging.storage.local.directory import DirectoryInUse
-from messaging.storage.local.inspect import inspect, repair, verify
-from messaging.storage.seam import StoreError
+from messaging.storage.ledger_store import StoreError
+from messaging.storage.local.format.directory import DirectoryInUse
+from messaging.storage.local.recover.inspect import inspect, repair, verify
 
 
 def run(settings: Settings, what: str) -> int:

@@ -119,7 +119,7 @@ class FakeBroker(TypedCalls):
             partitioned={topic: count for topic, count in self.partitioned.items() if topic.startswith(here)},
         )
 
-    def do_names_search(self, request: s.NamesSearch) -> s.NamesFound:
+    def do_names_search(self, request: s.NamesSearch) -> s.SearchResult:
         def has(name: str) -> bool:
             of_tenant = request.everywhere or name.partition("://")[2].partition("/")[0] in request.tenants
             return of_tenant and request.words in name.partition("://")[2].lower()
@@ -127,7 +127,9 @@ class FakeBroker(TypedCalls):
         subscriptions = [
             s.SubscriptionFound(topic=topic, name=name) for topic, name in self.subscriptions if has(f"{topic}/{name}")
         ]
-        return s.NamesFound(topics=sorted(filter(has, self.topics))[: request.limit], subscriptions=subscriptions[: request.limit])
+        return s.SearchResult(
+            topics=sorted(filter(has, self.topics))[: request.limit], subscriptions=subscriptions[: request.limit]
+        )
 
     def do_topics_create(self, request: s.TopicCreate) -> s.Empty:
         if request.topic in self.topics or request.topic in self.partitioned:

@@ -12,7 +12,7 @@ import pytest
 from messaging.adminrpc.schema import TopicRef
 from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
 from tests.adversary.test_recovered_acknowledgements import NAME, TOPIC, acknowledged, backlogs, published, subscribed
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.raw_client import batch_frame
@@ -59,7 +59,7 @@ async def test_no_seek_stops_a_checkpoint_or_an_unload(world: BrokerWorld) -> No
         assert {(await seeker.next()).name for _ in range(2)} == {"CLOSE_CONSUMER", "SUCCESS"}
         topic = await world.service.topics.get(NAME, create=False)
         mark = topic.subscriptions["bad"].cursor.mark_delete
-        assert mark == Position(-1, -1) or topic.chain.holds(mark)
+        assert mark == Position(-1, -1) or topic.ledger_list.holds(mark)
         await seeker.close()
     await world.service.cursors.checkpoint()
     await world.service.topics_unload(TopicRef(topic=TOPIC))
@@ -109,7 +109,7 @@ async def test_a_damaged_entry_on_a_shared_subscription_holds_nothing_up(make_wo
     topic = await world.service.topics.get(NAME, create=False)
     subscription = topic.subscriptions["s"]
     assert subscription.backlog_entries == 0 and subscription.entries_lost == 1
-    assert subscription.cursor.mark_delete == topic.chain.last
+    assert subscription.cursor.mark_delete == topic.ledger_list.last
     stats = (await world.service.topics_stats(TopicRef(topic=TOPIC))).stats
     assert stats["subscriptions"]["s"]["unreadableEntries"] == 1
     await client.quiet()

@@ -26,7 +26,7 @@ from messaging.errors import StorageFailed
 from messaging.identity import create_secrets
 from messaging.metrics import exposition
 from messaging.settings import Settings
-from messaging.storage.seam import Unavailable
+from messaging.storage.ledger_store import Unavailable
 from tests.support.waiting import eventually
 
 THREADS = {"MainThread", "meta-sqlite", "ledger-log"}  # the last two report as `metadata_store` and `ledger_log`

@@ -9,10 +9,10 @@ import pytest
 
 from messaging.broker.runtime.service import BrokerService
 from messaging.storage.local import LocalConfig, LocalLedgerStore
-from messaging.storage.local.segment import name_of, parse_name
-from messaging.storage.memory import MemoryMetaStore
-from messaging.storage.retention import Limits
-from tests.support.fake_disk import FakeDisk
+from messaging.storage.local.format.segment import name_of, parse_name
+from messaging.storage.managed.retention import Limits
+from tests.support.storage.fake_disk import FakeDisk
+from tests.support.storage.memory_ledgers import MemoryMetaStore
 from tests.support.storage_broker import ADMIN, TOPIC, Inbox, publish, storage_broker
 from tests.support.waiting import eventually
 

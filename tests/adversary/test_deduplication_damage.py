@@ -13,9 +13,9 @@ from messaging.broker.runtime.service import BrokerService
 from messaging.broker.runtime.topics.dedup_state import key_of
 from messaging.errors import MagnetarError, PreconditionFailed, TopicNotFound
 from messaging.protocol.names import parse_topic
-from messaging.storage.faults import FaultyLedgerStore
-from messaging.storage.memory import MemoryLedgerStore, MemoryMetaStore
-from messaging.storage.seam import Position, StoreError, Unavailable
+from messaging.storage.ledger_store import Position, StoreError, Unavailable
+from tests.support.storage.faulty_ledgers import FaultyLedgerStore
+from tests.support.storage.memory_ledgers import MemoryLedgerStore, MemoryMetaStore
 from tests.support.storage_broker import ADMIN, TOPIC, Inbox, publish, storage_broker, stored_numbers
 
 NAME = parse_topic(TOPIC)
@@ -62,7 +62,7 @@ async def test_one_damaged_entry_is_passed_over(world: World) -> None:
     for number in range(7):
         await publish(world.service, number, number + 1)
     topic = world.service.topics.loaded[TOPIC]
-    assert topic.chain.entries == 7, "all but the seventh were known to be there, what stood behind the damage too"
+    assert topic.ledger_list.entries == 7, "all but the seventh were known to be there, what stood behind the damage too"
     assert world.service.storage.damage["deduplication"] == 1
 
 
@@ -70,14 +70,14 @@ async def test_the_last_entry_is_damaged(world: World) -> None:
     """Whether its message is there nobody can tell: it is stored again, not answered with a receipt for what may be lost."""
     await damaged(world, 5)
     await publish(world.service, 5, 6)
-    assert world.service.topics.loaded[TOPIC].chain.entries == 7
+    assert world.service.topics.loaded[TOPIC].ledger_list.entries == 7
 
 
 @pytest.mark.parametrize("content", [b"\x09", b"\x01", b"garbage that is long enough to hold a head and then some"])
 async def test_a_damaged_snapshot_is_replaced_by_all_that_is_stored(world: World, content: bytes) -> None:
     await world.meta.put_value(key_of(TOPIC), content)
     await publish(world.service, 0, 6)
-    assert world.service.topics.loaded[TOPIC].chain.entries == 6
+    assert world.service.topics.loaded[TOPIC].ledger_list.entries == 6
     assert world.service.storage.damage["deduplication"] == 1
 
 

@@ -11,7 +11,7 @@ from messaging.adminrpc.schema import TopicRef
 from messaging.limits.sizes import NAME_BYTES_MAX, PERMITS_MAX
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.storage.seam import EARLIEST
+from messaging.storage.ledger_store import EARLIEST
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.commands import client_bodies, empty, kind_of, limit_at, paths, put, sized
 from tests.support.raw_client import RawClient, batch_frame, send_frame
@@ -110,7 +110,7 @@ async def subscribed(world: BrokerWorld, *messages: bytes, **fields: Any) -> Raw
 
 def acknowledged(world: BrokerWorld) -> int:
     topic = world.service.topics.loaded[TOPIC]
-    return topic.chain.entries - topic.subscriptions["s"].backlog_entries
+    return topic.ledger_list.entries - topic.subscriptions["s"].backlog_entries
 
 
 NOWHERE = {
@@ -277,7 +277,7 @@ async def test_a_seek_to_what_cannot_be_lands_on_what_is(world: BrokerWorld, nam
     assert [(await client.next()).name for _ in range(2)] == ["CLOSE_CONSUMER", "SUCCESS"]
     topic = world.service.topics.loaded[TOPIC]
     mark_delete = topic.subscriptions["s"].cursor.mark_delete
-    assert mark_delete == EARLIEST or topic.chain.holds(mark_delete)
+    assert mark_delete == EARLIEST or topic.ledger_list.holds(mark_delete)
     await world.service.topics_unload(TopicRef(topic=TOPIC))
     client = await world.connected("owner")
     reader = pb.MessageId(ledger_id=ledger or ledger_id, entry_id=entry)

@@ -12,13 +12,13 @@ import pytest
 from messaging.broker.runtime.local.messages import MessagePosition
 from messaging.broker.runtime.service import BrokerService
 from messaging.errors import MagnetarError
-from messaging.storage.faults import FaultyLedgerStore
+from messaging.storage.ledger_store import DiskFull
 from messaging.storage.local import LocalConfig, LocalLedgerStore
-from messaging.storage.memory import MemoryLedgerStore, MemoryMetaStore
-from messaging.storage.retention import Limits
-from messaging.storage.seam import DiskFull
-from tests.support.fake_disk import FakeDisk
-from tests.support.fault_meta import FaultyMetaStore
+from messaging.storage.managed.retention import Limits
+from tests.support.storage.fake_disk import FakeDisk
+from tests.support.storage.faulty_ledgers import FaultyLedgerStore
+from tests.support.storage.faulty_meta import FaultyMetaStore
+from tests.support.storage.memory_ledgers import MemoryLedgerStore, MemoryMetaStore
 from tests.support.storage_broker import Sender, storage_broker, stored_numbers
 from tests.support.waiting import eventually
 

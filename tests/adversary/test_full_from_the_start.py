@@ -16,7 +16,7 @@ from messaging.adminrpc.schema import FeedApply, FeedChange
 from messaging.broker.runtime.main import start
 from messaging.identity import create_secrets
 from messaging.settings import Settings
-from messaging.storage.reserve import MARGIN_BYTES, of_broker
+from messaging.storage.disk_reserve import MARGIN_BYTES, of_broker
 from tests.support.small_disk import NotPermitted, SmallDisk, small_disk
 
 
@@ -63,7 +63,7 @@ def test_the_database_says_that_the_disk_is_full_and_is_made_when_there_is_space
 
 async def test_a_broker_without_a_reserve_says_so_and_takes_it_later(disk: SmallDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing told that what keeps a full disk from stopping everybody had never been there."""
-    monkeypatch.setattr("messaging.storage.reserve.FILL_S", 0.0)
+    monkeypatch.setattr("messaging.storage.disk_reserve.FILL_S", 0.0)
     settings = Settings(
         data_dir=str(disk.path / "data"),
         broker_port=0,

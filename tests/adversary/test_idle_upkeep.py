@@ -12,8 +12,8 @@ import pytest
 from messaging.adminrpc.schema import MaintenanceRun
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.block_header import encode_plain
-from messaging.storage.meta_seam import LedgerRecord, TopicRecord
-from messaging.storage.seam import EARLIEST, Position
+from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.meta_store import LedgerRecord, TopicRecord
 from tests.support.broker_world import BrokerWorld
 
 TOPICS = 1_000

@@ -195,7 +195,7 @@ async def check_terminated(world: BrokerWorld, session: Session, where: str) -> 
     session.publish()
     await settle()
     topic = await world.service.topics.get(NAME, create=False)
-    assert topic.chain.last == record.terminated_at, f"{where}: published after the end"
+    assert topic.ledger_list.last == record.terminated_at, f"{where}: published after the end"
     assert not len(topic.producers), f"{where}: a producer on a terminated topic"
 
 

@@ -16,7 +16,7 @@ import pytest
 from messaging.adminrpc.schema import PartitionsGet, PartitionsUpdate, SubscriptionCreate, TopicCreate, TopicDelete, TopicRef
 from messaging.errors import InvalidValue, MagnetarError, NotReady, PreconditionFailed, TopicNotFound
 from messaging.protocol.names import parse_topic
-from messaging.storage.seam import EARLIEST, Unavailable
+from messaging.storage.ledger_store import EARLIEST, Unavailable
 from tests.support.broker_world import BrokerWorld
 from tests.support.connections import DirectConnection
 from tests.support.waiting import eventually
@@ -63,7 +63,7 @@ async def test_growing_carries_every_durable_subscription_over(grown: BrokerWorl
     await producer.open_producer(partition(3))
     producer.publish_message(b"early")
     topic = await grown.service.topics.get(parse_topic(partition(3)), create=False)
-    await eventually(lambda: topic.chain.entries == 1)
+    await eventually(lambda: topic.ledger_list.entries == 1)
     assert {name: one.backlog_entries for name, one in topic.subscriptions.items()} == {"a": 1, "b": 1}
 
 

@@ -11,7 +11,7 @@ from messaging.broker.core.cursor import Cursor
 from messaging.broker.runtime.topics import dedup_state
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from messaging.storage.seam import StoreError, Unavailable
+from messaging.storage.ledger_store import StoreError, Unavailable
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.raw_client import RawClient, send_frame
 

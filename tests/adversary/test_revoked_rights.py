@@ -49,12 +49,12 @@ async def consuming(world: BrokerWorld, key: str = "reader", **fields: Any) -> R
 
 async def test_a_producer_whose_grant_is_revoked(world: BrokerWorld) -> None:
     client = await publishing(world)
-    entries = world.service.topics.loaded[TOPIC].chain.entries
+    entries = world.service.topics.loaded[TOPIC].ledger_list.entries
     await world.feed(("namespace", "acme/orders", {"grants": {"reader@acme": ["consume"]}}))
     client.write(send_frame(1, b"smuggled"))
     assert (await client.expect("CLOSE_PRODUCER")).producer_id == 1
     assert await client.quiet() == []
-    assert world.service.topics.loaded[TOPIC].chain.entries == entries
+    assert world.service.topics.loaded[TOPIC].ledger_list.entries == entries
     assert await refused(client, C.PRODUCER, producer_id=1) == pb.AuthorizationError
 
 

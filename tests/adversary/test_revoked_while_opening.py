@@ -19,8 +19,8 @@ from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.producer import LocalProducer
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError
-from messaging.storage.memory import MemoryMetaStore
 from tests.support.broker_world import BrokerWorld, MakeWorld
+from tests.support.storage.memory_ledgers import MemoryMetaStore
 
 TOPIC = "persistent://acme/orders/new"
 STEPS_MAX = 200  # far more than opening takes

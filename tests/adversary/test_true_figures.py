@@ -17,7 +17,7 @@ from messaging.broker.runtime.topics import backlog_age as oldest
 from messaging.permissions.model import Principal
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from messaging.storage.seam import Unavailable
+from messaging.storage.ledger_store import Unavailable
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.raw_client import RawClient, batch_frame, send_frame
 from tests.support.waiting import eventually
@@ -175,7 +175,7 @@ async def test_the_age_of_the_oldest_message_that_is_not_acknowledged(world: Bro
     await client.quiet()
     await world.service.topics.unload(parse_topic(TOPIC))
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    topic.subscriptions["done"].acknowledge_up_to(topic.chain.last, now_ms)
+    topic.subscriptions["done"].acknowledge_up_to(topic.ledger_list.last, now_ms)
     now_ms += 60_000
     found = await stats(world)
     assert found["subscriptions"]["s"]["oldestBacklogMessageAgeSeconds"] == 3_660
@@ -183,7 +183,7 @@ async def test_the_age_of_the_oldest_message_that_is_not_acknowledged(world: Bro
     assert found["oldestBacklogMessageAgeSeconds"] == 3_660
     assert found["oldestBacklogMessageSubscriptionName"] == "s"
     assert found["earliestMsgPublishTimeInBacklogs"] == now_ms - 3_660_000
-    topic.subscriptions["s"].acknowledge_up_to(topic.chain.first, now_ms)
+    topic.subscriptions["s"].acknowledge_up_to(topic.ledger_list.first, now_ms)
     assert (await stats(world))["oldestBacklogMessageAgeSeconds"] == 60
 
 
@@ -213,7 +213,7 @@ async def test_ages_of_very_many_subscriptions_read_a_bounded_number(world: Brok
     monkeypatch.setattr(oldest, "broker_time", count)
     for index in range(8):
         made = await open_subscription(world.service, Principal("admin"), topic, f"s{index}", earliest=True)
-        made.acknowledge_up_to(topic.chain.at_index(index), 0)
+        made.acknowledge_up_to(topic.ledger_list.at_index(index), 0)
     for expected in (3, 6, 9, 9):
         found = await stats(world)
         assert len(reads) == expected

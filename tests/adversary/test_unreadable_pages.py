@@ -7,9 +7,9 @@ from pathlib import Path
 
 from messaging.protocol.names import parse_topic
 from messaging.storage.local import LocalConfig, LocalLedgerStore
-from messaging.storage.local.segment import PAGE_BYTES
-from messaging.storage.memory import MemoryMetaStore
-from tests.support.fake_disk import FakeDisk
+from messaging.storage.local.format.segment import PAGE_BYTES
+from tests.support.storage.fake_disk import FakeDisk
+from tests.support.storage.memory_ledgers import MemoryMetaStore
 from tests.support.storage_broker import ADMIN, TOPIC, Inbox, publish, storage_broker
 from tests.support.waiting import eventually
 
@@ -42,6 +42,6 @@ async def test_each_page_of_the_log_goes_bad_and_the_broker_starts(tmp_path: Pat
         again_at_most = max(again, again_at_most)
         said = {one.labels[0]: one.value for one in service.metrics(private=False) if one.name == "magnetar_storage_damage_total"}
         assert not again or said["cursor"] or store.damage, "no acknowledgement is forgotten silently"
-        assert len(topic.ledger.record.ledgers) == 1 and topic.chain.entries > 10, "what the page did not hold is there"
+        assert len(topic.ledger.record.ledgers) == 1 and topic.ledger_list.entries > 10, "what the page did not hold is there"
         await service.stop()
     assert 0 < again_at_most <= 20, "some page held acknowledgements"

@@ -16,7 +16,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import NamedTuple
 
-from messaging.storage.local.disk import OsDisk
+from messaging.storage.local.device.disk import OsDisk
 from tests.benchmarks.load import Stalled
 
 READ_BYTES = 576 << 10  # as the broker reads

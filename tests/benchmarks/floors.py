@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from controlplane.doctor.checks import sync_probe_ms
-from messaging.storage.local.io_memory import IoMemory
-from messaging.storage.seam import Buffer
+from messaging.storage.ledger_store import Buffer
+from messaging.storage.local.device.buffers import BufferPool
 
 BUSY_LOOK_S = 1.0
 SYNC_PROBES = 400
@@ -57,7 +57,7 @@ def ways_to_write(folder: Path) -> list[int]:
 
 def block_of(size: int) -> memoryview:
     """Random bytes that can be written either way, in the memory that a device takes them from fastest."""
-    block = IoMemory(size).take().view
+    block = BufferPool(size).acquire().view
     block[:] = os.urandom(size)
     return block
 

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from messaging.storage.ledger_store import LedgerWriter, StoreError
 from messaging.storage.local import LocalConfig, LocalLedgerStore
-from messaging.storage.seam import LedgerWriter, StoreError
 from tests.benchmarks import floors
 from tests.benchmarks.report import Figure, Progress, Section, Table, number
 
@@ -114,7 +114,7 @@ async def _append_for(directory: Path, size: int, in_flight: int, seconds: float
     fence = await store.start()
     writer: LedgerWriter = await store.create(fence, 1, {"tenant": "benchmark"})
     ended = asyncio.get_running_loop().create_future()
-    data, stops, header = os.urandom(size), array("I", [size]), b"h" * 40
+    data, end_offsets, header = os.urandom(size), array("I", [size]), b"h" * 40
     confirmed = 0
     stopping = False
 
@@ -124,13 +124,13 @@ async def _append_for(directory: Path, size: int, in_flight: int, seconds: float
             raise error
         confirmed += 1
         if not stopping:
-            writer.append(header, data, stops, done)
+            writer.append(header, data, end_offsets, done)
         elif writer.pending_bytes == 0 and not ended.done():
             ended.set_result(None)
 
     started = time.perf_counter()
     for _ in range(in_flight):
-        writer.append(header, data, stops, done)
+        writer.append(header, data, end_offsets, done)
     await asyncio.sleep(seconds)
     rate = confirmed / (time.perf_counter() - started)
     stopping = True

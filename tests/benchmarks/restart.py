@@ -18,10 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from messaging.storage.block_header import BlockHeader
+from messaging.storage.ledger_store import LedgerWriter, StoreError
 from messaging.storage.local import LocalConfig, LocalLedgerStore
-from messaging.storage.meta_seam import LedgerRecord, TopicRecord
-from messaging.storage.meta_sqlite import SqliteMetaStore
-from messaging.storage.seam import LedgerWriter, StoreError
+from messaging.storage.meta_store import LedgerRecord, TopicRecord
+from messaging.storage.sqlite.meta_store import SqliteMetaStore
 from tests.benchmarks import load, processes, wire
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.real_broker import RealBroker
@@ -125,16 +125,16 @@ async def fill(folder: Path, count: int, size: int, block_bytes: int) -> None:
 async def _append(writers: list[LedgerWriter], size: int, block_bytes: int, filled: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     header = BlockHeader(1, 1, 0, 0, b"filler").encode()
-    data, stops = os.urandom(block_bytes), array("I", [block_bytes])
+    data, end_offsets = os.urandom(block_bytes), array("I", [block_bytes])
     count = max(1, COMMIT_BYTES // block_bytes)
     turn = itertools.cycle(writers)
     written, told = 0, False
     pending: list[asyncio.Future[StoreError | None]] = []
     while True:
         for writer in itertools.islice(turn, count - 1):
-            writer.append(header, data, stops, _raise)
+            writer.append(header, data, end_offsets, _raise)
         ended: asyncio.Future[StoreError | None] = loop.create_future()
-        next(turn).append(header, data, stops, ended.set_result)
+        next(turn).append(header, data, end_offsets, ended.set_result)
         pending.append(ended)
         if len(pending) > 1:
             _raise(await pending.pop(0))

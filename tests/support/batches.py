@@ -12,7 +12,7 @@ from messaging.protocol.batch import compress
 from messaging.protocol.frames import build_send
 from messaging.protocol.hot import SendFrame
 from messaging.protocol.names import parse_topic
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
 
 
 class _Receipts:

@@ -19,11 +19,11 @@ from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.identity import create_secrets, issue_token
 from messaging.settings import Settings
-from messaging.storage.cursor_log import CursorLog
-from messaging.storage.faults import FaultyLedgerStore
-from messaging.storage.managed_ledger import Storage
-from messaging.storage.memory import MemoryLedgerStore, MemoryMetaStore
+from messaging.storage.managed.cursor_log import CursorLog
+from messaging.storage.managed.ledger import Storage
 from tests.support.raw_client import RawClient
+from tests.support.storage.faulty_ledgers import FaultyLedgerStore
+from tests.support.storage.memory_ledgers import MemoryLedgerStore, MemoryMetaStore
 
 # key name -> role; the key id is the same as the key name
 KEYS = {

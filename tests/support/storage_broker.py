@@ -19,11 +19,11 @@ from messaging.identity import create_secrets
 from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
-from messaging.storage.cursor_log import CursorLog
-from messaging.storage.managed_ledger import Storage
-from messaging.storage.meta_seam import MetaStore
-from messaging.storage.retention import Limits
-from messaging.storage.seam import LedgerStore
+from messaging.storage.ledger_store import LedgerStore
+from messaging.storage.managed.cursor_log import CursorLog
+from messaging.storage.managed.ledger import Storage
+from messaging.storage.managed.retention import Limits
+from messaging.storage.meta_store import MetaStore
 from tests.support.waiting import eventually
 
 NAMESPACE = "acme/orders"
@@ -117,7 +117,7 @@ async def stored_numbers(service: BrokerService, topic: str = TOPIC) -> dict[int
     held: Topic = await service.topics.get(parse_topic(topic), create=False)
     inbox = Inbox()
     reader = await service.open_consumer(ADMIN, topic, f"check-{time.time_ns()}", "Exclusive", "earliest", False, None, inbox)
-    count = held.chain.entries
+    count = held.ledger_list.entries
     reader.flow(count + 1)
     await eventually(lambda: len(inbox.messages) >= count)
     reader.close()

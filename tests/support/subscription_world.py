@@ -6,8 +6,8 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription, SubscriptionType
-from messaging.storage.chain import Chain
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
+from messaging.storage.managed.ledger_list import LedgerList
 
 
 class Sink:
@@ -34,25 +34,25 @@ class World:
     """`publish` and `dispatch` do what the topic does."""
 
     def __init__(self, *, partition: int = -1, unacked_max: int = 50_000) -> None:
-        self.chain = Chain([(1, -1)])
+        self.ledger_list = LedgerList([(1, -1)])
         self.blocks: list[EntryBlock] = []
-        self.subscription = Subscription("s", Cursor(), self.chain, partition=partition, unacked_max=unacked_max)
+        self.subscription = Subscription("s", Cursor(), self.ledger_list, partition=partition, unacked_max=unacked_max)
         self.expired_before_ms = 0
         self.now_ms = 1_000
         self._ids = 0
 
     def publish(self, sizes: list[int], *, marker: bool = False) -> list[Position]:
         """One block; `sizes`: messages in each entry."""
-        ledger = self.chain.ids[-1]
-        first = self.chain.lasts[-1] + 1
+        ledger = self.ledger_list.ids[-1]
+        first = self.ledger_list.lasts[-1] + 1
         end_offsets = range(1, len(sizes) + 1)
         self.blocks.append(EntryBlock(ledger, first, b"x" * len(sizes), end_offsets, self.now_ms, sum(sizes), marker, sizes))
-        self.chain.confirm(ledger, first + len(sizes) - 1)
+        self.ledger_list.confirm(ledger, first + len(sizes) - 1)
         self.dispatch()
         return [Position(ledger, first + index) for index in range(len(sizes))]
 
     def roll(self) -> None:
-        self.chain.add(self.chain.ids[-1] + 1)
+        self.ledger_list.add(self.ledger_list.ids[-1] + 1)
 
     def attach(self, kind: SubscriptionType, permits: int = 0, *, name: str = "", priority: int = 0) -> Consumer:
         self._ids += 1

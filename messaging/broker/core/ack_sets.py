@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pyroaring import BitMap
 
 from messaging.limits.sizes import ACK_SET_WORDS_MAX
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
 
 ENTRY_BYTES = 320  # what one takes in memory beside its bits
 _WORD = (1 << 64) - 1

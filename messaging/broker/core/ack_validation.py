@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from messaging.broker.core.cursor import Cursor
-from messaging.storage.chain import Chain
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
+from messaging.storage.managed.ledger_list import LedgerList
 
 SizeOf = Callable[[Position], int | None]  # messages in an entry that exists; None: not known without reading it
 _WORD = 64
@@ -42,7 +42,7 @@ class CumulativeAck(NamedTuple):
     words: Sequence[int] = ()
 
 
-def check_individual(asked: Iterable[MessageAck], chain: Chain, cursor: Cursor, size_of: SizeOf) -> IndividualAcks:
+def check_individual(asked: Iterable[MessageAck], ledger_list: LedgerList, cursor: Cursor, size_of: SizeOf) -> IndividualAcks:
     named: dict[int, list[int]] = {}
     partial: dict[Position, list[int]] = {}
     unknown: list[MessageAck] = []
@@ -52,8 +52,8 @@ def check_individual(asked: Iterable[MessageAck], chain: Chain, cursor: Cursor, 
         if not one.ack_set:
             named.setdefault(position.ledger_id, []).append(position.entry_id)
             continue
-        if not chain.holds(position):
-            refused = refused or _missing(position, chain)
+        if not ledger_list.holds(position):
+            refused = refused or _missing(position, ledger_list)
             continue
         size = _size(position, cursor, size_of)
         if size is None:
@@ -69,24 +69,24 @@ def check_individual(asked: Iterable[MessageAck], chain: Chain, cursor: Cursor, 
         named.setdefault(position.ledger_id, []).append(position.entry_id)
     whole: dict[int, list[int]] = {}
     for ledger_id, entries in named.items():
-        good, wrong = _existing(ledger_id, entries, chain)
+        good, wrong = _existing(ledger_id, entries, ledger_list)
         refused = refused or wrong
         if good:
             whole[ledger_id] = good
     return IndividualAcks(whole, partial, unknown, refused)
 
 
-def check_cumulative(asked: MessageAck, chain: Chain, cursor: Cursor, size_of: SizeOf) -> CumulativeAck | str | None:
+def check_cumulative(asked: MessageAck, ledger_list: LedgerList, cursor: Cursor, size_of: SizeOf) -> CumulativeAck | str | None:
     """A text: why not. None: the size of that batch has to be read first.
 
     Entry -1 of a ledger is what clients name for "all before its first entry"."""
     ledger_id, entry_id = asked.position
-    if _gone(ledger_id, chain):
+    if _gone(ledger_id, ledger_list):
         return CumulativeAck(asked.position)
-    if entry_id == -1 and ledger_id in chain.ids:
-        return CumulativeAck(chain.before(Position(ledger_id, 0)))
-    if not chain.holds(asked.position):
-        return _missing(asked.position, chain)
+    if entry_id == -1 and ledger_id in ledger_list.ids:
+        return CumulativeAck(ledger_list.before(Position(ledger_id, 0)))
+    if not ledger_list.holds(asked.position):
+        return _missing(asked.position, ledger_list)
     if not asked.ack_set:
         return CumulativeAck(asked.position)
     size = _size(asked.position, cursor, size_of)
@@ -97,7 +97,7 @@ def check_cumulative(asked: MessageAck, chain: Chain, cursor: Cursor, size_of: S
         return words
     if not any(words):
         return CumulativeAck(asked.position)
-    return CumulativeAck(chain.before(asked.position), asked.position, words)
+    return CumulativeAck(ledger_list.before(asked.position), asked.position, words)
 
 
 def _size(position: Position, cursor: Cursor, size_of: SizeOf) -> int | None:
@@ -130,23 +130,23 @@ def signed(value: int) -> int:
     return value - (1 << _WORD) if value >> _WORD - 1 else value
 
 
-def _existing(ledger_id: int, entries: list[int], chain: Chain) -> tuple[list[int], str]:
+def _existing(ledger_id: int, entries: list[int], ledger_list: LedgerList) -> tuple[list[int], str]:
     """Those that exist, and why the first other one was refused."""
-    if _gone(ledger_id, chain):
+    if _gone(ledger_id, ledger_list):
         return [], ""  # retention dropped the ledger: everything in it was acknowledged
-    last = chain.last_of(ledger_id)
+    last = ledger_list.last_of(ledger_id)
     if min(entries) >= 0 and max(entries) <= last:
         return entries, ""
     wrong = next(entry for entry in entries if not 0 <= entry <= last)
-    return [entry for entry in entries if 0 <= entry <= last], _missing(Position(ledger_id, wrong), chain)
+    return [entry for entry in entries if 0 <= entry <= last], _missing(Position(ledger_id, wrong), ledger_list)
 
 
-def _gone(ledger_id: int, chain: Chain) -> bool:
-    return 0 <= ledger_id < chain.first_id
+def _gone(ledger_id: int, ledger_list: LedgerList) -> bool:
+    return 0 <= ledger_id < ledger_list.first_id
 
 
-def _missing(position: Position, chain: Chain) -> str:
-    return f"entry {_text(position)} does not exist: the topic ends at {_text(chain.last)}"
+def _missing(position: Position, ledger_list: LedgerList) -> str:
+    return f"entry {_text(position)} does not exist: the topic ends at {_text(ledger_list.last)}"
 
 
 def _text(position: Position) -> str:

@@ -10,7 +10,7 @@ from pyroaring import BitMap
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.open_sessions import OpenSession
 from messaging.limits.sizes import PERMITS_MAX
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
 
 
 class ConsumerSink(Protocol):

@@ -21,8 +21,8 @@ from messaging.broker.core.ack_sets import AckSets, bits_of
 from messaging.broker.core.bitmaps import bitmap_bytes, ranges_of, run_length
 from messaging.broker.core.cursor_deltas import POSITION, Delta
 from messaging.limits.sizes import ACK_SET_WORDS_MAX
-from messaging.storage.chain import Chain
-from messaging.storage.seam import EARLIEST, Position
+from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.managed.ledger_list import LedgerList
 
 VERSION = 1
 _HEAD = struct.Struct(">Bqq")
@@ -65,9 +65,9 @@ class Cursor:
         missing = BitMap(range(first, last + 1)) - bitmap
         return list(ranges_of(missing))
 
-    def backlog_entries(self, chain: Chain) -> int:
+    def backlog_entries(self, ledger_list: LedgerList) -> int:
         """Entries that exist and are not wholly acknowledged."""
-        return chain.entries - chain.count_up_to(self.mark_delete) - self.individual_ack_count
+        return ledger_list.entries - ledger_list.count_up_to(self.mark_delete) - self.individual_ack_count
 
     @property
     def memory_bytes(self) -> int:
@@ -76,9 +76,9 @@ class Cursor:
 
     # --- acknowledging; each returns the delta to store, or b"" if nothing changed
 
-    def acknowledge(self, ledger_id: int, entries: Sequence[int], chain: Chain) -> bytes:
+    def acknowledge(self, ledger_id: int, entries: Sequence[int], ledger_list: LedgerList) -> bytes:
         """Whole entries of one ledger, in any order. Ids that were never confirmed are passed over, as Pulsar does."""
-        limit = chain.last_of(ledger_id)
+        limit = ledger_list.last_of(ledger_id)
         mark = self.mark_delete
         floor = mark.entry_id if mark.ledger_id == ledger_id else -1 if mark.ledger_id < ledger_id else limit
         fresh = [entry for entry in entries if floor < entry <= limit]
@@ -88,7 +88,7 @@ class Cursor:
         bitmap = self.individual_acks.get(ledger_id)
         if bitmap is None:
             if mark.ledger_id == ledger_id and fresh[0] == floor + 1 and _contiguous(fresh):
-                self._advance(Position(ledger_id, fresh[-1]), chain)
+                self._advance(Position(ledger_id, fresh[-1]), ledger_list)
                 return delta
             bitmap = self.individual_acks[ledger_id] = BitMap()
         before = len(bitmap)
@@ -99,23 +99,23 @@ class Cursor:
         self.individual_ack_count += added
         if self.batches:
             self.batches.drop(ledger_id, fresh)
-        self._advance(mark, chain)
+        self._advance(mark, ledger_list)
         return delta
 
-    def acknowledge_range(self, ledger_id: int, first: int, last: int, chain: Chain) -> bytes:
+    def acknowledge_range(self, ledger_id: int, first: int, last: int, ledger_list: LedgerList) -> bytes:
         """Entries `first` to `last` of one ledger, as far as they exist: costs the same for one and for a million."""
         mark = self.mark_delete
         if mark.ledger_id > ledger_id:
             return b""
         first = max(first, 0, mark.entry_id + 1 if mark.ledger_id == ledger_id else 0)
-        last = min(last, chain.last_of(ledger_id))
+        last = min(last, ledger_list.last_of(ledger_id))
         if first > last:
             return b""
         delta = cursor_deltas.of_range(ledger_id, first, last)
         bitmap = self.individual_acks.get(ledger_id)
         if bitmap is None:
             if mark.ledger_id == ledger_id and first == mark.entry_id + 1:
-                self._advance(Position(ledger_id, last), chain)
+                self._advance(Position(ledger_id, last), ledger_list)
                 return delta
             bitmap = self.individual_acks[ledger_id] = BitMap()
         added = last + 1 - first - bitmap.range_cardinality(first, last + 1)
@@ -124,29 +124,29 @@ class Cursor:
         bitmap.add_range(first, last + 1)
         self.individual_ack_count += added
         self.batches.drop_range(ledger_id, first, last)
-        self._advance(mark, chain)
+        self._advance(mark, ledger_list)
         return delta
 
-    def acknowledge_up_to(self, position: Position, chain: Chain) -> bytes:
+    def acknowledge_up_to(self, position: Position, ledger_list: LedgerList) -> bytes:
         """Everything up to and including the entry at `position` (cumulative acknowledgement, expiry, skipping)."""
-        if position <= self.mark_delete or not chain.holds(position):
+        if position <= self.mark_delete or not ledger_list.holds(position):
             return b""
         delta = cursor_deltas.of_position(Delta.UP_TO, position)
-        self._advance(position, chain)
+        self._advance(position, ledger_list)
         return delta
 
-    def acknowledge_batch(self, position: Position, ack_set: Sequence[int], chain: Chain) -> tuple[bytes, bool]:
+    def acknowledge_batch(self, position: Position, ack_set: Sequence[int], ledger_list: LedgerList) -> tuple[bytes, bool]:
         """Some messages of one entry: bits still set in `ack_set` stay open. Returns (delta, the whole entry is done)."""
         if self.acknowledged(position):
             return b"", True
-        if not chain.holds(position) or len(ack_set) > ACK_SET_WORDS_MAX:
+        if not ledger_list.holds(position) or len(ack_set) > ACK_SET_WORDS_MAX:
             return b"", False
         left = bits_of(ack_set)
         held = self.batches.bits(position)
         if held is not None:
             left &= held
         if not left:
-            return self.acknowledge(position.ledger_id, (position.entry_id,), chain), True
+            return self.acknowledge(position.ledger_id, (position.entry_id,), ledger_list), True
         if left == held:
             return b"", False
         words = self.batches.words_with(position, left, len(ack_set))
@@ -154,9 +154,9 @@ class Cursor:
         self.batches.put(position, words)
         return delta, False
 
-    def reset(self, mark_delete: Position, chain: Chain) -> bytes:
+    def reset(self, mark_delete: Position, ledger_list: LedgerList) -> bytes:
         """Seek: everything after the last entry at or before `mark_delete` is unacknowledged again."""
-        mark_delete = chain.last_up_to(mark_delete)
+        mark_delete = ledger_list.last_up_to(mark_delete)
         delta = cursor_deltas.of_position(Delta.RESET, mark_delete)
         self.mark_delete = mark_delete
         self.individual_acks.clear()
@@ -164,13 +164,13 @@ class Cursor:
         self.batches.clear()
         return delta
 
-    def _advance(self, mark: Position, chain: Chain) -> None:
+    def _advance(self, mark: Position, ledger_list: LedgerList) -> None:
         """Moves mark-delete to `mark`, on over what follows it without a gap, into the next ledgers too, and forgets what lies
         behind. Costs what it moves over, not what there is."""
         former, self.mark_delete = self.mark_delete, mark
         ledger_id, entry_id = mark
-        if ledger_id < 0 and chain.first_id >= 0:
-            ledger_id, entry_id = chain.first_id, -1
+        if ledger_id < 0 and ledger_list.first_id >= 0:
+            ledger_id, entry_id = ledger_list.first_id, -1
         while True:
             bitmap = self.individual_acks.get(ledger_id)
             if bitmap is not None:
@@ -179,9 +179,9 @@ class Cursor:
                     self._forget(ledger_id, bitmap, entry_id + 1)
             if entry_id >= 0 and (ledger_id, entry_id) > self.mark_delete:
                 self.mark_delete = Position(ledger_id, entry_id)
-            if entry_id < chain.last_of(ledger_id) or not chain.ends(ledger_id):
+            if entry_id < ledger_list.last_of(ledger_id) or not ledger_list.ends(ledger_id):
                 break
-            following = chain.next_after(Position(ledger_id, entry_id))
+            following = ledger_list.next_after(Position(ledger_id, entry_id))
             if following.ledger_id == ledger_id or following.ledger_id not in self.individual_acks:
                 break
             ledger_id, entry_id = following.ledger_id, -1
@@ -251,7 +251,7 @@ class Cursor:
             self.batches.put(position, struct.unpack_from(f">{words}Q", state, at))
             at += 8 * words
 
-    def apply(self, delta: bytes, chain: Chain) -> None:
+    def apply(self, delta: bytes, ledger_list: LedgerList) -> None:
         """Applies a stored delta. Repeating one twice changes nothing, so that a replay may begin early. Raises `ValueError` for
         bytes that are none, and has changed nothing then.
 
@@ -259,22 +259,22 @@ class Cursor:
         try:
             kind, body = delta[0], delta[1:]
             if kind == Delta.ENTRIES:
-                self.acknowledge(*cursor_deltas.entries_of(body), chain)
+                self.acknowledge(*cursor_deltas.entries_of(body), ledger_list)
             elif kind == Delta.RANGE:
                 ledger_id, first, last = cursor_deltas.RANGE.unpack(body)
-                self.acknowledge_range(ledger_id, first, last, chain)
+                self.acknowledge_range(ledger_id, first, last, ledger_list)
             elif kind == Delta.UP_TO:
-                self.acknowledge_up_to(chain.last_up_to(Position(*POSITION.unpack(body))), chain)
+                self.acknowledge_up_to(ledger_list.last_up_to(Position(*POSITION.unpack(body))), ledger_list)
             elif kind == Delta.BATCH:
-                self.acknowledge_batch(*cursor_deltas.batch_of(body), chain)
+                self.acknowledge_batch(*cursor_deltas.batch_of(body), ledger_list)
             elif kind == Delta.RESET:
-                self.reset(Position(*POSITION.unpack(body)), chain)
+                self.reset(Position(*POSITION.unpack(body)), ledger_list)
             else:
                 raise ValueError(f"cursor delta kind {kind} is not known")
         except (struct.error, IndexError) as error:
             raise ValueError(f"a cursor delta of {len(delta)} bytes is cut short, or too long: {error}") from None
-        self._forget_ledgers_before(chain.first_id)  # retention dropped them: everything there was acknowledged
-        self.batches.drop_ledgers_before(chain.first_id)
+        self._forget_ledgers_before(ledger_list.first_id)  # retention dropped them: everything there was acknowledged
+        self.batches.drop_ledgers_before(ledger_list.first_id)
 
 
 def _contiguous(entries: list[int]) -> bool:

@@ -9,7 +9,7 @@ import struct
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
 
 POSITION = struct.Struct(">qq")
 LEDGER = struct.Struct(">q")

@@ -17,7 +17,7 @@ from bisect import bisect_left
 from heapq import nsmallest
 
 from messaging.protocol.hot import CHUNK, SendFrame
-from messaging.storage.seam import EARLIEST, Position
+from messaging.storage.ledger_store import EARLIEST, Position
 
 VERSION = 1
 WINDOW_ENTRIES = 1_000  # a name; what a client may have in flight when its connection breaks

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.hot import SendFrame, scan
 from messaging.storage.block_header import MARKER, decode, encode_plain
-from messaging.storage.seam import Block, Position
+from messaging.storage.ledger_store import Block, Position
 
 BLOCK_BYTES = 400  # of a block in memory beside its data
 STOP_BYTES = 4  # of an entry beside its data
@@ -157,13 +157,13 @@ def from_log(block: Block) -> EntryBlock:
         block.ledger_id,
         block.first_entry,
         block.data,
-        block.stops,
+        block.end_offsets,
         header.broker_time_ms,
         header.message_count,
         bool(header.flags & MARKER),
     )
     last = block.count - 1
-    if block.stops[-1] != len(block.data) or not _framed(found, 0) or (last and not _framed(found, last)):
+    if block.end_offsets[-1] != len(block.data) or not _framed(found, 0) or (last and not _framed(found, last)):
         raise _not_ours(block)
     return found
 

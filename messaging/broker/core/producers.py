@@ -11,7 +11,7 @@ from messaging.errors import ProducerBusy
 from messaging.limits.binary import NAME as PRODUCER_NAME
 from messaging.limits.model import check
 from messaging.protocol.hot import SendFrame
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
 
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
 

@@ -6,7 +6,7 @@ from pyroaring import BitMap
 
 from messaging.broker.core.bitmaps import ranges_of
 from messaging.broker.core.cursor import Cursor
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
 
 
 class Redeliveries:

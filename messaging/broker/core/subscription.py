@@ -24,8 +24,8 @@ from messaging.broker.core.dispatch.consumer_order import ActiveOrder, RoundRobi
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.redeliveries import Redeliveries
 from messaging.errors import ConsumerBusy, NotAllowed, NotReady, QuotaExceeded
-from messaging.storage.chain import Chain
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
+from messaging.storage.managed.ledger_list import LedgerList
 
 ACK_SET_BYTES_MAX = 16 << 20  # of one subscription: some 50,000 batches of which some messages are acknowledged
 SEARCHED_MAX = 16  # consumers asked at once whether they hold what another acknowledged; where there are more: once a dispatch
@@ -54,7 +54,7 @@ class Subscription:
         self,
         name: str,
         cursor: Cursor,
-        chain: Chain,
+        ledger_list: LedgerList,
         *,
         subscription_id: int = 0,
         durable: bool = True,
@@ -66,14 +66,14 @@ class Subscription:
         self.subscription_id = subscription_id  # 0: not durable, nothing is stored
         self.durable = durable
         self.cursor = cursor
-        self.chain = chain
+        self.ledger_list = ledger_list
         self.partition = partition
         self.unacked_max = unacked_max
         self.properties = properties or {}
         self.kind = SubscriptionType.EXCLUSIVE
         self.consumers: dict[Consumer, None] = {}  # in the order in which they came
         self.active: Consumer | None = None
-        self.read_position = chain.next_after(cursor.mark_delete)
+        self.read_position = ledger_list.next_after(cursor.mark_delete)
         self.redeliveries = Redeliveries()
         self.fenced = False
         self._rotation = RoundRobin()  # Shared
@@ -157,7 +157,7 @@ class Subscription:
     def _rewind(self) -> None:
         """Reading begins anew, so that what waits in `redeliveries` (of consumers while this was Shared) would come twice."""
         self.redeliveries.clear()
-        self.read_position = self.chain.next_after(self.cursor.mark_delete)
+        self.read_position = self.ledger_list.next_after(self.cursor.mark_delete)
 
     # --- what to send next
 
@@ -178,14 +178,14 @@ class Subscription:
         """Where the next entry to send is, or None when all confirmed entries were sent."""
         if self.redeliveries:
             return self.redeliveries.first()
-        self.read_position = self.chain.resolve(self.read_position)
-        return self.read_position if self.chain.holds(self.read_position) else None
+        self.read_position = self.ledger_list.resolve(self.read_position)
+        return self.read_position if self.ledger_list.holds(self.read_position) else None
 
     def skip_lost(self, ledger_id: int, stop: int) -> list[bytes]:
         """Storage cannot give what `next_position` asked for: this goes on at entry `stop` of that ledger. What lies between counts
         as acknowledged, or it would hold mark-delete, and with it retention, for ever. Returns the deltas to store."""
         at = self.next_position()
-        stop = min(stop, self.chain.last_of(ledger_id) + 1)
+        stop = min(stop, self.ledger_list.last_of(ledger_id) + 1)
         if at is None or at.ledger_id != ledger_id or at.entry_id >= stop:
             return []
         ranges = (self.redeliveries if self.redeliveries else self.cursor).unacked_ranges(ledger_id, at.entry_id, stop - 1)
@@ -196,7 +196,7 @@ class Subscription:
 
     def assign(self, block: EntryBlock, at: Position, last: int, expired_before_ms: int, now_ms: int) -> Assignment:
         """Shares out the entries of `block` from `at` (what `next_position` named) to entry `last`, as far as permits go."""
-        first, last = at.entry_id, min(last, self.chain.last_of(block.ledger_id))
+        first, last = at.entry_id, min(last, self.ledger_list.last_of(block.ledger_id))
         replaying = bool(self.redeliveries)
         if replaying:
             ranges = self.redeliveries.unacked_ranges(at.ledger_id, first, last)
@@ -218,7 +218,7 @@ class Subscription:
                     self.redeliveries.sent(block.ledger_id, start, block.first_entry + taken.last)
                 start = block.first_entry + taken.last
         if not replaying:
-            self.read_position = self.chain.next_after(Position(block.ledger_id, last))
+            self.read_position = self.ledger_list.next_after(Position(block.ledger_id, last))
         if deliveries:
             self.last_consumed_ms = now_ms
         return Assignment(deliveries, [], 0, True)
@@ -227,7 +227,7 @@ class Subscription:
         """Expired entries (and the broker's own markers) count as acknowledged; they are never sent."""
         deltas = self._consume(block.ledger_id, ranges)
         if not replaying:
-            self.read_position = self.chain.next_after(Position(block.ledger_id, last))
+            self.read_position = self.ledger_list.next_after(Position(block.ledger_id, last))
         expired = 0 if block.marker else sum(stop + 1 - start for start, stop in ranges)
         self.entries_expired += expired
         if expired:
@@ -236,7 +236,7 @@ class Subscription:
 
     def _consume(self, ledger_id: int, ranges: list[tuple[int, int]]) -> list[bytes]:
         """Acknowledges entries that nobody gets. Returns the deltas."""
-        deltas = [self.cursor.acknowledge_range(ledger_id, first, last, self.chain) for first, last in ranges]
+        deltas = [self.cursor.acknowledge_range(ledger_id, first, last, self.ledger_list) for first, last in ranges]
         for first, last in ranges:
             self.redeliveries.acknowledged_range(ledger_id, first, last)
         return [delta for delta in deltas if delta]
@@ -285,7 +285,7 @@ class Subscription:
     def acknowledge(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int], now_ms: int) -> bytes:
         """Individual acknowledgement of whole entries, by whoever holds them. Returns the delta, b"" if nothing changed."""
         named = bitmap_of(entries) if self.kind is SubscriptionType.SHARED else None
-        delta = self.cursor.acknowledge(ledger_id, entries, self.chain)
+        delta = self.cursor.acknowledge(ledger_id, entries, self.ledger_list)
         if consumer is not None:
             consumer.last_acked_ms = now_ms
         if named is not None:
@@ -324,7 +324,7 @@ class Subscription:
                 raise QuotaExceeded(
                     f"{self.name!r} has {len(batches)} batches acknowledged in part: acknowledge the rest of them first"
                 )
-        delta, whole = self.cursor.acknowledge_batch(position, ack_set, self.chain)
+        delta, whole = self.cursor.acknowledge_batch(position, ack_set, self.ledger_list)
         if whole and delta:
             self.acknowledge(consumer, position.ledger_id, (position.entry_id,), now_ms)
         elif consumer is not None:
@@ -333,10 +333,10 @@ class Subscription:
 
     def acknowledge_up_to(self, position: Position, now_ms: int) -> bytes:
         """Cumulative; also skipping and expiry from outside. Reading never goes back before it."""
-        delta = self.cursor.acknowledge_up_to(position, self.chain)
+        delta = self.cursor.acknowledge_up_to(position, self.ledger_list)
         if delta:
             mark = self.cursor.mark_delete
-            self.read_position = max(self.read_position, self.chain.next_after(mark))
+            self.read_position = max(self.read_position, self.ledger_list.next_after(mark))
             self.redeliveries.acknowledged_up_to(mark)
             for one in self.consumers:
                 one.release_up_to(mark)
@@ -367,19 +367,19 @@ class Subscription:
 
     def reset(self, mark_delete: Position) -> bytes:
         """Seek: reading begins after `mark_delete`. The owner has closed or refilled the consumers."""
-        delta = self.cursor.reset(mark_delete, self.chain)
+        delta = self.cursor.reset(mark_delete, self.ledger_list)
         self.redeliveries.clear()
         self._unreleased.clear()
         for one in self.consumers:
             one.release_all()
-        self.read_position = self.chain.next_after(self.cursor.mark_delete)
+        self.read_position = self.ledger_list.next_after(self.cursor.mark_delete)
         return delta
 
     # --- asking
 
     @property
     def backlog_entries(self) -> int:
-        return self.cursor.backlog_entries(self.chain)
+        return self.cursor.backlog_entries(self.ledger_list)
 
     def unacked_of(self, consumer: Consumer) -> int:
         """What `consumer` was sent and has not acknowledged: messages for Shared, entries for the active consumer of the others."""
@@ -387,8 +387,8 @@ class Subscription:
             return consumer.unacked_messages
         if consumer is not self.active:
             return 0
-        chain = self.chain
-        sent = chain.count_up_to(chain.before(self.read_position)) - chain.count_up_to(self.cursor.mark_delete)
+        ledger_list = self.ledger_list
+        sent = ledger_list.count_up_to(ledger_list.before(self.read_position)) - ledger_list.count_up_to(self.cursor.mark_delete)
         return max(0, sent - self.cursor.individual_ack_count)
 
     @property

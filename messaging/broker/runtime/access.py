@@ -23,7 +23,7 @@ from messaging.identity import TokenVerifier
 from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, require
 from messaging.policies import defaults
 from messaging.settings import Settings
-from messaging.storage.reserve import NO_RESERVE, Reserve
+from messaging.storage.disk_reserve import NO_RESERVE, DiskReserve
 
 log = structlog.get_logger("broker.access")
 
@@ -33,7 +33,7 @@ PULL_PAUSE_MS = 1_000  # between two pulls that were caused by something missing
 
 
 class Access:
-    def __init__(self, settings: Settings, now_ms: Callable[[], int], reserve: Reserve = NO_RESERVE) -> None:
+    def __init__(self, settings: Settings, now_ms: Callable[[], int], reserve: DiskReserve = NO_RESERVE) -> None:
         self.settings = settings
         self.now_ms = now_ms
         self.view = ControlView(

@@ -21,7 +21,7 @@ from messaging.permissions.audited import (
     SUBSCRIPTION_SEEK,
 )
 from messaging.permissions.model import Action, Principal, Resource
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
 
 
 class BrokerAudit:

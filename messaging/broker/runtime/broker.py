@@ -33,9 +33,9 @@ from messaging.errors import AuthenticationFailed, MagnetarError, NotAllowed, No
 from messaging.permissions.model import Action, Grants, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.settings import Settings
-from messaging.storage.cursor_log import CursorLog
-from messaging.storage.managed_ledger import Storage
-from messaging.storage.seam import StoreError
+from messaging.storage.ledger_store import StoreError
+from messaging.storage.managed.cursor_log import CursorLog
+from messaging.storage.managed.ledger import Storage
 
 log = structlog.get_logger("broker")
 
@@ -110,7 +110,7 @@ class Broker:
         self._names_given = 0
         self._log_health = self.background.register("ledger_log")
         cursors.on_failure = self._cursor_log_failed
-        cursors.on_mended = self._cursor_log_mended
+        cursors.on_repaired = self._cursor_log_mended
         access.on_change = self._feed_changed
         access.feed.saving = self.background.register(access.feed.saving.name)
 
@@ -168,7 +168,7 @@ class Broker:
         await self.require_namespace(str(name.namespace))
         topic = await self.topics.get(name, create=create and self.auto_creates(name))
         if str(name.namespace) not in self.access.view.namespaces:
-            if not topic.chain.entries:  # it may be of this moment: a later namespace of the name must not find it
+            if not topic.ledger_list.entries:  # it may be of this moment: a later namespace of the name must not find it
                 await self.topics.delete(name, force=True)
             raise NotFound(f"namespace {name.namespace} does not exist: it was deleted")
         return topic

@@ -12,8 +12,8 @@ from messaging.broker.runtime.topics.admission import check_creation_by_use
 from messaging.broker.runtime.topics.topic import LATEST, Topic
 from messaging.errors import NotAllowed
 from messaging.permissions.model import Principal
-from messaging.storage.meta_seam import MetaConflict
-from messaging.storage.seam import EARLIEST, Position
+from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.meta_store import MetaConflict
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.broker import Broker

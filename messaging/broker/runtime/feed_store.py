@@ -24,7 +24,7 @@ import msgspec
 import structlog
 
 from messaging.adminrpc.feed import FeedApply, FeedChange
-from messaging.storage.reserve import NO_RESERVE, NO_SPACE, Reserve
+from messaging.storage.disk_reserve import NO_RESERVE, NO_SPACE, DiskReserve
 
 log = structlog.get_logger("broker.feed")
 
@@ -39,7 +39,7 @@ Written = TypeVar("Written")
 
 
 class FeedStore:
-    def __init__(self, folder: Path, reserve: Reserve = NO_RESERVE) -> None:
+    def __init__(self, folder: Path, reserve: DiskReserve = NO_RESERVE) -> None:
         self._folder = folder
         self._reserve = reserve  # a full disk keeps no key from being revoked
         self._number = 0  # of the journal that is appended to

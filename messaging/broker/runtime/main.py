@@ -28,13 +28,13 @@ from messaging.broker.usage.collector import UsageCollector
 from messaging.broker.usage.recorder import UsageRecorder
 from messaging.clock import ExpiryClock, wall_ms
 from messaging.settings import ConfigError, Settings
-from messaging.storage.cursor_log import CursorLog
+from messaging.storage.disk_reserve import NO_SPACE, DiskReserve, of_broker
+from messaging.storage.ledger_store import StoreError
 from messaging.storage.local import LocalConfig, LocalLedgerStore
-from messaging.storage.managed_ledger import Storage
-from messaging.storage.meta_sqlite import SqliteMetaStore
-from messaging.storage.reserve import NO_SPACE, Reserve, of_broker
-from messaging.storage.retention import Limits
-from messaging.storage.seam import StoreError
+from messaging.storage.managed.cursor_log import CursorLog
+from messaging.storage.managed.ledger import Storage
+from messaging.storage.managed.retention import Limits
+from messaging.storage.sqlite.meta_store import SqliteMetaStore
 from messaging.tls import server_context
 
 log = structlog.get_logger("broker")
@@ -158,7 +158,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     return service
 
 
-def _reserve(settings: Settings) -> Reserve:
+def _reserve(settings: Settings) -> DiskReserve:
     reserve = of_broker(settings)
     if not reserve.fill():
         log.warning(

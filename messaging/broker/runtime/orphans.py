@@ -6,9 +6,9 @@ import asyncio
 
 import structlog
 
-from messaging.storage.orphans import collect_orphans
-from messaging.storage.seam import Fenced, StoreError
-from messaging.storage.shared import Storage
+from messaging.storage.ledger_store import Fenced, StoreError
+from messaging.storage.managed.orphans import collect_orphans
+from messaging.storage.managed.storage import Storage
 
 log = structlog.get_logger("broker.orphans")
 

@@ -13,15 +13,22 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from messaging.storage.local.active import ActiveSegment
 from messaging.storage.local.config import LocalConfig
-from messaging.storage.local.disk import Disk, DiskFile
-from messaging.storage.local.hints import Hints
-from messaging.storage.local.sealing import write_footer
-from messaging.storage.local.segment import PAGE_BYTES, Segment
-from messaging.storage.local.segment_files import SPARE_PREFIX, NoSpace, OpenFiles, Spare, make_segment, make_spare
-from messaging.storage.local.snapshots import Snapshots
-from messaging.storage.local.state import BURIED, LedgerState, Runs
+from messaging.storage.local.device.disk import Disk, DiskFile
+from messaging.storage.local.format.checkpoint_pointer import CheckpointPointer
+from messaging.storage.local.format.segment import PAGE_BYTES, Segment
+from messaging.storage.local.ledger_state import TOMBSTONED, Extents, LedgerState
+from messaging.storage.local.recover.snapshot_writer import SnapshotWriter
+from messaging.storage.local.segment_files import (
+    PREALLOCATED_PREFIX,
+    NoSpace,
+    OpenFiles,
+    PreallocatedSegment,
+    make_segment,
+    preallocate,
+)
+from messaging.storage.local.write.active import ActiveSegment
+from messaging.storage.local.write.seal import write_footer
 
 logger = logging.getLogger(__name__)
 
@@ -43,24 +50,24 @@ class Log:
         self.files = OpenFiles(disk, config.files_open_max)
         self.segments: dict[int, Segment] = {}
         self.states: dict[int, LedgerState] = {}
-        self.graves: dict[int, tuple[int, int]] = {}  # for these two see `Catalog`
+        self.tombstones: dict[int, tuple[int, int]] = {}  # for these two see `Catalog`
         self.deletions_pending: dict[int, tuple[int, int]] = {}
         self.sequence = epoch << 40  # of the last commit; rises with the epoch, so that older bytes never continue newer ones
         self.last_number = 0  # of the newest segment, whether readable or not
         self.full = False  # no spare can be made
         self.lost: set[int] = set()  # segments of which something cannot be read: what began there is found where it went on
-        self.hints = Hints(directory, disk)
-        self.snapshots = Snapshots(self)
+        self.checkpoint_pointer = CheckpointPointer(directory, disk)
+        self.snapshots = SnapshotWriter(self)
         # Footers and spares do not wait behind the copying of a whole segment.
         self._sealing = ThreadPoolExecutor(1, thread_name_prefix="ledger-sealing")
-        self._upkeep = ThreadPoolExecutor(1, thread_name_prefix="ledger-upkeep")
+        self._maintenance = ThreadPoolExecutor(1, thread_name_prefix="ledger-upkeep")
         self.post: Callable[[Job], None] = lambda job: job()  # into the log thread; set once it runs
         self.on_report: Callable[[str, str], None] = lambda kind, text: None
         self._properties: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
-        self._spares: list[Spare] = []
-        self._spare_number = 0
-        self._making_spare = False
-        self._releasing: deque[tuple[Segment, list[Runs]]] = deque()
+        self._preallocated: list[PreallocatedSegment] = []
+        self._preallocated_number = 0
+        self._preallocating = False
+        self._releasing: deque[tuple[Segment, list[Extents]]] = deque()
         self._stopping = False
         self.reclaim_later: Job = lambda: None  # set once the log runs
 
@@ -81,11 +88,11 @@ class Log:
 
     # Space
 
-    def adopt_spare(self, spare: Spare) -> None:
-        self._spares.append(spare)
+    def add_preallocated(self, preallocated: PreallocatedSegment) -> None:
+        self._preallocated.append(preallocated)
 
-    def spare_bytes(self) -> int:
-        return sum(spare.size_bytes - PAGE_BYTES for spare in self._spares)
+    def preallocated_bytes(self) -> int:
+        return sum(preallocated.size_bytes - PAGE_BYTES for preallocated in self._preallocated)
 
     def grow(self, need: int) -> bool:
         """Makes one more spare now, unless the disk was full when last tried. Whether ordinary appends may go on."""
@@ -100,8 +107,8 @@ class Log:
         return True
 
     def _grow(self, need: int) -> None:
-        while self.spare_bytes() < self.config.reserved_bytes + need:
-            self._spares.append(self._new_spare(self.config.segment_bytes, self.config.reserved_bytes))
+        while self.preallocated_bytes() < self.config.reserved_bytes + need:
+            self._preallocated.append(self._preallocate(self.config.segment_bytes, self.config.reserved_bytes))
 
     def retry_space(self) -> bool:
         """For the log thread: tries again after the disk was full."""
@@ -117,51 +124,51 @@ class Log:
     def next_segment(self, need: int) -> tuple[Segment, DiskFile]:
         """The next segment, with room for `need` bytes. Raises `NoSpace` and `OSError`."""
         size = need + PAGE_BYTES
-        spare = next((spare for spare in self._spares if spare.size_bytes >= size), None)
-        if spare is None:
+        preallocated = next((preallocated for preallocated in self._preallocated if preallocated.size_bytes >= size), None)
+        if preallocated is None:
             # Space kept free on the disk is for this: seals, deletes and cursors.
-            spare = self._new_spare(max(size, self.config.segment_bytes), 0)
+            preallocated = self._preallocate(max(size, self.config.segment_bytes), 0)
         else:
-            self._spares.remove(spare)
+            self._preallocated.remove(preallocated)
         self.last_number += 1
         number = self.last_number
-        segment, file = make_segment(self.disk, spare, self.store_id, number)
+        segment, file = make_segment(self.disk, preallocated, self.store_id, number)
         self.segments[number] = segment
-        self.prepare_spare()
+        self.prepare_preallocated()
         return segment, file
 
-    def prepare_spare(self) -> None:
+    def prepare_preallocated(self) -> None:
         """Has a spare made aside from commits, if there is none."""
-        if self._making_spare or self._stopping or self.full or self.spare_bytes() >= max(1, self.config.reserved_bytes):
+        if self._preallocating or self._stopping or self.full or self.preallocated_bytes() >= max(1, self.config.reserved_bytes):
             return
-        self._making_spare = True
+        self._preallocating = True
 
         def make() -> None:
             try:
-                spare = self._new_spare(self.config.segment_bytes, self.config.reserved_bytes)
+                preallocated = self._preallocate(self.config.segment_bytes, self.config.reserved_bytes)
             except (NoSpace, OSError):
                 self.post(made)  # the log thread will meet it when it needs the space, and say so
                 return
-            self.post(lambda: made(spare))
+            self.post(lambda: made(preallocated))
 
-        def made(spare: Spare | None = None) -> None:
-            self._making_spare = False
-            if spare is not None:
-                self._spares.append(spare)
-                self.prepare_spare()
+        def made(preallocated: PreallocatedSegment | None = None) -> None:
+            self._preallocating = False
+            if preallocated is not None:
+                self._preallocated.append(preallocated)
+                self.prepare_preallocated()
 
         self._submit(self._sealing, make)
 
-    def _new_spare(self, size_bytes: int, keep_free_bytes: int) -> Spare:
-        self._spare_number += 1
-        path = self.directory / f"{SPARE_PREFIX}{self.epoch:06d}-{self._spare_number:06d}.log"
-        return make_spare(self.disk, path, size_bytes, keep_free_bytes)
+    def _preallocate(self, size_bytes: int, keep_free_bytes: int) -> PreallocatedSegment:
+        self._preallocated_number += 1
+        path = self.directory / f"{PREALLOCATED_PREFIX}{self.epoch:06d}-{self._preallocated_number:06d}.log"
+        return preallocate(self.disk, path, size_bytes, keep_free_bytes)
 
     # Aside from commits
 
-    def aside(self, job: Job) -> None:
+    def in_background(self, job: Job) -> None:
         """Runs `job` in the upkeep thread, one after another."""
-        self._submit(self._upkeep, job)
+        self._submit(self._maintenance, job)
 
     def _submit(self, executor: Executor, job: Job) -> None:
         if not self._stopping:
@@ -203,10 +210,10 @@ class Log:
     def _release_index(self, start: int) -> None:
         """One segment after another: what is left in memory of a ledger is always the newest of it."""
         segment, touched = self._releasing[0]
-        for runs in touched[start : start + RELEASE_LEDGERS]:
-            state = self.states.get(runs.ledger_id)
+        for extents in touched[start : start + RELEASE_LEDGERS]:
+            state = self.states.get(extents.ledger_id)
             if state is not None:
-                state.release_index(runs)
+                state.release_index(extents)
         if start + RELEASE_LEDGERS < len(touched):
             self.post(lambda: self._release_index(start + RELEASE_LEDGERS))
             return
@@ -217,25 +224,25 @@ class Log:
         if self._releasing:
             self.post(lambda: self._release_index(0))
 
-    def bury(self, state: LedgerState, deleted_segment: int) -> None:
+    def mark_deleted(self, state: LedgerState, deleted_segment: int) -> None:
         """The DELETED record of `state`, in that segment, is durable."""
-        state.phase = BURIED
+        state.phase = TOMBSTONED
         if state.last_segment:
             self.deletions_pending[state.ledger_id] = (state.last_segment, state.created_segment)
-        self.graves[state.ledger_id] = (state.created_segment, deleted_segment)
-        for runs in state.runs_in_memory():
-            segment = self.segments.get(runs.segment)
+        self.tombstones[state.ledger_id] = (state.created_segment, deleted_segment)
+        for extents in state.extents_in_memory():
+            segment = self.segments.get(extents.segment)
             if segment is not None:
-                segment.live_bytes -= runs.record_bytes
+                segment.live_bytes -= extents.record_bytes
         self._count_events(state.created_segment, -1)
         self._count_events(state.sealed_segment, -1)
         self._count_events(deleted_segment, 1)
 
-    def exhume(self, segment_number: int, kept: Container[int] = ()) -> None:
+    def drop_tombstones(self, segment_number: int, kept: Container[int] = ()) -> None:
         """Of the CREATED records in that segment only those of `kept` are left: the DELETED records of the others may go."""
-        for ledger_id, (created, deleted) in list(self.graves.items()):
+        for ledger_id, (created, deleted) in list(self.tombstones.items()):
             if created == segment_number and ledger_id not in kept:
-                del self.graves[ledger_id]
+                del self.tombstones[ledger_id]
                 self._count_events(deleted, -1)
 
     def _count_events(self, number: int, change: int) -> None:
@@ -246,7 +253,7 @@ class Log:
     def alive(self, ledger_id: int) -> bool:
         """Whether its blocks and records must be kept. For any thread."""
         state = self.states.get(ledger_id)
-        return state is not None and state.phase != BURIED
+        return state is not None and state.phase != TOMBSTONED
 
     @property
     def stopping(self) -> bool:
@@ -259,10 +266,10 @@ class Log:
         """Waits for upkeep under way. Blocks."""
         self._stopping = True
         self._sealing.shutdown(wait=True)
-        self._upkeep.shutdown(wait=True)
+        self._maintenance.shutdown(wait=True)
 
     def close(self) -> None:
-        self.hints.close()
+        self.checkpoint_pointer.close()
         self.files.close()
 
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from messaging.storage.local.disk import Disk, DiskFile
-from messaging.storage.local.records import seed_of
-from messaging.storage.local.segment import PAGE_BYTES, Segment, head_page, name_of
+from messaging.storage.local.device.disk import Disk, DiskFile
+from messaging.storage.local.format.records import seed_of
+from messaging.storage.local.format.segment import PAGE_BYTES, Segment, header_page, name_of
 
-SPARE_PREFIX = "spare-"
+PREALLOCATED_PREFIX = "spare-"
 DESCRIPTORS_A_FILE = 2  # at most: one of them past the page cache
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -22,7 +22,7 @@ class NoSpace(Exception):
     """A file could not be allocated, or allocating it would take what is kept for others."""
 
 
-class Spare:
+class PreallocatedSegment:
     """An allocated file that waits to become a segment. `recycled`: it holds bytes of an earlier life."""
 
     def __init__(self, path: Path, size_bytes: int, *, recycled: bool) -> None:
@@ -31,7 +31,7 @@ class Spare:
         self.recycled = recycled
 
 
-def make_spare(disk: Disk, path: Path, size_bytes: int, keep_free_bytes: int) -> Spare:
+def preallocate(disk: Disk, path: Path, size_bytes: int, keep_free_bytes: int) -> PreallocatedSegment:
     """Allocates a file of whole pages, at least `size_bytes`. Raises `NoSpace` if less than `keep_free_bytes` would be left, other
     `OSError` as they come."""
     size_bytes += -size_bytes % PAGE_BYTES
@@ -47,17 +47,19 @@ def make_spare(disk: Disk, path: Path, size_bytes: int, keep_free_bytes: int) ->
         raise
     finally:
         file.close()
-    return Spare(path, size_bytes, recycled=False)
+    return PreallocatedSegment(path, size_bytes, recycled=False)
 
 
-def make_segment(disk: Disk, spare: Spare, store_id: int, number: int, generation: int = 0) -> tuple[Segment, DiskFile]:
+def make_segment(
+    disk: Disk, preallocated: PreallocatedSegment, store_id: int, number: int, generation: int = 0
+) -> tuple[Segment, DiskFile]:
     """Turns a spare into a segment, durably, before anything is written to it."""
-    path = spare.path.with_name(name_of(number, generation))
-    file = disk.open(spare.path)
+    path = preallocated.path.with_name(name_of(number, generation))
+    file = disk.open(preallocated.path)
     try:
-        file.write([head_page(store_id, number, generation, recycled=spare.recycled)], 0)
+        file.write([header_page(store_id, number, generation, recycled=preallocated.recycled)], 0)
         file.sync()
-        disk.rename(spare.path, path)
+        disk.rename(preallocated.path, path)
         disk.sync_directory(path.parent)
     except BaseException as error:
         file.close()
@@ -65,7 +67,7 @@ def make_segment(disk: Disk, spare: Spare, store_id: int, number: int, generatio
             raise NoSpace(f"{path.parent}: {error.strerror}") from error
         raise
     seed = seed_of(store_id, number, generation)
-    return Segment(number, generation, path, seed, spare.size_bytes, spare.recycled, PAGE_BYTES), file
+    return Segment(number, generation, path, seed, preallocated.size_bytes, preallocated.recycled, PAGE_BYTES), file
 
 
 class OpenFiles:

@@ -9,25 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from messaging.storage.local.commit_queue import CommitQueue, Committed
-from messaging.storage.local.completions import Completions
-from messaging.storage.local.config import LocalConfig
-from messaging.storage.local.directory import claim, lock
-from messaging.storage.local.disk import DirectoryLock, Disk, OsDisk
-from messaging.storage.local.locate import Locator
-from messaging.storage.local.log import Log
-from messaging.storage.local.log_writer import LogWriter
-from messaging.storage.local.reader import LocalLedgerReader, forecast
-from messaging.storage.local.reclaim import Reclaim
-from messaging.storage.local.records import CREATED, DELETED, SEALED
-from messaging.storage.local.recovery import Recovery
-from messaging.storage.local.scan import Damage
-from messaging.storage.local.segment_files import NoSpace
-from messaging.storage.local.state import DELETED as GONE
-from messaging.storage.local.state import SEALED as ENDED
-from messaging.storage.local.state import LedgerState
-from messaging.storage.local.writer import LocalLedgerWriter, control
-from messaging.storage.seam import (
+from messaging.storage.ledger_store import (
     DiskFull,
     Fence,
     Fenced,
@@ -39,6 +21,24 @@ from messaging.storage.seam import (
     StoreStatistics,
     Unavailable,
 )
+from messaging.storage.local.config import LocalConfig
+from messaging.storage.local.device.aio import AioContext
+from messaging.storage.local.device.disk import DirectoryLock, Disk, OsDisk
+from messaging.storage.local.format.directory import claim, lock
+from messaging.storage.local.format.records import CREATED, DELETED, SEALED
+from messaging.storage.local.ledger_state import DELETED as GONE
+from messaging.storage.local.ledger_state import SEALED as ENDED
+from messaging.storage.local.ledger_state import LedgerState
+from messaging.storage.local.log import Log
+from messaging.storage.local.read.index import EntryIndex
+from messaging.storage.local.read.reader import LocalLedgerReader, forecast
+from messaging.storage.local.reclaim.reclaimer import Reclaimer
+from messaging.storage.local.recover.commit_scan import Damage
+from messaging.storage.local.recover.recovery import Recovery
+from messaging.storage.local.segment_files import NoSpace
+from messaging.storage.local.write.ledger_writer import LocalLedgerWriter, control
+from messaging.storage.local.write.queue import CommitQueue, Committed
+from messaging.storage.local.write.writer import LogWriter
 
 READ_THREADS = 2
 SPACE_RETRY_S = 1.0
@@ -62,24 +62,24 @@ class LocalLedgerStore:
         self.damage: list[Damage] = []
         self._disk: Disk = disk or OsDisk()
         self._lock: DirectoryLock | None = None
-        self._completions: Completions | None = None
+        self._aio: AioContext | None = None
         self._seal_state = self._seal  # one bound method for all writers
         self._fence = Fence(SCOPE, 0)
         self._running = False
-        self._unborn: set[int] = set()  # ledgers whose CREATED record is not yet durable
+        self._creating: set[int] = set()  # ledgers whose CREATED record is not yet durable
         self._space_timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop
         self._log: Log
         self._writer: LogWriter
         self._queue: CommitQueue
-        self._locator: Locator
+        self._index: EntryIndex
         self._pool: ThreadPoolExecutor
 
     async def start(self) -> Fence:
         """Raises `DirectoryInUse`, `DiskFull` and `Unavailable`, each naming the directory."""
         self._loop = asyncio.get_running_loop()
         self._lock = lock(self._disk, self.directory)
-        self._completions = self._disk.completions(self._loop)
+        self._aio = self._disk.aio(self._loop)
         try:
             await self._loop.run_in_executor(None, self._open)
         except BaseException as error:
@@ -102,12 +102,12 @@ class LocalLedgerStore:
             log.close()
             raise
         self.damage = recovery.damage
-        self._locator = Locator(log.segments, log.files, log.snapshots.distrust)
+        self._index = EntryIndex(log.segments, log.files, log.snapshots.distrust)
         self.failed = None
         self._fence = Fence(SCOPE, epoch)
-        self._writer = LogWriter(log, self.config, active, self._completions, self._deliver, self._committed)
+        self._writer = LogWriter(log, self.config, active, self._aio, self._deliver, self._committed)
         log.post = self._writer.post
-        reclaim = Reclaim(log)
+        reclaim = Reclaimer(log)
         log.reclaim_later = reclaim.later
         log.on_report = self._reported
         self._queue = CommitQueue(
@@ -115,10 +115,10 @@ class LocalLedgerStore:
         )
         self._pool = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="ledger-read")
         self._writer.start()
-        self._writer.post(log.prepare_spare)
+        self._writer.post(log.prepare_preallocated)
         for older in recovery.unsealed:
             log.seal_later(older)
-        log.aside(lambda: reclaim.exhume(recovery.rewritten))
+        log.in_background(lambda: reclaim.drop_tombstones(recovery.rewritten))
         self._writer.post(log.snapshots.write_if_due)
         self._writer.post(log.reclaim_later)
 
@@ -142,18 +142,18 @@ class LocalLedgerStore:
         self._log.close()
 
     def _release(self) -> None:
-        if self._completions is not None:
-            self._completions.close()
+        if self._aio is not None:
+            self._aio.close()
         if self._lock is not None:
             self._lock.release()
 
     async def create(self, fence: Fence, ledger_id: int, properties: dict[str, str]) -> LocalLedgerWriter:
         self._check(fence)
-        if ledger_id in self._log.states or ledger_id in self._log.graves:
+        if ledger_id in self._log.states or ledger_id in self._log.tombstones:
             raise LedgerExists(f"ledger {ledger_id} exists", ledger_id)
         state = LedgerState(ledger_id, self._log.intern(properties))
         self._log.states[ledger_id] = state
-        self._unborn.add(ledger_id)
+        self._creating.add(ledger_id)
         try:
             await self._record(state, CREATED, msgspec.msgpack.encode(state.properties))
         except StoreError as error:
@@ -164,7 +164,7 @@ class LocalLedgerStore:
         except asyncio.CancelledError:
             raise  # it may come to be: whoever collects orphans must see it
         finally:
-            self._unborn.discard(ledger_id)
+            self._creating.discard(ledger_id)
         state.writer = LocalLedgerWriter(state, self._queue, self._seal_state)
         return state.writer
 
@@ -192,13 +192,13 @@ class LocalLedgerStore:
         return self._info(state)
 
     async def open(self, ledger_id: int) -> LocalLedgerReader:
-        return LocalLedgerReader(self._get(ledger_id), self._log, self._locator, self._pool, self._completions, self._flush)
+        return LocalLedgerReader(self._get(ledger_id), self._log, self._index, self._pool, self._aio, self._flush)
 
     def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> int:
         state = self._log.states.get(ledger_id)
         if state is None or state.deleted:
             return 0
-        return forecast(state, self._locator, first, entries_max, bytes_max)
+        return forecast(state, self._index, first, entries_max, bytes_max)
 
     async def delete(self, fence: Fence, ledger_id: int) -> None:
         self._check(fence)
@@ -249,7 +249,7 @@ class LocalLedgerStore:
 
     def _get(self, ledger_id: int) -> LedgerState:
         state = self._log.states.get(ledger_id)
-        if state is None or state.deleted or ledger_id in self._unborn:
+        if state is None or state.deleted or ledger_id in self._creating:
             raise NoSuchLedger(f"there is no ledger {ledger_id}", ledger_id)
         return state
 

@@ -32,7 +32,7 @@ def refusals(command: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         from messaging.settings import ConfigError
-        from messaging.storage.reserve import NO_SPACE
+        from messaging.storage.disk_reserve import NO_SPACE
 
         try:
             return command(*args, **kwargs)

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from controlplane import datadir, ports
 from messaging.settings import Settings
-from messaging.storage.reserve import of_broker, of_database
+from messaging.storage.disk_reserve import of_broker, of_database
 
 Level = Literal["ok", "warn", "fail"]
 
@@ -71,9 +71,9 @@ def event_loop(settings: Settings) -> Iterator[Finding]:
 
 def commits(settings: Settings) -> Iterator[Finding]:
     """Who waits for the disk when messages are made durable."""
-    from messaging.storage.local.completions import may_complete
+    from messaging.storage.local.device.aio import aio_available
 
-    if may_complete():
+    if aio_available():
         yield Finding("Commits", "ok", "the kernel carries them out by itself")
     else:
         says = "a thread waits for each of them: receipts take longer, beside consumers that read from the disk twice as long"

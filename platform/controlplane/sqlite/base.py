@@ -8,12 +8,12 @@ from typing import Any
 from django.conf import settings
 from django.db.backends.sqlite3 import base
 
-from messaging.storage.reserve import NO_RESERVE, Reserve, of_database
+from messaging.storage.disk_reserve import NO_RESERVE, DiskReserve, of_database
 
-_reserves: dict[str, Reserve] = {}
+_reserves: dict[str, DiskReserve] = {}
 
 
-def reserve_for(database: str) -> Reserve:
+def reserve_for(database: str) -> DiskReserve:
     """One for all connections of this process to the file."""
     if database.startswith((":memory:", "file:")):
         return NO_RESERVE

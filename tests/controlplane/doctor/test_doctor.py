@@ -20,7 +20,7 @@ from controlplane.supervisor.status import running_state, write_json
 from messaging.metrics import Sample, exposition
 from messaging.protocol import build_hot
 from messaging.settings import Settings
-from messaging.storage.reserve import of_broker, of_database
+from messaging.storage.disk_reserve import of_broker, of_database
 
 
 @pytest.fixture

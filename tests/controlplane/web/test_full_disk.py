@@ -10,14 +10,14 @@ import pytest
 from django.db import connection
 
 from controlplane.sqlite import base
-from messaging.storage.reserve import SLICE_BYTES, Reserve
+from messaging.storage.disk_reserve import SLICE_BYTES, DiskReserve
 from tests.support.small_disk import NotPermitted, SmallDisk, small_disk
 
 # Databases of their own; the mark only lets the cursors through.
 pytestmark = pytest.mark.django_db
 
 
-class Disk(Reserve):
+class Disk(DiskReserve):
     """Full or not as a test says."""
 
     full = False

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.messaging.storage.harness import HARNESSES, Harness
+from tests.support.storage.ledger_harness import HARNESSES, Harness
 
 
 @pytest.fixture(params=sorted(HARNESSES))

@@ -7,9 +7,9 @@ from array import array
 
 import pytest
 
-from messaging.storage.faults import FaultyLedgerStore, FaultyLedgerWriter
-from messaging.storage.memory import MemoryLedgerStore
-from messaging.storage.seam import AppendFailed, Corrupt, DiskFull, Fence, Fenced, LedgerClosed, StoreError, Unavailable
+from messaging.storage.ledger_store import AppendFailed, Corrupt, DiskFull, Fence, Fenced, LedgerClosed, StoreError, Unavailable
+from tests.support.storage.faulty_ledgers import FaultyLedgerStore, FaultyLedgerWriter
+from tests.support.storage.memory_ledgers import MemoryLedgerStore
 
 pytestmark = pytest.mark.asyncio
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from messaging.storage.block_header import decode
-from messaging.storage.cursor_log import CursorLog
-from messaging.storage.seam import EARLIEST, NoSuchEntry, Position, StoreError
-from messaging.storage.shared import Storage
-from messaging.storage.upkeep_due import NEVER, UpkeepPolicies, expiry_due, oldest_open, trimming_due
+from messaging.storage.ledger_store import EARLIEST, NoSuchEntry, Position, StoreError
+from messaging.storage.managed.cursor_log import CursorLog
+from messaging.storage.managed.maintenance_due import NEVER, MaintenancePolicies, expiry_due, oldest_open, trimming_due
+from messaging.storage.managed.storage import Storage
 
 TOPICS_MAX = 200_000  # remembered; about 150 bytes each
 LAST = Position(2**63 - 1, 2**63 - 1)
@@ -16,8 +16,8 @@ class IdleTopics:
     def __init__(self, storage: Storage, cursors: CursorLog) -> None:
         self._storage = storage
         self._cursors = cursors
-        self._due: dict[int, tuple[int, UpkeepPolicies]] = {}  # by the hash of the name
-        self._policies: dict[UpkeepPolicies, UpkeepPolicies] = {}  # equal ones are one object
+        self._due: dict[int, tuple[int, MaintenancePolicies]] = {}  # by the hash of the name
+        self._policies: dict[MaintenancePolicies, MaintenancePolicies] = {}  # equal ones are one object
         self._loads = 0
 
     def loaded(self, topic: str) -> None:
@@ -25,7 +25,7 @@ class IdleTopics:
         self._loads += 1
         self._due.pop(hash(topic), None)
 
-    async def rests(self, topic: str, policies: UpkeepPolicies, now_ms: int) -> bool:
+    async def rests(self, topic: str, policies: MaintenancePolicies, now_ms: int) -> bool:
         """Whether there is nothing to do now in a topic that is not loaded. Raises `StoreError`."""
         held = self._due.get(hash(topic))
         if held is None or held[1] != policies or held[0] <= now_ms:
@@ -38,7 +38,7 @@ class IdleTopics:
                 self._due[hash(topic)] = held
         return held[0] > now_ms
 
-    async def _find(self, topic: str, policies: UpkeepPolicies, now_ms: int) -> int:
+    async def _find(self, topic: str, policies: MaintenancePolicies, now_ms: int) -> int:
         """When there may be something to do."""
         record = await self._storage.meta.get_topic(topic)
         if record is None or not record.ledgers:

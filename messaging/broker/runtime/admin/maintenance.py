@@ -13,9 +13,9 @@ from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError
 from messaging.protocol.names import TopicName, parse_topic
-from messaging.storage.retention import NOTHING
-from messaging.storage.seam import StoreError
-from messaging.storage.upkeep_due import UpkeepPolicies
+from messaging.storage.ledger_store import StoreError
+from messaging.storage.managed.maintenance_due import MaintenancePolicies
+from messaging.storage.managed.retention import NOTHING
 
 log = structlog.get_logger("broker.upkeep")
 
@@ -63,15 +63,15 @@ class MaintenanceRpc(SubscriptionRpc):
         if loaded is None and not len(topic.producers) and not any(one.consumers for one in topic.subscriptions.values()):
             await self.topics.unload(name)
 
-    def _policies(self, name: TopicName) -> UpkeepPolicies:
+    def _policies(self, name: TopicName) -> MaintenancePolicies:
         view, namespace = self.access.view, str(name.namespace)
         keep_min = int(view.policy("retention_time_min", namespace).value)
         keep_mb = int(view.policy("retention_size_mb", namespace).value)
-        return UpkeepPolicies(self.message_ttl_s(name), keep_min, keep_mb)
+        return MaintenancePolicies(self.message_ttl_s(name), keep_min, keep_mb)
 
     async def _trim(self, topic: Topic) -> tuple[int, int]:
         retention = self._policies(topic.name).retention(self.storage.safe_expiry_ms())
-        before = min((one.cursor.mark_delete for one in topic.subscriptions.values()), default=topic.chain.last)
+        before = min((one.cursor.mark_delete for one in topic.subscriptions.values()), default=topic.ledger_list.last)
         dedup = topic.publisher.dedup
         if dedup is not None:  # what follows the snapshot is needed to know duplicates after a restart
             if dedup.snapshot_position < before and topic.ledger.trims(before, retention):
@@ -95,7 +95,7 @@ class MaintenanceRpc(SubscriptionRpc):
         topic = await self.topics.get(name, create=create)
         try:
             await topic.ledger.roll()
-            last = topic.chain.last
+            last = topic.ledger_list.last
             if topic.publisher.dedup is not None:  # what it knows of the messages cannot be read from them any more
                 await dedup_state.save(topic)
             for subscription in list(topic.subscriptions.values()):

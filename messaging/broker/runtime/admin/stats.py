@@ -15,7 +15,7 @@ from messaging.broker.runtime.topics.backlog_age import UNKNOWN
 from messaging.broker.runtime.topics.member_rates import MemberRates
 from messaging.broker.runtime.topics.services import QUIET
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
 
 TimeText = Callable[[int], str]
 
@@ -153,21 +153,21 @@ def _consumer(consumer: Consumer, subscription: Subscription, members: MemberRat
 
 
 def internal_stats(topic: Topic) -> dict[str, Any]:
-    chain, record = topic.chain, topic.ledger.record
+    ledger_list, record = topic.ledger_list, topic.ledger.record
     return {
         "entriesAddedCounter": topic.publisher.messages_in,
-        "numberOfEntries": chain.entries,
+        "numberOfEntries": ledger_list.entries,
         "totalSize": topic.ledger.stored_bytes,
-        "currentLedgerEntries": chain.lasts[-1] + 1 if chain.lasts else 0,
+        "currentLedgerEntries": ledger_list.lasts[-1] + 1 if ledger_list.lasts else 0,
         "currentLedgerSize": topic.ledger.stored_bytes - topic.ledger.sealed_bytes,
         "waitingCursorsCount": 0,
         "pendingAddEntriesCount": 0,
-        "lastConfirmedEntry": position_text(chain.last),
+        "lastConfirmedEntry": position_text(ledger_list.last),
         "state": "Terminated" if record.terminated_at is not None else "LedgerOpened",
         "ledgers": [
             {
                 "ledgerId": ledger.ledger_id,
-                "entries": chain.last_of(ledger.ledger_id) + 1,
+                "entries": ledger_list.last_of(ledger.ledger_id) + 1,
                 "size": ledger.length_bytes
                 if ledger.last_entry is not None
                 else topic.ledger.stored_bytes - topic.ledger.sealed_bytes,
@@ -194,7 +194,8 @@ def _cursor(topic: Topic, subscription: Subscription) -> dict[str, Any]:
         "individuallyDeletedMessages": _ack_ranges_text(subscription),
         "state": "Open",
         "active": bool(subscription.consumers),
-        "numberOfEntriesSinceFirstNotAckedMessage": topic.chain.entries - topic.chain.count_up_to(subscription.cursor.mark_delete),
+        "numberOfEntriesSinceFirstNotAckedMessage": topic.ledger_list.entries
+        - topic.ledger_list.count_up_to(subscription.cursor.mark_delete),
         "totalNonContiguousDeletedMessagesRange": _ack_ranges(subscription),
         "properties": {},
     }
@@ -221,7 +222,7 @@ def max_backlog(topic: Topic) -> int:
 
 def _backlog_bytes(topic: Topic, backlog_entries: int) -> int:
     """From the mean entry size of the topic: exact sizes of single entries are not kept."""
-    entries = topic.chain.entries
+    entries = topic.ledger_list.entries
     return topic.ledger.stored_bytes * backlog_entries // entries if entries else 0
 
 

@@ -17,8 +17,8 @@ from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import UNPACKED_TIMES_MAX, unpack, unpacked_bytes
 from messaging.protocol.frames import ProtocolError, Stored, as_text
 from messaging.protocol.names import subscription_name
-from messaging.storage.meta_seam import MetaConflict
-from messaging.storage.seam import EARLIEST, Position, StoreError
+from messaging.storage.ledger_store import EARLIEST, Position, StoreError
+from messaging.storage.meta_store import MetaConflict
 
 
 class SubscriptionRpc(Broker):
@@ -65,7 +65,7 @@ class SubscriptionRpc(Broker):
         pairs = await self._each(request.topic, request.subscription)
         before = _places(pairs)
         for topic, subscription in pairs:
-            target = topic.chain.last if request.entries is None else _ahead(subscription, request.entries)
+            target = topic.ledger_list.last if request.entries is None else _ahead(subscription, request.entries)
             await self._acknowledge_up_to(topic, subscription, target)
         return _moved(pairs, before)
 
@@ -197,20 +197,20 @@ def _answer(pairs: list[tuple[Topic, Subscription]], before: list[str], after: l
 def _ahead(subscription: Subscription, entries: int) -> Position:
     """The position up to which `entries` more unacknowledged entries lie."""
     position = _nth_open(subscription, entries)
-    return position if position is not None else subscription.chain.last
+    return position if position is not None else subscription.ledger_list.last
 
 
 def _nth_open(subscription: Subscription, number: int) -> Position | None:
-    chain, cursor = subscription.chain, subscription.cursor
-    position = chain.resolve(chain.next_after(cursor.mark_delete))
+    ledger_list, cursor = subscription.ledger_list, subscription.cursor
+    position = ledger_list.resolve(ledger_list.next_after(cursor.mark_delete))
     left = number
-    while chain.holds(position):
-        last = chain.last_of(position.ledger_id)
+    while ledger_list.holds(position):
+        last = ledger_list.last_of(position.ledger_id)
         for first, stop in cursor.unacked_ranges(position.ledger_id, position.entry_id, last):
             if left <= stop - first + 1:
                 return Position(position.ledger_id, first + left - 1)
             left -= stop - first + 1
-        position = chain.next_after(Position(position.ledger_id, last))
+        position = ledger_list.next_after(Position(position.ledger_id, last))
     return None
 
 

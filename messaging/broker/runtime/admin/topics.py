@@ -34,7 +34,7 @@ class TopicRpc(Broker):
         partitioned = {one.name: one.partitions for one in await self.storage.meta.list_partitioned(namespace)}
         return schema.TopicNames(topics=names, partitioned=partitioned)
 
-    async def names_search(self, request: schema.NamesSearch) -> schema.NamesFound:
+    async def names_search(self, request: schema.NamesSearch) -> schema.SearchResult:
         limit = min(request.limit, SEARCH_MAX)
         topics: list[str] = []
         subscriptions: list[schema.SubscriptionFound] = []
@@ -45,7 +45,7 @@ class TopicRpc(Broker):
             subscriptions += [schema.SubscriptionFound(topic=topic, name=name) for topic, name in found.subscriptions]
             if len(topics) >= limit and len(subscriptions) >= limit:
                 break
-        return schema.NamesFound(topics=topics[:limit], subscriptions=subscriptions[:limit])
+        return schema.SearchResult(topics=topics[:limit], subscriptions=subscriptions[:limit])
 
     async def namespaces_purge(self, request: schema.TopicsList) -> schema.Empty:
         """Deletes what is left in a namespace that does not exist. Raises `PreconditionFailed` for one that does."""
@@ -145,7 +145,7 @@ class TopicRpc(Broker):
 
     async def topics_last_message_id(self, request: schema.TopicRef) -> schema.MessageIdAnswer:
         topic = await self.admin_topic(request.topic)
-        last = topic.chain.last
+        last = topic.ledger_list.last
         return schema.MessageIdAnswer(ledger_id=last.ledger_id, entry_id=last.entry_id, partition=topic.name.partition)
 
     async def namespaces_live(self, request: schema.TopicsList) -> schema.NamespaceLive:

@@ -23,7 +23,7 @@ from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue, MagnetarError, NotReady, PreconditionFailed, StorageFailed
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.batch import UNPACKED_TIMES_MAX
-from messaging.storage.seam import Position, StoreError
+from messaging.storage.ledger_store import Position, StoreError
 
 PRUNE_AT = 1024  # batches held before those that others acknowledged are looked for
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Sequence
 
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
 
 ENTRY_BYTES = 256  # what one costs beside its bits
 

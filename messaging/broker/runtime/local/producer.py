@@ -23,7 +23,7 @@ from messaging.protocol import hot
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import build_send
 from messaging.protocol.hot import SendFrame
-from messaging.storage.seam import Position, StoreError
+from messaging.storage.ledger_store import Position, StoreError
 
 
 class LocalProducer:

@@ -24,7 +24,7 @@ from messaging.broker.runtime.topics.topic import LATEST
 from messaging.errors import MagnetarError, NotAllowed, NotReady
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
-from messaging.storage.seam import EARLIEST, Position
+from messaging.storage.ledger_store import EARLIEST, Position
 
 KINDS: dict[SubscriptionKind, SubscriptionType] = {
     "Exclusive": SubscriptionType.EXCLUSIVE,
@@ -73,7 +73,7 @@ class LocalSessions(Broker):
         elif held is None:
             begin = EARLIEST if initial == "earliest" else LATEST
             if start is not None:
-                begin = opened.chain.next_after(Position(start.ledger_id, start.entry_id))
+                begin = opened.ledger_list.next_after(Position(start.ledger_id, start.entry_id))
             held = opened.create_reader(chosen, begin)
         elif held.durable != durable:
             raise NotAllowed(f"subscription {chosen!r} is {'durable' if held.durable else 'not durable'}: subscribe to it as such")

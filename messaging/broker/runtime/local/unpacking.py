@@ -21,7 +21,7 @@ from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePos
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import Single, batch_size, singles, unpack, unpacked_bytes
 from messaging.protocol.frames import ProtocolError, Stored, as_text, parse_stored
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
 
 SLICE_MESSAGES_MAX = 256  # looked at before others have the loop
 SLICE_BYTES_MAX = 1 << 20

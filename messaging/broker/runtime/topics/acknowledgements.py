@@ -16,7 +16,7 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.entry_lookup import block_at
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import QuotaExceeded, StorageFailed
-from messaging.storage.seam import Position, StoreError
+from messaging.storage.ledger_store import Position, StoreError
 
 Done = Callable[[str, StoreError | None], None]
 Rest = Coroutine[Any, Any, None] | None
@@ -48,7 +48,7 @@ class AckContext(NamedTuple):
 
 def acknowledge(holder: AckContext, asked: Sequence[MessageAck], done: Done) -> Rest:
     """Each of `asked` by itself: what cannot be acknowledged is left out."""
-    found = check_individual(asked, holder.topic.chain, holder.subscription.cursor, holder.size_of)
+    found = check_individual(asked, holder.topic.ledger_list, holder.subscription.cursor, holder.size_of)
     deltas, refused = _apply(holder, found)
     if found.unknown:
         _store(holder, deltas, None)
@@ -62,14 +62,14 @@ async def _after_reading(holder: AckContext, unknown: Sequence[MessageAck], refu
     if holder.gone:
         done("the subscription was closed meanwhile: acknowledge again", None)
         return
-    found = check_individual(asked, holder.topic.chain, holder.subscription.cursor, holder.size_of)
+    found = check_individual(asked, holder.topic.ledger_list, holder.subscription.cursor, holder.size_of)
     deltas, refused = _apply(holder, found)
     _store(holder, deltas, lambda error: done(refused_before or refused or unread, error))
 
 
 def acknowledge_up_to(holder: AckContext, asked: MessageAck, done: Done) -> Rest:
     """Cumulatively: everything before, and what `asked` names of the entry itself."""
-    found = check_cumulative(asked, holder.topic.chain, holder.subscription.cursor, holder.size_of)
+    found = check_cumulative(asked, holder.topic.ledger_list, holder.subscription.cursor, holder.size_of)
     if found is None:
         return _up_to_after_reading(holder, asked, done)
     if isinstance(found, str):

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.entry_lookup import broker_time
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.storage.seam import Position, StoreError
+from messaging.storage.ledger_store import Position, StoreError
 
 REMEMBERED_MAX = 10_000  # positions, the latest learned: where nobody acknowledges, nothing is read again
 READS_MAX = 50  # in one answer; of the subscriptions beyond it the age is not known
@@ -47,6 +47,6 @@ class BacklogAges:
 
 
 def _first_open(subscription: Subscription) -> Position | None:
-    chain = subscription.chain
-    position = chain.resolve(chain.next_after(subscription.cursor.mark_delete))
-    return position if chain.holds(position) else None
+    ledger_list = subscription.ledger_list
+    position = ledger_list.resolve(ledger_list.next_after(subscription.cursor.mark_delete))
+    return position if ledger_list.holds(position) else None

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from messaging.broker.core.entries import BLOCK_BYTES, EntryBlock, from_log, whole_bytes
-from messaging.storage.seam import Block, Position
+from messaging.storage.ledger_store import Block, Position
 
 if TYPE_CHECKING:
     from messaging.broker.core.subscription import Subscription

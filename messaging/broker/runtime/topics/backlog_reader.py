@@ -14,7 +14,7 @@ import structlog
 
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.runtime.topics.backlog_read import BacklogRead, memory_bytes
-from messaging.storage.seam import Block, Corrupt, Position
+from messaging.storage.ledger_store import Block, Corrupt, Position
 
 if TYPE_CHECKING:
     from messaging.broker.core.subscription import Subscription
@@ -124,9 +124,9 @@ class BacklogReader:
         newest = reader.ahead[-1] if reader.ahead else reader.current
         if newest is None or not newest.stop_entry or len(reader.ahead) >= AHEAD_READS:
             return
-        chain = self.dispatcher.topic.chain
-        following = chain.next_after(Position(newest.first.ledger_id, newest.stop_entry - 1))
-        if chain.holds(following) and self.dispatcher.cache.find(following) is None:
+        ledger_list = self.dispatcher.topic.ledger_list
+        following = ledger_list.next_after(Position(newest.first.ledger_id, newest.stop_entry - 1))
+        if ledger_list.holds(following) and self.dispatcher.cache.find(following) is None:
             reader.ahead.append(self._join(subscription, following, READ_BYTES))
 
     def _join(self, subscription: Subscription, position: Position, size: int) -> BacklogRead:
@@ -171,11 +171,11 @@ class BacklogReader:
 
     def _arrived(self, read: BacklogRead, blocks: list[Block]) -> None:
         read.blocks += blocks
-        chain, last = self.dispatcher.topic.chain, blocks[-1]
+        ledger_list, last = self.dispatcher.topic.ledger_list, blocks[-1]
         read.stop_entry = last.last_entry + 1
-        read.to_end = not chain.holds(chain.next_after(Position(last.ledger_id, last.last_entry)))
+        read.to_end = not ledger_list.holds(ledger_list.next_after(Position(last.ledger_id, last.last_entry)))
         data_bytes = sum(len(block.data) for block in blocks)
-        entries = sum(len(block.stops) for block in blocks)
+        entries = sum(len(block.end_offsets) for block in blocks)
         self._bytes_an_entry = max(1, data_bytes // entries)
         expected, read.size_bytes = read.size_bytes, memory_bytes(blocks)
         self.backlog_scheduler.resized(self.tenant, expected, read.size_bytes)

@@ -10,7 +10,7 @@ import structlog
 from messaging.broker.core.dedup import Deduplication
 from messaging.broker.core.entries import scanned
 from messaging.storage.block_header import decode
-from messaging.storage.seam import Block, Corrupt, Position, StoreError
+from messaging.storage.ledger_store import Block, Corrupt, Position, StoreError
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.topics.topic import Topic
@@ -58,19 +58,19 @@ def _restored(topic: Topic, stored: bytes | None) -> Deduplication:
 
 
 async def _replay(topic: Topic, dedup: Deduplication) -> None:
-    position = topic.chain.resolve(topic.chain.next_after(dedup.snapshot_position))
-    while topic.chain.holds(position):
+    position = topic.ledger_list.resolve(topic.ledger_list.next_after(dedup.snapshot_position))
+    while topic.ledger_list.holds(position):
         try:
             blocks = await topic.ledger.read(position, entries_max=SNAPSHOT_ENTRIES, bytes_max=REPLAY_BYTES)
         except Corrupt as error:
             _lost(topic, str(error))
-            position = topic.chain.resolve(Position(position.ledger_id, error.resume_entry))
+            position = topic.ledger_list.resolve(Position(position.ledger_id, error.resume_entry))
             continue
         for block in blocks:
             _take(topic, dedup, block)
         if not blocks:
             break
-        position = topic.chain.next_after(Position(position.ledger_id, blocks[-1].last_entry))
+        position = topic.ledger_list.next_after(Position(position.ledger_id, blocks[-1].last_entry))
 
 
 def _take(topic: Topic, dedup: Deduplication, block: Block) -> None:
@@ -93,7 +93,7 @@ async def save(topic: Topic) -> None:
         return
     dedup.entries_since_snapshot = 0
     dedup.forget_unused(topic.services.storage.safe_expiry_ms() - UNUSED_MS_MAX)
-    position = topic.chain.last
+    position = topic.ledger_list.last
     await topic.services.storage.meta.put_value(key_of(topic.text), dedup.snapshot(position))
     dedup.snapshot_position = position
 

@@ -15,7 +15,7 @@ from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.backlog_reader import BacklogReader
 from messaging.broker.runtime.topics.entry_cache import EntryCache
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.topics.publisher import PendingPublish

@@ -10,7 +10,7 @@ from collections import deque
 
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.memory_limiter import MemoryLimiter
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
 
 
 class EntryCache:

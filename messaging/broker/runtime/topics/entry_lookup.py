@@ -8,12 +8,12 @@ from messaging.errors import StorageFailed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import ProtocolError, Stored, parse_stored
 from messaging.storage.block_header import decode
-from messaging.storage.seam import EARLIEST, Corrupt, Position, StoreError
+from messaging.storage.ledger_store import EARLIEST, Corrupt, Position, StoreError
 
 
 async def block_at(topic: Topic, position: Position) -> EntryBlock | None:
     """The block that holds `position`, None where there is no such entry. Raises `StorageFailed`."""
-    if not topic.chain.holds(position):
+    if not topic.ledger_list.holds(position):
         return None
     block = topic.dispatcher.cache.find(position)
     if block is not None:
@@ -52,11 +52,11 @@ async def mark_delete_at_time(topic: Topic, publish_time_ms: int) -> Position:
     """The mark-delete position after which messages published at `publish_time_ms` or later follow (Pulsar's rule for seeking).
 
     Found by halving over publish times, which rise along a topic as far as its producers' clocks agree."""
-    chain = topic.chain
-    low, high = 0, chain.entries  # all before low are older; high and beyond are not
+    ledger_list = topic.ledger_list
+    low, high = 0, ledger_list.entries  # all before low are older; high and beyond are not
     while low < high:
         middle = (low + high) // 2
-        stored = await entry_at(topic, chain.at_index(middle))
+        stored = await entry_at(topic, ledger_list.at_index(middle))
         if stored is None:
             break
         if stored.metadata.publish_time < publish_time_ms:
@@ -64,28 +64,28 @@ async def mark_delete_at_time(topic: Topic, publish_time_ms: int) -> Position:
         else:
             high = middle
     if low == 0:
-        return chain.before(chain.first)
-    return chain.at_index(low - 1) if chain.entries else EARLIEST
+        return ledger_list.before(ledger_list.first)
+    return ledger_list.at_index(low - 1) if ledger_list.entries else EARLIEST
 
 
 async def mark_delete_before_broker_time(topic: Topic, cutoff_ms: int) -> Position:
     """The last entry that the broker stored before `cutoff_ms` by its own clock; `EARLIEST` where there is none."""
-    chain = topic.chain
-    low, high = 0, chain.entries
+    ledger_list = topic.ledger_list
+    low, high = 0, ledger_list.entries
     while low < high:
         middle = (low + high) // 2
-        stored_ms = await broker_time(topic, chain.at_index(middle))
+        stored_ms = await broker_time(topic, ledger_list.at_index(middle))
         if stored_ms < cutoff_ms:
             low = middle + 1
         else:
             high = middle
-    return chain.at_index(low - 1) if low else EARLIEST
+    return ledger_list.at_index(low - 1) if low else EARLIEST
 
 
 async def broker_time(topic: Topic, position: Position) -> int:
     """When the broker stored an entry; 0 where there is none. Of one whose bytes are damaged: that of the next that can be read, so
     that nothing is taken for older than it is. Raises `StoreError`."""
-    while topic.chain.holds(position):
+    while topic.ledger_list.holds(position):
         block = topic.dispatcher.cache.find(position)
         if block is not None:
             return block.broker_time_ms
@@ -93,7 +93,7 @@ async def broker_time(topic: Topic, position: Position) -> int:
             blocks = await topic.ledger.read(position, entries_max=1, bytes_max=1)
             return decode(blocks[0].header).broker_time_ms if blocks else 0
         except Corrupt as error:
-            position = topic.chain.resolve(Position(position.ledger_id, error.resume_entry))
+            position = topic.ledger_list.resolve(Position(position.ledger_id, error.resume_entry))
         except ValueError:  # no block of ours
-            position = topic.chain.next_after(position)
+            position = topic.ledger_list.next_after(position)
     return topic.ledger.stamped_ms

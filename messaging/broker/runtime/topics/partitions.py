@@ -20,8 +20,8 @@ from messaging.errors import Conflict, InvalidValue, MagnetarError, Precondition
 from messaging.keyed_lock import keyed_lock
 from messaging.limits.sizes import PARTITIONS_MAX
 from messaging.protocol.names import TopicName, parse_topic
-from messaging.storage.meta_seam import MetaConflict, PartitionedRecord, TopicRecord
-from messaging.storage.seam import EARLIEST, StoreError
+from messaging.storage.ledger_store import EARLIEST, StoreError
+from messaging.storage.meta_store import MetaConflict, PartitionedRecord, TopicRecord
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.topics.registry import Topics

@@ -17,9 +17,9 @@ from messaging.broker.core.entries import EntryBlock, for_log, header_of, whole_
 from messaging.broker.core.producers import Producer, ProducerTable
 from messaging.protocol import hot
 from messaging.protocol.hot import BlockSummary, SendFrame
-from messaging.storage.managed_ledger import ManagedLedger
-from messaging.storage.pending import Pending
-from messaging.storage.seam import StoreError
+from messaging.storage.ledger_store import StoreError
+from messaging.storage.managed.ledger import ManagedLedger
+from messaging.storage.managed.pending_append import PendingAppend
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.topics.topic import Topic
@@ -64,7 +64,7 @@ class Publisher:
         name = producer.name_bytes
         asked, dedup = sent, self.dedup
         if dedup is not None:
-            self.ledger.check_takes()  # what it counts as taken may have been refused: then nothing is judged by that
+            self.ledger.check_open()  # what it counts as taken may have been refused: then nothing is judged by that
             sent, repeated = dedup.sift(name, sent)
             if repeated:
                 if not sent:
@@ -109,7 +109,7 @@ class Publisher:
             producer.sink.receipts(producer, [one], self.dedup.position_of(producer.name_bytes, one[1]))
 
 
-class PendingPublish(Pending):
+class PendingPublish(PendingAppend):
     """One block between its append and its answer."""
 
     __slots__ = ("asked", "data", "end_offsets", "now_ms", "producer", "publisher", "sent", "summary")

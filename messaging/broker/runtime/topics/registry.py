@@ -23,9 +23,9 @@ from messaging.errors import (
     TopicNotFound,
 )
 from messaging.protocol.names import TopicName
-from messaging.storage.managed_ledger import ManagedLedger
-from messaging.storage.meta_seam import MetaConflict, TopicRecord
-from messaging.storage.seam import StoreError
+from messaging.storage.ledger_store import StoreError
+from messaging.storage.managed.ledger import ManagedLedger
+from messaging.storage.meta_store import MetaConflict, TopicRecord
 
 log = structlog.get_logger("broker.topics")
 
@@ -219,7 +219,7 @@ class Topics:
         if record is not None:
             self.services.quota.add(name.tenant, str(name.namespace), -1)
         for ledger in record.ledgers if record else ():
-            await self.services.storage.drop(ledger)
+            await self.services.storage.delete_ledger(ledger)
 
     async def delete(self, name: TopicName, *, force: bool) -> None:
         """Raises `TopicNotFound`, `PreconditionFailed` while producers or subscriptions are attached (unless `force`).

@@ -18,9 +18,9 @@ from messaging.broker.runtime.topics.member_rates import MemberRates
 from messaging.broker.runtime.turn_loop import TurnLoop
 from messaging.errors import MagnetarError, NotReady, StorageFailed
 from messaging.protocol.names import TopicName
-from messaging.storage.cursor_log import CursorLog
-from messaging.storage.managed_ledger import Storage
-from messaging.storage.seam import LedgerClosed, StoreError
+from messaging.storage.ledger_store import LedgerClosed, StoreError
+from messaging.storage.managed.cursor_log import CursorLog
+from messaging.storage.managed.ledger import Storage
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.topics.topic import Topic

@@ -23,10 +23,10 @@ from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.errors import ConsumerBusy, MagnetarError, NotReady, PreconditionFailed, StorageFailed, SubscriptionNotFound
 from messaging.keyed_lock import keyed_lock
 from messaging.protocol.names import TopicName
-from messaging.storage.chain import Chain
-from messaging.storage.managed_ledger import ManagedLedger
-from messaging.storage.meta_seam import MetaConflict, SubscriptionRecord
-from messaging.storage.seam import EARLIEST, Position, StoreError
+from messaging.storage.ledger_store import EARLIEST, Position, StoreError
+from messaging.storage.managed.ledger import ManagedLedger
+from messaging.storage.managed.ledger_list import LedgerList
+from messaging.storage.meta_store import MetaConflict, SubscriptionRecord
 
 log = structlog.get_logger("broker.subscriptions")
 
@@ -58,8 +58,8 @@ class TopicSubscriptions:
         raise NotImplementedError
 
     @property
-    def chain(self) -> Chain:
-        return self.ledger.chain
+    def ledger_list(self) -> LedgerList:
+        return self.ledger.ledger_list
 
     # --- admitting
 
@@ -99,7 +99,7 @@ class TopicSubscriptions:
             cursor = self._restored(record)
             for delta in merged(cursors.recovered_deltas(record.subscription_id)):
                 try:
-                    cursor.apply(delta, self.chain)
+                    cursor.apply(delta, self.ledger_list)
                 except ValueError as error:
                     self._lost(record, error)
         return self._new_subscription(record.name, cursor, record.subscription_id, record.properties)
@@ -128,7 +128,7 @@ class TopicSubscriptions:
         subscription = Subscription(
             name,
             cursor,
-            self.chain,
+            self.ledger_list,
             subscription_id=subscription_id,
             durable=subscription_id != 0,
             partition=self.name.partition,
@@ -197,8 +197,8 @@ class TopicSubscriptions:
     def mark_delete_for(self, start: Position) -> Position:
         """The mark-delete position that makes `start` the first entry read."""
         if start == LATEST:
-            return self.chain.last
-        return self.chain.before(self.chain.first if start == EARLIEST else start)
+            return self.ledger_list.last
+        return self.ledger_list.before(self.ledger_list.first if start == EARLIEST else start)
 
     def subscription(self, name: str) -> Subscription:
         try:

@@ -17,8 +17,8 @@ from messaging.errors import MagnetarError, NotReady, PreconditionFailed, Storag
 from messaging.permissions.model import Resource
 from messaging.protocol.frames import message_id_tail
 from messaging.protocol.names import TopicName
-from messaging.storage.managed_ledger import ManagedLedger
-from messaging.storage.seam import Fenced, LedgerClosed, Position, StoreError
+from messaging.storage.ledger_store import Fenced, LedgerClosed, Position, StoreError
+from messaging.storage.managed.ledger import ManagedLedger
 
 __all__ = ["LATEST", "Topic"]
 

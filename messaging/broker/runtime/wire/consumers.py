@@ -21,7 +21,7 @@ from messaging.permissions.model import Resource
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic, subscription_name
-from messaging.storage.seam import EARLIEST, Position, StoreError
+from messaging.storage.ledger_store import EARLIEST, Position, StoreError
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.broker import Broker
@@ -177,7 +177,7 @@ async def seek(service: Broker, connection: Connection, body: pb.Seek, resource:
 async def last_message_id(service: Broker, connection: Connection, body: pb.GetLastMessageId, resource: Resource) -> None:
     topic, subscription, _ = _held(connection, body.consumer_id)
     answer = pb.GetLastMessageIdResponse(request_id=body.request_id)
-    last = topic.chain.last
+    last = topic.ledger_list.last
     answer.last_message_id.CopyFrom(id_on_wire(last, topic.name.partition))
     size = await batch_size_of(topic, last)
     if size is not None:

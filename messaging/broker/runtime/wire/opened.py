@@ -20,7 +20,7 @@ from messaging.errors import NotReady
 from messaging.protocol import hot
 from messaging.protocol.frames import ProtocolError
 from messaging.protocol.hot import BlockSummary, SendFrame
-from messaging.storage.seam import StoreError
+from messaging.storage.ledger_store import StoreError
 
 if TYPE_CHECKING:
     from messaging.broker.runtime.broker import Broker

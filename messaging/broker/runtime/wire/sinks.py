@@ -11,7 +11,7 @@ from messaging.broker.core.producers import Producer
 from messaging.protocol import frames, hot
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.hot import SendFrame
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
 
 if TYPE_CHECKING:
     from messaging.broker.core.subscription import Subscription

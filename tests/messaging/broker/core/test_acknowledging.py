@@ -15,11 +15,11 @@ from messaging.broker.core.ack_validation import (
     signed,
 )
 from messaging.broker.core.cursor import Cursor
-from messaging.storage.chain import Chain
-from messaging.storage.seam import EARLIEST, Position
+from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.managed.ledger_list import LedgerList
 
 # Ledger 3 was dropped; 5 has entries 0 to 9, 6 is empty, 8 has entries 0 to 4 and goes on.
-CHAIN = Chain([(5, 9), (6, -1), (8, 4)])
+CHAIN = LedgerList([(5, 9), (6, -1), (8, 4)])
 FULL = 2**64 - 1
 WHOLE = Position(8, 0)
 BATCH = Position(8, 1)

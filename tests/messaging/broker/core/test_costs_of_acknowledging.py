@@ -10,8 +10,8 @@ import pytest
 from messaging.broker.core import bitmaps
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.subscription import SubscriptionType
-from messaging.storage.chain import Chain
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
+from messaging.storage.managed.ledger_list import LedgerList
 from tests.support.subscription_world import World
 
 MANY = 20_000
@@ -29,70 +29,70 @@ class Unwalked(dict[Any, Any]):
     keys = values = items
 
 
-def with_partial_batches(count: int) -> tuple[Cursor, Chain]:
+def with_partial_batches(count: int) -> tuple[Cursor, LedgerList]:
     """Entries 1 to `count` have one of two messages acknowledged; entry 0 is open."""
-    chain = Chain([(1, 2 * count)])
+    ledger_list = LedgerList([(1, 2 * count)])
     cursor = Cursor()
     for entry_id in range(1, count + 1):
-        cursor.acknowledge_batch(Position(1, entry_id), [2], chain)
+        cursor.acknowledge_batch(Position(1, entry_id), [2], ledger_list)
     cursor.batches._words = Unwalked(cursor.batches._words)
-    return cursor, chain
+    return cursor, ledger_list
 
 
 def test_beside_many_partial_batches_an_acknowledgement_looks_at_its_own() -> None:
     """Seen: 0.6 to 2 ms each beside 10,000 to 50,000 of them, because each walked through all."""
-    cursor, chain = with_partial_batches(MANY)
-    assert cursor.acknowledge(1, [MANY + 5], chain)
-    assert cursor.acknowledge_batch(Position(1, 77), [1], chain) == (cursor_delta(77), True)
-    assert cursor.acknowledge_batch(Position(1, MANY + 7), [2], chain)[0]
-    assert cursor.acknowledge(1, [0], chain), "mark-delete moves over nothing that is open"
-    assert cursor.acknowledge_up_to(Position(1, 2), chain)
+    cursor, ledger_list = with_partial_batches(MANY)
+    assert cursor.acknowledge(1, [MANY + 5], ledger_list)
+    assert cursor.acknowledge_batch(Position(1, 77), [1], ledger_list) == (cursor_delta(77), True)
+    assert cursor.acknowledge_batch(Position(1, MANY + 7), [2], ledger_list)[0]
+    assert cursor.acknowledge(1, [0], ledger_list), "mark-delete moves over nothing that is open"
+    assert cursor.acknowledge_up_to(Position(1, 2), ledger_list)
     assert len(cursor.batches) == MANY - 2
     assert cursor.batches.entries_in(1, 1, 4) == [3, 4]
-    assert cursor.backlog_entries(chain) == 2 * MANY + 1 - 3 - 2
+    assert cursor.backlog_entries(ledger_list) == 2 * MANY + 1 - 3 - 2
 
 
 def cursor_delta(entry_id: int) -> bytes:
-    return Cursor().acknowledge(1, [entry_id], Chain([(1, entry_id)]))
+    return Cursor().acknowledge(1, [entry_id], LedgerList([(1, entry_id)]))
 
 
 def test_what_mark_delete_moves_over_is_forgotten_and_no_more_is_looked_at() -> None:
-    cursor, chain = with_partial_batches(MANY)
+    cursor, ledger_list = with_partial_batches(MANY)
     kept = cursor.batches.memory_bytes
-    cursor.acknowledge_up_to(Position(1, MANY // 2), chain)
+    cursor.acknowledge_up_to(Position(1, MANY // 2), ledger_list)
     assert len(cursor.batches) == MANY // 2
     assert cursor.batches.memory_bytes == kept // 2
-    cursor.acknowledge_up_to(Position(1, MANY), chain)
+    cursor.acknowledge_up_to(Position(1, MANY), ledger_list)
     assert not cursor.batches and not cursor.batches.memory_bytes and not cursor.batches._entries
 
 
 def test_individual_acks_of_other_ledgers_are_not_looked_at() -> None:
-    chain = Chain([(ledger_id, 9) for ledger_id in range(1, 2_000)])
+    ledger_list = LedgerList([(ledger_id, 9) for ledger_id in range(1, 2_000)])
     cursor = Cursor()
     for ledger_id in range(2, 2_000):
-        cursor.acknowledge(ledger_id, [5], chain)
-    assert cursor.acknowledge(1, [0], chain), "into another ledger: a step for each, once"
+        cursor.acknowledge(ledger_id, [5], ledger_list)
+    assert cursor.acknowledge(1, [0], ledger_list), "into another ledger: a step for each, once"
     cursor.individual_acks = Unwalked(cursor.individual_acks)
-    assert cursor.acknowledge(1, [1, 3], chain) and cursor.acknowledge(7, [1, 2], chain)
-    assert cursor.backlog_entries(chain) == 10 * 1_999 - 1_998 - 5
+    assert cursor.acknowledge(1, [1, 3], ledger_list) and cursor.acknowledge(7, [1, 2], ledger_list)
+    assert cursor.backlog_entries(ledger_list) == 10 * 1_999 - 1_998 - 5
 
 
 def test_a_run_of_a_million_entries_is_one_step_and_one_small_delta() -> None:
     """Expiry of a block, or damage, was a list of its entries."""
-    chain = Chain([(1, 2_000_000)])
+    ledger_list = LedgerList([(1, 2_000_000)])
     cursor = Cursor()
-    delta = cursor.acknowledge_range(1, 5, 1_000_004, chain)
+    delta = cursor.acknowledge_range(1, 5, 1_000_004, ledger_list)
     assert len(delta) == 25 and cursor.individual_ack_count == 1_000_000
     copy = Cursor()
-    copy.apply(delta, chain)
+    copy.apply(delta, ledger_list)
     assert copy.snapshot() == cursor.snapshot()
 
 
 def test_ranges_are_counted_without_walking_and_listed_as_far_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seen: 124 ms of the loop for the stats of a million ranges."""
-    chain = Chain([(1, 400_000)])
+    ledger_list = LedgerList([(1, 400_000)])
     cursor = Cursor()
-    cursor.acknowledge(1, range(1, 400_000, 2), chain)
+    cursor.acknowledge(1, range(1, 400_000, 2), ledger_list)
     steps = 0
     measured = bitmaps.run_length
 
@@ -122,7 +122,7 @@ def test_a_delivery_beside_many_partial_batches_looks_at_its_own() -> None:
     consumer = world.attach(SubscriptionType.SHARED)
     world.publish([2] * MANY)
     for entry_id in range(1, MANY):
-        world.subscription.cursor.acknowledge_batch(Position(1, entry_id), [2], world.chain)
+        world.subscription.cursor.acknowledge_batch(Position(1, entry_id), [2], world.ledger_list)
     world.subscription.cursor.batches._words = Unwalked(world.subscription.cursor.batches._words)
     world.flow(consumer, 10)
     assert consumer.unacked_messages == 10

@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.cursor_deltas import Delta
 from messaging.limits.sizes import ACK_SET_WORDS_MAX
-from messaging.storage.chain import Chain
-from messaging.storage.seam import EARLIEST, Position
+from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.managed.ledger_list import LedgerList
 
 INDEX = st.integers(0, 400)
 
@@ -23,7 +23,7 @@ class CursorMachine(RuleBasedStateMachine):
 
     @initialize(first=st.integers(1, 3))
     def begin(self, first: int) -> None:
-        self.chain = Chain([(first, -1)])
+        self.ledger_list = LedgerList([(first, -1)])
         self.cursor = Cursor()
         self.acked: set[Position] = set()
         self.open_bits: dict[Position, int] = {}
@@ -33,7 +33,7 @@ class CursorMachine(RuleBasedStateMachine):
     def positions(self) -> list[Position]:
         return [
             Position(ledger, entry)
-            for ledger, last in zip(self.chain.ids, self.chain.lasts, strict=True)
+            for ledger, last in zip(self.ledger_list.ids, self.ledger_list.lasts, strict=True)
             for entry in range(last + 1)
         ]
 
@@ -43,11 +43,11 @@ class CursorMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 12))
     def confirm(self, count: int) -> None:
-        self.chain.confirm(self.chain.ids[-1], self.chain.lasts[-1] + count)
+        self.ledger_list.confirm(self.ledger_list.ids[-1], self.ledger_list.lasts[-1] + count)
 
     @rule(gap=st.integers(1, 3))
     def roll(self, gap: int) -> None:
-        self.chain.add(self.chain.ids[-1] + gap)
+        self.ledger_list.add(self.ledger_list.ids[-1] + gap)
 
     @rule(indexes=st.lists(INDEX, min_size=1, max_size=12), extra=st.lists(st.integers(-1, 2**33), max_size=2))
     def acknowledge(self, indexes: list[int], extra: list[int]) -> None:
@@ -60,7 +60,7 @@ class CursorMachine(RuleBasedStateMachine):
         chosen = [own[index % len(own)] for index in indexes]
         before = set(self.acked)
         delta = self.cursor.acknowledge(
-            ledger_id, [one.entry_id for one in chosen] + [x for x in extra if x > len(own)], self.chain
+            ledger_id, [one.entry_id for one in chosen] + [x for x in extra if x > len(own)], self.ledger_list
         )
         self.acked.update(chosen)
         for one in chosen:
@@ -75,7 +75,7 @@ class CursorMachine(RuleBasedStateMachine):
         if left:
             start = left[0]
             run = [one for one in exist if one.ledger_id == start.ledger_id and one >= start][: index % 30 + 1]
-            self.took(self.cursor.acknowledge(start.ledger_id, [one.entry_id for one in run], self.chain))
+            self.took(self.cursor.acknowledge(start.ledger_id, [one.entry_id for one in run], self.ledger_list))
             self.acked.update(run)
             for one in run:
                 self.open_bits.pop(one, None)
@@ -86,7 +86,7 @@ class CursorMachine(RuleBasedStateMachine):
         if not exist:
             return
         to = Position(exist[-1].ledger_id + 5, 3) if beyond else exist[index % len(exist)]
-        self.took(self.cursor.acknowledge_up_to(to, self.chain))
+        self.took(self.cursor.acknowledge_up_to(to, self.ledger_list))
         if not beyond:  # what does not exist acknowledges nothing
             self.acked.update(one for one in exist if one <= to)
         self.open_bits = {one: bits for one, bits in self.open_bits.items() if one not in self.acked}
@@ -99,7 +99,7 @@ class CursorMachine(RuleBasedStateMachine):
         position = exist[index % len(exist)]
         bits = sum(word << 64 * place for place, word in enumerate(words))
         given = [word - (1 << 64) if signed and word >> 63 else word for word in words]  # the wire has them signed
-        delta, whole = self.cursor.acknowledge_batch(position, given, self.chain)
+        delta, whole = self.cursor.acknowledge_batch(position, given, self.ledger_list)
         self.took(delta)
         if position not in self.acked:
             left = self.open_bits.get(position)
@@ -115,19 +115,19 @@ class CursorMachine(RuleBasedStateMachine):
     def reset(self, index: int, to_earliest: bool) -> None:
         exist = self.positions()
         mark = EARLIEST if to_earliest or not exist else exist[index % len(exist)]
-        self.took(self.cursor.reset(mark, self.chain))
+        self.took(self.cursor.reset(mark, self.ledger_list))
         self.acked = {one for one in exist if one <= mark}
         self.open_bits.clear()
 
-    @precondition(lambda self: len(self.chain.ids) > 1)
+    @precondition(lambda self: len(self.ledger_list.ids) > 1)
     @rule()
     def trim(self) -> None:
         """Only ledgers that are acknowledged whole are dropped."""
-        first = self.chain.ids[0]
+        first = self.ledger_list.ids[0]
         if all(one in self.acked for one in self.positions() if one.ledger_id == first) and self.cursor.mark_delete >= Position(
-            first, self.chain.lasts[0]
+            first, self.ledger_list.lasts[0]
         ):
-            self.chain.drop_first()
+            self.ledger_list.drop_first()
             self.acked = {one for one in self.acked if one.ledger_id != first}
 
     @rule()
@@ -140,7 +140,7 @@ class CursorMachine(RuleBasedStateMachine):
         done, state = self.base
         copy = Cursor.restore(EARLIEST, state)
         for delta in self.deltas[max(0, done - early) :]:
-            copy.apply(delta, self.chain)
+            copy.apply(delta, self.ledger_list)
         self.same(copy)
         again = Cursor.restore(EARLIEST, copy.snapshot())
         self.same(again)
@@ -149,17 +149,17 @@ class CursorMachine(RuleBasedStateMachine):
         for one in self.positions():
             assert copy.acknowledged(one) == (one in self.acked)
         assert {one: bits_of(words) for one, words in copy.batches.items()} == self.open_bits
-        assert copy.backlog_entries(self.chain) == len(self.positions()) - len(self.acked)
+        assert copy.backlog_entries(self.ledger_list) == len(self.positions()) - len(self.acked)
 
     @invariant()
     def agrees_with_the_model(self) -> None:
-        if not hasattr(self, "chain"):
+        if not hasattr(self, "ledger_list"):
             return
         self.same(self.cursor)
         exist = self.positions()
         following = [one for one in exist if one > self.cursor.mark_delete]
         assert not following or following[0] not in self.acked, "mark-delete lags"
-        for ledger_id, last in zip(self.chain.ids, self.chain.lasts, strict=True):
+        for ledger_id, last in zip(self.ledger_list.ids, self.ledger_list.lasts, strict=True):
             found = [entry for first, stop in self.cursor.unacked_ranges(ledger_id, 0, last) for entry in range(first, stop + 1)]
             assert found == [entry for entry in range(last + 1) if Position(ledger_id, entry) not in self.acked]
             part = [entry for first, stop in self.cursor.unacked_ranges(ledger_id, 2, last - 1) for entry in range(first, stop + 1)]
@@ -183,35 +183,35 @@ def bits_of(words: list[int]) -> int:
 
 def test_a_million_individual_acks_fit_in_a_megabyte() -> None:
     """Every second entry of two million: the worst that bitmaps can be given."""
-    chain = Chain([(1, 2_000_001)])
+    ledger_list = LedgerList([(1, 2_000_001)])
     cursor = Cursor()
-    assert cursor.acknowledge(1, range(1, 2_000_001, 2), chain)
+    assert cursor.acknowledge(1, range(1, 2_000_001, 2), ledger_list)
     assert cursor.mark_delete == EARLIEST
     state = cursor.snapshot()
     assert len(state) <= 1 << 20
     copy = Cursor.restore(EARLIEST, state)
-    assert copy.backlog_entries(chain) == 1_000_002
+    assert copy.backlog_entries(ledger_list) == 1_000_002
     assert copy.acknowledged(Position(1, 1_999_999))
     assert not copy.acknowledged(Position(1, 2_000_000))
 
 
 def test_a_million_individual_acks_at_random_fit_in_a_megabyte() -> None:
-    chain = Chain([(1, 9_999_999)])
+    ledger_list = LedgerList([(1, 9_999_999)])
     cursor = Cursor()
     chosen = random.Random(1).sample(range(1, 10_000_000), 1_000_000)
-    cursor.acknowledge(1, chosen, chain)
+    cursor.acknowledge(1, chosen, ledger_list)
     # A tenth of the entries, spread without a pattern: two bytes each is what a bitmap needs at most.
     assert len(cursor.snapshot()) <= 2 << 20
-    assert Cursor.restore(EARLIEST, cursor.snapshot()).backlog_entries(chain) == 9_000_000
+    assert Cursor.restore(EARLIEST, cursor.snapshot()).backlog_entries(ledger_list) == 9_000_000
 
 
 def test_filling_the_last_hole_moves_the_mark_over_all() -> None:
-    chain = Chain([(1, 99_999), (2, 9)])
+    ledger_list = LedgerList([(1, 99_999), (2, 9)])
     cursor = Cursor()
-    cursor.acknowledge(2, range(10), chain)
-    cursor.acknowledge(1, range(1, 100_000), chain)
+    cursor.acknowledge(2, range(10), ledger_list)
+    cursor.acknowledge(1, range(1, 100_000), ledger_list)
     assert cursor.mark_delete == EARLIEST
-    cursor.acknowledge(1, [0], chain)
+    cursor.acknowledge(1, [0], ledger_list)
     assert cursor.mark_delete == Position(2, 9)
     assert cursor.individual_acks == {}
 
@@ -219,9 +219,9 @@ def test_filling_the_last_hole_moves_the_mark_over_all() -> None:
 @pytest.mark.parametrize("count", [256, 300, ACK_SET_WORDS_MAX])
 def test_ack_sets_of_large_batches_can_be_stored(count: int) -> None:
     """A snapshot once had room for 255 words: one client's 256th kept every cursor of the broker from being saved."""
-    chain = Chain([(1, 9)])
+    ledger_list = LedgerList([(1, 9)])
     cursor = Cursor()
-    delta, whole = cursor.acknowledge_batch(Position(1, 4), [2**64 - 1] * count, chain)
+    delta, whole = cursor.acknowledge_batch(Position(1, 4), [2**64 - 1] * count, ledger_list)
     assert delta
     assert not whole
     copy = Cursor.restore(EARLIEST, cursor.snapshot())
@@ -230,30 +230,30 @@ def test_ack_sets_of_large_batches_can_be_stored(count: int) -> None:
 
 def test_an_ack_set_larger_than_any_batch_is_passed_over() -> None:
     cursor = Cursor()
-    assert cursor.acknowledge_batch(Position(1, 4), [1] * (ACK_SET_WORDS_MAX + 1), Chain([(1, 9)])) == (b"", False)
+    assert cursor.acknowledge_batch(Position(1, 4), [1] * (ACK_SET_WORDS_MAX + 1), LedgerList([(1, 9)])) == (b"", False)
     assert not cursor.batches
 
 
 def test_an_ack_set_for_what_does_not_exist_is_passed_over() -> None:
     cursor = Cursor()
     for position in (Position(1, 10), Position(2, 0), Position(2**64 - 1, 2**64 - 1), Position(0, 0)):
-        assert cursor.acknowledge_batch(position, [1], Chain([(1, 9)])) == (b"", False)
-        assert cursor.acknowledge_batch(position, [0], Chain([(1, 9)])) == (b"", False)
+        assert cursor.acknowledge_batch(position, [1], LedgerList([(1, 9)])) == (b"", False)
+        assert cursor.acknowledge_batch(position, [0], LedgerList([(1, 9)])) == (b"", False)
 
 
 def test_pulsars_example_of_an_ack_set() -> None:
     """A batch of ten of which message 2 is acknowledged: 1019."""
     cursor = Cursor()
-    cursor.acknowledge_batch(Position(1, 0), [0b1111111011], Chain([(1, 0)]))
+    cursor.acknowledge_batch(Position(1, 0), [0b1111111011], LedgerList([(1, 0)]))
     assert dict(cursor.batches.items()) == {Position(1, 0): (1019,)}
 
 
 def test_shorter_ack_sets_end_in_acknowledged_messages() -> None:
     """Java leaves out words that are zero."""
-    chain = Chain([(1, 0)])
+    ledger_list = LedgerList([(1, 0)])
     cursor = Cursor()
-    cursor.acknowledge_batch(Position(1, 0), [1, 1], chain)
-    cursor.acknowledge_batch(Position(1, 0), [3], chain)
+    cursor.acknowledge_batch(Position(1, 0), [1, 1], ledger_list)
+    cursor.acknowledge_batch(Position(1, 0), [3], ledger_list)
     assert cursor.batches.bits(Position(1, 0)) == 1
 
 
@@ -265,8 +265,8 @@ def test_a_snapshot_of_another_version_is_refused(state: bytes) -> None:
 
 def test_a_snapshot_that_is_cut_short_is_refused() -> None:
     cursor = Cursor()
-    cursor.acknowledge(1, [3, 5], Chain([(1, 9)]))
-    cursor.acknowledge_batch(Position(1, 7), [1], Chain([(1, 9)]))
+    cursor.acknowledge(1, [3, 5], LedgerList([(1, 9)]))
+    cursor.acknowledge_batch(Position(1, 7), [1], LedgerList([(1, 9)]))
     state = cursor.snapshot()
     for size in range(1, len(state)):
         with pytest.raises(ValueError):
@@ -280,4 +280,4 @@ def test_without_a_snapshot_the_mark_counts() -> None:
 @pytest.mark.parametrize("delta", [b"\x09", b"", bytes((Delta.UP_TO,)), bytes((Delta.BATCH,)) + struct.pack(">q", 1)])
 def test_a_delta_that_is_none_is_refused(delta: bytes) -> None:
     with pytest.raises(ValueError):
-        Cursor().apply(delta, Chain([(1, 9)]))
+        Cursor().apply(delta, LedgerList([(1, 9)]))

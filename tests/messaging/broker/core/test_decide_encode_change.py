@@ -17,8 +17,8 @@ from messaging.broker.core import cursor_deltas as cursor_deltas
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.subscription import Subscription, SubscriptionType
-from messaging.storage.chain import Chain
-from messaging.storage.seam import EARLIEST, Position
+from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.managed.ledger_list import LedgerList
 from tests.support.subscription_world import World
 
 EDGES = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**70]
@@ -68,13 +68,13 @@ def test_every_method_of_a_cursor_is_in_the_table() -> None:
 @settings(max_examples=400)
 @given(CALLS)
 def test_a_cursor_raises_and_stays_or_its_delta_makes_the_new_state(calls: list[tuple[str, tuple[Any, ...]]]) -> None:
-    chain = Chain([(3, 40), (5, -1), (6, 40), (8, 12)])
+    ledger_list = LedgerList([(3, 40), (5, -1), (6, 40), (8, 12)])
     cursor = Cursor()
     for name, arguments in calls:
         former = copy_of(cursor)
         assert state_of(former) == state_of(cursor), "a snapshot is the whole state"
         try:
-            result = getattr(cursor, name)(*arguments, chain)
+            result = getattr(cursor, name)(*arguments, ledger_list)
         except Exception:
             assert state_of(cursor) == state_of(former), f"{name}{arguments} raised half-way"
             continue
@@ -82,22 +82,24 @@ def test_a_cursor_raises_and_stays_or_its_delta_makes_the_new_state(calls: list[
             continue
         delta = result[0] if name == "acknowledge_batch" else result
         if delta:
-            former.apply(delta, chain)
+            former.apply(delta, ledger_list)
         assert state_of(cursor) == state_of(former), f"{name}{arguments} and its delta differ"
         assert cursor.individual_ack_count == sum(map(len, cursor.individual_acks.values()))
-        assert cursor.mark_delete == EARLIEST or chain.holds(cursor.mark_delete)
+        assert cursor.mark_delete == EARLIEST or ledger_list.holds(cursor.mark_delete)
 
 
 @pytest.mark.parametrize("position", [Position(8, 2**64 - 1), Position(2**64 - 1, 2**64 - 1), Position(1, 2**64 - 1), EARLIEST])
 @pytest.mark.parametrize("method", ["acknowledge_up_to", "acknowledge_batch", "acknowledge", "acknowledge_range"])
 def test_what_no_entry_has_acknowledges_nothing(position: Position, method: str) -> None:
-    chain = Chain([(3, 40), (8, 12)])
+    ledger_list = LedgerList([(3, 40), (8, 12)])
     cursor = Cursor()
     calls: dict[str, Callable[[], Any]] = {
-        "acknowledge_up_to": lambda: cursor.acknowledge_up_to(position, chain),
-        "acknowledge_batch": lambda: cursor.acknowledge_batch(position, [0], chain)[0],
-        "acknowledge": lambda: cursor.acknowledge(position.ledger_id, [position.entry_id], chain),
-        "acknowledge_range": lambda: cursor.acknowledge_range(position.ledger_id, position.entry_id, position.entry_id, chain),
+        "acknowledge_up_to": lambda: cursor.acknowledge_up_to(position, ledger_list),
+        "acknowledge_batch": lambda: cursor.acknowledge_batch(position, [0], ledger_list)[0],
+        "acknowledge": lambda: cursor.acknowledge(position.ledger_id, [position.entry_id], ledger_list),
+        "acknowledge_range": lambda: cursor.acknowledge_range(
+            position.ledger_id, position.entry_id, position.entry_id, ledger_list
+        ),
     }
     assert calls[method]() == b""
     assert state_of(cursor) == state_of(Cursor())
@@ -105,9 +107,9 @@ def test_what_no_entry_has_acknowledges_nothing(position: Position, method: str)
 
 @pytest.mark.parametrize("position", [Position(8, 2**64 - 1), Position(2**64 - 1, 5), Position(-7, 2**64), Position(5, 3)])
 def test_a_seek_to_what_does_not_exist_goes_to_the_entry_before_it(position: Position) -> None:
-    chain = Chain([(3, 40), (8, 12)])
+    ledger_list = LedgerList([(3, 40), (8, 12)])
     cursor = Cursor()
-    cursor.reset(position, chain)
+    cursor.reset(position, ledger_list)
     assert cursor.mark_delete == (
         EARLIEST if position.ledger_id < 3 else Position(3, 40) if position.ledger_id == 5 else Position(8, 12)
     )
@@ -157,7 +159,7 @@ def test_a_subscription_raises_and_stays_or_its_deltas_make_the_new_state(
             continue
         for delta in result if isinstance(result, list) else [result or b""]:
             if delta:
-                former.apply(delta, world.chain)
+                former.apply(delta, world.ledger_list)
         assert state_of(subscription.cursor) == state_of(former), f"{name}{arguments} and its deltas differ"
         assert consumer.unacked_messages >= 0
         world.dispatch()
@@ -165,7 +167,7 @@ def test_a_subscription_raises_and_stays_or_its_deltas_make_the_new_state(
 
 @pytest.mark.parametrize("size", range(0, 60))
 def test_a_delta_of_a_wrong_length_is_refused_whole(size: int) -> None:
-    chain = Chain([(1, 9)])
+    ledger_list = LedgerList([(1, 9)])
     cursor = Cursor()
     wholes = {
         cursor_deltas.Delta.RANGE: 24,
@@ -175,11 +177,11 @@ def test_a_delta_of_a_wrong_length_is_refused_whole(size: int) -> None:
     for kind, whole in wholes.items():
         if size != whole:
             with pytest.raises(ValueError):
-                cursor.apply(bytes((kind,)) + b"\0" * size, chain)
+                cursor.apply(bytes((kind,)) + b"\0" * size, ledger_list)
     if size < 8 or size % 4:
         with pytest.raises(ValueError):
-            cursor.apply(bytes((cursor_deltas.Delta.ENTRIES,)) + b"\0" * size, chain)
+            cursor.apply(bytes((cursor_deltas.Delta.ENTRIES,)) + b"\0" * size, ledger_list)
     if size < 16 or size % 8:
         with pytest.raises(ValueError):
-            cursor.apply(bytes((cursor_deltas.Delta.BATCH,)) + b"\0" * size, chain)
+            cursor.apply(bytes((cursor_deltas.Delta.BATCH,)) + b"\0" * size, ledger_list)
     assert state_of(cursor) == state_of(Cursor())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from messaging.broker.core.dedup import NOWHERE, TOPIC_WINDOW_ENTRIES, WINDOW_ENTRIES, Deduplication
 from messaging.protocol.hot import SendFrame
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
 
 NAME = b"producer"
 

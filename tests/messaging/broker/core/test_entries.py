@@ -14,7 +14,7 @@ from messaging.protocol import hot
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import PING, build_send
 from messaging.storage.block_header import MARKER, BlockHeader, decode
-from messaging.storage.seam import Block
+from messaging.storage.ledger_store import Block
 
 
 def send(sequence_id: int, payload: bytes, count: int = 1) -> bytes:

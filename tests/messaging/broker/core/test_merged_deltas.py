@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.cursor_deltas import Delta, merged
-from messaging.storage.chain import Chain
-from messaging.storage.seam import EARLIEST, Position
+from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.managed.ledger_list import LedgerList
 
 LEDGERS = [(3, 40), (5, 40)]
 ACTS = st.lists(
@@ -23,32 +23,34 @@ ACTS = st.lists(
 
 @given(ACTS)
 def test_a_merged_replay_ends_where_the_single_one_does(acts: list[tuple[str, int, object]]) -> None:
-    chain = Chain(LEDGERS)
+    ledger_list = LedgerList(LEDGERS)
     lived = Cursor(EARLIEST)
     deltas = []
     for kind, ledger_id, value in acts:
         if kind == "entries":
             assert isinstance(value, list)
-            deltas.append(lived.acknowledge(ledger_id, value, chain))
+            deltas.append(lived.acknowledge(ledger_id, value, ledger_list))
         elif kind == "up to":
             assert isinstance(value, int)
-            deltas.append(lived.acknowledge_up_to(Position(ledger_id, value), chain))
+            deltas.append(lived.acknowledge_up_to(Position(ledger_id, value), ledger_list))
         else:
             assert isinstance(value, int)
-            deltas.append(lived.reset(Position(ledger_id, value), chain))
+            deltas.append(lived.reset(Position(ledger_id, value), ledger_list))
     stored = [delta for delta in deltas if delta]
     replayed = Cursor(EARLIEST)
     for delta in merged(stored):
-        replayed.apply(delta, chain)
+        replayed.apply(delta, ledger_list)
     assert replayed.snapshot() == lived.snapshot()
 
 
 def test_neighbours_of_one_ledger_become_one() -> None:
-    chain = Chain([(3, 100_000)])
+    ledger_list = LedgerList([(3, 100_000)])
     cursor = Cursor(EARLIEST)
-    deltas = [cursor.acknowledge(3, [entry], chain) for entry in range(0, 2000, 2)]
+    deltas = [cursor.acknowledge(3, [entry], ledger_list) for entry in range(0, 2000, 2)]
     assert len(list(merged(deltas))) == 1
-    assert {delta[0] for delta in merged([*deltas, cursor.acknowledge_up_to(Position(3, 9), chain) or b"\x02" + bytes(16)])} == {
+    assert {
+        delta[0] for delta in merged([*deltas, cursor.acknowledge_up_to(Position(3, 9), ledger_list) or b"\x02" + bytes(16)])
+    } == {
         Delta.ENTRIES,
         Delta.UP_TO,
     }

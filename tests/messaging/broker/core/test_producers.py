@@ -7,7 +7,7 @@ import pytest
 from messaging.broker.core.producers import Producer, ProducerTable
 from messaging.errors import ProducerBusy
 from messaging.protocol.hot import SendFrame
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
 
 
 class Sink:

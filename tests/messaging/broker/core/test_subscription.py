@@ -7,7 +7,7 @@ import pytest
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.subscription import SHARE_MESSAGES_MAX, SubscriptionType
 from messaging.errors import ConsumerBusy, NotAllowed, NotReady
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
 from tests.support.subscription_world import World, counted, received, told
 
 # --- who may attach
@@ -345,7 +345,7 @@ def test_what_storage_cannot_give_again_counts_as_acknowledged() -> None:
     assert not world.subscription.redeliveries.counts
     copy = Cursor.restore(Position(-1, -1), before)
     for delta in deltas:
-        copy.apply(delta, world.chain)
+        copy.apply(delta, world.ledger_list)
     assert copy.snapshot() == world.subscription.cursor.snapshot()
     world.flow(consumer, 100)
     assert received(consumer) == entries[2:]

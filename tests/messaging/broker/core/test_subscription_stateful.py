@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import SubscriptionType
-from messaging.storage.seam import EARLIEST, Position
+from messaging.storage.ledger_store import EARLIEST, Position
 from tests.support.subscription_world import World, counted
 
 PICK = st.integers(0, 10_000)
@@ -32,7 +32,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @rule(sizes=st.lists(st.sampled_from([1, 1, 1, 2, 7]), min_size=1, max_size=30))
     def publish(self, sizes: list[int]) -> None:
-        ledger, first = self.world.chain.ids[-1], self.world.chain.lasts[-1] + 1
+        ledger, first = self.world.ledger_list.ids[-1], self.world.ledger_list.lasts[-1] + 1
         self.sizes.update({Position(ledger, first + index): size for index, size in enumerate(sizes)})
         self.world.publish(sizes)
         self.look()

@@ -8,7 +8,7 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription, SubscriptionType
-from messaging.storage.chain import Chain
+from messaging.storage.managed.ledger_list import LedgerList
 
 BATCH = 100
 UNACKED_MAX = 1_000
@@ -34,8 +34,8 @@ def entries_of_batches(count: int) -> EntryBlock:
 @pytest.mark.parametrize("kind", [SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER])
 def test_acknowledged_batches_never_block_a_single_reader(kind: SubscriptionType) -> None:
     count = 50  # five times the bound in messages, all acknowledged as they come
-    chain = Chain([(7, count - 1)])
-    subscription = Subscription("s", Cursor(), chain, unacked_max=UNACKED_MAX)
+    ledger_list = LedgerList([(7, count - 1)])
+    subscription = Subscription("s", Cursor(), ledger_list, unacked_max=UNACKED_MAX)
     consumer = Consumer(1, "c", Sink())
     subscription.attach(consumer, kind)
     block = entries_of_batches(count)
@@ -56,8 +56,8 @@ def test_acknowledged_batches_never_block_a_single_reader(kind: SubscriptionType
 
 
 def test_a_shared_consumer_is_held_at_the_bound_and_goes_on_when_it_acknowledges() -> None:
-    chain = Chain([(7, 49)])
-    subscription = Subscription("s", Cursor(), chain, unacked_max=UNACKED_MAX)
+    ledger_list = LedgerList([(7, 49)])
+    subscription = Subscription("s", Cursor(), ledger_list, unacked_max=UNACKED_MAX)
     consumer = Consumer(1, "c", Sink())
     subscription.attach(consumer, SubscriptionType.SHARED)
     consumer.permits = 1_000_000

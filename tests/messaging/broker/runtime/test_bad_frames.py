@@ -85,7 +85,7 @@ async def test_what_came_whole_before_it_counts(world: BrokerWorld, name: str) -
     bad, _ = await two(world)
     bad.write(GOOD, BAD[name])
     await bad.gone()
-    stored = world.service.topics.loaded[TOPIC].chain.entries
+    stored = world.service.topics.loaded[TOPIC].ledger_list.entries
     assert stored in (0, 1)
 
 
@@ -96,7 +96,7 @@ async def test_metadata_that_does_not_fit_is_not_stored(world: BrokerWorld) -> N
     rest = len(command).to_bytes(4, "big") + command + b"\x0e\x01" + crc32c(covered).to_bytes(4, "big") + covered
     bad.write(len(rest).to_bytes(4, "big") + rest)
     assert await bad.gone() == []
-    assert world.service.topics.loaded[TOPIC].chain.entries == 0
+    assert world.service.topics.loaded[TOPIC].ledger_list.entries == 0
     await unharmed(world, good)
 
 

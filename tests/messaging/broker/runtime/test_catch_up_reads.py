@@ -11,7 +11,7 @@ from messaging.broker.runtime.admin.stats import internal_stats
 from messaging.broker.runtime.topics.backlog_reader import AHEAD_READS, READ_BYTES, ReadAhead
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.storage.seam import Corrupt, Position, Unavailable
+from messaging.storage.ledger_store import Corrupt, Position, Unavailable
 from tests.messaging.broker.runtime.conftest import BrokerWorld
 from tests.messaging.broker.runtime.long_topic import SIZE, TOPIC, backlog, read_all, reader, resting, stored
 from tests.support.waiting import eventually
@@ -109,7 +109,7 @@ async def test_subscriptions_at_the_same_place_share_what_is_read(world: BrokerW
 
 async def test_a_corrupt_entry_is_passed_over_by_all_who_wait_for_it(world: BrokerWorld) -> None:
     topic = await stored(world, 5)
-    ledger_id = topic.chain.last.ledger_id
+    ledger_id = topic.ledger_list.last.ledger_id
     clients = [await reader(world, 0, f"s{number}") for number in range(2)]
     ingress_limiter = world.ledgers.delay("open")
     world.ledgers.fail_next("read", Corrupt("injected", ledger_id, 0))

@@ -8,7 +8,7 @@ import pytest
 
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.storage.seam import AppendFailed, Corrupt, Position, Unavailable
+from messaging.storage.ledger_store import AppendFailed, Corrupt, Position, Unavailable
 from tests.messaging.broker.runtime.conftest import BrokerWorld, MakeWorld
 from tests.support.raw_client import RawClient, Received, batch_frame, send_frame
 from tests.support.waiting import eventually
@@ -98,7 +98,7 @@ async def test_where_a_new_subscription_begins(world: BrokerWorld, position: Any
 async def test_where_a_reader_begins(world: BrokerWorld, ledger: int, entry: int, expected: list[bytes]) -> None:
     await filled(world, 3)
     if ledger == 0:
-        ledger, entry = world.service.topics.loaded[TOPIC].chain.first.ledger_id, 1
+        ledger, entry = world.service.topics.loaded[TOPIC].ledger_list.first.ledger_id, 1
     client = await world.connected("reader")
     start = pb.MessageId(ledger_id=ledger, entry_id=entry)
     await client.subscribe(TOPIC, "r", sub_type=EXCLUSIVE, durable=False, start_message_id=start, permits=10)
@@ -491,13 +491,13 @@ async def test_catching_up_from_storage(make_world: MakeWorld) -> None:
     client = await world.connected("reader")
     await client.subscribe(TOPIC, permits=1000)
     assert texts(await client.messages(300)) == [b"%d" % index for index in range(300)]
-    assert world.service.topics.loaded[TOPIC].chain.last >= Position(0, 0)
+    assert world.service.topics.loaded[TOPIC].ledger_list.last >= Position(0, 0)
 
 
 async def test_a_corrupt_record_is_passed_over_and_the_rest_comes(world: BrokerWorld) -> None:
     await filled(world, 5)
     topic = world.service.topics.loaded[TOPIC]
-    ledger_id = topic.chain.first.ledger_id
+    ledger_id = topic.ledger_list.first.ledger_id
     await world.service.topics.unload(topic.name)
     client = await world.connected("reader")
     await client.subscribe(TOPIC)

@@ -60,7 +60,7 @@ async def send(broker: BrokerService, first: int, last: int) -> list[MessagePosi
 
 
 async def entries(broker: BrokerService) -> int:
-    return (await broker.topics.get(parse_topic(TOPIC), create=False)).chain.entries
+    return (await broker.topics.get(parse_topic(TOPIC), create=False)).ledger_list.entries
 
 
 async def test_a_duplicate_is_stored_once_and_answered_with_the_id_of_the_original(broker: BrokerService) -> None:
@@ -102,4 +102,4 @@ async def test_trimming_stops_at_the_snapshot(broker: BrokerService) -> None:
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
     assert topic.publisher.dedup is not None
     assert topic.publisher.dedup.snapshot_position > before
-    assert topic.publisher.dedup.snapshot_position == topic.chain.last
+    assert topic.publisher.dedup.snapshot_position == topic.ledger_list.last

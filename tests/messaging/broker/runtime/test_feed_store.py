@@ -16,7 +16,7 @@ from messaging.broker.runtime import feed_store
 from messaging.broker.runtime.feed import FeedFollower
 from messaging.broker.runtime.feed_store import FeedStore
 from messaging.errors import StorageFailed
-from messaging.storage.reserve import SLICE_BYTES, Reserve
+from messaging.storage.disk_reserve import SLICE_BYTES, DiskReserve
 
 
 def page(version: int, key: str = "a", size: int = 10, *, full: bool = False) -> FeedApply:
@@ -154,7 +154,7 @@ async def test_a_page_larger_than_a_slice_of_the_reserve_is_saved_with_several(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool
 ) -> None:
     """It got one slice at most, and a full feed none: a key revoked on a full disk was forgotten by the next start."""
-    reserve = Reserve(tmp_path / "reserve", 3 * SLICE_BYTES)
+    reserve = DiskReserve(tmp_path / "reserve", 3 * SLICE_BYTES)
     assert reserve.fill()
     store = FeedStore(tmp_path / "feed", reserve)
     write = os.pwrite

@@ -17,8 +17,8 @@ from messaging.errors import MagnetarError, NotReady, StorageFailed
 from messaging.identity import create_secrets
 from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
-from messaging.storage.faults import FaultyLedgerStore
-from messaging.storage.seam import AppendFailed, DiskFull
+from messaging.storage.ledger_store import AppendFailed, DiskFull
+from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.storage_broker import ADMIN, Inbox
 from tests.support.waiting import eventually
 

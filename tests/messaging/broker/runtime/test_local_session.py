@@ -18,7 +18,7 @@ from messaging.identity import create_secrets
 from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
-from messaging.storage.seam import Position
+from messaging.storage.ledger_store import Position
 from tests.support.batches import single, store
 from tests.support.waiting import eventually
 

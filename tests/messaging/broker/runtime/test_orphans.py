@@ -20,9 +20,9 @@ from messaging.identity import create_secrets
 from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
-from messaging.storage.faults import FaultyLedgerStore
-from messaging.storage.seam import Fenced, StoreError, Unavailable
+from messaging.storage.ledger_store import Fenced, StoreError, Unavailable
 from tests.messaging.broker.runtime.conftest import BrokerWorld
+from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.waiting import eventually
 
 KEPT, DELETED = "persistent://acme/orders/kept", "persistent://acme/orders/deleted"
@@ -95,7 +95,7 @@ async def test_what_a_crash_left_is_gone_some_time_after_the_next_start(
     assert line["ledgers"] == 1 and line["bytes"] > 0
     assert orphan.ledger_id not in await store.ledger_ids()
     for topic in (KEPT, DELETED):
-        assert (await second.topics.get(parse_topic(topic), create=False)).chain.entries == 1
+        assert (await second.topics.get(parse_topic(topic), create=False)).ledger_list.entries == 1
 
 
 @pytest.mark.parametrize(

@@ -231,7 +231,7 @@ async def test_a_message_for_a_producer_that_is_not_open_ends_the_connection(wor
     client = await world.connected(who)
     client.write(send_frame(0, b"smuggled"))
     assert await client.gone() == []
-    assert world.service.topics.loaded[TOPIC].chain.entries == 1
+    assert world.service.topics.loaded[TOPIC].ledger_list.entries == 1
 
 
 # --- what is not served, and what only brokers say

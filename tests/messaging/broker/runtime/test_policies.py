@@ -15,8 +15,8 @@ from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import PreconditionFailed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from messaging.storage.retention import Limits
-from messaging.storage.seam import EARLIEST
+from messaging.storage.ledger_store import EARLIEST
+from messaging.storage.managed.retention import Limits
 from tests.messaging.broker.runtime.conftest import FEED, BrokerWorld
 from tests.support.clock import Clock, give
 from tests.support.raw_client import RawClient, send_frame
@@ -104,7 +104,7 @@ async def test_policy_deduplication_stores_what_is_sent_again_once(world: Broker
         for _ in range(2):
             client.write(send_frame(7, b"once"))
             await client.expect("SEND_RECEIPT")
-        assert (await world.service.topics.get(parse_topic(topic_name), create=False)).chain.entries == wanted
+        assert (await world.service.topics.get(parse_topic(topic_name), create=False)).ledger_list.entries == wanted
 
 
 async def test_policy_auto_topic_creation_decides_whether_use_creates_a_topic(world: BrokerWorld) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.storage.seam import AppendFailed, DiskFull, Unavailable
+from messaging.storage.ledger_store import AppendFailed, DiskFull, Unavailable
 from tests.messaging.broker.runtime.conftest import BrokerWorld
 from tests.support.raw_client import RawClient, batch_frame, send_frame
 from tests.support.waiting import eventually
@@ -52,7 +52,7 @@ async def test_a_batch_is_one_entry_with_one_receipt(world: BrokerWorld) -> None
     client.write(batch_frame(0, [b"a", b"b", b"c"]), batch_frame(3, [b"d"]))
     assert await receipts(client, 2) == [(1, 0), (1, 3)]
     topic = world.service.topics.loaded[TOPIC]
-    assert topic.chain.entries == 2
+    assert topic.ledger_list.entries == 2
     assert topic.publisher.messages_in == 4
 
 
@@ -66,8 +66,8 @@ async def test_two_producers_of_one_connection_interleaved(world: BrokerWorld) -
     found = await receipts(client, 60)
     for producer in (1, 2, 3):
         assert [sequence for one, sequence in found if one == producer] == list(range(20))
-    assert world.service.topics.loaded[TOPIC].chain.entries == 40
-    assert world.service.topics.loaded[TOPIC + "2"].chain.entries == 20
+    assert world.service.topics.loaded[TOPIC].ledger_list.entries == 40
+    assert world.service.topics.loaded[TOPIC + "2"].ledger_list.entries == 20
 
 
 async def test_no_receipt_before_the_message_is_durable(world: BrokerWorld) -> None:
@@ -119,7 +119,7 @@ async def test_a_damaged_message_is_answered_in_its_place(world: BrokerWorld) ->
         ("SEND_ERROR", 3),
     ]
     assert found[1].body.error == pb.ChecksumError
-    assert world.service.topics.loaded[TOPIC].chain.entries == 2
+    assert world.service.topics.loaded[TOPIC].ledger_list.entries == 2
 
 
 async def test_a_damaged_message_alone_is_answered_at_once(world: BrokerWorld) -> None:
@@ -138,7 +138,7 @@ async def test_what_is_not_served_is_refused_and_not_stored(world: BrokerWorld, 
     rest = whole[8 + int.from_bytes(whole[4:8], "big") :]
     client.write((4 + len(head) + len(rest)).to_bytes(4, "big") + len(head).to_bytes(4, "big") + head + rest)
     assert (await client.expect("SEND_ERROR")).error == pb.NotAllowedError
-    assert world.service.topics.loaded[TOPIC].chain.entries == 0
+    assert world.service.topics.loaded[TOPIC].ledger_list.entries == 0
 
 
 # --- names
@@ -204,7 +204,7 @@ async def test_a_duplicate_has_no_receipt_before_its_original_is_durable(world: 
     world.ledgers.release()
     receipt = await second.expect("SEND_RECEIPT")
     assert receipt.message_id.entry_id == 0
-    assert world.service.topics.loaded[TOPIC].chain.entries == 1
+    assert world.service.topics.loaded[TOPIC].ledger_list.entries == 1
 
 
 async def test_receipts_of_duplicates_keep_their_place(world: BrokerWorld) -> None:
@@ -234,7 +234,7 @@ async def test_the_parts_of_a_large_message_are_not_duplicates_of_each_other(wor
     assert b"".join(one.text for one in await client.messages(6)) == b"abcabc"
     client.write(send_frame(1, b"again"), send_frame(0, b"again"))
     assert await receipts(client, 2) == [(1, 1), (1, 0)]
-    assert world.service.topics.loaded[TOPIC].chain.entries == 6
+    assert world.service.topics.loaded[TOPIC].ledger_list.entries == 6
 
 
 # --- where a topic may be

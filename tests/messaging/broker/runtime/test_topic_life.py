@@ -11,7 +11,7 @@ from messaging.errors import PreconditionFailed
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from messaging.storage.seam import Unavailable
+from messaging.storage.ledger_store import Unavailable
 from tests.messaging.broker.runtime.conftest import BrokerWorld
 from tests.support.raw_client import RawClient, send_frame
 from tests.support.waiting import eventually
@@ -250,7 +250,7 @@ async def test_acknowledgements_survive_an_unloading_that_could_not_save_them(
     client = await busy(world)
     ack = pb.Ack(consumer_id=1, ack_type=pb.Ack.Individual, request_id=9)
     topic = await world.service.topics.get(NAME, create=False)
-    ack.message_id.add(ledger_id=topic.chain.last.ledger_id, entry_id=topic.chain.last.entry_id)
+    ack.message_id.add(ledger_id=topic.ledger_list.last.ledger_id, entry_id=topic.ledger_list.last.entry_id)
     client.write(frames.command(C.ACK, ack=ack))
     await client.expect("ACK_RESPONSE")
 
@@ -265,4 +265,4 @@ async def test_acknowledgements_survive_an_unloading_that_could_not_save_them(
     assert [one.backlog_entries for one in again.subscriptions.values()] == [0]
     await world.service.cursors.checkpoint()
     stored = await world.service.storage.meta.subscriptions(TOPIC)
-    assert [one.mark_delete for one in stored] == [again.chain.last]
+    assert [one.mark_delete for one in stored] == [again.ledger_list.last]

@@ -11,7 +11,7 @@ from messaging.adminrpc.schema import TopicRef
 from messaging.errors import NotReady, TopicNotFound
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from messaging.storage.seam import Position, Unavailable
+from messaging.storage.ledger_store import Position, Unavailable
 from tests.messaging.broker.runtime.conftest import BrokerWorld
 from tests.support.raw_client import RawClient, send_frame
 from tests.support.waiting import eventually
@@ -42,7 +42,7 @@ async def test_everything_goes_and_everybody_stays(world: BrokerWorld) -> None:
     await world.service.topics_truncate(TopicRef(topic=TOPIC))
     topic = world.service.topics.loaded[TOPIC]
     assert await entries_stored(world) == 0
-    assert topic.chain.entries == topic.ledger.stored_bytes == 0
+    assert topic.ledger_list.entries == topic.ledger.stored_bytes == 0
     assert [one.backlog_entries for one in topic.subscriptions.values()] == [0, 0, 0]
     assert topic.subscriptions["s1"].unacked_messages == 0
     assert await client.quiet() == []

@@ -8,13 +8,13 @@ from messaging.adminrpc.schema import MaintenanceResult, MaintenanceRun, Subscri
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.clock import BELIEVED_AFTER_MS
 from messaging.protocol.names import parse_topic
-from messaging.storage.cursor_log import CursorLog
-from messaging.storage.memory import MemoryLedgerStore
-from messaging.storage.retention import Limits
-from messaging.storage.seam import EARLIEST
+from messaging.storage.ledger_store import EARLIEST
+from messaging.storage.managed.cursor_log import CursorLog
+from messaging.storage.managed.retention import Limits
 from tests.messaging.broker.runtime.conftest import BrokerWorld
 from tests.support.clock import Clock, give
 from tests.support.raw_client import send_frame
+from tests.support.storage.memory_ledgers import MemoryLedgerStore
 
 TOPIC = "persistent://acme/orders/t"
 NAME = parse_topic(TOPIC)
@@ -86,7 +86,7 @@ async def test_a_topic_that_is_not_loaded_is_loaded_only_to_drop_something(world
     world.ledgers.calls.clear()
     await upkeep(world)
     assert world.ledgers.calls == []
-    assert (await with_three_messages(world, consumed=False)).chain.entries == 3
+    assert (await with_three_messages(world, consumed=False)).ledger_list.entries == 3
 
 
 async def test_after_a_crash_what_was_acknowledged_in_the_last_moment_counts(world: BrokerWorld, clock: Clock) -> None:
@@ -134,7 +134,9 @@ async def test_a_clock_that_jumps_ahead_and_back_deletes_nothing(world: BrokerWo
     clock.now_ms -= jump_ms
     clock.pass_(59 * MINUTE_MS)
     await upkeep(world)
-    assert (topic.chain.entries, topic.subscriptions["s"].backlog_entries) == (3, 0), "their hour is over, by the time that passed"
+    assert (topic.ledger_list.entries, topic.subscriptions["s"].backlog_entries) == (3, 0), (
+        "their hour is over, by the time that passed"
+    )
 
 
 async def test_a_jump_that_stands_is_believed(world: BrokerWorld, clock: Clock) -> None:

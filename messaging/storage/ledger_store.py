@@ -1,0 +1,238 @@
+"""The seam to ledger storage: what every `LedgerStore` promises and what its callers may rely on.
+
+Words: a *ledger* is an append-only sequence of *entries*, numbered densely from 0. A *block* is a run of consecutive entries
+appended together: for us, what one socket read brought for one topic. An entry's bytes are opaque here. A *position* is
+(ledger id, entry id).
+
+Guarantees (G1-G4 of every implementation; one conformance suite checks them):
+
+- G1  `done` callbacks of one writer run in entry order. After the first failure no later append of that writer succeeds.
+- G2  An append whose `done` got None survives a crash and `seal` by anyone, and is readable until the ledger is deleted.
+- G3  An append whose `done` got an error has an *unknown* outcome until `seal` returns; then it is in the ledger if and only
+      if its entry id <= `LedgerInfo.last_entry`.
+- G4  After `Fenced` no `done` of that writer gets None.
+
+No method blocks the event loop. Nothing but `StoreError` escapes.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Position(NamedTuple):
+    """Where an entry is. Ordered. `Position(-1, -1)` stands before everything."""
+
+    ledger_id: int
+    entry_id: int
+
+
+EARLIEST = Position(-1, -1)
+
+
+class Fence(NamedTuple):
+    """The right to write: `scope` names what is owned, `epoch` rises with each new owner. Every mutating call carries it."""
+
+    scope: str
+    epoch: int
+
+
+@dataclass(slots=True)
+class Block:
+    """Consecutive entries of one ledger, as appended.
+
+    `data` holds the entries back to back; entry `first_entry + i` is ``data[end_offsets[i-1]:end_offsets[i]]`` (0 for i = 0).
+    `header` is the caller's (see `messaging/storage/block_header.py`). Both are immutable once appended.
+    """
+
+    ledger_id: int
+    first_entry: int
+    header: bytes
+    data: bytes | memoryview
+    end_offsets: array[int]  # typecode "I": end offset in `data` of each entry, in bytes
+
+    @property
+    def count(self) -> int:
+        return len(self.end_offsets)
+
+    @property
+    def last_entry(self) -> int:
+        return self.first_entry + len(self.end_offsets) - 1
+
+
+@dataclass(slots=True)
+class LedgerInfo:
+    """`last_entry` is -1 for an empty ledger; `length_bytes` counts entries' bytes, not overhead."""
+
+    ledger_id: int
+    last_entry: int
+    length_bytes: int
+    sealed: bool
+    properties: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def entries(self) -> int:
+        return self.last_entry + 1
+
+
+class StoreStatistics(NamedTuple):
+    """What a store did since it started, and what it holds now."""
+
+    syncs: int  # times that commits were forced to disk
+    sync_s: float  # seconds spent in that
+    written_bytes: int  # by commits, overhead included
+    files: int
+    stored_bytes: int  # of all files, whether their entries still live or not
+
+
+class StoreError(Exception):
+    """Root of what a store raises. `retryable` says whether the same call may succeed later."""
+
+    retryable = False
+
+    def __init__(self, message: str, ledger_id: int = -1) -> None:
+        super().__init__(message)
+        self.ledger_id = ledger_id
+
+
+class Fenced(StoreError):
+    """A newer epoch owns the scope, or the ledger was sealed by another."""
+
+
+class LedgerClosed(StoreError):
+    """This writer takes no more appends: it was closed, sealed, or an earlier append failed."""
+
+
+class LedgerExists(StoreError):
+    pass
+
+
+class NoSuchLedger(StoreError):
+    pass
+
+
+class NoSuchEntry(StoreError):
+    """Past the last confirmed entry."""
+
+
+class EntryTooLarge(StoreError):
+    pass
+
+
+class AppendFailed(StoreError):
+    """The outcome is unknown until `seal` says (G3)."""
+
+
+class DiskFull(AppendFailed):
+    """Refused before anything was written: space for cursors, metadata and reclaim is kept. Retry when space returns."""
+
+    retryable = True
+
+
+class Unavailable(StoreError):
+    retryable = True
+
+
+class Corrupt(StoreError):
+    """Stored entries are lost: their bytes do not match their checksum, or are not there any more.
+
+    `entry_id` is the first entry concerned, `resume_entry` the one to go on with: all between the two are lost for certain."""
+
+    def __init__(self, message: str, ledger_id: int, entry_id: int, resume_entry: int | None = None) -> None:
+        super().__init__(message, ledger_id)
+        self.entry_id = entry_id
+        self.resume_entry = max(entry_id + 1, resume_entry or 0)
+
+
+def check_block(data: Buffer, end_offsets: array[int], entry_bytes_max: int, ledger_id: int) -> None:
+    """Refuses a block with an entry that is too large, or whose offsets do not fit its data."""
+    size = len(data)
+    if not end_offsets or end_offsets[-1] != size:
+        raise ValueError(f"a block's last stop must be the length of its data ({size})")
+    if size > entry_bytes_max:
+        begin = 0
+        for stop in end_offsets:
+            if stop - begin > entry_bytes_max:
+                raise EntryTooLarge(f"an entry of {stop - begin} bytes; at most {entry_bytes_max} are stored", ledger_id)
+            begin = stop
+
+
+Done = Callable[[StoreError | None], None]
+
+
+class LedgerWriter(Protocol):
+    """The one live writer of a ledger; lives on one event loop."""
+
+    ledger_id: int
+    last_confirmed: int  # highest durable entry id, -1 for none
+    next_entry: int  # the id that the next append begins with
+    length_bytes: int  # bytes of all entries appended
+    pending_bytes: int  # appended and not yet confirmed
+
+    def append(self, header: bytes, data: Buffer, end_offsets: array[int], done: Done) -> int:
+        """Appends one block and returns its first entry id, at once.
+
+        `data` must not change until `done` was called, which happens on the loop, later than this call returns, exactly once.
+        Raises `EntryTooLarge`, `LedgerClosed` or `Fenced` where the block is refused outright; `done` is then not called.
+        """
+
+    async def close(self) -> LedgerInfo:
+        """Seals at the last confirmed entry. Waits for what is pending first."""
+
+
+class LedgerReader(Protocol):
+    ledger_id: int
+
+    async def read(self, first: int, *, entries_max: int, bytes_max: int) -> list[Block]:
+        """Blocks from the one that holds `first` on, up to the last confirmed entry.
+
+        The first block may begin before `first` (blocks are returned whole). At least one block comes back, even if larger than
+        `bytes_max`. Checksums were verified. Raises `NoSuchEntry`, `NoSuchLedger`, `Corrupt`, `Unavailable`.
+        """
+
+    async def aclose(self) -> None: ...
+
+
+class LedgerStore(Protocol):
+    entry_bytes_max: int
+    failed: StoreError | None  # why nothing is taken any more, for good; only a new start mends it
+
+    async def start(self) -> Fence:
+        """Opens or recovers the store. Returns the fence of this owner, whose epoch is higher than any before."""
+
+    async def stop(self) -> None:
+        """Finishes pending appends and closes. After it, no call is allowed."""
+
+    async def create(self, fence: Fence, ledger_id: int, properties: dict[str, str]) -> LedgerWriter:
+        """A new, empty ledger. Raises `LedgerExists`, `Fenced`, `Unavailable`, `DiskFull`."""
+
+    async def seal(self, fence: Fence, ledger_id: int) -> LedgerInfo:
+        """Ends a ledger for good: afterwards no append to it is ever confirmed, and `last_entry` is final and covers every
+        confirmed entry. Idempotent; callable after a crash at any point. Raises `NoSuchLedger`, `Fenced`, `Unavailable`."""
+
+    async def open(self, ledger_id: int) -> LedgerReader:
+        """Reads a sealed ledger, or this process's own open one. Never fences. Raises `NoSuchLedger`."""
+
+    def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> int:
+        """How many entries a read of about this size brings from `first` on, up to where a block ends; 0 where that cannot be told
+        without reading. A `read` of just so many, with the same `bytes_max`, brings just them, unless some are damaged: so where
+        the next one begins is known before this one is done."""
+
+    async def delete(self, fence: Fence, ledger_id: int) -> None:
+        """Forgets a ledger; space comes back later. Idempotent. The caller took it out of the topic's list first."""
+
+    async def info(self, ledger_id: int) -> LedgerInfo: ...
+
+    async def ledgers(self) -> list[LedgerInfo]:
+        """Every ledger in the store, for audits."""
+
+    async def ledger_ids(self) -> list[int]:
+        """The id of every ledger in the store, in no order: cheap even for hundreds of thousands. One that is just being made or
+        deleted may be among them or not."""
+
+    def statistics(self) -> StoreStatistics: ...

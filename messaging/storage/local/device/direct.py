@@ -1,0 +1,166 @@
+"""Writing and reading past the page cache: whole pages, from and into memory that the device gets at by itself.
+
+A commit rarely ends with a page. The page it ends in is written again with the next commit; the beginning of that page is kept for
+this, so nothing is read. Linux only, and not on every file system: see `open_direct`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Callable, Sequence
+
+from messaging.storage.ledger_store import Buffer
+from messaging.storage.local.device.aio import AioContext, Done
+from messaging.storage.local.device.buffers import BufferPool
+
+PAGE_BYTES = 4096  # places, lengths and the memory are multiples of it: no device asks for more
+STAGING_BYTES = 4 << 20  # written at once, and without a thread that waits for it; larger commits are rare
+READ_BYTES = (576 << 10) + 2 * PAGE_BYTES  # read into memory that is lent, wherever in a page it begins and ends
+_ZEROS = bytes(PAGE_BYTES)
+
+Got = Callable[[memoryview | None], None]  # with what was read, or None where anything went wrong
+
+
+class DirectWriter:
+    """A second descriptor of a file. For one thread at a time; the pages that are written must be allocated."""
+
+    __slots__ = ("_address", "_descriptor", "_staging", "_stop")
+
+    def __init__(self, descriptor: int, staging_buffers: BufferPool) -> None:
+        """Owns `descriptor`, which was opened for this."""
+        self._descriptor = descriptor
+        self._staging, self._address = staging_buffers.acquire()
+        self._stop = -1  # where the last write ended: the stage begins with what its page holds before that
+
+    def write_synced(self, buffers: Sequence[Buffer], offset: int, padding_bytes: int) -> None:
+        """`buffers`, one after another, from `offset` on, then zeros: up to the end of the page, and `padding_bytes` in all if one
+        write takes them. All of that durable. Blocks. Raises `OSError`; what is there then is unknown."""
+        at = offset % PAGE_BYTES
+        page = offset - at
+        if at and offset != self._stop:
+            self._recall(page)
+        self._stop = -1
+        if at + sum(map(len, buffers)) <= len(self._staging):
+            at, size = self._put_together(buffers, at, padding_bytes)
+            self._write(size, page, os.RWF_DSYNC)
+        else:
+            page, at = self._write_long(buffers, page, at)
+        self._keep_end(page, at)
+
+    def begin_synced(self, buffers: Sequence[Buffer], offset: int, padding_bytes: int, aio: AioContext, done: Done) -> bool:
+        """`write_synced` without waiting: `done` is called on the loop, and nothing else of this object before that. False, and
+        nothing is begun, where it would have to wait: more than one write, a page to be read before, the system's refusal."""
+        at = offset % PAGE_BYTES
+        page = offset - at
+        if (at and offset != self._stop) or at + sum(map(len, buffers)) > len(self._staging):
+            return False
+        self._stop = -1
+        at, size = self._put_together(buffers, at, padding_bytes)
+
+        def ended(error: OSError | None) -> None:
+            if error is None:
+                self._keep_end(page, at)
+            done(error)
+
+        try:
+            aio.write(self._descriptor, self._address, size, page, ended)
+        except OSError:
+            return False
+        return True
+
+    def forget(self) -> None:
+        """The file was written by other means: what it holds has to be read again."""
+        self._stop = -1
+
+    def close(self) -> None:
+        self._staging.release()
+        os.close(self._descriptor)
+
+    def _put_together(self, buffers: Sequence[Buffer], at: int, padding_bytes: int) -> tuple[int, int]:
+        """(where they end, bytes to be written) in the stage, in which `buffers` begin at `at`."""
+        staging = self._staging
+        for buffer in buffers:
+            stop = at + len(buffer)
+            staging[at:stop] = buffer
+            at = stop
+        size = min(at + padding_bytes, len(staging))
+        size += -size % PAGE_BYTES
+        staging[at:size] = bytes(size - at)
+        return at, size
+
+    def _write_long(self, buffers: Sequence[Buffer], page: int, at: int) -> tuple[int, int]:
+        """What one stage does not hold. (The place in the file of what the stage holds at last, where that ends.)"""
+        staging = self._staging
+        whole = len(staging)
+        for buffer in buffers:
+            rest = memoryview(buffer)
+            while rest:
+                if at == whole:
+                    self._write(whole, page, 0)
+                    page, at = page + whole, 0
+                part = min(len(rest), whole - at)
+                staging[at : at + part] = rest[:part]
+                at += part
+                rest = rest[part:]
+        _, size = self._put_together((), at, 0)
+        self._write(size, page, 0)
+        os.fdatasync(self._descriptor)
+        return page, at
+
+    def _keep_end(self, page: int, at: int) -> None:
+        over = at % PAGE_BYTES
+        if over:
+            self._staging[:over] = self._staging[at - over : at]
+        self._stop = page + at
+
+    def _write(self, size: int, offset: int, flags: int) -> None:
+        written = os.pwritev(self._descriptor, [self._staging[:size]], offset, flags)
+        if written != size:
+            raise OSError(errno.EIO, f"only {written} of {size} bytes were written past the page cache")
+
+    def _recall(self, page: int) -> None:
+        got = os.preadv(self._descriptor, [self._staging[:PAGE_BYTES]], page)
+        self._staging[got:PAGE_BYTES] = _ZEROS[got:]
+
+
+def open_direct(descriptor: int, staging_buffers: BufferPool) -> DirectWriter | None:
+    """Of the open file `descriptor`, which stays the caller's. None where the system or the file system has no such writing."""
+    found = open_past_cache(descriptor, os.O_RDWR)
+    return DirectWriter(found, staging_buffers) if found >= 0 else None
+
+
+def open_past_cache(descriptor: int, flags: int) -> int:
+    """A second descriptor of the open file `descriptor`; -1 where the system or the file system has no such reading and writing."""
+    try:
+        return os.open(f"/proc/self/fd/{descriptor}", flags | os.O_DIRECT | os.O_CLOEXEC)
+    except (AttributeError, OSError):
+        return -1
+
+
+def read_direct(descriptor: int, size: int, offset: int, read_buffers: BufferPool, aio: AioContext, done: Got) -> bool:
+    """Begins to read the pages that hold these bytes; `done` gets the bytes, or None. False where nothing was begun."""
+    ahead = offset % PAGE_BYTES
+    span = ahead + size + -(ahead + size) % PAGE_BYTES
+    # Who holds a part of what was read holds all of a piece: small reads get memory of their own.
+    view, address = (
+        read_buffers.acquire() if read_buffers.buffer_bytes < 2 * span <= 2 * read_buffers.buffer_bytes else _own_pages(span)
+    )
+
+    def ended(error: OSError | None) -> None:
+        done(view.toreadonly()[ahead : ahead + size] if error is None else None)
+
+    try:
+        aio.read(descriptor, address, span, offset - ahead, ended)
+    except OSError:
+        return False
+    return True
+
+
+def _own_pages(size: int) -> tuple[memoryview, int]:
+    """Memory that begins with a page, and its address."""
+    memory = bytearray(size + PAGE_BYTES)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    skipped = -address % PAGE_BYTES
+    return memoryview(memory)[skipped : skipped + size], address + skipped

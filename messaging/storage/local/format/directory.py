@@ -1,0 +1,92 @@
+"""The directory of a log: who owns it, which format it has, how often it was opened.
+
+lock        flock, exclusive, while a store has the directory open
+format      JSON: {"format": 2, "store_id": "<16 hex digits>"}, written once
+epoch       JSON: {"epoch": n}, raised and synced at each start: the fence
+segment-*   the log; spare-*: allocated files in wait; set-aside/: bytes cut off a torn tail
+checkpoint  where the last checkpoints stand (see `checkpoint_pointer.py`); may be deleted
+index       what footers say, in one file (see `snapshot.py`); may be deleted
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import secrets
+from pathlib import Path
+
+from messaging.storage.ledger_store import StoreError, Unavailable
+from messaging.storage.local.device.disk import DirectoryLock, Disk, read_file, replace_file
+
+FORMAT_VERSION = 2
+REPAIR = "`magnetar log repair` makes it anew from the segments"
+
+
+class DirectoryInUse(StoreError):
+    """Another process has the log open."""
+
+
+def lock(disk: Disk, directory: Path) -> DirectoryLock:
+    """Raises `DirectoryInUse` and `Unavailable`."""
+    try:
+        disk.make_directory(directory)
+        return disk.lock(directory / "lock")
+    except BlockingIOError:
+        raise DirectoryInUse(
+            f"the log directory {directory} is in use by another process: stop that one, or use another directory"
+        ) from None
+    except OSError as error:
+        raise Unavailable(f"the log directory {directory} cannot be opened: {error}") from error
+
+
+def read_store_id(disk: Disk, directory: Path) -> int | None:
+    """The id of the store in this directory, None if there is none yet. Raises `Unavailable` for a format not known."""
+    if "format" not in disk.names(directory):
+        return None
+    try:
+        content = json.loads(read_file(disk, directory / "format"))
+        version, store_id = content["format"], int(content["store_id"], 16)
+    except (ValueError, KeyError, TypeError) as error:
+        raise Unavailable(f"{directory / 'format'} cannot be read: {error!r}; {REPAIR}") from None
+    if version != FORMAT_VERSION:
+        raise Unavailable(f"the log in {directory} has format {version}; this build reads {FORMAT_VERSION}")
+    return store_id
+
+
+def claim(disk: Disk, directory: Path) -> tuple[int, int]:
+    """(store id, epoch) for a new owner, who holds the lock. Raises `Unavailable` and `OSError`."""
+    store_id = read_store_id(disk, directory)
+    if store_id is None:
+        if any(name.startswith("segment-") for name in disk.names(directory)):
+            raise Unavailable(f"{directory} holds segments but no file named format: put it back from a copy")
+        store_id = secrets.randbits(63)
+        content = {"format": FORMAT_VERSION, "store_id": f"{store_id:016x}"}
+        replace_file(disk, directory / "format", json.dumps(content).encode())
+    epoch = read_epoch(disk, directory) + 1
+    _write_epoch(disk, directory, epoch)
+    return store_id, epoch
+
+
+def _write_epoch(disk: Disk, directory: Path, epoch: int) -> None:
+    """On a full disk in place: one sector, which the disk writes wholly or not at all. Raises `OSError`."""
+    content = json.dumps({"epoch": epoch}).encode()
+    try:
+        replace_file(disk, directory / "epoch", content)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or "epoch" not in disk.names(directory):
+            raise
+        file = disk.open(directory / "epoch")
+        try:
+            file.write([content.ljust(max(len(content), file.size()))], 0)
+            file.sync()
+        finally:
+            file.close()
+
+
+def read_epoch(disk: Disk, directory: Path) -> int:
+    if "epoch" not in disk.names(directory):
+        return 0
+    try:
+        return int(json.loads(read_file(disk, directory / "epoch"))["epoch"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise Unavailable(f"{directory / 'epoch'} cannot be read: {error!r}; {REPAIR}") from None

@@ -1,0 +1,149 @@
+"""The snapshot of the index: all that opening a log would learn from the footers up to some segment, in one file.
+
+    magic 8 | crc u32 | content (msgpack, `Content`)
+
+It is computed from the snapshot before it and newer footers, never from what the running store remembers: that may know of bytes
+which a power loss takes back. A snapshot that is missing, damaged or of another log only means that footers are read instead.
+
+While a snapshot lists a ledger as living, its DELETED record must stay in the log, if that came later: segments behind
+`Content.covered` are neither removed nor rewritten (see `snapshots.py`).
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+from crc32c import crc32c
+
+from messaging.storage.local.device.disk import Disk, read_file
+from messaging.storage.local.format.summary import pack, unpack
+from messaging.storage.local.ledger_state import OPEN, SEALED, LedgerState
+from messaging.storage.local.recover.catalog import CHUNK, Catalog, Pause
+
+NAME = "index"
+FORMAT_VERSION = 1
+_HEAD = struct.Struct("<8sI")
+_MAGIC = b"MGNTIDX\n"
+
+
+class BadSnapshot(Exception):
+    """A file named like a snapshot that cannot be used."""
+
+
+class SegmentCounts(msgspec.Struct, array_like=True):
+    """Of a segment that was covered: enough to choose what to reclaim; whoever reclaims looks again."""
+
+    number: int
+    generation: int
+    live_bytes: int
+    overhead_bytes: int
+    events: int = 0  # earlier versions did not say
+
+
+class Content(msgspec.Struct, array_like=True):
+    format: int
+    store_id: int
+    covered: int  # the newest segment whose footer is in it; all before that are, too
+    columns: list[bytes]  # `COLUMNS`, one number a ledger
+    properties: list[dict[str, str]]
+    segments: list[SegmentCounts]
+    tombstones: dict[int, tuple[int, int]]
+    deletions_pending: dict[int, tuple[int, int]]  # see `Catalog` for both
+
+    @property
+    def ledgers(self) -> int:
+        return len(self.columns[0]) // 8
+
+
+# Ledger id, last entry, length in bytes; the segments of its CREATED and SEALED records, the last one with blocks of it; the index
+# of its properties.
+COLUMNS = "QqQQQQQ"
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Content)
+
+
+def encode(store_id: int, covered: int, catalog: Catalog, segments: list[SegmentCounts], pause: Pause) -> bytes:
+    """The whole file. `catalog` holds what the footers up to `covered` tell."""
+    columns = [array(typecode) for typecode in COLUMNS]
+    places: dict[int, int] = {}  # of properties, by identity: equal ones are one object
+    properties: list[dict[str, str]] = []
+    for states in _chunks(catalog.states.values()):
+        for state in states:
+            if id(state.properties) not in places:
+                places[id(state.properties)] = len(properties)
+                properties.append(state.properties)
+        columns[0].extend([state.ledger_id for state in states])
+        columns[1].extend([state.last_entry for state in states])
+        columns[2].extend([state.length_bytes for state in states])
+        columns[3].extend([state.created_segment for state in states])
+        columns[4].extend([state.sealed_segment for state in states])
+        columns[5].extend([state.last_segment for state in states])
+        columns[6].extend([places[id(state.properties)] for state in states])
+        pause()
+    packed = [pack(column) for column in columns]
+    content = Content(
+        FORMAT_VERSION, store_id, covered, packed, properties, segments, catalog.tombstones, catalog.deletions_pending
+    )
+    return encode_content(content)
+
+
+def encode_content(content: Content) -> bytes:
+    body = _encoder.encode(content)
+    return _HEAD.pack(_MAGIC, crc32c(body)) + body
+
+
+def read(disk: Disk, directory: Path, store_id: int) -> Content | None:
+    """The snapshot in `directory`, None if there is none. Raises `BadSnapshot`."""
+    if NAME not in disk.names(directory):
+        return None
+    path = directory / NAME
+    try:
+        data = memoryview(read_file(disk, path))
+    except OSError as error:
+        raise BadSnapshot(f"{path} cannot be read: {error}") from error
+    if len(data) < _HEAD.size or _HEAD.unpack_from(data) != (_MAGIC, crc32c(data[_HEAD.size :])):
+        raise BadSnapshot(f"{path} does not match its checksum")
+    try:
+        content = _decoder.decode(data[_HEAD.size :])
+    except msgspec.DecodeError as error:
+        raise BadSnapshot(f"{path} cannot be read: {error}") from error
+    if len(content.columns) != len(COLUMNS) or len(set(map(len, content.columns))) != 1:
+        raise BadSnapshot(f"{path} has columns that do not fit each other")
+    if content.format != FORMAT_VERSION or content.store_id != store_id:
+        raise BadSnapshot(f"{path} has format {content.format} and is of store {content.store_id:016x}")
+    return content
+
+
+def restore(content: Content, catalog: Catalog, segments: Iterable[int], pause: Pause = lambda: None) -> None:
+    """Puts what `content` says into `catalog`, which is empty."""
+    # Numbers of segments are the same objects in all states: at a hundred thousand ledgers that is megabytes.
+    shared = {number: number for number in segments}
+    columns = [unpack(column, typecode) for column, typecode in zip(content.columns, COLUMNS, strict=True)]
+    properties, states = content.properties, catalog.states
+    for start in range(0, len(columns[0]), CHUNK):
+        for ledger_id, last_entry, length_bytes, created, sealed, last, at in zip(
+            *(column[start : start + CHUNK] for column in columns), strict=True
+        ):
+            created = shared.get(created, created)
+            state = states[ledger_id] = LedgerState(ledger_id, properties[at], created, last_entry, length_bytes)
+            state.phase = SEALED if sealed else OPEN
+            state.sealed_segment = shared.get(sealed, sealed)
+            state.last_segment = shared.get(last, last)
+        pause()
+    catalog.tombstones.update(content.tombstones)
+    catalog.deletions_pending.update(content.deletions_pending)
+
+
+def _chunks(states: Iterable[LedgerState]) -> Iterator[list[LedgerState]]:
+    chunk: list[LedgerState] = []
+    for state in states:
+        chunk.append(state)
+        if len(chunk) == CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

@@ -1,0 +1,199 @@
+"""Where an entry stands that is in a sealed segment: a search over footers, in a thread, with a memory of the last finds.
+
+A ledger is in some of the segments between the one that created it and the last one that holds blocks of it. The search halves that
+range where the middle one holds blocks of the ledger; where it does not, it takes one step back along the chain that footers make
+(each names the segment before it that holds blocks of the same ledger).
+
+A footer that cannot be read is made again from its segment, in memory (see `rebuilt.py`), and the search goes on with that.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+from array import array
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
+
+from messaging.storage.local.format.segment import Segment
+from messaging.storage.local.read.footers import BadFooter, Footer, whole_footer
+from messaging.storage.local.read.rebuilt_footers import FooterRebuilder, RebuiltFooter
+from messaging.storage.local.segment_files import OpenFiles
+
+STEPS_MAX = 4  # segments tried right behind the last find before searching
+HINTS_MAX = 4096
+HINT_NUMBERS_MAX = 1 << 20  # of rows, over all hints: 8 MiB
+
+Answer = TypeVar("Answer")
+
+
+class Place(NamedTuple):
+    """The blocks of a ledger in one segment: `last` is the last entry of them, `link` the segment before that holds some."""
+
+    segment: int
+    generation: int
+    last: int
+    link: int
+    table: array[int]
+
+
+class _Found(NamedTuple):
+    segment: Segment
+    at: int
+    last: int
+    link: int
+
+
+class EntryIndex:
+    """For any thread; blocks. Raises `OSError`. `on_damaged` is called with what is wrong with a footer."""
+
+    def __init__(self, segments: Mapping[int, Segment], files: OpenFiles, on_damaged: Callable[[Exception], None]) -> None:
+        self._segments = segments
+        self._files = files
+        self._rebuilt = FooterRebuilder(files, on_damaged)
+        self._lock = threading.Lock()
+        self._hints: OrderedDict[int, Place] = OrderedDict()
+        self._hint_numbers = 0
+        self._checked: set[tuple[int, int]] = set()  # number and generation
+
+    def locate(self, ledger_id: int, entry: int, first_segment: int, last_segment: int) -> Place | None:
+        """The place with the first entry at or after `entry`, None if there is none between the two segments."""
+        hint = self.hint(ledger_id)
+        if hint is not None:
+            if hint.table[0] <= entry <= hint.last:
+                return hint
+            if entry > hint.last:
+                first_segment = hint.segment + 1
+                for number in range(first_segment, min(first_segment + STEPS_MAX, last_segment + 1)):
+                    found = self._look(ledger_id, number)
+                    if found is not None:
+                        if found.last >= entry:
+                            return self._keep(ledger_id, found)
+                        break
+            else:
+                last_segment = hint.segment
+        found = self._search(ledger_id, entry, first_segment, last_segment)
+        return self._keep(ledger_id, found) if found is not None else None
+
+    def check(self, first_segment: int, last_segment: int) -> bool:
+        """Something did not add up: looks for damaged footers in that range, and makes them again. Whether there was one. Each
+        footer is read once."""
+        mended = False
+        for number in range(first_segment, last_segment + 1):
+            segment = self._segments.get(number)
+            if segment is None or not segment.sealed or (number, segment.generation) in self._checked:
+                continue
+            try:
+                whole_footer(self._files, segment)
+            except (BadFooter, OSError) as error:
+                _raise_unless_damaged(error)
+                self._rebuilt.rebuild(segment, error)
+                self._forget(segment)
+                mended = True
+            self._checked.add((number, segment.generation))
+        return mended
+
+    def _search(self, ledger_id: int, entry: int, low: int, high: int) -> _Found | None:
+        found = self._at_or_below(ledger_id, high, low)
+        if found is None or found.last < entry:
+            return None
+        while low < found.segment.number:
+            middle = (low + found.segment.number) // 2
+            other = self._look(ledger_id, middle)
+            if other is None:
+                other = self._at_or_below(ledger_id, found.link, low)
+                if other is None or other.last < entry:
+                    return found
+                found = other
+            elif other.last >= entry:
+                found = other
+            else:
+                low = middle + 1
+        return found
+
+    def _at_or_below(self, ledger_id: int, number: int, low: int) -> _Found | None:
+        while number >= low and number > 0:
+            found = self._look(ledger_id, number)
+            if found is not None:
+                return found
+            number -= 1  # a segment is lost or damaged: its neighbours tell
+        return None
+
+    def _look(self, ledger_id: int, number: int) -> _Found | None:
+        segment = self._segments.get(number)
+        if segment is None or not segment.sealed:
+            return None
+
+        def look(footer: Footer | RebuiltFooter) -> _Found | None:
+            at = footer.find(ledger_id)
+            if at < 0:
+                return None
+            link = footer.number("previous_segments", at)
+            if link >= number:
+                raise BadFooter(f"the footer of {segment.path} names a later segment as an earlier one")
+            return _Found(segment, at, footer.number("last_entries", at), link)
+
+        return self._in_footer(segment, look)
+
+    def _in_footer(self, segment: Segment, look: Callable[[Footer | RebuiltFooter], Answer]) -> Answer:
+        rebuilt = self._rebuilt.get(segment)
+        if rebuilt is None:
+            try:
+                with self._files.use(segment.path) as file:
+                    return look(Footer(file, segment))
+            except (BadFooter, OSError) as error:
+                _raise_unless_damaged(error)
+                rebuilt = self._rebuilt.rebuild(segment, error)
+                self._forget(segment)
+        return look(rebuilt)
+
+    def _keep(self, ledger_id: int, found: _Found) -> Place:
+        segment = found.segment
+
+        def place_in(footer: Footer | RebuiltFooter) -> Place:
+            if isinstance(footer, Footer):
+                return Place(segment.number, segment.generation, found.last, found.link, footer.extents_at(found.at))
+            at = footer.find(ledger_id)  # again: it may have been found in the damaged one
+            if at < 0:
+                raise BadFooter(f"the footer of {segment.path} was damaged: it listed ledger {ledger_id}, which is not there")
+            last, link = footer.number("last_entries", at), footer.number("previous_segments", at)
+            return Place(segment.number, segment.generation, last, link, footer.extents_at(at))
+
+        place = self._in_footer(segment, place_in)
+        with self._lock:
+            self._drop(ledger_id)
+            self._hints[ledger_id] = place
+            self._hint_numbers += len(place.table)
+            while self._hint_numbers > HINT_NUMBERS_MAX or len(self._hints) > HINTS_MAX:
+                self._drop(next(iter(self._hints)))
+        return place
+
+    def hint(self, ledger_id: int) -> Place | None:
+        """The place where the ledger was found last. Does not block."""
+        with self._lock:
+            hint = self._hints.get(ledger_id)
+            if hint is None:
+                return None
+            segment = self._segments.get(hint.segment)
+            if segment is None or segment.generation != hint.generation:
+                self._drop(ledger_id)
+                return None
+            self._hints.move_to_end(ledger_id)
+            return hint
+
+    def _drop(self, ledger_id: int) -> None:
+        hint = self._hints.pop(ledger_id, None)
+        if hint is not None:
+            self._hint_numbers -= len(hint.table)
+
+    def _forget(self, segment: Segment) -> None:
+        """What was found in a footer that proved to be damaged."""
+        with self._lock:
+            for ledger_id in [key for key, hint in self._hints.items() if hint.segment == segment.number]:
+                self._drop(ledger_id)
+
+
+def _raise_unless_damaged(error: Exception) -> None:
+    if isinstance(error, OSError) and error.errno != errno.EIO:
+        raise error

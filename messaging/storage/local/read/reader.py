@@ -1,0 +1,281 @@
+"""Reading blocks of one ledger: find the runs, fetch them with few large reads, verify every checksum.
+
+The loop takes a snapshot of the index (references, no copies) and has the kernel read where it knows the places; for the rest a
+thread of the read pool searches footers, opens files and finds out what is wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from contextlib import suppress
+from typing import NamedTuple
+
+from messaging.storage.ledger_store import Block, Corrupt, NoSuchEntry, NoSuchLedger, Unavailable
+from messaging.storage.local.device.aio import AioContext
+from messaging.storage.local.device.bad_pages import read_around
+from messaging.storage.local.device.disk import DiskFile
+from messaging.storage.local.format import records
+from messaging.storage.local.format.segment import Segment
+from messaging.storage.local.ledger_state import EXTENT_WIDTH, LedgerState
+from messaging.storage.local.log import Log
+from messaging.storage.local.read.footers import BadFooter
+from messaging.storage.local.read.index import EntryIndex, Place
+from messaging.storage.local.read.ledger_scan import own_records
+
+READ_BYTES_MAX = 576 << 10  # one read of the file: a commit may wait for the disk behind it. Two bring a MiB, in whole runs
+GAP_BYTES_MAX = 16 << 10  # foreign bytes read over rather than read around
+
+Flush = Callable[[], Awaitable[None]]
+
+
+class Wanted(NamedTuple):
+    ledger_id: int
+    first: int
+    last: int  # never past it
+    entries_max: int
+    bytes_max: int
+    segments: tuple[int, int]  # the first and the last whose footer may list blocks of it
+
+
+def in_memory(state: LedgerState, last: int) -> list[Place]:
+    """What the index in memory knows, in entry order, no copies; up to entry `last`."""
+    found: list[Place] = []
+    for extents in state.extents_in_memory():
+        if extents.table:
+            found.append(Place(extents.segment, 0, last, extents.link, extents.table))
+            last = extents.table[0] - 1
+    found.reverse()
+    return found
+
+
+def _at_hand(places: list[Place], index: EntryIndex, ledger_id: int, entry: int) -> Place | None:
+    """The place with `entry`, if it can be told without reading the disk. `places`: what the index in memory knows."""
+    at = bisect_right(places, entry, key=_first_of) - 1
+    place = places[at] if at >= 0 else index.hint(ledger_id)
+    return place if place is not None and place.table[0] <= entry <= place.last else None
+
+
+def forecast(state: LedgerState, entry_index: EntryIndex, first: int, entries_max: int, bytes_max: int) -> int:
+    """See the seam. Known are the segments whose index is in memory, and the one where the ledger was last read."""
+    places = in_memory(state, state.last_entry)
+    place = _at_hand(places, entry_index, state.ledger_id, first)
+    if place is None:
+        return 0
+    table, until = place.table, min(place.last + 1, first + entries_max)
+    index, room = _extent_of(table, first), bytes_max
+    while index < len(table) and table[index] < until:
+        room -= table[index + 1] & 0xFFFFFFFF
+        if room < 0:
+            return max(0, table[index] - first)  # 0: the first run alone is too large, and where its blocks end is not known
+        index += EXTENT_WIDTH
+    return (min(table[index], place.last + 1) if index < len(table) else place.last + 1) - first
+
+
+class LocalLedgerReader:
+    def __init__(
+        self, state: LedgerState, log: Log, index: EntryIndex, pool: Executor, aio: AioContext | None, flush: Flush
+    ) -> None:
+        self.ledger_id = state.ledger_id
+        self._state = state
+        self._log = log
+        self._index = index
+        self._pool = pool
+        self._aio = aio
+        self._flush = flush
+
+    async def read(self, first: int, *, entries_max: int, bytes_max: int) -> list[Block]:
+        state = self._state
+        self._check(first)
+        if first > state.last_entry:
+            await self._flush()  # confirmed before it was written: wait for the write
+            self._check(first)
+        last = state.last_entry
+        places = in_memory(state, last)  # before `last_segment`: see `state.py`
+        segments = (state.created_segment, state.last_segment)
+        wanted = Wanted(state.ledger_id, first, last, max(1, entries_max), bytes_max, segments)
+        if self._aio is not None and (blocks := await self._fetch_here(wanted, places, self._aio)):
+            return blocks
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._pool, self._fetch, wanted, places)
+        except Corrupt:
+            if state.deleted:
+                raise NoSuchLedger(f"ledger {self.ledger_id} was deleted", self.ledger_id) from None
+            raise
+        except (OSError, BadFooter, KeyError, RuntimeError) as error:
+            if state.deleted:
+                raise NoSuchLedger(f"ledger {self.ledger_id} was deleted", self.ledger_id) from None
+            raise Unavailable(f"ledger {self.ledger_id} cannot be read: {error}", self.ledger_id) from error
+
+    async def aclose(self) -> None:
+        return None
+
+    def _check(self, first: int) -> None:
+        state = self._state
+        if state.deleted:
+            raise NoSuchLedger(f"ledger {self.ledger_id} was deleted", self.ledger_id)
+        confirmed = max(state.last_entry, state.writer.last_confirmed if state.writer else -1)
+        if not 0 <= first <= confirmed:
+            raise NoSuchEntry(f"ledger {self.ledger_id} ends at entry {confirmed}; {first} was asked for", self.ledger_id)
+
+    async def _fetch_here(self, wanted: Wanted, places: list[Place], aio: AioContext) -> list[Block]:
+        """What can be had without a thread: of a segment that is open and whose index is known. Nothing where that does not do, or
+        where something is wrong: a thread finds out what."""
+        place = _at_hand(places, self._index, wanted.ledger_id, wanted.first)
+        if place is None:
+            return []
+        segment, files = self._log.segments.get(place.segment), self._log.files
+        if segment is None or segment.generation != place.generation or not files.is_open(segment.path):
+            return []
+        found = _Found(wanted._replace(last=min(wanted.last, place.last)))
+        index = _extent_of(place.table, wanted.first)
+        with suppress(OSError), files.use(segment.path) as file:
+            while index < len(place.table) and not found.full and not found.hole:
+                index, stretches, begin, stop = _plan(place.table, index, found)
+                view = await _completed(file, stop - begin, begin, aio)
+                if view is None:
+                    break
+                found.take(view, stretches, segment.seed)
+        return found.blocks
+
+    def _fetch(self, wanted: Wanted, places: list[Place]) -> list[Block]:
+        """In a thread of the pool."""
+        blocks = self._gather(wanted, places, last_try=False)
+        return blocks if blocks is not None else self._gather(wanted, places, last_try=True) or []
+
+    def _gather(self, wanted: Wanted, places: list[Place], *, last_try: bool) -> list[Block] | None:
+        """None: a footer was damaged, and is made again by now. Never on the last try."""
+        found = _Found(wanted)
+        place: Place | None = None
+        while True:
+            try:
+                place = self._fetch_next(places, found)
+            except FileNotFoundError:
+                place = self._fetch_next(places, found)  # its segment was rewritten meanwhile: the new one is known by now
+            if found.full or found.next_entry > wanted.last:
+                return found.blocks
+            if place is None or found.next_entry <= place.last:
+                break  # a hole: nothing further on can fill it
+        if not found.blocks:
+            if not last_try and self._index.check(*wanted.segments):
+                return None
+            later = found.resume_at
+            if later < 0:  # nothing intact follows in this segment, or there is none left that holds some
+                later = place.last + 1 if place is not None else wanted.last + 1
+            text = f"ledger {wanted.ledger_id}: entry {wanted.first} does not match its checksum; the next to try is {later}"
+            raise Corrupt(text, wanted.ledger_id, wanted.first, later)
+        return found.blocks
+
+    def _fetch_next(self, places: list[Place], found: _Found) -> Place | None:
+        """Fetches from the segment that holds the next entry; None if there is none."""
+        first, last = found.wanted.segments
+        entry = found.next_entry
+        at = bisect_right(places, entry, key=_first_of) - 1
+        place: Place | None = places[at] if at >= 0 else None
+        if place is None or self._log.segments[place.segment].generation > 0:  # the index in memory is of the first generation
+            last = last if place is None else max(last, place.segment)
+            place = self._index.locate(found.wanted.ledger_id, entry, first, last)
+        if place is None and at + 1 < len(places):
+            place = places[at + 1]  # it is lost: what follows says where reading goes on
+        if place is not None:
+            self._fetch_segment(self._log.segments[place.segment], place.table, found)
+        return place
+
+    def _fetch_segment(self, segment: Segment, table: array[int], found: _Found) -> None:
+        index = max(0, _extent_of(table, found.next_entry))
+        with self._log.files.use(segment.path) as file:
+            while index < len(table) and not found.full:
+                index, stretches, begin, stop = _plan(table, index, found)
+                view = memoryview(read_around(file, stop - begin, begin))
+                found.take(view, stretches, segment.seed)
+                if found.hole:
+                    return
+
+
+async def _completed(file: DiskFile, size: int, offset: int, aio: AioContext) -> memoryview | None:
+    """What the kernel read by itself; None where it does not."""
+    ended: asyncio.Future[memoryview | None] = asyncio.get_running_loop().create_future()
+
+    def done(view: memoryview | None) -> None:
+        if not ended.done():
+            ended.set_result(view)
+
+    return await ended if file.begin_read(size, offset, aio, done) else None
+
+
+class _Found:
+    """Blocks gathered so far, consecutive from the one with `wanted.first`."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.blocks: list[Block] = []
+        self.bytes = 0
+        self.next_entry = wanted.first
+        self.full = False
+        self.hole = False
+        self.resume_at = -1
+
+    def take(self, view: memoryview, stretches: list[tuple[int, int]], seed: int) -> None:
+        wanted = self.wanted
+        own = sum(end - start for start, end in stretches)
+        copy = own * 2 < len(view)  # do not keep a large buffer alive for a small part of it
+        for start, end in stretches:
+            for record in own_records(view, start, end, wanted.ledger_id, seed):
+                if record.first_entry + record.entries <= self.next_entry:
+                    continue
+                size = record.stop - record.data_start
+                past = record.first_entry >= wanted.first + wanted.entries_max or self.bytes + size > wanted.bytes_max
+                if record.first_entry > wanted.last or (self.blocks and past):
+                    self.full = True
+                    return
+                if record.first_entry > self.next_entry:
+                    self.hole = True
+                    self.resume_at = record.first_entry
+                    return
+                self.blocks.append(records.block_of(view, record, copy=copy))
+                self.bytes += size
+                self.next_entry = record.first_entry + record.entries
+        # Said here, not by the next record: that one would have to be read for it.
+        self.full = self.bytes >= wanted.bytes_max or self.next_entry >= wanted.first + wanted.entries_max
+
+
+def _first_of(place: Place) -> int:
+    return place.table[0]
+
+
+def _extent_of(table: array[int], entry: int) -> int:
+    """Index in `table` of the row whose run holds `entry`: the last one that begins at or before it."""
+    low, high = 0, len(table) // EXTENT_WIDTH
+    while low < high:
+        middle = (low + high) // 2
+        if table[EXTENT_WIDTH * middle] <= entry:
+            low = middle + 1
+        else:
+            high = middle
+    return EXTENT_WIDTH * (low - 1)
+
+
+def _plan(table: array[int], index: int, found: _Found) -> tuple[int, list[tuple[int, int]], int, int]:
+    """The next read: (index of the row after it, extents in what is read, where in the file it begins, where it stops)."""
+    place = table[index + 1]
+    begin = place >> 32
+    stop = begin + (place & 0xFFFFFFFF)
+    stretches = [(0, stop - begin)]
+    room = found.wanted.bytes_max - found.bytes
+    until = found.wanted.first + found.wanted.entries_max
+    taken = stop - begin
+    index += EXTENT_WIDTH
+    while index < len(table) and table[index] < until and table[index] <= found.wanted.last and taken < room:
+        place = table[index + 1]
+        start, length = place >> 32, place & 0xFFFFFFFF
+        if start - stop > GAP_BYTES_MAX or start + length - begin > READ_BYTES_MAX:
+            break
+        stretches.append((start - begin, start + length - begin))
+        stop = start + length
+        taken += length
+        index += EXTENT_WIDTH
+    return index, stretches, begin, stop

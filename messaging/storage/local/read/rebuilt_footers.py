@@ -1,0 +1,98 @@
+"""Footers that cannot be read any more, made again in memory from the commits of their segments.
+
+Readers go on with these; the next start writes them to the disk. Without them every ledger in such a segment would wait for that.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable
+
+from messaging.storage.local.device.disk import DiskFile
+from messaging.storage.local.format import summary as summary
+from messaging.storage.local.format.records import BLOCK
+from messaging.storage.local.format.segment import PAGE_BYTES, Segment
+from messaging.storage.local.format.summary import Events, SegmentSummary
+from messaging.storage.local.ledger_state import Extents
+from messaging.storage.local.recover.commit_scan import Scan
+from messaging.storage.local.segment_files import OpenFiles
+
+EXTENT_BYTES_MAX = 64 << 10
+NUMBERS_MAX = 1 << 20  # over all that are kept: 8 MiB; the newest stays however long it is
+
+Key = tuple[int, int]  # number and generation of a segment
+
+
+class RebuiltFooter:
+    """What `footers.Footer` looks up, of a digest in memory."""
+
+    def __init__(self, summary: SegmentSummary) -> None:
+        self._summary = summary
+        self.numbers_held = 7 * len(summary.ledgers) + len(summary.table)
+
+    def find(self, ledger_id: int) -> int:
+        ids = self._summary.ledgers
+        at = bisect_left(ids, ledger_id)
+        return at if at < len(ids) and ids[at] == ledger_id else -1
+
+    def number(self, column: str, at: int) -> int:
+        values: array[int] = getattr(self._summary, column)
+        return values[at]
+
+    def extents_at(self, at: int) -> array[int]:
+        return self._summary.extents_at(at)
+
+
+class FooterRebuilder:
+    """For any thread. `on_damaged` is called with the reason before a footer is made again."""
+
+    def __init__(self, files: OpenFiles, on_damaged: Callable[[Exception], None]) -> None:
+        self._files = files
+        self._on_damaged = on_damaged
+        self._found: OrderedDict[Key, RebuiltFooter] = OrderedDict()
+        self._damaged: dict[Key, Exception] = {}  # also of those that are no longer kept
+        self._rebuilding = threading.Lock()  # two readers of one segment: the second finds what the first made
+
+    def get(self, segment: Segment) -> RebuiltFooter | None:
+        """None: nothing is known to be wrong with its own. As `rebuild`, if it was let go."""
+        key = (segment.number, segment.generation)
+        if key not in self._damaged:
+            return None
+        return self._found.get(key) or self.rebuild(segment, self._damaged[key])
+
+    def rebuild(self, segment: Segment, reason: Exception) -> RebuiltFooter:
+        """Blocks, as long as it takes to read the segment. Raises `OSError`."""
+        key = (segment.number, segment.generation)
+        with self._rebuilding:
+            known = self._found.get(key)
+            if known is not None:
+                return known
+            self._on_damaged(reason)
+            with self._files.use(segment.path) as file:
+                made = RebuiltFooter(summary_of(file, segment))
+            self._found[key] = made
+            self._damaged[key] = reason
+            while len(self._found) > 1 and sum(one.numbers_held for one in self._found.values()) > NUMBERS_MAX:
+                self._found.popitem(last=False)
+            return made
+
+
+def summary_of(file: DiskFile, segment: Segment) -> SegmentSummary:
+    """Where the blocks in a sealed segment stand. Only its own commits are read: lengths count from its beginning, and for all that
+    is known the segment before it may hold more of each ledger. Raises `OSError`."""
+    found: dict[int, Extents] = {}
+    scan = Scan(file, segment, limit=segment.data_stop, synced_until=segment.data_stop)
+    for commit in scan.commits():
+        for record in commit.records:
+            if record.type != BLOCK:
+                continue
+            extents = found.get(record.ledger_id)
+            if extents is None:
+                extents = found[record.ledger_id] = Extents(record.ledger_id, segment.number, -1, 0, segment.number - 1)
+            last, record_bytes = record.first_entry + record.entries - 1, record.stop - record.start
+            offset, data_bytes = commit.offset + record.start, record.stop - record.data_start
+            extents.add(last, record.first_entry, offset, record_bytes, data_bytes, EXTENT_BYTES_MAX)
+    return summary.footer((segment.number, PAGE_BYTES, scan.stop, 0), list(found.values()), Events())

@@ -1,0 +1,174 @@
+"""Rewriting a segment without what is dead in it.
+
+The copy keeps the number and gets the next generation: the live blocks, ordered by ledger, and the records about ledgers that must
+not be forgotten (CREATED and SEALED of living ones; DELETED while a CREATED record of that ledger is left somewhere). It is written
+under another name, synced, renamed; only then does the older generation go. Indexes stay right, since they name segments by number
+and positions come from the footer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+import msgspec
+
+from messaging.storage.local.device.disk import DiskFile
+from messaging.storage.local.format import records
+from messaging.storage.local.format import summary as summary
+from messaging.storage.local.format.records import CREATED, DELETED, SEALED, CommitHeader, seed_of
+from messaging.storage.local.format.segment import PAGE_BYTES, SEAL_OFFSET, Segment, header_page, name_of, seal_bytes
+from messaging.storage.local.format.summary import Events, SegmentSummary
+from messaging.storage.local.ledger_state import EXTENT_WIDTH, Extents
+from messaging.storage.local.log import Log
+from messaging.storage.local.read.ledger_scan import own_records
+from messaging.storage.local.read.reader import GAP_BYTES_MAX
+from messaging.storage.local.reclaim.rate_limiter import RateLimiter
+from messaging.storage.local.write.seal import with_footer
+
+COMMIT_BYTES_MAX = 256 << 10
+READ_BYTES_MAX = 256 << 10  # as for readers: commits wait for the same disk
+SYNC_BYTES = 4 << 20  # made durable at once: commits wait for the same disk
+
+
+class Interrupted(Exception):
+    """The log is being stopped: the copy is given up."""
+
+
+class Damaged(Exception):
+    """A live record does not match its checksum: its segment is kept as it is."""
+
+
+class SegmentRewrite:
+    """Copies what lives in `segment` to its next generation."""
+
+    def __init__(self, log: Log, segment: Segment, footer: SegmentSummary, file: DiskFile) -> None:
+        self._log = log
+        self._old = segment
+        self._footer = footer
+        self._file = file
+        generation = segment.generation + 1
+        path = segment.path.with_name(name_of(segment.number, generation))
+        seed = seed_of(log.store_id, segment.number, generation)
+        self._new = Segment(segment.number, generation, path, seed, 0)
+        self._parts: list[bytes] = []
+        self._bytes = 0
+        self._offset = PAGE_BYTES
+        self._sequence = log.epoch << 40
+        self._unsynced = 0
+        self._rate_limiter = RateLimiter(log.config.rewrite_bytes_per_s, lambda: log.stopping or log.short_of_space())
+        self._runs: list[Extents] = []
+        self.created: Container[int] = ()  # ledgers whose CREATED record was copied
+
+    def run(self) -> Segment:
+        """The new segment, durable under its name. All that was copied counts as living: what was deleted since will be settled.
+
+        Blocks, long. Raises `Interrupted`, `Damaged` and `OSError`."""
+        log, new = self._log, self._new
+        temporary = new.path.with_name(new.path.name + ".rewrite")
+        self._out = log.disk.open(temporary, create=True, truncate=True)
+        try:
+            self._out.write([header_page(log.store_id, new.number, new.generation, recycled=False)], 0)
+            events = self._events()
+            self.created = events.created.keys()
+            for at, ledger_id in enumerate(self._footer.ledgers):
+                if log.alive(ledger_id) and self._footer.extents_at(at):
+                    self._ledger(at, ledger_id)
+            self._commit()
+            self._finish(events)
+        except BaseException:
+            log.disk.remove(temporary)
+            raise
+        finally:
+            self._out.close()
+        log.disk.rename(temporary, new.path)
+        log.disk.sync_directory(log.directory)
+        return new
+
+    def _events(self) -> Events:
+        log, old = self._log, self._footer.events
+        # A ledger created and deleted here leaves neither record; one created elsewhere keeps its DELETED.
+        tombstones = dict(log.tombstones)
+        kept = Events(
+            {ledger_id: properties for ledger_id, properties in old.created.items() if log.alive(ledger_id)},
+            {ledger_id: end for ledger_id, end in old.sealed.items() if log.alive(ledger_id)},
+            [ledger_id for ledger_id in old.deleted if tombstones.get(ledger_id, (self._old.number,))[0] != self._old.number],
+        )
+        seed = self._new.seed
+        for ledger_id, properties in kept.created.items():
+            self._add(records.encode(seed, CREATED, ledger_id, -1, msgspec.msgpack.encode(properties)))
+        for ledger_id, (last_entry, length) in kept.sealed.items():
+            self._add(records.encode(seed, SEALED, ledger_id, last_entry, records.LENGTH.pack(length)))
+        for ledger_id in kept.deleted:
+            self._add(records.encode(seed, DELETED, ledger_id, -1, b""))
+        self._commit()
+        return kept
+
+    def _ledger(self, at: int, ledger_id: int) -> None:
+        extents = Extents(ledger_id, self._new.number, -1, 0, self._footer.previous_segments[at])
+        table = self._footer.extents_at(at)
+        index = 0
+        while index < len(table):
+            begin = table[index + 1] >> 32
+            stop = begin
+            first = index
+            while index < len(table) and (table[index + 1] >> 32) - stop <= GAP_BYTES_MAX and stop - begin < READ_BYTES_MAX:
+                stop = (table[index + 1] >> 32) + (table[index + 1] & 0xFFFFFFFF)
+                index += EXTENT_WIDTH
+            view = memoryview(self._file.read(stop - begin, begin))
+            for row in range(first, index, EXTENT_WIDTH):
+                start = (table[row + 1] >> 32) - begin
+                self._run(view, start, start + (table[row + 1] & 0xFFFFFFFF), extents)
+        if extents.record_bytes != self._footer.record_bytes[at]:
+            raise Damaged(f"ledger {ledger_id} is damaged in {self._old.path}: the segment is kept as it is")
+        extents.last_entry, extents.length_bytes = self._footer.last_entries[at], self._footer.length_bytes[at]
+        self._runs.append(extents)
+
+    def _run(self, view: memoryview, start: int, end: int, extents: Extents) -> None:
+        for record in own_records(view, start, end, extents.ledger_id, self._old.seed):
+            body = bytes(view[record.start + records.CRC.size : record.stop])
+            copy = records.CRC.pack(records.checksum(body, self._new.seed)) + body
+            if self._bytes + len(copy) > COMMIT_BYTES_MAX:
+                self._commit()
+            offset = self._offset + records.COMMIT_BYTES + self._bytes
+            last = record.first_entry + record.entries - 1
+            size = record.stop - record.data_start
+            extents.add(last, record.first_entry, offset, len(copy), size, self._log.config.extent_bytes_max)
+            self._add(copy)
+
+    def _add(self, record: bytes) -> None:
+        self._parts.append(record)
+        self._bytes += len(record)
+
+    def _commit(self) -> None:
+        if not self._parts:
+            return
+        self._sequence += 1
+        new = self._new
+        header = CommitHeader(
+            self._sequence, self._log.epoch, new.number, self._offset, new.number, self._offset, self._bytes, len(self._parts)
+        )
+        self._out.write([b"".join([records.encode_commit(new.seed, header), *self._parts])], self._offset)
+        size = records.COMMIT_BYTES + self._bytes
+        self._offset += size
+        self._parts, self._bytes = [], 0
+        self._unsynced += size
+        if self._unsynced >= SYNC_BYTES:
+            self._out.sync()
+            self._unsynced = 0
+        self._rate_limiter.pause(size)
+        if self._log.stopping:
+            raise Interrupted
+
+    def _finish(self, events: Events) -> None:
+        new = self._new
+        new.data_stop = new.footer_offset = self._offset
+        content = summary.footer((new.number, PAGE_BYTES, self._offset, 0), self._runs, events)
+        new.live_bytes = sum(content.record_bytes)
+        new.overhead_bytes = content.overhead_bytes = new.data_bytes - new.live_bytes
+        new.events = events.count
+        footer = records.encode(new.seed, records.FOOTER, -1, -1, b"", summary.encode(content))
+        self._out.write([footer], self._offset)
+        self._out.write([seal_bytes(with_footer(new, len(footer)))], SEAL_OFFSET)
+        self._out.sync()  # all of it stands before the file gets its name
+        new.footer_bytes = len(footer)
+        new.size_bytes = self._offset + len(footer)

@@ -1,0 +1,105 @@
+"""Which ledgers there are, as the footers of the log tell it, applied in the order of their segments.
+
+Opening a log and writing a snapshot of its index are the same computation; a snapshot only lets it begin later.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from messaging.storage.local.format.segment import Segment
+from messaging.storage.local.format.summary import Events, SegmentSummary
+from messaging.storage.local.ledger_state import SEALED, TOMBSTONED, LedgerState
+
+CHUNK = 4096  # ledgers handled between two pauses
+PAUSE_S = 0.0005
+
+Pause = Callable[[], object]
+
+
+def let_others_run() -> None:
+    """For threads beside the event loop with much to compute: a sleep, however short, gives the interpreter to who waits for it."""
+    time.sleep(PAUSE_S)
+
+
+class Catalog:
+    """`intern` makes one dictionary of equal properties; `pause` is called every few thousand ledgers. `lost`: segments that are,
+    wholly or in part: what began there is taken in where it went on. Deleted ledgers may come back so; nobody names them."""
+
+    def __init__(
+        self,
+        states: dict[int, LedgerState],
+        intern: Callable[[dict[str, str]], dict[str, str]],
+        pause: Pause = lambda: None,
+        *,
+        lost: Collection[int] = (),
+    ) -> None:
+        self.lost = lost
+        self.states = states
+        # Deleted ledgers whose CREATED record is still in a segment (the first): the DELETED one (in the second) must stay.
+        self.tombstones: dict[int, tuple[int, int]] = {}
+        # Deleted ledgers whose blocks are still counted as living: where the newest of them and the CREATED record stand.
+        self.deletions_pending: dict[int, tuple[int, int]] = {}
+        self._intern = intern
+        self._pause = pause
+
+    def apply(self, number: int, summary: SegmentSummary) -> int:
+        """Takes in the footer of segment `number`, the next one. Returns the bytes of living ledgers' blocks in it."""
+        states = self.states
+        for ledger_id, properties in summary.events.created.items():
+            states[ledger_id] = LedgerState(ledger_id, self._intern(properties), number)
+        live_bytes = 0
+        for start in range(0, len(summary.ledgers), CHUNK):
+            stop = start + CHUNK
+            for ledger_id, last_entry, length_bytes, record_bytes in zip(
+                summary.ledgers[start:stop],
+                summary.last_entries[start:stop],
+                summary.length_bytes[start:stop],
+                summary.record_bytes[start:stop],
+                strict=True,
+            ):
+                state = states.get(ledger_id) or self._found_again(ledger_id, number)
+                if state is not None:
+                    state.last_entry = last_entry
+                    state.length_bytes = length_bytes
+                    state.last_segment = number
+                    live_bytes += record_bytes
+            self._pause()
+        self._end(number, summary.events)
+        return live_bytes
+
+    def _end(self, number: int, events: Events) -> None:
+        for ledger_id, (last_entry, length_bytes) in events.sealed.items():
+            state = self.states.get(ledger_id) or self._found_again(ledger_id, number)
+            if state is not None:
+                state.phase = SEALED
+                state.sealed_segment = number
+                state.last_entry, state.length_bytes = last_entry, length_bytes
+        for ledger_id in events.deleted:
+            state = self.states.pop(ledger_id, None)
+            if state is not None:
+                state.phase = TOMBSTONED
+                self.tombstones[ledger_id] = (state.created_segment, number)
+                if state.last_segment:
+                    self.deletions_pending[ledger_id] = (state.last_segment, state.created_segment)
+
+    def _found_again(self, ledger_id: int, number: int) -> LedgerState | None:
+        if not self.lost or ledger_id in self.tombstones:
+            return None
+        state = self.states[ledger_id] = LedgerState(ledger_id, self._intern({}), number)
+        return state
+
+    def count_events(self, segments: Mapping[int, Segment]) -> None:
+        """Sets `live_events` of `segments`: records about ledgers that must not be forgotten yet."""
+        counts = dict.fromkeys(segments, 0)
+        for state in self.states.values():
+            if state.created_segment in counts:
+                counts[state.created_segment] += 1
+            if state.sealed_segment in counts:
+                counts[state.sealed_segment] += 1
+        for _, deleted in self.tombstones.values():
+            if deleted in counts:
+                counts[deleted] += 1
+        for number, count in counts.items():
+            segments[number].live_events = count

@@ -1,0 +1,183 @@
+"""`magnetar log inspect | verify | repair`: what a log holds, whether it is whole, and mending what can be mended without guessing.
+
+All block. `inspect` and `verify` only read and take no lock, so they may run beside a broker; what that broker has not yet synced
+then shows as an unfinished tail.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from messaging.storage.ledger_store import Unavailable
+from messaging.storage.local.config import LocalConfig
+from messaging.storage.local.device.disk import Disk, DiskFile, OsDisk, replace_file
+from messaging.storage.local.format import records, snapshot
+from messaging.storage.local.format.directory import FORMAT_VERSION, claim, lock, read_epoch, read_store_id
+from messaging.storage.local.format.segment import (
+    PAGE_BYTES,
+    BadSegment,
+    Segment,
+    parse_name,
+    read_segment,
+    store_id_of,
+)
+from messaging.storage.local.format.snapshot import BadSnapshot
+from messaging.storage.local.log import Log
+from messaging.storage.local.recover.commit_scan import Scan
+from messaging.storage.local.recover.header_page import restore_header_page
+from messaging.storage.local.recover.recovery import Recovery
+from messaging.storage.local.recover.verify import segments_in, store_id_in
+from messaging.storage.local.recover.verify import verify as verify
+from messaging.storage.local.write.seal import write_footer
+
+
+@dataclass
+class RepairReport:
+    """What `repair` did, and what it could not: `remaining` entries are lost unless another copy has them."""
+
+    actions: list[str] = field(default_factory=list)
+    remaining: list[str] = field(default_factory=list)
+
+
+def inspect(directory: Path | str, *, disk: Disk | None = None) -> Iterable[str]:
+    """Lines for people: the format, each segment, each ledger. Raises `Unavailable` if this is no log."""
+    directory, disk = Path(directory), disk or OsDisk()
+    store_id = store_id_in(disk, directory)
+    yield f"log in {directory}: format {FORMAT_VERSION}, store {store_id:016x}, opened {read_epoch(disk, directory)} times"
+    yield _describe_snapshot(disk, directory, store_id)
+    ledgers: dict[int, list[str]] = {}
+    for segment, file in segments_in(disk, directory, store_id, []):
+        yield _describe(segment, file, ledgers)
+    for ledger_id, facts in sorted(ledgers.items()):
+        yield f"ledger {ledger_id}: {', '.join(facts)}"
+
+
+def _describe_snapshot(disk: Disk, directory: Path, store_id: int) -> str:
+    try:
+        content = snapshot.read(disk, directory, store_id)
+    except BadSnapshot as error:
+        return f"index: {error}"
+    if content is None:
+        return "index: no snapshot"
+    return f"index: a snapshot of {content.ledgers} ledgers, up to segment {content.covered}"
+
+
+def _describe(segment: Segment, file: DiskFile, ledgers: dict[int, list[str]]) -> str:
+    name = f"segment {segment.number} generation {segment.generation}: {segment.size_bytes} bytes"
+    scan = Scan(file, segment, limit=segment.data_stop if segment.sealed else 0)
+    commits = 0
+    spans: dict[int, tuple[int, int]] = {}
+    for commit in scan.commits():
+        commits += 1
+        for record in commit.records:
+            if record.type == records.BLOCK:
+                first, _ = spans.get(record.ledger_id, (record.first_entry, 0))
+                spans[record.ledger_id] = (first, record.first_entry + record.entries - 1)
+            elif record.type in _FACTS:
+                ledgers.setdefault(record.ledger_id, []).append(f"{_FACTS[record.type]} in segment {segment.number}")
+    for ledger_id, (first, last) in spans.items():
+        ledgers.setdefault(ledger_id, []).append(f"entries {first} to {last} in segment {segment.number}")
+    state = "sealed" if segment.sealed else "open"
+    return f"{name}, {state}, {scan.stop - PAGE_BYTES} bytes in {commits} commits of {len(spans)} ledgers"
+
+
+_FACTS = {records.CREATED: "created", records.SEALED: "sealed", records.DELETED: "deleted"}
+
+
+def repair(directory: Path | str, *, disk: Disk | None = None) -> RepairReport:
+    """Restores what is known from elsewhere (`format`, `epoch`, header pages, footers) and sets a torn tail aside.
+
+    Needs the directory for itself: raises `DirectoryInUse`; `Unavailable` if nothing here is a log. Corrupt entries are only named.
+    """
+    directory, disk = Path(directory), disk or OsDisk()
+    held = lock(disk, directory)
+    try:
+        report = RepairReport()
+        store_id = _restore_format(disk, directory, report)
+        _restore_epoch(disk, directory, report)
+        for name in disk.names(directory):
+            if parse_name(name):
+                _restore_header_page(disk, directory / name, store_id, report)
+        _recover(disk, directory, report)
+        report.remaining += verify(directory, disk=disk).problems
+        return report
+    finally:
+        held.release()
+
+
+def _recover(disk: Disk, directory: Path, report: RepairReport) -> None:
+    disk.remove(directory / snapshot.NAME)  # of what was mended it may know nothing
+    log = Log(directory, disk, LocalConfig(), *claim(disk, directory))
+    recovery = Recovery(log)
+    try:
+        recovery.run().file.close()
+    finally:
+        log.stop()
+        log.close()
+    for active in recovery.unsealed:
+        write_footer(active)
+    for damage in recovery.damage:
+        if not damage.synced:
+            report.actions.append(f"set aside the torn tail: {damage}")
+
+
+def _restore_format(disk: Disk, directory: Path, report: RepairReport) -> int:
+    try:
+        store_id = read_store_id(disk, directory)
+    except Unavailable as error:
+        if "this build reads" in str(error):
+            raise  # a newer format is not damage
+        store_id = None
+    if store_id is not None:
+        return store_id
+    for name in disk.names(directory):
+        if parse_name(name):
+            store_id = store_id_of(_head(disk, directory / name))
+            if store_id is not None:
+                content = {"format": FORMAT_VERSION, "store_id": f"{store_id:016x}"}
+                replace_file(disk, directory / "format", json.dumps(content).encode())
+                report.actions.append(f"wrote {directory / 'format'} again, from the header page of {name}")
+                return store_id
+    raise Unavailable(f"{directory} holds no log: no file named format, and no segment that says whose it is")
+
+
+def _restore_epoch(disk: Disk, directory: Path, report: RepairReport) -> None:
+    try:
+        if "epoch" in disk.names(directory):
+            read_epoch(disk, directory)
+            return
+    except Unavailable:
+        pass
+    epoch = 0
+    for segment, file in segments_in(disk, directory, store_id_in(disk, directory), []):
+        scan = Scan(file, segment)
+        for _ in scan.commits():
+            epoch = max(epoch, scan.epoch)
+    # One start may have written no commit: its epoch must not come again.
+    replace_file(disk, directory / "epoch", json.dumps({"epoch": epoch + 1000}).encode())
+    report.actions.append(f"wrote {directory / 'epoch'} again, from the newest commit")
+
+
+def _restore_header_page(disk: Disk, path: Path, store_id: int, report: RepairReport) -> None:
+    file = disk.open(path)
+    try:
+        try:
+            read_segment(file, path, store_id)
+        except BadSegment as error:
+            if restore_header_page(file, path, store_id) is None:
+                report.remaining.append(f"{error}; no commit of this log stands behind it")
+            else:
+                report.actions.append(f"wrote the header page of {path} again")
+    finally:
+        file.close()
+
+
+def _head(disk: Disk, path: Path) -> bytes:
+    file = disk.open(path)
+    try:
+        return file.read(PAGE_BYTES, 0)
+    finally:
+        file.close()

@@ -1,0 +1,199 @@
+"""Reading a segment commit by commit instead of its footer: one that is not sealed, or whose footer is damaged.
+
+Nothing replayed is served before it was synced again: a tail may have been readable from the page cache and never durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from messaging.storage.local.device.bad_pages import read_around
+from messaging.storage.local.device.disk import DiskFile, replace_file
+from messaging.storage.local.format import records
+from messaging.storage.local.format import summary as summary
+from messaging.storage.local.format.records import BLOCK, CHECKPOINT, CREATED, DELETED, SEALED
+from messaging.storage.local.format.segment import PAGE_BYTES, Segment
+from messaging.storage.local.format.summary import BadSummary, Events, SegmentSummary
+from messaging.storage.local.ledger_state import SEALED as ENDED
+from messaging.storage.local.ledger_state import TOMBSTONED, LedgerState
+from messaging.storage.local.log import Log
+from messaging.storage.local.recover.commit_scan import Commit, Damage, Scan
+from messaging.storage.local.segment_files import NO_SPACE
+from messaging.storage.local.write.active import ActiveSegment
+
+SET_ASIDE = "set-aside"
+_properties = msgspec.msgpack.Decoder(dict[str, str])
+
+
+class Replay:
+    """`states` are the ledgers as of all segments before; `mark_deleted` is called with one that is deleted, and where."""
+
+    def __init__(
+        self,
+        log: Log,
+        states: dict[int, LedgerState],
+        damage: list[Damage],
+        mark_deleted: Callable[[LedgerState, int], None] = lambda state, segment: None,
+    ) -> None:
+        self.commits = 0
+        self._log = log
+        self._states = states
+        self._damage = damage
+        self._mark_deleted = mark_deleted
+
+    def run(self, segment: Segment, synced_until: int) -> ActiveSegment:
+        """`synced_until`: how far the segment was synced, as a later one says. The file of what comes back is open and synced."""
+        file = self._log.disk.open(segment.path)
+        active = ActiveSegment(segment, file, self._log.config.extent_bytes_max)
+        try:
+            limit = segment.data_stop if segment.sealed else 0
+            scan = Scan(file, segment, self._from_checkpoint(active), limit, synced_until)
+            for commit in scan.commits():
+                if scan.damage:
+                    self._log.lost.add(segment.number)
+                self._apply(commit, active)
+                self.commits += 1
+            active.offset = segment.data_stop = max(scan.stop, synced_until)
+            self._judge(scan, active)
+            file.sync()
+        except BaseException:
+            file.close()
+            raise
+        return active
+
+    def _from_checkpoint(self, active: ActiveSegment) -> int:
+        """Applies the checkpoints that the hint leads to; returns the offset to replay from."""
+        segment = active.segment
+        older_checkpoints: list[SegmentSummary] = []
+        offset = first = 0 if segment.sealed else self._log.checkpoint_pointer.find(segment)
+        while offset:
+            checkpoint = _checkpoint_at(active.file, segment, offset)
+            if checkpoint is None or checkpoint.stop != offset:
+                return PAGE_BYTES  # a hint that leads nowhere
+            older_checkpoints.append(checkpoint)
+            offset = checkpoint.previous
+        for checkpoint in reversed(older_checkpoints):
+            self._begin(checkpoint.events, active)
+            for ledger_id in checkpoint.ledgers:
+                if ledger_id not in self._states:
+                    self._found_again(ledger_id, active)
+            active.restore(checkpoint, self._states)
+            self._end(checkpoint.events, active)
+        return first or PAGE_BYTES
+
+    def _begin(self, events: Events, active: ActiveSegment) -> None:
+        active.segment.live_events += len(events.created)
+        for ledger_id, properties in events.created.items():
+            self._create(ledger_id, properties, active)
+
+    def _create(self, ledger_id: int, properties: dict[str, str], active: ActiveSegment) -> LedgerState:
+        state = LedgerState(ledger_id, self._log.intern(properties), active.segment.number)
+        self._states[ledger_id] = state
+        return state
+
+    def _found_again(self, ledger_id: int, active: ActiveSegment) -> LedgerState | None:
+        """Its beginning is lost. As far as anybody can tell from now on, it begins here."""
+        if not self._log.lost or ledger_id in self._log.tombstones:
+            return None
+        state = self._create(ledger_id, {}, active)
+        active.created(state, 16)
+        return state
+
+    def _end(self, events: Events, active: ActiveSegment) -> None:
+        for ledger_id, (last_entry, length_bytes) in events.sealed.items():
+            state = self._states.get(ledger_id)
+            if state is not None:
+                active.segment.live_events += 1
+                state.sealed_segment = active.segment.number
+                _seal(state, last_entry, length_bytes)
+        for ledger_id in events.deleted:
+            self._delete(ledger_id, active)
+
+    def _delete(self, ledger_id: int, active: ActiveSegment) -> None:
+        state = self._states.pop(ledger_id, None)
+        if state is not None:
+            state.phase = TOMBSTONED
+            self._mark_deleted(state, active.segment.number)
+
+    def _apply(self, commit: Commit, active: ActiveSegment) -> None:
+        view = commit.view
+        for record in commit.records:
+            if record.type == BLOCK:
+                state = self._states.get(record.ledger_id) or self._found_again(record.ledger_id, active)
+                if state is None:
+                    continue  # deleted
+                offset = commit.offset + record.start
+                data_bytes = record.stop - record.data_start
+                active.block(state, record.first_entry, record.entries, offset, record.stop - record.start, data_bytes)
+                state.last_entry, state.length_bytes = state.written()
+            elif record.type == CREATED:
+                properties = _properties.decode(view[record.header_start : record.end_offsets_start])
+                active.created(self._create(record.ledger_id, properties, active), 16 + record.stop - record.start)
+            elif record.type == SEALED:
+                (length,) = records.LENGTH.unpack_from(view, record.header_start)
+                state = self._states.get(record.ledger_id) or self._found_again(record.ledger_id, active)
+                if state is not None:
+                    active.sealed(state, record.first_entry, length)
+                    _seal(state, record.first_entry, length)
+            elif record.type == DELETED:
+                active.deleted(record.ledger_id)
+                self._delete(record.ledger_id, active)
+            elif record.type == CHECKPOINT:
+                active.checkpointed(commit.offset)
+
+    def _judge(self, scan: Scan, active: ActiveSegment) -> None:
+        """Reports damage; sets aside a torn tail so that what is written over it is never confused with it."""
+        log = self._log
+        for damage in scan.damage:
+            self._damage.append(damage)
+            if damage.synced:
+                log.report("corrupt", f"{damage}; the entries in it cannot be read, the rest of the log is served")
+                continue
+            torn = read_around(active.file, damage.stop - damage.start, damage.start)
+            log.report(
+                "torn", f"{damage}; never confirmed, or rotten since: {self._set_aside(damage, torn)}, the log ends before it"
+            )
+            active.file.write([bytes(len(torn))], damage.start)
+
+    def _set_aside(self, damage: Damage, torn: bytes) -> str:
+        """What became of the bytes. A full disk does not keep the log from opening."""
+        log = self._log
+        place = log.directory / SET_ASIDE / f"{log.segments[damage.segment].path.stem}-{damage.start}.bin"
+        try:
+            log.disk.make_directory(place.parent)
+            replace_file(log.disk, place, torn)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            return "not kept, for want of space"
+        return f"kept in {place}"
+
+
+def synced_by(log: Log, following: Segment) -> tuple[int, int]:
+    """(segment, offset) up to which the log was synced, as the first commit of `following` says."""
+    file = log.disk.open(following.path)
+    try:
+        for commit in Scan(file, following).commits():
+            return commit.header.synced_segment, commit.header.synced_offset
+        return 0, 0
+    finally:
+        file.close()
+
+
+def _seal(state: LedgerState, last_entry: int, length_bytes: int) -> None:
+    state.phase = ENDED
+    state.last_entry, state.length_bytes = last_entry, length_bytes
+
+
+def _checkpoint_at(file: DiskFile, segment: Segment, offset: int) -> SegmentSummary | None:
+    for commit in Scan(file, segment, offset).commits():
+        for record in commit.records:
+            if commit.offset == offset and record.type == CHECKPOINT:
+                try:
+                    return summary.decode(commit.view[record.data_start : record.stop])
+                except BadSummary:
+                    return None
+        return None
+    return None

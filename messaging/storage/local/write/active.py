@@ -1,0 +1,146 @@
+"""The segment being written: where it stands, and what a checkpoint or its footer will have to say."""
+
+from __future__ import annotations
+
+from messaging.storage.local.device.disk import DiskFile
+from messaging.storage.local.format import records
+from messaging.storage.local.format import summary as summary
+from messaging.storage.local.format.segment import PAGE_BYTES, Segment
+from messaging.storage.local.format.summary import Events, SegmentSummary
+from messaging.storage.local.ledger_state import EXTENT_WIDTH, Extents, LedgerState
+
+FOOTER_BYTES_MIN = 512 + summary.HEAD.size
+PADDING_BYTES = 128 << 10
+PADDED_COMMIT_BYTES_MAX = 32 << 10  # larger ones gain little, and their zeros would take a good part of the disk's time
+
+
+class ActiveSegment:
+    """Owned by whoever has the log's turn, see `log_writer.py` (by recovery before that)."""
+
+    def __init__(self, segment: Segment, file: DiskFile, extent_bytes_max: int) -> None:
+        self.segment = segment
+        self.file = file
+        self.offset = PAGE_BYTES  # where the next commit goes
+        self.checkpoint_start = PAGE_BYTES  # first commit that no checkpoint covers
+        self.checkpoint_previous = 0  # offset of the commit with the last checkpoint
+        self.touched: list[Extents] = []
+        self.events = Events()  # of the whole segment
+        self._recent = Events()  # since the last checkpoint
+        self._dirty: list[Extents] = []
+        self.mark = 0
+        self.table = 0
+        self._event_bytes = 0
+        self.extent_bytes_max = extent_bytes_max
+        self._written = PAGE_BYTES  # behind the last page that was written, if only with zeros
+
+    def padding(self, stop: int, commit_bytes: int) -> int:
+        """How many zeros to write with a commit of `commit_bytes` that ends at `stop`, right behind it.
+
+        The first write of a page that was only allocated changes the file system's own books, and a page of an earlier life that
+        is not in memory is read before a part of it is written: a sync of some KiB takes nearly twice as long with either. So small
+        commits write some pages ahead, once for many, and large ones the rest of their last page."""
+        if stop <= self._written:
+            return 0
+        until = stop + PADDING_BYTES if commit_bytes <= PADDED_COMMIT_BYTES_MAX else stop
+        self._written = min(until + -until % PAGE_BYTES, self.segment.size_bytes)
+        return self._written - stop
+
+    def block(self, state: LedgerState, first: int, count: int, offset: int, record_bytes: int, data_bytes: int) -> None:
+        """Indexes `count` entries of `state` whose records stand at `offset` with nothing between: a block, or several."""
+        extents = state.extents
+        if extents is None or extents.dirty_mark != self.mark or extents.segment != self.segment.number:
+            extents = self.touch(state)
+        self.table += extents.add(first + count - 1, first, offset, record_bytes, data_bytes, self.extent_bytes_max)
+        self.segment.live_bytes += record_bytes
+
+    def touch(self, state: LedgerState) -> Extents:
+        """The runs of `state` in this segment, marked for the next checkpoint."""
+        number = self.segment.number
+        extents = state.extents
+        if extents is None or extents.segment != number:
+            extents = state.extents_in(number)
+            self.touched.append(extents)
+        if extents.dirty_mark != self.mark:
+            extents.dirty_mark = self.mark
+            extents.dirty_from = max(0, len(extents.table) - 2)  # the last row may still grow
+            self._dirty.append(extents)
+        return extents
+
+    def created(self, state: LedgerState, size_bytes: int) -> None:
+        state.created_segment = self.segment.number
+        self.segment.live_events += 1
+        self.events.created[state.ledger_id] = state.properties
+        self._recent.created[state.ledger_id] = state.properties
+        self._event_bytes += size_bytes
+
+    def sealed(self, state: LedgerState, last_entry: int, length_bytes: int) -> None:
+        state.sealed_segment = self.segment.number
+        self.segment.live_events += 1
+        self.events.sealed[state.ledger_id] = self._recent.sealed[state.ledger_id] = (last_entry, length_bytes)
+        self._event_bytes += 32
+
+    def deleted(self, ledger_id: int) -> None:
+        self.events.deleted.append(ledger_id)
+        self._recent.deleted.append(ledger_id)
+        self._event_bytes += 10
+
+    def footer_bytes(self) -> int:
+        """An upper bound of what the footer will take, so that it fits into what was allocated."""
+        return FOOTER_BYTES_MIN + records.FIXED_BYTES + 16 * self.table + 56 * len(self.touched) + self._event_bytes
+
+    def checkpoint(self) -> SegmentSummary:
+        """The digest of what came since the last one. Follow it with `checkpointed`."""
+        place = (self.segment.number, self.checkpoint_start, self.offset, self.checkpoint_previous)
+        return summary.checkpoint(place, self._dirty, self._recent)
+
+    def checkpointed(self, commit_offset: int) -> None:
+        self.checkpoint_start = self.checkpoint_previous = commit_offset
+        self._recent = Events()
+        self._dirty = []
+        self.mark += 1
+
+    def restore(self, checkpoint: SegmentSummary, states: dict[int, LedgerState]) -> None:
+        """Takes in what a checkpoint of this segment says, oldest checkpoint first, instead of reading that stretch."""
+        number = self.segment.number
+        live_bytes, begin = 0, 0
+        all_rows = checkpoint.table
+        for ledger_id, row_stop, last_entry, length_bytes, record_bytes in zip(
+            checkpoint.ledgers,
+            checkpoint.extent_stops,
+            checkpoint.last_entries,
+            checkpoint.length_bytes,
+            checkpoint.record_bytes,
+            strict=True,
+        ):
+            table = all_rows[begin : EXTENT_WIDTH * row_stop]
+            begin = EXTENT_WIDTH * row_stop
+            state = states.get(ledger_id)
+            if state is None:
+                continue
+            extents = state.extents
+            if extents is None or extents.segment != number:
+                extents = state.extents_in(number)
+                self.touched.append(extents)
+                extents.table = table
+            else:
+                if extents.table[-2] == table[0]:
+                    del extents.table[-2:]  # it grew since
+                    self.table -= 1
+                extents.table.extend(table)
+            self.table += len(table) // EXTENT_WIDTH
+            live_bytes += record_bytes - extents.record_bytes
+            extents.record_bytes = record_bytes
+            extents.last_entry = state.last_entry = last_entry
+            extents.length_bytes = state.length_bytes = length_bytes
+        self.segment.live_bytes += live_bytes
+        events = checkpoint.events
+        self.events.created.update(events.created)
+        self.events.sealed.update(events.sealed)
+        self.events.deleted.extend(events.deleted)
+        self._event_bytes += events.size_bytes()
+
+    def footer(self) -> SegmentSummary:
+        place = (self.segment.number, PAGE_BYTES, self.offset, self.checkpoint_previous)
+        made = summary.footer(place, self.touched, self.events)
+        made.overhead_bytes = self.segment.data_bytes - sum(made.record_bytes)
+        return made

@@ -1,0 +1,130 @@
+"""What a commit looks like in the log: its header, a checkpoint when one is due, a record for each item; and the index of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from messaging.storage.ledger_store import Buffer
+from messaging.storage.local.format import records
+from messaging.storage.local.format import summary as summary
+from messaging.storage.local.format.records import (
+    BLOCK,
+    BODY,
+    CHECKPOINT,
+    COMMIT_BYTES,
+    CRC,
+    CREATED,
+    DELETED,
+    KEEP_TURN,
+    SEALED,
+    CommitHeader,
+)
+from messaging.storage.local.ledger_state import LedgerState
+from messaging.storage.local.log import Log
+from messaging.storage.local.write.active import ActiveSegment
+from messaging.storage.local.write.queue import Item
+
+pack_crc = CRC.pack
+end_offsets_bytes = records.end_offsets_bytes
+
+JOINED_PART_BYTES = 4096  # parts that are smaller on average are put together first: handing over each costs more than its copy
+SMALL_BYTES = 1024  # of a block: one checksum and one buffer more cost more than its copy
+
+
+class Commit(NamedTuple):
+    """To be written: `buffers`, one after another, from `start` to `stop` in the active segment, then `padding_bytes` zeros."""
+
+    buffers: list[Buffer]
+    start: int
+    stop: int
+    padding_bytes: int
+    checkpoint: bool  # it holds one
+    tombstoned: list[LedgerState]  # deleted by it
+
+
+def checkpoint_due(active: ActiveSegment, checkpoint_bytes: int) -> bool:
+    return active.offset - active.checkpoint_start >= checkpoint_bytes
+
+
+def lay_out(log: Log, active: ActiveSegment, items: list[Item], synced: tuple[int, int]) -> Commit | None:
+    """The next commit of `active`, which stands behind it afterwards; None if nothing is to be written. `synced`: (segment, offset)
+    up to which the log is durable. The items must fit."""
+    if all(item[4] is None and not item[5] for item in items):
+        return None  # only waiters
+    segment = active.segment
+    checkpoint = b""
+    if checkpoint_due(active, log.config.checkpoint_bytes):
+        checkpoint = records.encode(segment.seed, CHECKPOINT, -1, -1, b"", summary.encode(active.checkpoint()))
+        active.checkpointed(active.offset)
+    start = active.offset
+    tombstoned: list[LedgerState] = []
+    parts, size, count = _encode(active, items, start + COMMIT_BYTES + len(checkpoint), tombstoned)
+    size += len(checkpoint)
+    header = CommitHeader(log.next_sequence(), log.epoch, segment.number, start, *synced, size, count + bool(checkpoint))
+    parts[:0] = [records.encode_commit(segment.seed, header), checkpoint]
+    size += COMMIT_BYTES
+    buffers: list[Buffer] = [b"".join(parts)] if size < JOINED_PART_BYTES * len(parts) else parts
+    active.offset = start + size
+    return Commit(buffers, start, start + size, active.padding(start + size, size), bool(checkpoint), tombstoned)
+
+
+def _encode(active: ActiveSegment, items: list[Item], offset: int, tombstoned: list[LedgerState]) -> tuple[list[Buffer], int, int]:
+    """(buffers, bytes, records) of `items`, whose first record will stand at `offset`; indexes them."""
+    seed = active.segment.seed
+    begin = offset
+    parts: list[Buffer] = []
+    count = 0
+    append, pack, extent_bytes_max = parts.append, BODY.pack, active.extent_bytes_max
+    # Blocks of one ledger that follow each other are indexed as one.
+    following: LedgerState | None = None
+    following_from = following_first = following_bytes = following_entries = 0
+    for state, _, header, data, end_offsets, first, size in items:
+        if state is not following or end_offsets is None or offset + size - following_from > extent_bytes_max:
+            if following is not None:
+                active.block(
+                    following, following_first, following_entries, following_from, offset - following_from, following_bytes
+                )
+                following = None
+            if end_offsets is None:
+                record = _control(active, state, first, header, tombstoned)
+                if record:
+                    parts.append(record)
+                    count += 1
+                    offset += len(record)
+                continue
+            following, following_from, following_first = state, offset, first
+            following_bytes = following_entries = 0
+        data_bytes = len(data)
+        entries = len(end_offsets)
+        body = pack(BLOCK, 0, 0, state.ledger_id, first, entries, len(header), data_bytes) + header + end_offsets_bytes(end_offsets)
+        if data_bytes <= SMALL_BYTES:
+            body += data
+            append(pack_crc(crc32c(body, seed)) + body)
+        else:
+            append(pack_crc(crc32c(data, crc32c(body, seed), KEEP_TURN)) + body)
+            append(data)
+        following_entries += entries
+        following_bytes += data_bytes
+        offset += size
+        count += 1
+    if following is not None:
+        active.block(following, following_first, following_entries, following_from, offset - following_from, following_bytes)
+    return parts, offset - begin, count
+
+
+def _control(active: ActiveSegment, state: LedgerState, type_: int, header: bytes, tombstoned: list[LedgerState]) -> bytes:
+    first = -1
+    if type_ == CREATED:
+        active.created(state, len(header) + 16)
+    elif type_ == SEALED:
+        first, length = state.written()
+        header = records.LENGTH.pack(length)
+        active.sealed(state, first, length)
+    elif type_ == DELETED:
+        active.deleted(state.ledger_id)
+        tombstoned.append(state)
+    else:
+        return b""
+    return records.encode(active.segment.seed, type_, state.ledger_id, first, header)

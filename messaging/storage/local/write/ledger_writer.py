@@ -1,0 +1,92 @@
+"""The writer of a ledger: checks, counts, and one push into the commit queue."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Awaitable, Callable
+
+from messaging.storage.ledger_store import Buffer, Done, Fenced, LedgerClosed, LedgerInfo, StoreError, check_block
+from messaging.storage.local.format.records import FIXED_BYTES
+from messaging.storage.local.ledger_state import LedgerState
+from messaging.storage.local.write.queue import CommitQueue, Item
+
+HEADER_BYTES_MAX = 1 << 20
+
+
+class LocalLedgerWriter:
+    __slots__ = (
+        "_queue",
+        "_seal",
+        "_state",
+        "broken",
+        "last_confirmed",
+        "ledger_id",
+        "length_bytes",
+        "next_entry",
+        "pending_bytes",
+        "refusal",
+    )
+
+    def __init__(self, state: LedgerState, queue: CommitQueue, seal: Callable[[LedgerState], Awaitable[LedgerInfo]]) -> None:
+        self.ledger_id = state.ledger_id
+        self.last_confirmed = -1
+        self.next_entry = 0
+        self.length_bytes = 0
+        self.pending_bytes = 0
+        self.refusal: StoreError | None = None  # why no append is taken any more
+        self.broken = False  # an append failed
+        self._state = state
+        self._queue = queue
+        self._seal = seal
+
+    def append(self, header: bytes, data: Buffer, end_offsets: array[int], done: Done) -> int:
+        if self.refusal is not None:
+            raise self.refusal
+        size = len(data)
+        count = len(end_offsets)
+        queue = self._queue
+        if not count or end_offsets[-1] != size or size > queue.entry_bytes_max:
+            check_block(data, end_offsets, queue.entry_bytes_max, self.ledger_id)
+        if len(header) > HEADER_BYTES_MAX:
+            raise ValueError(f"a block header of {len(header)} bytes; at most {HEADER_BYTES_MAX} are stored")
+        first = self.next_entry
+        self.next_entry = first + count
+        self.length_bytes += size
+        self.pending_bytes += size
+        record_bytes = FIXED_BYTES + len(header) + 4 * count + size
+        # `queue.push` in place, and an Item without the cost of making one.
+        queue.pending.append((self._state, done, header, data, end_offsets, first, record_bytes))  # type: ignore[arg-type]
+        queue.pending_bytes += record_bytes
+        if not queue.busy:
+            queue.begin()
+        return first
+
+    def refuse(self, reason: StoreError, size: int) -> None:
+        """An append of `size` bytes failed."""
+        self.pending_bytes -= size
+        self.broken = True
+        self.end(LedgerClosed(f"ledger {self.ledger_id} takes no more appends: {reason}", self.ledger_id))
+
+    def end(self, reason: StoreError) -> None:
+        if self.refusal is None or (isinstance(reason, Fenced) and not self.broken):
+            self.refusal = reason
+
+    async def close(self) -> LedgerInfo:
+        self.end(LedgerClosed(f"ledger {self.ledger_id} was closed", self.ledger_id))
+        return await self._seal(self._state)
+
+
+def control(loop: asyncio.AbstractEventLoop, state: LedgerState, type_: int, header: bytes) -> tuple[Item, asyncio.Future[None]]:
+    """A record about a ledger and the future that its commit ends."""
+    future: asyncio.Future[None] = loop.create_future()
+
+    def done(error: StoreError | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+    return Item(state, done, header, b"", None, type_, FIXED_BYTES + len(header)), future

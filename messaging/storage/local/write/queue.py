@@ -1,0 +1,227 @@
+"""What waits for the next commit, on the loop's side. One commit is under way at a time; the next takes all
+that piled up meanwhile.
+
+No task and no future per append: an append puts a tuple into a list, a commit ends with one wake-up of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Callable
+from typing import NamedTuple
+
+from messaging.storage.ledger_store import AppendFailed, Buffer, Done, LedgerClosed, StoreError
+from messaging.storage.local.config import Durability
+from messaging.storage.local.ledger_state import LedgerState
+
+
+class Item(NamedTuple):
+    """One record to be. Made as a plain tuple in the hot path.
+
+    A block has `end_offsets`; anything else has None there and the record type in `first` (0: nothing is written, only waited for).
+    `size_bytes` is the record's length in the log.
+    """
+
+    state: LedgerState
+    done: Done
+    header: bytes
+    data: Buffer
+    end_offsets: array[int] | None
+    first: int
+    size_bytes: int
+
+
+class Committed(NamedTuple):
+    """What became of a commit: `error` holds for all of `items`; `refused` were not written at all, each for its reason."""
+
+    items: list[Item]
+    refused: list[tuple[Item, StoreError]]
+    error: StoreError | None
+
+
+class CommitQueue:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        commit: Callable[[list[Item]], None],
+        bytes_max: int,
+        entry_bytes_max: int,
+        durability: Durability,
+    ) -> None:
+        self.entry_bytes_max = entry_bytes_max
+        self.pending: list[Item] = []
+        self.pending_bytes = 0
+        self.busy = False
+        self.failed: StoreError | None = None
+        self.commits = 0
+        self._loop = loop
+        self._commit = commit
+        self._bytes_max = bytes_max
+        self._early = durability is Durability.LOSE_ON_CRASH
+        self._any_refused = False
+        self._idle: list[asyncio.Future[None]] = []
+
+    def push(self, item: Item) -> None:
+        self.pending.append(item)
+        self.pending_bytes += item[6]
+        if not self.busy:
+            self.begin()
+
+    def begin(self) -> None:
+        """The first item of a commit came: it is written at the next turn of the loop, with what this turn still brings."""
+        self.busy = True
+        self._loop.call_soon(self._kick)
+
+    def _kick(self) -> None:
+        """Hands what is pending to the log's writer. `busy` is set, no commit is under way."""
+        if self.failed is not None:
+            self._drop(self.failed)
+        if self._any_refused:
+            self._drop_refused()
+        if not self.pending:
+            self.busy = False
+            idle, self._idle = self._idle, []
+            for waiter in idle:
+                if not waiter.done():
+                    waiter.set_result(None)
+            return
+        if self.pending_bytes <= self._bytes_max:
+            items, self.pending, self.pending_bytes = self.pending, [], 0
+        else:
+            items, self.pending = fair_shares(self.pending, self._bytes_max)
+            self.pending_bytes -= sum(item[6] for item in items)
+        self.commits += 1
+        self._commit(items)
+        if self._early:
+            self._confirm([item for item in items if item[4] is not None])
+
+    def committed(self, outcome: Committed) -> None:
+        """On the loop, after a commit ended."""
+        items, refused, error = outcome
+        if error is not None and self.failed is None:
+            self.failed = error
+        for item, reason in refused:
+            self._any_refused = True
+            self._fail(item, reason)
+        if error is None:
+            self._settle(items)
+        else:
+            for item in items:
+                self._fail(item, AppendFailed(str(error), item[0].ledger_id))
+        self._kick()
+
+    async def idle(self) -> None:
+        """Until nothing is pending and no commit is under way."""
+        if self.busy:
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._idle.append(waiter)
+            await waiter
+
+    def _settle(self, items: list[Item]) -> None:
+        if self._early:
+            for state, done, _, data, end_offsets, first, _ in items:
+                if end_offsets is None:
+                    self._call(done, None)
+                else:
+                    self._count(state, first + len(end_offsets) - 1, len(data))
+            return
+        for state, done, _, data, end_offsets, first, _ in items:
+            if end_offsets is not None:
+                last = first + len(end_offsets) - 1
+                size = len(data)
+                state.last_entry = last
+                state.length_bytes += size
+                writer = state.writer
+                if writer is not None:
+                    writer.last_confirmed = last
+                    writer.pending_bytes -= size
+            try:
+                done(None)
+            except Exception as error:
+                self._report(error)
+
+    def _confirm(self, items: list[Item]) -> None:
+        for state, done, _, _, end_offsets, first, _ in items:
+            if state.writer is not None and end_offsets is not None:
+                state.writer.last_confirmed = first + len(end_offsets) - 1
+            self._call(done, None)
+
+    def _count(self, state: LedgerState, last: int, size: int) -> None:
+        state.last_entry = last
+        state.length_bytes += size
+        if state.writer is not None:
+            state.writer.pending_bytes -= size
+
+    def _fail(self, item: Item, reason: StoreError) -> None:
+        state, done, _, data, end_offsets, _, _ = item
+        if end_offsets is not None and state.writer is not None:
+            state.writer.refuse(reason, len(data))
+            if self._early and item[5] <= state.writer.last_confirmed:
+                return  # its `done` was called before the write: that is what this durability loses
+        self._call(done, reason)
+
+    def _drop(self, reason: StoreError) -> None:
+        items, self.pending, self.pending_bytes = self.pending, [], 0
+        for item in items:
+            self._fail(item, AppendFailed(str(reason), item[0].ledger_id))
+
+    def _drop_refused(self) -> None:
+        """After a writer's first failure none of its later appends may succeed (G1)."""
+        kept: list[Item] = []
+        for item in self.pending:
+            writer = item[0].writer
+            if item[4] is not None and writer is not None and writer.refusal is not None and writer.broken:
+                self.pending_bytes -= item[6]
+                self._fail(item, LedgerClosed("an earlier append of this writer failed", item[0].ledger_id))
+            else:
+                kept.append(item)
+        self.pending = kept
+        self._any_refused = False
+
+    def _call(self, done: Done, outcome: StoreError | None) -> None:
+        try:
+            done(outcome)
+        except Exception as error:
+            self._report(error)
+
+    def _report(self, error: Exception) -> None:
+        context = {"message": "a callback of the ledger store raised", "exception": error}
+        self._loop.call_exception_handler(context)
+
+
+def fair_shares(items: list[Item], bytes_max: int) -> tuple[list[Item], list[Item]]:
+    """(taken, left): at most `bytes_max` taken, or one item; owners get equal shares, what one leaves goes to the others.
+
+    Both lists keep the order of each owner's items.
+    """
+    waiting: dict[str, list[Item]] = {}
+    for item in items:
+        waiting.setdefault(item[0].owner, []).append(item)
+    used = dict.fromkeys(waiting, 0)
+    room = bytes_max
+    hungry = list(waiting)
+    while hungry:
+        share = room // len(hungry)
+        still: list[str] = []
+        for owner in hungry:
+            queue, index, budget = waiting[owner], used[owner], share
+            while index < len(queue) and queue[index][6] <= budget:
+                budget -= queue[index][6]
+                index += 1
+            room -= share - budget
+            if index > used[owner] and index < len(queue):
+                still.append(owner)
+            used[owner] = index
+        hungry = still
+    if not any(used.values()):
+        used[items[0][0].owner] = 1
+    taken = [item for owner, queue in waiting.items() for item in queue[: used[owner]]]
+    left: list[Item] = []
+    passed = dict.fromkeys(waiting, 0)
+    for item in items:
+        owner = item[0].owner
+        if passed[owner] >= used[owner]:
+            left.append(item)
+        passed[owner] += 1
+    return taken, left

@@ -1,0 +1,272 @@
+"""The writing half of a managed ledger: appends in order, over ledgers that are rolled by size, entries and age.
+
+One owner (the topic), one event loop. `ledger_list` counts confirmed entries only; nothing is read, counted or shown beyond.
+After a failed append the managed ledger is `failed` and takes no more, until `recover` (or opening it again) has sealed the ledger
+and so settled which entries are in it. A roll for which no ledger can be made (the disk is full) fails nothing: the ledger that is
+written to is used on, and an append some time later begins the roll again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from array import array
+from contextlib import suppress
+
+from messaging.storage.ledger_store import (
+    Buffer,
+    Fenced,
+    LedgerClosed,
+    LedgerWriter,
+    Position,
+    StoreError,
+)
+from messaging.storage.managed.ledger_list import LedgerList
+from messaging.storage.managed.pending_append import LedgerRollover, PendingAppend
+from messaging.storage.managed.storage import Storage
+from messaging.storage.managed.topic_record import OwnedTopicRecord
+from messaging.storage.meta_store import LedgerRecord, TopicRecord
+
+logger = logging.getLogger(__name__)
+
+ROLL_RETRY_MS = 1_000  # after a roll for which no ledger could be made
+
+
+class Appender(OwnedTopicRecord):
+    __slots__ = (
+        "_opened_ms",
+        "_roll_after_ms",
+        "_writer",
+        "drain_waiters",
+        "ended",
+        "in_flight",
+        "ledger_list",
+        "properties",
+        "rollover",
+    )
+
+    def __init__(self, storage: Storage, record: TopicRecord, properties: dict[str, str]) -> None:
+        super().__init__(storage, record)
+        self.properties = storage.intern_properties(properties)
+        self.ledger_list = LedgerList([(one.ledger_id, -1 if one.last_entry is None else one.last_entry) for one in record.ledgers])
+        self.ended = record.terminated_at is not None  # terminated, or about to be: no append is taken any more
+        self.in_flight = 0  # blocks appended and not yet answered
+        self.rollover: LedgerRollover | None = None
+        self.settling: list[asyncio.Future[None]] | None = None  # who waits until nothing is in flight
+        self._opened_ms = 0  # when the ledger now written to was made
+        self._roll_after_ms = 0  # no roll is begun before: the last one failed
+        self._writer: LedgerWriter | None = None
+
+    @property
+    def stored_bytes(self) -> int:
+        return self.sealed_bytes + (self._writer.length_bytes if self._writer else 0)
+
+    @property
+    def pending_bytes(self) -> int:
+        return self._writer.pending_bytes if self._writer else 0
+
+    def check_open(self) -> LedgerWriter:
+        """The open ledger. Raises `LedgerClosed` where there is none, or where it refused something that was appended to it."""
+        writer = self._writer
+        if writer is None or self.failed is not None or self.ended:
+            raise LedgerClosed(
+                "this topic was terminated" if self.ended else "this topic takes no messages until it is opened again"
+            )
+        return writer
+
+    @property
+    def rolling(self) -> asyncio.Future[StoreError | None] | None:
+        """The change to another ledger that is under way; its result is why there was none."""
+        return self._under_way.get("rolling") if self._under_way is not None else None
+
+    # --- writing
+
+    async def writable(self) -> None:
+        """Opens a ledger to write to, if there is none. Call before the first `append`. Raises `StoreError`."""
+        async with self._alone("opening"):
+            if self.failed:
+                raise self.failed
+            if self._writer is None:
+                writer = await self._create()
+                self.ledger_list.add(writer.ledger_id)
+                self._writer = writer
+
+    async def _create(self) -> LedgerWriter:
+        ledger_id = await self.storage.meta.next_ledger_id()
+        writer = await self.storage.ledgers.create(self.storage.fence, ledger_id, self.properties)
+        added = LedgerRecord(ledger_id, created_ms=self.stamp())
+        try:
+            await self.update(lambda record: record.with_ledgers((*record.ledgers, added)))
+        except StoreError:
+            await self._drop_unnamed(ledger_id)
+            raise
+        self._opened_ms = added.created_ms
+        return writer
+
+    async def _drop_unnamed(self, ledger_id: int) -> None:
+        """Deletes a ledger that could not be named, if that is certain; else the next start finds out whose it is."""
+        with suppress(StoreError):
+            stored = await self.storage.meta.get_topic(self.record.name)
+            if stored is not None and stored.version == self.record.version:
+                await self.storage.ledgers.delete(self.storage.fence, ledger_id)
+
+    def append(self, header: bytes, data: Buffer, end_offsets: array[int], pending: PendingAppend) -> Position:
+        """Appends a block; returns the position of its first entry at once. `pending.confirmed` runs on the loop, in append order
+        over the whole managed ledger, with None once the block is durable. Raises what `LedgerWriter.append` raises.
+
+        Call `stamp` before, for the block's header: a ledger that grew too old by that time is followed by another."""
+        writer = self.check_open()
+        pending.ledger = self
+        entry = writer.append(header, data, end_offsets, pending)
+        pending.first = first = Position(writer.ledger_id, entry)
+        pending.last_entry = last = entry + len(end_offsets) - 1
+        self.in_flight += 1
+        limits = self.storage.limits
+        if (
+            (
+                last >= limits.entries_max
+                or writer.length_bytes >= limits.bytes_max
+                or self.stamped_ms - self._opened_ms >= limits.age_max_ms
+            )
+            and self.rolling is None
+            and self.stamped_ms >= self._roll_after_ms
+        ):
+            self._begin_roll()
+        return first
+
+    def finished(self, one: PendingAppend, error: StoreError | None) -> None:
+        """The ledger answered one block. It answers in order; across two ledgers the order is kept here."""
+        rollover = self.rollover
+        if rollover is None:
+            self._answer(one, error)
+        elif one.first.ledger_id >= rollover.new_id:
+            rollover.parked.append((one, error))
+        else:
+            self._answer(one, error)
+            rollover.left -= 1
+            if not rollover.left:
+                self._turn_over(rollover)
+
+    def _answer(self, one: PendingAppend, error: StoreError | None) -> None:
+        # After one failure nothing later counts, even if another ledger confirmed it: order first.
+        if error is not None and self.failed is None:
+            self.failed = error
+        if self.failed is None:
+            self.ledger_list.confirm(one.first.ledger_id, one.last_entry)
+        self.in_flight -= 1
+        try:
+            one.confirmed(self.failed)
+        finally:
+            self.settle()
+
+    def settle(self) -> None:
+        """Lets go on who waits in `settled`, if nothing is in flight."""
+        if self.settling is not None and not self.in_flight:
+            settling, self.settling = self.settling, None
+            for future in settling:
+                if not future.done():
+                    future.set_result(None)
+
+    def _turn_over(self, rollover: LedgerRollover) -> None:
+        """Nothing of the old ledger is on its way any more: only now may readers take it for ended and go on in the new one."""
+        self.rollover = None
+        if self.failed is None:
+            self.ledger_list.add(rollover.new_id)
+        for one, error in rollover.parked:
+            self._answer(one, error)
+        rollover.ended.set_result(None)
+
+    def _begin_roll(self) -> None:
+        self._begin("rolling", asyncio.get_running_loop().create_task(self._roll(), name=f"roll {self.record.name}"))
+
+    async def _roll(self) -> StoreError | None:
+        old = self._writer
+        assert old is not None
+        try:
+            return await self._go_on_after(old)
+        except Exception as error:  # nobody waits for this task: what it did not expect is told to who appends next
+            logger.exception("rolling the ledger of %s failed", self.record.name)
+            self.failed = self.failed or StoreError(f"rolling the ledger failed: {error!r}")
+            return self.failed
+        finally:
+            self._end("rolling")
+
+    async def _go_on_after(self, old: LedgerWriter) -> StoreError | None:
+        """Why there is no other ledger: then everything is as it was. One that could not be sealed is sealed with the next."""
+        try:
+            new = await self._create()
+        except StoreError as error:
+            self._roll_after_ms = self.stamped_ms + ROLL_RETRY_MS
+            if isinstance(error, Fenced):
+                self.failed = self.failed or error
+            else:
+                logger.warning("%s goes on in ledger %d: no other could be made: %s", self.record.name, old.ledger_id, error)
+            return error
+        self._writer = new
+        rollover = self.rollover = LedgerRollover(new.ledger_id, self.in_flight)
+        if not rollover.left:
+            self._turn_over(rollover)
+        try:
+            await self._sealed(await old.close())
+            await self._seal_left(new.ledger_id)
+        except Fenced as error:
+            self.failed = self.failed or error
+        except StoreError as error:
+            logger.warning("ledger %d of %s is sealed later: %s", old.ledger_id, self.record.name, error)
+        await rollover.ended
+        return None
+
+    async def _rolled(self) -> StoreError | None:
+        rolling = self.rolling
+        if rolling is None:
+            return None
+        await asyncio.wait([rolling])
+        return rolling.result()
+
+    async def roll(self) -> None:
+        """Ends the ledger that is written to and goes on in another; waits for a roll that is under way. Nothing happens where
+        none is open, or where it is empty. Raises `StoreError`."""
+        if self.rolling is None and self._writer is not None and self._writer.next_entry:
+            self._begin_roll()
+        error = await self._rolled() or self.failed
+        if error:
+            raise error
+
+    async def recover(self) -> None:
+        """After a failed append: seals what is open, which settles the fate of every entry, so that `writable` can begin anew.
+
+        Entries whose outcome was unknown and that are in the ledger count from here on. Raises `StoreError`."""
+        await self._rolled()
+        await self.settled()
+        async with self._alone("opening"):
+            self._writer = None
+            for ledger in self.record.ledgers:
+                if ledger.last_entry is None:
+                    info = await self.storage.ledgers.seal(self.storage.fence, ledger.ledger_id)
+                    await self._sealed(info)
+                    if self.ledger_list.last_id < ledger.ledger_id:
+                        self.ledger_list.add(ledger.ledger_id)
+                    self.ledger_list.confirm(ledger.ledger_id, info.last_entry)
+            self.failed = None
+
+    async def settled(self) -> None:
+        """Waits until every block that was appended is durable or has failed."""
+        if self.in_flight:
+            settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.settling = [*(self.settling or ()), settled]
+            await settled
+
+    async def close(self) -> None:
+        """Waits for what is pending and seals the open ledger. Never raises: what could not be sealed, the next open seals."""
+        await self._rolled()
+        await self.settled()
+        async with self._alone("opening"):  # a ledger that is just being opened is sealed like any other
+            writer, self._writer = self._writer, None
+            self.failed = self.failed or LedgerClosed("the topic is closed")
+        try:
+            if writer is not None:
+                await self._sealed(await writer.close())
+        except StoreError:
+            pass
+        async with self._alone("updating"):
+            self.closed = True

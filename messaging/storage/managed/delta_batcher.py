@@ -1,0 +1,81 @@
+"""Deltas of one turn of the event loop as one block of the current cursor ledger; who waits for it is told when it is durable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from messaging.background import BackgroundLoop
+from messaging.storage.ledger_store import LedgerWriter, StoreError, Unavailable
+from messaging.storage.managed.cursor_recovery import block_of
+
+Done = Callable[[StoreError | None], None]
+
+
+class DeltaBatcher:
+    """Lives on one event loop. `refused_by` is told of each block that a ledger did not take, `written` of each that it did, before
+    it is durable. What one of those who wait raises keeps no other from being told: `answers` counts it."""
+
+    def __init__(self, clock_ms: Callable[[], int], health: BackgroundLoop, answers: BackgroundLoop) -> None:
+        self.writer: LedgerWriter | None = None
+        self.refused: StoreError | None = None  # why nothing is taken just now
+        self.refused_by: Callable[[LedgerWriter, StoreError], None] = lambda writer, error: None
+        self.written: Callable[[LedgerWriter], None] = lambda writer: None
+        self._clock_ms = clock_ms
+        self._health = health
+        self._answers = answers
+        self._turn: list[bytes] = []
+        self._turn_done: list[Done] = []
+        self._under_way: list[Done] | None = None  # who waits for the newest block that is not durable yet
+        self._scheduled = False
+
+    def use(self, writer: LedgerWriter) -> None:
+        """From here on blocks go into this ledger."""
+        self.writer = writer
+        self.refused = None
+
+    def append(self, entry: bytes, done: Done | None) -> None:
+        self._turn.append(entry)
+        if done is not None:
+            self._turn_done.append(done)
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self.flush)
+
+    def when_durable(self, done: Done) -> None:
+        """`done` runs when everything appended so far is durable: at once where it is."""
+        if self._turn:
+            self._turn_done.append(done)
+        elif self._under_way is not None:
+            self._under_way.append(done)
+        else:
+            done(self.refused)
+
+    def flush(self) -> None:
+        self._scheduled = False
+        entries, self._turn = self._turn, []
+        waiting, self._turn_done = self._turn_done, []
+        if not entries:
+            return
+        self._under_way = waiting
+        assert self.writer is not None
+        writer = self.writer
+
+        def durable(error: StoreError | None) -> None:
+            if self._under_way is waiting:
+                self._under_way = None
+            self._answers.each(waiting, lambda done: done(error))
+            if error is not None:
+                self.refused_by(writer, error)
+
+        try:
+            if self.refused is not None:
+                raise self.refused
+            writer.append(*block_of(entries, self._clock_ms()), durable)
+        except StoreError as error:
+            durable(error)
+        except Exception as error:  # nobody knows what of them was stored: a checkpoint has it all
+            self._health.failed(error)
+            durable(Unavailable(f"acknowledgements could not be stored: {error!r}"))
+        else:
+            self.written(writer)

@@ -1,0 +1,186 @@
+"""A topic's messages as one growing list over many ledgers: appending, reading across ledgers, trimming, deleting. Written once,
+above every `LedgerStore`. How appends work stands in `appends.py`, which ledgers go in `retention.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from msgspec import structs
+
+from messaging.storage.ledger_store import (
+    Block,
+    Corrupt,
+    LedgerReader,
+    NoSuchEntry,
+    NoSuchLedger,
+    Position,
+    StoreError,
+    Unavailable,
+)
+from messaging.storage.managed.appender import Appender
+from messaging.storage.managed.retention import Retention, droppable, ending_is_due
+from messaging.storage.managed.storage import Storage
+from messaging.storage.meta_store import LedgerRecord, TopicRecord
+
+__all__ = ["ManagedLedger", "Storage"]
+
+logger = logging.getLogger(__name__)
+
+
+async def _ended(storage: Storage, record: TopicRecord, ledger: LedgerRecord) -> LedgerRecord:
+    """`ledger` with its final last entry. Raises `StoreError`."""
+    if ledger.last_entry is not None:
+        return ledger
+    sealed_ms = max(storage.clock_ms(), ledger.created_ms)
+    try:
+        info = await storage.ledgers.seal(storage.fence, ledger.ledger_id)
+    except NoSuchLedger:  # it was made before it was named: the disk has lost it
+        storage.damage["ledger"] += 1
+        logger.critical("ledger %d of %s is lost, and all messages in it", ledger.ledger_id, record.name)
+        return structs.replace(ledger, last_entry=-1, sealed_ms=sealed_ms)
+    return structs.replace(ledger, last_entry=info.last_entry, length_bytes=info.length_bytes, sealed_ms=sealed_ms)
+
+
+class ManagedLedger(Appender):
+    __slots__ = ()
+
+    @classmethod
+    async def open(cls, storage: Storage, record: TopicRecord, properties: dict[str, str]) -> ManagedLedger:
+        """Settles what a former owner left open: every ledger is sealed, so that each has its final last entry."""
+        ledgers = [await _ended(storage, record, ledger) for ledger in record.ledgers]
+        # Empty ones go, but never all of them: where positions go on is then the last one's to say.
+        kept = tuple(ledger for ledger in ledgers if ledger.last_entry != -1) or tuple(ledgers[-1:])
+        if kept != record.ledgers:
+            try:
+                record = await storage.meta.cas_topic(record.with_ledgers(kept))
+            except StoreError as error:  # whoever only reads needs no write; it is found out again by the next that opens it
+                logger.warning("where the ledgers of %s end could not be noted: %s", record.name, error)
+                return cls(storage, record.with_ledgers(tuple(ledgers)), properties)
+            for ledger in ledgers:
+                if ledger not in kept:
+                    await storage.delete_ledger(ledger)
+        return cls(storage, record, properties)
+
+    # --- reading
+
+    async def read(self, position: Position, *, entries_max: int, bytes_max: int) -> list[Block]:
+        """Blocks of one ledger from the one that holds `position` on, never past the last confirmed entry. Empty at the end.
+
+        Raises `Corrupt`, `Unavailable`."""
+        position = self.ledger_list.settle(position)
+        last = self.ledger_list.last_of(position.ledger_id)
+        if position.entry_id > last:
+            return []
+        try:
+            reader = await self._open(position.ledger_id)
+            try:
+                return await reader.read(position.entry_id, entries_max=entries_max, bytes_max=bytes_max)
+            finally:
+                await reader.aclose()
+        except (NoSuchEntry, NoSuchLedger) as error:
+            last = self.ledger_list.last_of(position.ledger_id)
+            if position.entry_id > last:  # dropped while it was read: reading goes on after it
+                return []
+            # Confirmed once, and not in the store any more.
+            raise Corrupt(f"what follows is lost: {error}", position.ledger_id, position.entry_id, last + 1) from error
+
+    def forecast(self, position: Position, *, entries_max: int, bytes_max: int) -> int:
+        """How many entries a `read` of about this size brings: see `LedgerStore.forecast`."""
+        ledger_id, first = position
+        return self.storage.ledgers.forecast(ledger_id, first, entries_max=entries_max, bytes_max=bytes_max)
+
+    async def _open(self, ledger_id: int) -> LedgerReader:
+        """The record is looked at only where the store has not got it: nearly every ledger is local."""
+        try:
+            return await self.storage.ledgers.open(ledger_id)
+        except NoSuchLedger:
+            if not any(one.ledger_id == ledger_id and not one.local for one in self.record.ledgers):
+                raise
+        if self.storage.offloader is None:
+            raise Unavailable(f"ledger {ledger_id} was offloaded, and where to is not configured", ledger_id)
+        return await self.storage.offloader.open(ledger_id)
+
+    async def offload(self, ledger_id: int, *, keep_local: bool) -> None:
+        """Copies a sealed ledger of this topic to the offloader; then drops the local copy, unless `keep_local`. Idempotent; cut
+        off anywhere, the ledger is where its record says. Raises `NoSuchLedger`, `StoreError`."""
+        storage, offloader = self.storage, self.storage.offloader
+        assert offloader is not None, "where to is configured first"
+        held = next((one for one in self.record.ledgers if one.ledger_id == ledger_id and one.last_entry is not None), None)
+        if held is None:
+            raise NoSuchLedger(f"topic {self.record.name} has no sealed ledger {ledger_id}", ledger_id)
+        if not held.offloaded:
+            reader = await storage.ledgers.open(ledger_id)
+            try:
+                await offloader.offload(await storage.ledgers.info(ledger_id), reader)
+            finally:
+                await reader.aclose()
+        moved = structs.replace(held, offloaded=True, local=held.local and keep_local)
+        await self.update(lambda record: record.with_ledgers(tuple(moved if one == held else one for one in record.ledgers)))
+        if moved not in self.record.ledgers:  # dropped while it was copied
+            await offloader.delete(ledger_id)
+        elif not moved.local:
+            await storage.ledgers.delete(storage.fence, ledger_id)
+
+    # --- ending
+
+    async def terminate(self) -> Position:
+        """Takes no append from this call on. Returns the last position when that is stored. Idempotent.
+
+        Raises `StoreError`: then nothing is terminated, and appends are taken as before."""
+        async with self._alone("terminating"):
+            if self.record.terminated_at is not None:
+                return self.record.terminated_at
+            self.ended = True
+            try:
+                await self._rolled()
+                await self.settled()  # what was appended before still counts
+                if self.failed is not None:
+                    raise self.failed  # which of the last entries are stored is not known before `recover`
+                last = self.ledger_list.last
+                await self.update(lambda record: replace(record, terminated_at=last))
+            finally:
+                self.ended = self.terminated
+            return last
+
+    # --- forgetting
+
+    def trims(self, before: Position, retention: Retention) -> bool:
+        """Whether `trim` would do anything now."""
+        return self._ending_is_due(before, retention) or bool(droppable(self.record.ledgers, before, retention))
+
+    def _ending_is_due(self, before: Position, retention: Retention) -> bool:
+        writer = self._writer
+        if writer is None or not writer.next_entry or self.failed:
+            return False
+        consumed = not self.in_flight and Position(writer.ledger_id, writer.next_entry - 1) <= before
+        return ending_is_due(self.storage.safe_expiry_ms() - self._opened_ms, consumed, self.storage.limits, retention)
+
+    async def trim(self, before: Position, retention: Retention) -> tuple[int, int]:
+        """Drops the oldest ledgers that lie wholly at or before `before` and that retention no longer holds. An open ledger that
+        only its being open keeps, or that grew old, is ended first. Returns (ledgers, bytes) dropped. Raises `StoreError`."""
+        if self._ending_is_due(before, retention):
+            await self.roll()
+        dropped = droppable(self.record.ledgers, before, retention)
+        if not dropped:
+            return 0, 0
+        if dropped[-1].ledger_id == self.record.ledgers[-1].ledger_id:
+            await self.writable()  # the last ledger of a topic stays, so that positions go on from it: an empty one will do
+        await self._forget(dropped)
+        return len(dropped), sum(ledger.length_bytes for ledger in dropped)
+
+    async def _forget(self, dropped: list[LedgerRecord]) -> None:
+        """First out of the topic's list, then out of the store: a crash between leaves an orphan, never a hole."""
+        await self.update(lambda record: record.with_ledgers(tuple(one for one in record.ledgers if one not in dropped)))
+        for ledger in dropped:
+            if self.ledger_list.first_id == ledger.ledger_id:  # else another call was faster
+                self.ledger_list.drop_first()
+            await self.storage.delete_ledger(ledger)
+
+    async def delete(self) -> None:
+        """Closes and removes the topic with all its ledgers."""
+        await self.close()
+        await self.storage.meta.delete_topic(self.record.name)
+        for ledger in self.record.ledgers:
+            await self.storage.delete_ledger(ledger)

@@ -1,0 +1,160 @@
+"""The chain of ledgers of one topic, as numbers: which positions exist, which comes next, how many lie between two.
+
+Ledger ids rise along the chain. A ledger may be empty. The last one may be open; its last entry rises as appends are confirmed, so
+that everything here speaks of confirmed entries only. Pure.
+
+Nearly every topic has one ledger, and there may be 100,000 topics: the last ledger is two numbers, the ended ones are two tuples.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from messaging.storage.ledger_store import EARLIEST, Position
+
+
+class LedgerList:
+    __slots__ = ("_ended_ids", "_ended_lasts", "last_entry", "last_id")
+
+    def __init__(self, ledgers: list[tuple[int, int]] | None = None) -> None:
+        """`ledgers`: (ledger id, last confirmed entry or -1), ids rising."""
+        ended = (ledgers or [])[:-1]
+        self._ended_ids: tuple[int, ...] = tuple(ledger_id for ledger_id, _ in ended)
+        self._ended_lasts: tuple[int, ...] = tuple(last for _, last in ended)
+        self.last_id, self.last_entry = ledgers[-1] if ledgers else (-1, -1)  # -1: there is no ledger
+
+    def add(self, ledger_id: int) -> None:
+        if self.last_id >= 0:
+            self._ended_ids += (self.last_id,)
+            self._ended_lasts += (self.last_entry,)
+        self.last_id, self.last_entry = ledger_id, -1
+
+    def confirm(self, ledger_id: int, last_entry: int) -> None:
+        """The last ledger now holds entries up to `last_entry`; or it turned out that an ended one does."""
+        if ledger_id == self.last_id:
+            self.last_entry = last_entry
+        else:
+            lasts = list(self._ended_lasts)
+            lasts[self._ended_ids.index(ledger_id)] = last_entry
+            self._ended_lasts = tuple(lasts)
+
+    def drop_first(self) -> int:
+        """Forgets the oldest ledger and returns its id."""
+        gone = self.first_id
+        if self._ended_ids:
+            self._ended_ids = self._ended_ids[1:]
+            self._ended_lasts = self._ended_lasts[1:]
+        else:
+            self.last_id = self.last_entry = -1
+        return gone
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return (*self._ended_ids, self.last_id) if self.last_id >= 0 else ()
+
+    @property
+    def lasts(self) -> tuple[int, ...]:
+        return (*self._ended_lasts, self.last_entry) if self.last_id >= 0 else ()
+
+    @property
+    def first_id(self) -> int:
+        """The oldest ledger; -1 while there is none."""
+        return self._ended_ids[0] if self._ended_ids else self.last_id
+
+    @property
+    def last(self) -> Position:
+        """The last confirmed entry, or `EARLIEST` where there is none."""
+        return Position(self.last_id, self.last_entry) if self.last_entry >= 0 else self._last_ended(len(self._ended_ids))
+
+    def _last_ended(self, index: int) -> Position:
+        """The last entry of the ended ledgers before number `index`."""
+        for earlier in range(index - 1, -1, -1):
+            if self._ended_lasts[earlier] >= 0:
+                return Position(self._ended_ids[earlier], self._ended_lasts[earlier])
+        return EARLIEST
+
+    @property
+    def first(self) -> Position:
+        """The first position there is or will be; (0, 0) while there is no ledger."""
+        return self._begin_from(0) if self.last_id >= 0 else Position(0, 0)
+
+    def _begin_from(self, index: int) -> Position:
+        """Where the first ledger that is not empty begins, from the ended one number `index` on; else the last one's beginning."""
+        for later in range(index, len(self._ended_ids)):
+            if self._ended_lasts[later] >= 0:
+                return Position(self._ended_ids[later], 0)
+        return Position(self.last_id, 0)
+
+    @property
+    def entries(self) -> int:
+        return sum(self._ended_lasts) + len(self._ended_lasts) + self.last_entry + 1
+
+    def holds(self, position: Position) -> bool:
+        return 0 <= position.entry_id <= self.last_of(position.ledger_id)
+
+    def next_after(self, position: Position) -> Position:
+        """The position that follows: an entry that exists, or the one that the next append to the last ledger will make."""
+        ledger_id, entry_id = position
+        if ledger_id >= self.last_id:
+            return Position(ledger_id, entry_id + 1)
+        index = bisect_left(self._ended_ids, ledger_id)
+        if index < len(self._ended_ids) and self._ended_ids[index] == ledger_id:
+            if entry_id < self._ended_lasts[index]:
+                return Position(ledger_id, entry_id + 1)
+            index += 1
+        return self._begin_from(index)
+
+    def settle(self, position: Position) -> Position:
+        """`position` itself, or where reading goes on if its ledger ended before it (or is gone)."""
+        if self.last_id < 0 or self.holds(position):
+            return position
+        return self.next_after(Position(position.ledger_id, max(position.entry_id - 1, -1)))
+
+    def before(self, position: Position) -> Position:
+        """The entry that precedes `position`; `EARLIEST` where there is none."""
+        ledger_id, entry_id = position
+        if ledger_id > self.last_id:
+            return self.last
+        last = self.last_of(ledger_id)
+        if entry_id > 0 and last >= 0:
+            return Position(ledger_id, min(entry_id - 1, last))
+        return self._last_ended(bisect_left(self._ended_ids, ledger_id))
+
+    def last_up_to(self, position: Position) -> Position:
+        """The last entry at or before `position`; `EARLIEST` where there is none."""
+        return self.before(Position(position.ledger_id, position.entry_id + 1))
+
+    def last_of(self, ledger_id: int) -> int:
+        """The last confirmed entry of a ledger of the chain; -1 for one that is empty or not in it."""
+        if ledger_id == self.last_id:
+            return self.last_entry
+        index = bisect_left(self._ended_ids, ledger_id)
+        return self._ended_lasts[index] if index < len(self._ended_ids) and self._ended_ids[index] == ledger_id else -1
+
+    def ends(self, ledger_id: int) -> bool:
+        """Whether no entry will be added to this ledger any more: another follows it in the chain."""
+        return ledger_id < self.last_id
+
+    def count_up_to(self, position: Position) -> int:
+        """Entries of the chain at or before `position`."""
+        ledger_id, entry_id = position
+        if ledger_id >= self.last_id:
+            index, last = len(self._ended_ids), self.last_entry
+        else:
+            index = bisect_right(self._ended_ids, ledger_id) - 1
+            if index < 0:
+                return 0
+            last = self._ended_lasts[index]
+            if self._ended_ids[index] < ledger_id:
+                entry_id = last
+        if ledger_id > self.last_id:
+            entry_id = last
+        return sum(self._ended_lasts[:index]) + index + min(entry_id, last) + 1
+
+    def at_index(self, index: int) -> Position:
+        """The entry number `index`, counted from 0 over the whole chain. Raises `IndexError` past the end."""
+        for ledger_id, last in zip(self.ids, self.lasts, strict=True):
+            if index <= last:
+                return Position(ledger_id, index)
+            index -= last + 1
+        raise IndexError(index)

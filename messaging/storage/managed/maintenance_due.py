@@ -1,0 +1,64 @@
+"""When expiry or retention has something to do in a topic that is not loaded, as far as what is stored of it tells. Pure.
+
+Times are milliseconds of the clock that deletes (`messaging/clock.py`). A topic is loaded when its time has come; nothing is missed
+by waiting until then, and while it is not loaded nothing about it changes but the time and its policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from messaging.storage.ledger_store import Position
+from messaging.storage.managed.retention import Limits, Retention, droppable
+from messaging.storage.meta_store import LedgerRecord
+
+NEVER = 1 << 62
+
+
+class MaintenancePolicies(NamedTuple):
+    """What decides; 0 of `message_ttl_s` is none, a negative time or size keeps for ever."""
+
+    message_ttl_s: int
+    retention_time_min: int
+    retention_size_mb: int
+
+    def retention(self, now_ms: int) -> Retention:
+        older_than_ms = 0 if self.retention_time_min < 0 else now_ms - self.retention_time_min * 60_000
+        return Retention(older_than_ms, self.retention_size_mb << 20 if self.retention_size_mb >= 0 else -1)
+
+
+def trimming_due(
+    ledgers: Sequence[LedgerRecord], before: Position, policies: MaintenancePolicies, limits: Limits, now_ms: int
+) -> int:
+    """When retention lets go of something. `before`: everything up to there is acknowledged."""
+    if not ledgers:
+        return NEVER
+    if ledgers[-1].last_entry is None:  # of a broker that died: loading it settles where it ended
+        return ledgers[-1].created_ms + limits.age_max_ms
+    if any(one.last_entry != -1 for one in droppable(ledgers, before, policies.retention(now_ms))):
+        return now_ms
+    if policies.retention_time_min < 0:
+        return NEVER
+    due = 0
+    for ledger in ledgers:
+        if ledger.last_entry is None or Position(ledger.ledger_id, ledger.last_entry) > before:
+            break
+        due = max(due, ledger.sealed_ms + policies.retention_time_min * 60_000 + 1)
+        if ledger.last_entry != -1:
+            return due
+    return NEVER
+
+
+def oldest_open(ledgers: Iterable[LedgerRecord], mark_delete: Position) -> tuple[LedgerRecord, Position] | None:
+    """The first entry that is not acknowledged, and its ledger; None where everything is. An open ledger may end before it."""
+    for ledger in ledgers:
+        first = mark_delete.entry_id + 1 if ledger.ledger_id == mark_delete.ledger_id else 0
+        if ledger.ledger_id >= mark_delete.ledger_id and (ledger.last_entry is None or first <= ledger.last_entry):
+            return ledger, Position(ledger.ledger_id, first)
+    return None
+
+
+def expiry_due(stored_ms: int, policies: MaintenancePolicies) -> int:
+    """When an entry of that time has expired."""
+    return stored_ms + policies.message_ttl_s * 1000 + 1

@@ -1,0 +1,109 @@
+"""Orphans: ledgers that the store holds and that nobody names. Their bytes come back only when somebody deletes them.
+
+A ledger is made before it is named, and loses its name before it is deleted, so that a crash at any point leaves an orphan and
+never a topic with a hole. Names are the records of topics (each partition is a topic of its own) and the cursor log's list; nothing
+else holds ledgers.
+
+Only ledgers of earlier runs are looked at. MetaStore never gives an id twice and ids rise, so these are all below the first id that
+this run took, and what this run makes, named already or not yet, is never meant. Why none of the others is taken by mistake, though
+topics are loaded, trimmed, deleted and made again meanwhile:
+
+- a name is only ever given to a ledger that was just made, by the run that made it: no ledger of an earlier run gets one any more,
+  nor does it move from one topic to another;
+- names are read after the ids. A ledger that is not found named there either had no name when this run began, or its owner took it
+  out of its list meanwhile, in order to delete it. A topic that is deleted and made again under its name has ledgers of this run
+  alone, and the old ones are its deleter's to drop;
+- a topic that exists all the time is on exactly one page, as pages go by name. One page is one look at the records.
+
+What the owner deletes first is deleted twice, which is allowed. A ledger that a record names and the store does not hold (it was
+offloaded) is none of the store's ids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from bisect import bisect_left
+from typing import NamedTuple
+
+from messaging.storage.ledger_store import NoSuchLedger, StoreError
+from messaging.storage.managed.cursor_log import cursor_ledgers
+from messaging.storage.managed.storage import Storage
+from messaging.storage.meta_store import LedgerRecord
+
+DELETES_MAX = 100  # at a time: they share a commit
+
+
+class Collected(NamedTuple):
+    """What was deleted: how many ledgers, and the bytes of their entries."""
+
+    ledgers: int
+    length_bytes: int
+
+
+async def collect_orphans(storage: Storage, first_id: int) -> Collected:
+    """Deletes every ledger below `first_id`, the first id that this run took, that nobody names.
+
+    Where names cannot be read, or the metadata is older than the log (put back from a backup, say, so that ledgers that it does not
+    know yet would pass for orphans), nothing is deleted. Raises `StoreError`; `Fenced` as soon as another owns the store."""
+    unnamed = await _unnamed(storage, first_id)
+    sizes_bytes: list[int] = []
+    for start in range(0, len(unnamed), DELETES_MAX):
+        some = unnamed[start : start + DELETES_MAX]
+        outcomes = await asyncio.gather(*(_delete(storage, ledger_id) for ledger_id in some), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            if outcome is not None:
+                sizes_bytes.append(outcome)
+    return Collected(len(sizes_bytes), sum(sizes_bytes))
+
+
+async def _unnamed(storage: Storage, first_id: int) -> list[int]:
+    """The ids of the orphans, rising. Gives way to others every few milliseconds, and needs nine bytes a ledger."""
+    found = await _stored_ids(storage, first_id)
+    named = bytearray(len(found))
+    _mark(found, named, await cursor_ledgers(storage.meta))
+    after: str | None = ""
+    while after is not None:
+        ledger_ids, after = await storage.meta.referenced_ledgers(after=after)
+        _mark(found, named, ledger_ids)
+    unnamed: list[int] = []
+    at = named.find(0)
+    while at >= 0:
+        unnamed.append(found[at])
+        at = named.find(0, at + 1)
+    return unnamed
+
+
+async def _stored_ids(storage: Storage, first_id: int) -> array[int]:
+    """The ids below `first_id` of ledgers in the store, rising. They come in few rising runs: sorting them is quick."""
+    listed = await storage.ledgers.ledger_ids()
+    given_up_to_id = await storage.meta.next_ledger_id()
+    await asyncio.sleep(0)  # of 100,000, each step takes 2 ms
+    listed.sort()
+    await asyncio.sleep(0)
+    found = array("q", listed)
+    if found and found[-1] >= given_up_to_id:
+        raise StoreError(
+            f"the metadata is older than the log, which holds ledger {found[-1]}: ids are given up to {given_up_to_id}"
+        )
+    return found[: bisect_left(found, first_id)]
+
+
+def _mark(found: array[int], named: bytearray, ledger_ids: list[int]) -> None:
+    for ledger_id in ledger_ids:
+        at = bisect_left(found, ledger_id)
+        if at < len(found) and found[at] == ledger_id:
+            named[at] = 1
+
+
+async def _delete(storage: Storage, ledger_id: int) -> int | None:
+    """The bytes of a ledger that was deleted; None where its owner had deleted it. A copy outside the store goes first, as with
+    `Storage.delete_ledger` always: whether one was made only the name said."""
+    try:
+        info = await storage.ledgers.info(ledger_id)
+    except NoSuchLedger:
+        return None
+    await storage.delete_ledger(LedgerRecord(ledger_id, offloaded=True))
+    return info.length_bytes

@@ -1,0 +1,62 @@
+"""Which ledgers of a topic retention lets go of, and when the open one is ended for its sake. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from messaging.storage.ledger_store import Position
+from messaging.storage.meta_store import LedgerRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When the ledger that a topic writes to is ended and followed by another. Retention drops whole ledgers, so these bound what
+    it keeps longer than asked for. Units: entries, bytes, milliseconds of the broker's clock."""
+
+    entries_max: int = 1 << 30  # entry ids stay below 2^32, the width of the cursors' bitmaps
+    bytes_max: int = 2 << 30
+    age_max_ms: int = 4 * 3_600_000  # as Pulsar's managedLedgerMaxLedgerRolloverTimeMinutes
+    consumed_age_max_ms: int = 10 * 60_000  # where all in it is acknowledged, so that it is only kept because it is open
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What is kept of acknowledged messages: ledgers sealed at or after `older_than_ms` (0: time drops nothing), and of those
+    older no more than `larger_than_bytes` together (-1: size drops nothing)."""
+
+    older_than_ms: int
+    larger_than_bytes: int
+
+    @property
+    def keeps_for_ever(self) -> bool:
+        return self.older_than_ms <= 0 and self.larger_than_bytes < 0
+
+
+NOTHING = Retention(1 << 63, 0)  # keeps nothing that lies before a position
+
+
+def droppable(ledgers: Sequence[LedgerRecord], before: Position, retention: Retention) -> list[LedgerRecord]:
+    """The oldest sealed ledgers that lie wholly at or before `before` and that retention does not hold."""
+    acknowledged = []
+    for ledger in ledgers:
+        if ledger.last_entry is None or Position(ledger.ledger_id, ledger.last_entry) > before:
+            break
+        acknowledged.append(ledger)
+    kept_bytes = sum(ledger.length_bytes for ledger in acknowledged)
+    dropped = []
+    for ledger in acknowledged:
+        too_old = ledger.sealed_ms < retention.older_than_ms
+        too_much = 0 <= retention.larger_than_bytes < kept_bytes
+        if not (too_old or too_much):
+            break
+        dropped.append(ledger)
+        kept_bytes -= ledger.length_bytes
+    return dropped
+
+
+def ending_is_due(age_ms: int, consumed: bool, limits: Limits, retention: Retention) -> bool:
+    """Whether an open ledger that holds entries is to be ended: it grew old, or nothing but its being open keeps it."""
+    if age_ms >= limits.age_max_ms:
+        return True
+    return consumed and age_ms >= limits.consumed_age_max_ms and not retention.keeps_for_ever

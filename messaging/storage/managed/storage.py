@@ -1,0 +1,49 @@
+"""What every managed ledger of a broker shares."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from messaging.background import BackgroundLoops
+from messaging.clock import ExpiryClock
+from messaging.storage.disk_reserve import NO_RESERVE, DiskReserve
+from messaging.storage.ledger_store import Fence, LedgerStore
+from messaging.storage.managed.retention import Limits
+from messaging.storage.meta_store import LedgerRecord, MetaStore
+from messaging.storage.offload import LedgerOffloader
+
+# What was passed over because it cannot be read, by what needed it; `docs/metrics.md` says what that costs.
+DAMAGE = ("delivery", "deduplication", "ledger", "cursor", "segment")
+
+
+@dataclass(slots=True)
+class Storage:
+    """The stores, the fence, the clock (milliseconds), the limits, and the background loops of the process."""
+
+    ledgers: LedgerStore
+    meta: MetaStore
+    fence: Fence
+    clock_ms: Callable[[], int]
+    limits: Limits = field(default_factory=Limits)
+    offloader: LedgerOffloader | None = None
+    expiry_clock: ExpiryClock | None = None
+    background: BackgroundLoops = field(default_factory=BackgroundLoops)
+    reserve: DiskReserve = NO_RESERVE
+    damage: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(DAMAGE, 0)))
+    _interned: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
+
+    def safe_expiry_ms(self) -> int:
+        """The time by which something is old enough to be deleted, see `messaging/clock.py`."""
+        return self.expiry_clock.safe_expiry_ms() if self.expiry_clock is not None else self.clock_ms()
+
+    def intern_properties(self, properties: dict[str, str]) -> dict[str, str]:
+        """Equal properties as one object: those of ledgers name the tenant, and a tenant has many topics."""
+        return self._interned.setdefault(tuple(sorted(properties.items())), properties)
+
+    async def delete_ledger(self, ledger: LedgerRecord) -> None:
+        """Deletes a ledger wherever it is kept; its topic's record does not name it any more. Raises `StoreError`."""
+        if ledger.offloaded and self.offloader is not None:
+            await self.offloader.delete(ledger.ledger_id)
+        await self.ledgers.delete(self.fence, ledger.ledger_id)

@@ -1,0 +1,186 @@
+"""The seam to metadata: topics, partitions, subscriptions, ledger lists and cursor snapshots, with compare-and-set.
+
+MetaStore is the truth for topics, partitions, schemas and subscriptions (the control plane's database for tenants, namespaces,
+policies, grants, keys and people). Every mutating call resolves only when it is durable. Calls of one process commit in call
+order; several share one commit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from messaging.storage.ledger_store import EARLIEST, Position
+
+
+class MetaConflict(Exception):
+    """The record changed since it was read (its version differs), exists already, or is gone."""
+
+
+NO_PROPERTIES: dict[str, str] = {}  # one for all: there may be 100,000 topics, and nearly none has any
+
+
+class LedgerRecord(msgspec.Struct, frozen=True, gc=False):
+    """One ledger of a topic. `last_entry` is None while it is open (or was when the broker died: seal tells). `offloaded`: a copy
+    is kept outside the store (see `offload.py`); not `local`: only there."""
+
+    ledger_id: int
+    last_entry: int | None = None
+    length_bytes: int = 0
+    created_ms: int = 0
+    sealed_ms: int = 0
+    offloaded: bool = False
+    local: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """A topic that holds messages: a plain one, or one partition. `name` is the full name, ``persistent://…``."""
+
+    name: str
+    version: int = 0  # 0: not stored yet; each write raises it by one
+    created_ms: int = 0
+    ledgers: tuple[LedgerRecord, ...] = ()
+    terminated_at: Position | None = None
+    properties: dict[str, str] = field(default_factory=lambda: NO_PROPERTIES)
+
+    def with_ledgers(self, ledgers: tuple[LedgerRecord, ...]) -> TopicRecord:
+        return replace(self, ledgers=ledgers)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionedRecord:
+    """A partitioned topic: only a number and properties; its partitions are topics of their own."""
+
+    name: str
+    partitions: int
+    created_ms: int = 0
+    properties: dict[str, str] = field(default_factory=dict)
+    version: int = 0  # 0: not stored yet; each write raises it by one
+    growing_to: int = 0  # while partitions are being added: how many there will be; nobody sees them before
+    deleting: bool = False  # its partitions are going one by one, and none is made any more
+
+
+_PARTITION = re.compile(r"(.+/[^/]+)-partition-(0|[1-9][0-9]{0,5})")
+
+
+def creation_conflict(topic: str, partitioned: Callable[[str], PartitionedRecord | None]) -> str:
+    """Why no topic of this name can be made beside the partitioned ones that are stored; "" where it can."""
+    if partitioned(topic) is not None:
+        return f"{topic} is a partitioned topic"
+    match = _PARTITION.fullmatch(topic)
+    if match is None:
+        return ""
+    parent = partitioned(match[1])
+    if parent is None:
+        return f"{topic} ends like a partition, and there is no partitioned topic {match[1]}"
+    if parent.deleting:
+        return f"partitioned topic {match[1]} is being deleted"
+    if int(match[2]) >= max(parent.partitions, parent.growing_to):
+        return f"{match[1]} has {parent.partitions} partitions, numbered from 0"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRecord:
+    """A durable subscription. `subscription_id` is unique in the store and never used again: cursor deltas carry it.
+
+    `state` is the cursor's snapshot (format of `messaging/broker/core/cursor.py`); newer deltas may follow in the cursor ledger.
+    """
+
+    subscription_id: int
+    topic: str
+    name: str
+    created_ms: int = 0
+    mark_delete: Position = EARLIEST
+    state: bytes = b""
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+class SearchResult(NamedTuple):
+    topics: list[str]
+    subscriptions: list[tuple[str, str]]  # of which topic, and its name
+
+
+def namespace_of(topic: str) -> str:
+    """``tenant/namespace`` of a full topic name such as ``persistent://tenant/namespace/local``."""
+    rest = topic.partition("://")[2]
+    tenant, _, after = rest.partition("/")
+    return f"{tenant}/{after.partition('/')[0]}"
+
+
+def partitioned_name(topic: str) -> str:
+    """The partitioned topic that a partition is of; any other topic itself."""
+    match = _PARTITION.fullmatch(topic)
+    return match[1] if match else topic
+
+
+class MetaStore(Protocol):
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+
+    async def next_ledger_id(self) -> int:
+        """A ledger id never given out before, across restarts and crashes. Ids rise."""
+
+    async def get_topic(self, name: str) -> TopicRecord | None: ...
+
+    async def cas_topic(self, record: TopicRecord) -> TopicRecord:
+        """Stores `record` if the stored version equals `record.version` (0: must not exist). Returns it with the new version.
+        Raises `MetaConflict`, also for a new one that cannot be made beside the partitioned topics: see `creation_conflict`."""
+
+    async def delete_topic(self, name: str, *, values: Sequence[str] = ()) -> None:
+        """Forgets a topic, its subscriptions and the values under these keys, in one commit: nothing of it is left. Idempotent."""
+
+    async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
+        """Full names of the topics (partitions listed one by one) of ``tenant/namespace``, sorted, beginning after `after`."""
+
+    async def count_topics(self, tenant: str) -> dict[str, int]:
+        """How many topics each namespace of a tenant has that has any, partitions one by one."""
+
+    async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
+        """The same over all namespaces: for upkeep, which covers topics whether loaded or not."""
+
+    async def search(self, tenant: str, words: str, limit: int) -> SearchResult:
+        """Names of a tenant ("": of all tenants) that contain `words`, in lower case: up to `limit` topics, with partitioned ones
+        in place of their partitions, and up to `limit` subscriptions. Of a topic ``tenant/namespace/name`` is searched."""
+
+    async def referenced_ledgers(self, *, after: str = "", limit: int = 1000) -> tuple[list[int], str | None]:
+        """The ids of the ledgers in the records of up to `limit` topics, by name, beginning after `after`, as they are at one
+        moment; and the `after` of the next page, None after the last one."""
+
+    async def get_partitioned(self, name: str) -> PartitionedRecord | None: ...
+    async def cas_partitioned(self, record: PartitionedRecord) -> PartitionedRecord:
+        """As `cas_topic`: stores `record` if the stored version equals its own (0: neither a partitioned nor a plain topic may have
+        the name). Returns it with the new version. Raises `MetaConflict`."""
+
+    async def delete_partitioned(self, name: str) -> None: ...
+    async def unfinished_partitioned(self) -> list[PartitionedRecord]:
+        """Those of all namespaces that are growing or being deleted."""
+
+    async def list_partitioned(self, namespace: str) -> list[PartitionedRecord]: ...
+
+    async def subscriptions(self, topic: str) -> list[SubscriptionRecord]: ...
+
+    async def create_subscription(
+        self, topic: str, name: str, *, created_ms: int, mark_delete: Position, properties: dict[str, str]
+    ) -> SubscriptionRecord:
+        """Raises `MetaConflict` if it exists."""
+
+    async def delete_subscription(self, topic: str, name: str) -> None: ...
+
+    async def save_cursors(self, states: list[tuple[int, Position, bytes]]) -> None:
+        """Stores (subscription id, mark-delete, state) of many cursors in one commit; unknown ids are passed over."""
+
+    async def existing_subscriptions(self, ids: Iterable[int]) -> set[int]:
+        """Those of `ids` that a subscription has; the others' were deleted."""
+
+    async def get_value(self, key: str) -> bytes | None:
+        """Small named values of the broker itself (the cursor ledgers in use, for one)."""
+
+    async def put_value(self, key: str, value: bytes) -> None: ...
+    async def delete_value(self, key: str) -> None:
+        """Idempotent."""

@@ -1,0 +1,221 @@
+"""`MetaStore` in one SQLite file: the broker's own metadata, durable at each commit; many calls share one (`sqlite_thread.py`)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from messaging.background import BackgroundLoop
+from messaging.storage.disk_reserve import NO_RESERVE, DiskReserve
+from messaging.storage.ledger_store import DiskFull, Position, StoreError
+from messaging.storage.meta_store import (
+    NO_PROPERTIES,
+    MetaConflict,
+    PartitionedRecord,
+    SearchResult,
+    SubscriptionRecord,
+    TopicRecord,
+    creation_conflict,
+    namespace_of,
+)
+from messaging.storage.sqlite import tables
+from messaging.storage.sqlite.thread import SqliteThread
+
+
+class SqliteMetaStore:
+    """`path`: the file, made on first start. Raises `StoreError` from `start` when it cannot be opened.
+
+    When the disk is full, `reserve` keeps everything going but what makes something new: topics are refused meanwhile."""
+
+    def __init__(self, path: Path | str, health: BackgroundLoop | None = None, reserve: DiskReserve = NO_RESERVE) -> None:
+        self._path = Path(path)
+        self._reserve = reserve
+        self._thread = SqliteThread(lambda: tables.connect(self._path), health, reserve)
+        self._call = self._thread.call
+        self._ledger_id_next = 0
+        self._ledger_id_stop = 0
+        self._ledger_ids: asyncio.Lock | None = None
+
+    @property
+    def commits(self) -> int:
+        return self._thread.commits
+
+    async def start(self) -> None:
+        self._ledger_ids = asyncio.Lock()
+        self._ledger_id_next = self._ledger_id_stop = 0
+        self._thread.start()
+        try:
+            await self._call(tables.open_check)
+        except BaseException:
+            await self.stop()
+            raise
+        with suppress(StoreError):  # another start will do it
+            await self._call(tables.forget_leftovers)
+
+    async def stop(self) -> None:
+        """Waits for what is queued, then closes the file."""
+        await self._thread.stop()
+
+    def _check_space(self, name: str) -> None:
+        """In the thread. Raises `DiskFull`."""
+        if not self._reserve.whole and not self._reserve.fill():
+            kept = f"{self._reserve.held_bytes} of {self._reserve.size_bytes} bytes kept for metadata are left"
+            raise DiskFull(f"{name} cannot be made: the disk under {self._path.parent} is full ({kept}): free some space")
+
+    async def next_ledger_id(self) -> int:
+        assert self._ledger_ids is not None, "start() comes first"
+        if self._ledger_id_next >= self._ledger_id_stop:
+            async with self._ledger_ids:
+                if self._ledger_id_next >= self._ledger_id_stop:
+                    self._ledger_id_stop = await self._call(tables.reserve_ledger_ids)
+                    self._ledger_id_next = self._ledger_id_stop - tables.LEDGER_IDS_RESERVED
+                # Taken before the lock is left: a waiter may use up the rest.
+                self._ledger_id_next += 1
+                return self._ledger_id_next - 1
+        self._ledger_id_next += 1
+        return self._ledger_id_next - 1
+
+    async def get_topic(self, name: str) -> TopicRecord | None:
+        def run(db: sqlite3.Connection) -> TopicRecord | None:
+            row = db.execute("select version, record from topic where name = ?", (name,)).fetchone()
+            record = tables.topic_decoder.decode(row[1]) if row else None
+            # Of equal strings and dictionaries one is kept: the record lives as long as its topic is loaded.
+            return record and replace(record, version=row[0], name=name, properties=record.properties or NO_PROPERTIES)
+
+        return await self._call(run)
+
+    async def cas_topic(self, record: TopicRecord) -> TopicRecord:
+        written = replace(record, version=record.version + 1)
+        blob = tables.encode(written)
+
+        def run(db: sqlite3.Connection) -> TopicRecord:
+            if record.version == 0:
+                if why := creation_conflict(record.name, lambda name: tables.partitioned(db, name)):
+                    raise MetaConflict(why)
+                self._check_space(record.name)
+                sql = "insert into topic values (?, ?, 1, ?) on conflict do nothing"
+                changed = db.execute(sql, (record.name, namespace_of(record.name), blob)).rowcount
+            else:
+                sql = "update topic set version = ?, record = ? where name = ? and version = ?"
+                changed = db.execute(sql, (written.version, blob, record.name, record.version)).rowcount
+            if changed != 1:
+                raise MetaConflict(f"{record.name} is not at version {record.version} any more")
+            return written
+
+        return await self._call(run)
+
+    async def delete_topic(self, name: str, *, values: Sequence[str] = ()) -> None:
+        def run(db: sqlite3.Connection) -> None:
+            db.executemany("delete from value where key = ?", [(key,) for key in values])
+            db.execute("delete from topic where name = ?", (name,))
+            db.execute("delete from subscription where topic = ?", (name,))
+
+        await self._call(run)
+
+    async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
+        sql = "select name from topic where namespace = ? and name > ? order by name limit ?"
+        return await self._call(lambda db: [row[0] for row in db.execute(sql, (namespace, after, limit))])
+
+    async def count_topics(self, tenant: str) -> dict[str, int]:
+        sql = "select namespace, count(*) from topic where namespace >= ? and namespace < ? group by namespace"
+        return await self._call(lambda db: dict(db.execute(sql, (f"{tenant}/", f"{tenant}0")).fetchall()))  # "0" follows "/"
+
+    async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
+        sql = "select name from topic where name > ? order by name limit ?"
+        return await self._call(lambda db: [row[0] for row in db.execute(sql, (after, limit))])
+
+    async def search(self, tenant: str, words: str, limit: int) -> SearchResult:
+        return await self._call(lambda db: tables.search(db, tenant, words, limit))
+
+    async def referenced_ledgers(self, *, after: str = "", limit: int = 1000) -> tuple[list[int], str | None]:
+        def run(db: sqlite3.Connection) -> tuple[list[int], str | None]:
+            sql = "select name, record from topic where name > ? order by name limit ?"
+            rows = db.execute(sql, (after, limit)).fetchall()
+            ids = [ledger.ledger_id for _, record in rows for ledger in tables.names_decoder.decode(record).ledgers]
+            return ids, rows[-1][0] if len(rows) == limit else None
+
+        return await self._call(run)
+
+    async def get_partitioned(self, name: str) -> PartitionedRecord | None:
+        return await self._call(lambda db: tables.partitioned(db, name))
+
+    async def cas_partitioned(self, record: PartitionedRecord) -> PartitionedRecord:
+        written = replace(record, version=record.version + 1)
+        blob = tables.encode(written)
+
+        def run(db: sqlite3.Connection) -> PartitionedRecord:
+            stored = tables.partitioned(db, record.name)
+            if (stored.version if stored else 0) != record.version:
+                raise MetaConflict(f"{record.name} is at version {stored.version if stored else 0}, not {record.version}")
+            if record.version == 0:
+                self._check_space(record.name)
+            if record.version == 0 and db.execute("select 1 from topic where name = ?", (record.name,)).fetchone():
+                raise MetaConflict(f"topic {record.name} exists, without partitions")
+            sql = "insert into partitioned values (?, ?, ?) on conflict (name) do update set record = excluded.record"
+            db.execute(sql, (record.name, namespace_of(record.name), blob))
+            return written
+
+        return await self._call(run)
+
+    async def unfinished_partitioned(self) -> list[PartitionedRecord]:
+        def run(db: sqlite3.Connection) -> list[PartitionedRecord]:
+            records = (tables.partitioned_of(row) for row in db.execute("select record from partitioned order by name"))
+            return [record for record in records if record.growing_to or record.deleting]
+
+        return await self._call(run)
+
+    async def delete_partitioned(self, name: str) -> None:
+        await self._call(lambda db: db.execute("delete from partitioned where name = ?", (name,)) and None)
+
+    async def list_partitioned(self, namespace: str) -> list[PartitionedRecord]:
+        sql = "select record from partitioned where namespace = ? order by name"
+        return await self._call(lambda db: [tables.partitioned_of(row) for row in db.execute(sql, (namespace,))])
+
+    async def subscriptions(self, topic: str) -> list[SubscriptionRecord]:
+        sql = "select * from subscription where topic = ? order by name"
+        return await self._call(lambda db: [tables.subscription(row) for row in db.execute(sql, (topic,))])
+
+    async def create_subscription(
+        self, topic: str, name: str, *, created_ms: int, mark_delete: Position, properties: dict[str, str]
+    ) -> SubscriptionRecord:
+        def run(db: sqlite3.Connection) -> SubscriptionRecord:
+            values = (topic, name, created_ms, *mark_delete, b"", tables.encode(properties))
+            sql = "insert into subscription values (null, ?, ?, ?, ?, ?, ?, ?) on conflict do nothing returning *"
+            row = db.execute(sql, values).fetchone()
+            if row is None:
+                raise MetaConflict(f"subscription {name} of {topic} exists")
+            return tables.subscription(row)
+
+        return await self._call(run)
+
+    async def delete_subscription(self, topic: str, name: str) -> None:
+        sql = "delete from subscription where topic = ? and name = ?"
+        await self._call(lambda db: db.execute(sql, (topic, name)) and None)
+
+    async def save_cursors(self, states: list[tuple[int, Position, bytes]]) -> None:
+        rows = [(*mark_delete, state, subscription_id) for subscription_id, mark_delete, state in states]
+        sql = "update subscription set ledger_id = ?, entry_id = ?, state = ? where id = ?"
+        await self._call(lambda db: db.executemany(sql, rows) and None)
+
+    async def existing_subscriptions(self, ids: Iterable[int]) -> set[int]:
+        asked = json.dumps(list(ids))
+        sql = "select id from subscription where id in (select value from json_each(?))"
+        return await self._call(lambda db: {row[0] for row in db.execute(sql, (asked,))})
+
+    async def get_value(self, key: str) -> bytes | None:
+        def run(db: sqlite3.Connection) -> bytes | None:
+            row = db.execute("select value from value where key = ?", (key,)).fetchone()
+            return None if row is None else bytes(row[0])
+
+        return await self._call(run)
+
+    async def put_value(self, key: str, value: bytes) -> None:
+        await self._call(lambda db: tables.put_value(db, key, bytes(value)))
+
+    async def delete_value(self, key: str) -> None:
+        await self._call(lambda db: db.execute("delete from value where key = ?", (key,)) and None)

@@ -1,0 +1,206 @@
+"""Calls on one SQLite connection, many to a commit.
+
+One thread owns the connection. A call queues a function and waits; the thread takes everything queued, runs it inside one
+transaction in call order, each call within its own savepoint (a failed compare-and-set undoes only itself), commits once and
+resolves all of them together. So 1000 topics created at once cost one sync, not 1000.
+
+What fails:
+
+- a call: it alone gets the error;
+- the transaction, because the disk is full: it is run again with space from the reserve, until that is used up;
+- the transaction, otherwise: every call of it gets the error. Whether it was committed is not known then, so nothing is run again.
+  A connection that cannot be trusted any more is closed, and the next calls get a new one;
+- the thread, never: with it every call would wait for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+from messaging.background import BackgroundLoop
+from messaging.storage.disk_reserve import NO_RESERVE, DiskReserve
+from messaging.storage.ledger_store import DiskFull, Unavailable
+
+T = TypeVar("T")
+_Call = tuple[Callable[[sqlite3.Connection], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
+
+CALLS_MAX = 2000  # of one commit
+# After these the connection is no longer believed: its file, or what it knows of it, may be broken.
+BROKEN = frozenset(
+    {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_MISUSE}
+)
+# These end the whole transaction, whichever call met them.
+OF_ALL = BROKEN | {sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM}
+
+
+class _Failed(NamedTuple):
+    error: Exception
+
+
+def code_of(error: BaseException) -> int:
+    """The primary result code of SQLite; `SQLITE_MISUSE` for what the module itself refuses, as a connection that was closed."""
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF
+    return sqlite3.SQLITE_OK
+
+
+class SqliteThread:
+    """`connect` runs in the thread; what it raises, the calls that wait for it raise, and the next ones try again. `health` is told
+    of what goes wrong with the file itself, not with single calls."""
+
+    def __init__(
+        self, connect: Callable[[], sqlite3.Connection], health: BackgroundLoop | None = None, reserve: DiskReserve = NO_RESERVE
+    ) -> None:
+        self.commits = 0
+        self.reserve = reserve
+        self._connect = connect
+        self._health = health or BackgroundLoop("metadata_store")
+        self._db: sqlite3.Connection | None = None
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="meta-sqlite", daemon=True)
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Waits for what is queued, then closes the connection."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._calls.put(None)
+            await asyncio.get_running_loop().run_in_executor(None, thread.join)
+
+    async def call(self, run: Callable[[sqlite3.Connection], T]) -> T:
+        """What `run` returns, once it is committed; it may be run more than once until then. Raises what `run` raises; `DiskFull`
+        and `Unavailable` where SQLite did not do it."""
+        if self._thread is None:
+            raise RuntimeError("the metadata store is not running")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._calls.put((run, future, loop))
+        return await future
+
+    # In the thread
+
+    def _run(self) -> None:
+        with_stop = False
+        while not with_stop:
+            calls, with_stop = _gather(self._calls)
+            if calls:
+                _resolve(calls, self._outcomes(calls))
+        self._disconnect()
+
+    def _outcomes(self, calls: list[_Call]) -> list[Any]:
+        """One for each call: a value, or `_Failed`."""
+        while True:
+            connecting = self._db is None
+            try:
+                outcomes = _commit(self._connected(), calls)
+            except BaseException as error:
+                failure = error if isinstance(error, Exception) else RuntimeError(repr(error))
+                if self._may_run_again(failure, connecting):
+                    continue
+                self._health.failed(failure)
+                return [_Failed(failure)] * len(calls)
+            self.commits += 1
+            self._health.succeeded()
+            self.reserve.fill_at_times()
+            return outcomes
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._db is None:
+            self._db = self._connect()
+        return self._db
+
+    def _may_run_again(self, error: Exception, connecting: bool) -> bool:
+        """Leaves the transaction; whether it is certain that nothing of it was committed, and there is space for it now."""
+        code = code_of(error)
+        usable = False
+        if self._db is not None and code not in BROKEN:
+            with suppress(Exception):
+                if self._db.in_transaction:
+                    self._db.execute("rollback")
+                usable = True
+        connecting = connecting and self._db is None
+        if not usable:
+            self._disconnect()
+        if code == sqlite3.SQLITE_FULL:
+            return self.reserve.release()
+        # The files beside the database, and what a file system notices only when it syncs, are refused in other words.
+        refused = code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and self.reserve.disk_full and self.reserve.release()
+        return refused and connecting
+
+    def _disconnect(self) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            with suppress(Exception):
+                db.close()
+
+
+def _gather(calls: queue.SimpleQueue[_Call | None]) -> tuple[list[_Call], bool]:
+    """Waits for one call and takes what else is queued. The flag says that the stop mark was among it."""
+    gathered: list[_Call] = []
+    call = calls.get()
+    while call is not None:
+        gathered.append(call)
+        if len(gathered) == CALLS_MAX:
+            return gathered, False
+        try:
+            call = calls.get_nowait()
+        except queue.Empty:
+            return gathered, False
+    return gathered, True
+
+
+def _commit(db: sqlite3.Connection, calls: list[_Call]) -> list[Any]:
+    """Runs the calls in one transaction. Raises what the whole of it failed with; it may have been left open then."""
+    outcomes: list[Any] = []
+    db.execute("begin immediate")
+    for run, _, _ in calls:
+        db.execute("savepoint one")
+        try:
+            outcomes.append(run(db))
+        except BaseException as error:
+            if not db.in_transaction or code_of(error) in OF_ALL:
+                raise
+            outcomes.append(_Failed(error if isinstance(error, Exception) else RuntimeError(repr(error))))
+            db.execute("rollback to one")
+        db.execute("release one")
+    db.execute("commit")
+    return outcomes
+
+
+def _resolve(calls: list[_Call], outcomes: list[Any]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
+    for (_, future, loop), outcome in zip(calls, outcomes, strict=True):
+        by_loop.setdefault(loop, []).append((future, outcome))
+    for loop, pairs in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_deliver, pairs)
+        except RuntimeError:
+            pass  # the loop was closed: nobody waits any more
+
+
+def _deliver(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, outcome in pairs:
+        if future.done():
+            continue  # the caller gave up waiting
+        if isinstance(outcome, _Failed):
+            future.set_exception(_told(outcome.error))
+        else:
+            future.set_result(outcome)
+
+
+def _told(error: Exception) -> Exception:
+    if isinstance(error, sqlite3.Error):
+        if code_of(error) == sqlite3.SQLITE_FULL:
+            return DiskFull("the disk is full and what was kept for metadata is used up: free some space")
+        return Unavailable(f"the metadata store did not do it: {error}")
+    # No future takes this one, and those behind it would wait for ever.
+    return RuntimeError(repr(error)) if isinstance(error, StopIteration) else error

@@ -1,0 +1,254 @@
+"""What the kernel carries out by itself, and commits that it does: begun and ended on the loop, in turn with the log thread."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import errno
+import mmap
+import os
+from array import array
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from messaging.storage.ledger_store import Buffer
+from messaging.storage.local import LocalConfig, LocalLedgerStore
+from messaging.storage.local.device.aio import AioContext, Done, aio_available
+from messaging.storage.local.device.direct import PAGE_BYTES
+from messaging.storage.local.ledger_state import LedgerState
+from messaging.storage.local.write.commit import checkpoint_due, lay_out
+from messaging.storage.local.write.queue import Committed, Item
+from messaging.storage.local.write.writer import LogWriter
+from tests.support.storage.fake_disk import FakeAio, FakeDisk, FakeFile
+from tests.support.storage.ledger_entries import Results, read_all
+from tests.support.storage.ledger_harness import needs_the_kernel
+
+CONFIG = LocalConfig(segment_bytes=4 << 20, reserved_bytes=1 << 20)
+FILE_BYTES = 16 * PAGE_BYTES
+
+
+@asynccontextmanager
+async def direct_file(path: Path) -> AsyncIterator[tuple[AioContext, int, mmap.mmap]]:
+    """An AIO context of this loop, a descriptor past the page cache, and a page of memory."""
+    needs_the_kernel(path.parent)
+    aio = AioContext(asyncio.get_running_loop())
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
+    os.posix_fallocate(descriptor, 0, FILE_BYTES)
+    yield aio, descriptor, mmap.mmap(-1, PAGE_BYTES)
+    aio.close()
+    os.close(descriptor)
+
+
+async def outcome(aio: AioContext, descriptor: int, memory: mmap.mmap, offset: int) -> OSError | None:
+    ended: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    aio.write(descriptor, address, PAGE_BYTES, offset, ended.set_result)
+    return await asyncio.wait_for(ended, 30)
+
+
+async def test_what_was_written_is_there(tmp_path: Path) -> None:
+    async with direct_file(tmp_path / "file") as (aio, descriptor, memory):
+        for number in range(3):
+            memory[:] = bytes([number + 1]) * PAGE_BYTES
+            assert await outcome(aio, descriptor, memory, number * PAGE_BYTES) is None
+        content = (tmp_path / "file").read_bytes()
+        assert content == b"".join(bytes([number]) * PAGE_BYTES for number in (1, 2, 3)) + bytes(FILE_BYTES - 3 * PAGE_BYTES)
+
+
+async def test_errors_come_back_where_they_arise(tmp_path: Path) -> None:
+    async with direct_file(tmp_path / "file") as (aio, descriptor, memory):
+        odd = await outcome(aio, descriptor, memory, 100)  # no page begins there
+        assert odd is not None
+        assert odd.errno == errno.EINVAL
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            await outcome(aio, 1 << 20, memory, 0)
+        read_only = os.open(tmp_path / "file", os.O_RDONLY | os.O_DIRECT)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            await outcome(aio, read_only, memory, 0)
+        os.close(read_only)
+        assert await outcome(aio, descriptor, memory, 0) is None  # and nothing is left of them
+
+
+async def test_as_many_as_the_kernel_takes_all_end(tmp_path: Path) -> None:
+    async with direct_file(tmp_path / "file") as (aio, descriptor, memory):
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        ended: list[OSError | None] = []
+        begun, all_ended = 0, asyncio.Event()
+
+        def done(error: OSError | None) -> None:
+            ended.append(error)
+            if len(ended) == begun:
+                all_ended.set()
+
+        with pytest.raises(BlockingIOError):
+            while begun < 10_000:  # none is heard of meanwhile: the loop stands still
+                aio.read(descriptor, address, PAGE_BYTES, begun % 16 * PAGE_BYTES, done)
+                begun += 1
+        assert begun >= 32
+        await asyncio.wait_for(all_ended.wait(), 30)
+        assert ended == [None] * begun
+
+
+async def test_a_fault_of_one_who_waits_is_reported_and_keeps_nobody_else_waiting(tmp_path: Path) -> None:
+    reported: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
+    fault = ValueError("of ours")
+
+    def raising(error: OSError | None) -> None:
+        raise fault
+
+    async with direct_file(tmp_path / "file") as (aio, descriptor, memory):
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        for _ in range(3):
+            aio.read(descriptor, address, PAGE_BYTES, 0, raising)
+        while len(reported) < 3:
+            assert await outcome(aio, descriptor, memory, 0) is None
+    assert reported == [fault] * 3
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    monkeypatch.setattr(os, "eventfd", lambda *_: pytest.fail("an eventfd for nothing"))
+    monkeypatch.setattr(ctypes, "PyDLL", lambda *_, **__: ctypes.CDLL(None))
+    monkeypatch.setattr(ctypes.CDLL, "syscall", lambda *_: -1, raising=False)
+    monkeypatch.setattr(ctypes, "get_errno", lambda: code)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.EPERM, errno.EAGAIN])
+async def test_a_system_that_refuses_has_a_thread_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    refused(monkeypatch, code)
+    assert not aio_available()
+    await append_and_read(LocalLedgerStore(tmp_path, CONFIG))
+
+
+async def append_and_read(store: LocalLedgerStore, sizes: Sequence[int] = (10, 5000, 70_000, 3, 900)) -> None:
+    """One commit each, and everything read back by the next owner."""
+    writer, results = await store.create(await store.start(), 1, {}), Results()
+    payloads = [bytes([number]) * size for number, size in enumerate(sizes)]
+    for number, payload in enumerate(payloads):
+        results.append(writer, [payload])
+        await results.wait(number + 1)
+    assert [error for _, error in results.got] == [None] * len(payloads)
+    await store.stop()
+    again = LocalLedgerStore(store.directory, store.config, disk=store._disk)
+    await again.start()
+    assert again.damage == []
+    assert await read_all(await again.open(1), len(payloads) - 1) == payloads
+    await again.stop()
+
+
+async def test_blocks_are_committed_without_the_log_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_the_kernel(tmp_path)
+    by_thread: list[list[int]] = []
+    commit = LogWriter._commit
+
+    def counting(writer: LogWriter, items: list[Item]) -> Committed:
+        by_thread.append([item[5] for item in items])
+        return commit(writer, items)
+
+    monkeypatch.setattr(LogWriter, "_commit", counting)
+    store = LocalLedgerStore(tmp_path, CONFIG)
+    writer, results = await store.create(await store.start(), 1, {}), Results()
+    made = len(by_thread)
+    for number in range(50):
+        results.append(writer, [bytes(1000)])
+        await results.wait(number + 1)
+    await store.stop()
+    assert made == 1
+    assert len(by_thread) <= 2  # that, and a spare segment may have been made meanwhile
+
+
+def begins_with(monkeypatch: pytest.MonkeyPatch, code: int) -> list[int]:
+    """Has the fake disk answer what was begun with that error, nothing written. Returns the places of what was."""
+    begun: list[int] = []
+
+    def begin(file: FakeFile, buffers: Sequence[Buffer], offset: int, padding_bytes: int, aio: FakeAio, done: Done) -> bool:
+        begun.append(offset)
+        aio.later(done, OSError(code, os.strerror(code)))
+        return True
+
+    monkeypatch.setattr(FakeFile, "begin_synced", begin)
+    return begun
+
+
+async def test_what_the_file_system_does_not_take_so_the_thread_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = begins_with(monkeypatch, errno.EINVAL)
+    await append_and_read(LocalLedgerStore("/log", CONFIG, disk=FakeDisk()))
+    assert len(begun) == len(set(begun)) > 0  # once each; one that meets a job of the upkeep goes to the thread at once
+
+
+async def test_a_write_that_fails_ends_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    begins_with(monkeypatch, errno.EIO)
+    store = LocalLedgerStore("/log", CONFIG, disk=FakeDisk())
+    writer, results = await store.create(await store.start(), 1, {}), Results()
+    results.append(writer, [b"lost"])
+    await results.wait(1)
+    assert "Input/output error" in str(results.got[0][1])
+    assert store.failed is not None
+    await store.stop()
+
+
+async def test_the_log_thread_waits_for_what_the_loop_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[tuple[str, int]] = []
+    begun: list[int] = []
+    store = LocalLedgerStore("/log", CONFIG, disk=FakeDisk())
+    begin = FakeFile.begin_synced
+
+    def begin_and_post(
+        file: FakeFile, buffers: Sequence[Buffer], offset: int, padding_bytes: int, aio: FakeAio, done: Done
+    ) -> bool:
+        def ended(error: OSError | None) -> None:
+            order.append(("commit", offset))
+            done(error)
+
+        begun.append(offset)
+        store._writer.post(lambda: order.append(("job", offset)))
+        while not store._writer._jobs.empty():
+            os.sched_yield()
+        for _ in range(1000):  # the thread has it, and every chance to go on
+            os.sched_yield()
+        return begin(file, buffers, offset, padding_bytes, aio, ended)
+
+    monkeypatch.setattr(FakeFile, "begin_synced", begin_and_post)
+    writer, results = await store.create(await store.start(), 1, {}), Results()
+    for number in range(20):
+        results.append(writer, [bytes(100)])
+        await results.wait(number + 1)
+    await store.stop()
+    assert begun
+    for offset in begun:
+        assert order.index(("commit", offset)) < order.index(("job", offset))
+
+
+async def test_who_only_waits_uses_up_no_checkpoint() -> None:
+    store = LocalLedgerStore(
+        "/log", LocalConfig(segment_bytes=1 << 20, reserved_bytes=1 << 20, checkpoint_bytes=4096), disk=FakeDisk()
+    )
+    writer, results = await store.create(await store.start(), 1, {}), Results()
+    results.append(writer, [bytes(5000)])
+    await results.wait(1)
+    log, active = store._log, store._writer._active
+    assert checkpoint_due(active, 4096)
+    waiter = Item(LedgerState(-1, {}), lambda error: None, b"", b"", None, 0, 0)
+    assert lay_out(log, active, [waiter], (1, active.offset)) is None
+    assert checkpoint_due(active, 4096)
+    block = Item(LedgerState(2, {}), lambda error: None, b"", b"x", array("I", [1]), 0, 100)
+    commit = lay_out(log, active, [waiter, block], (1, active.offset))
+    assert commit is not None
+    assert commit.checkpoint
+    assert not checkpoint_due(active, 4096)
+
+
+@pytest.mark.skipif(not aio_available(), reason="needs Linux's asynchronous I/O (io_submit)")
+async def test_what_is_under_way_when_completions_close_failed(tmp_path: Path) -> None:
+    aio = AioContext(asyncio.get_running_loop())
+    (tmp_path / "file").write_bytes(bytes(FILE_BYTES))
+    memory = mmap.mmap(-1, PAGE_BYTES)
+    descriptor = os.open(tmp_path / "file", os.O_RDONLY)
+    said: list[OSError | None] = []
+    aio.read(descriptor, ctypes.addressof(ctypes.c_char.from_buffer(memory)), PAGE_BYTES, 0, said.append)
+    aio.close()
+    os.close(descriptor)
+    assert [error and error.errno for error in said] == [errno.ECANCELED]

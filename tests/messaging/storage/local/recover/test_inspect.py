@@ -1,0 +1,105 @@
+"""`magnetar log inspect | verify | repair` on whole, damaged and mutilated logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from messaging.storage.ledger_store import Unavailable
+from messaging.storage.local import LocalLedgerStore
+from messaging.storage.local.format.directory import DirectoryInUse
+from messaging.storage.local.format.segment import name_of
+from messaging.storage.local.recover.inspect import inspect, repair, verify
+from tests.messaging.storage.local.recover.test_damage import CONFIG, DIRECTORY, PAYLOAD, fill, flip, place_of, readable
+from tests.support.storage.fake_disk import FakeDisk
+
+pytestmark = pytest.mark.asyncio
+
+
+async def entries_of(disk: FakeDisk) -> tuple[list[int], list[int]]:
+    store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
+    await store.start()
+    found = await readable(store, 1)
+    await store.stop()
+    return found
+
+
+async def test_a_whole_log() -> None:
+    disk = FakeDisk()
+    await fill(disk, 400)
+    report = verify(DIRECTORY, disk=disk)
+    assert report.ok and report.tail_bytes == 0
+    assert (report.entries, report.ledgers) == (400 + 134, 2)
+    lines = list(inspect(DIRECTORY, disk=disk))
+    assert lines[0].startswith("log in /log: format 2") and "opened 1 times" in lines[0]
+    assert any("sealed" in line for line in lines) and any("open," in line for line in lines)
+    assert lines[-2].startswith("ledger 1: created in segment 1, entries 0 to ")
+    before = disk.operations
+    assert repair(DIRECTORY, disk=disk).actions == []
+    assert disk.operations > before
+    assert await entries_of(disk) == ([*range(400)], [])
+
+
+async def test_every_damage_is_found_and_named() -> None:
+    clean = FakeDisk()
+    await fill(clean, 400)
+    size = len(clean.file(DIRECTORY / name_of(1, 0)))
+    end = clean.file(DIRECTORY / name_of(1, 0)).rstrip(b"\0")
+    for offset in range(4096, len(end), 997):
+        disk = clean.frozen()
+        flip(disk, 1, offset, offset % 8)
+        report = verify(DIRECTORY, disk=disk)
+        assert not report.ok and "segment" in report.problems[0], (offset, size)
+
+
+async def test_corrupt_entries_are_named_and_never_cut_off() -> None:
+    disk = FakeDisk()
+    await fill(disk, 60)
+    flip(disk, 1, place_of(disk, 1, 30))
+    report = repair(DIRECTORY, disk=disk)
+    assert len(report.remaining) == 1 and "corrupt" in report.remaining[0]
+    assert await entries_of(disk) == ([*range(30), *range(31, 60)], [30])
+
+
+async def test_a_torn_tail_is_set_aside() -> None:
+    disk = FakeDisk()
+    await fill(disk, 60)
+    place = place_of(disk, 1, 59)
+    disk.file(DIRECTORY / name_of(1, 0))[place : place + len(PAYLOAD % 59)] = bytes(len(PAYLOAD % 59))
+    assert verify(DIRECTORY, disk=disk).ok  # may be a write under way
+    assert verify(DIRECTORY, disk=disk).tail_bytes > 0
+    report = repair(DIRECTORY, disk=disk)
+    assert len(report.actions) == 1 and "set aside" in report.actions[0] and not report.remaining
+    assert await entries_of(disk) == ([*range(59)], [])
+
+
+@pytest.mark.parametrize("damage", ["format gone", "format garbled", "epoch garbled", "head of 1", "head of 2"])
+async def test_what_is_known_from_elsewhere_is_written_again(damage: str) -> None:
+    disk = FakeDisk()
+    await fill(disk, 400)
+    match damage.split():
+        case ["format", "gone"]:
+            disk.remove(DIRECTORY / "format")
+        case [name, "garbled"]:
+            disk.file(DIRECTORY / name)[:] = b"?"
+        case [*_, number]:
+            flip(disk, int(number), 9)
+    report = repair(DIRECTORY, disk=disk)
+    assert len(report.actions) == 1 and "again" in report.actions[0] and not report.remaining
+    assert await entries_of(disk) == ([*range(400)], [])
+
+
+async def test_no_log_here(tmp_path: Path) -> None:
+    for call in (verify, repair, lambda path: list(inspect(path))):
+        with pytest.raises(Unavailable, match=str(tmp_path)):
+            call(tmp_path)  # type: ignore[operator]
+
+
+async def test_repair_needs_the_directory_for_itself(tmp_path: Path) -> None:
+    store = LocalLedgerStore(tmp_path, CONFIG)
+    await store.start()
+    with pytest.raises(DirectoryInUse):
+        repair(tmp_path)
+    assert verify(tmp_path).ok
+    await store.stop()

@@ -1,0 +1,180 @@
+"""The local store against a model, in random order: create, append, read, seal, delete, stop and start, kill, lose power."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from pathlib import Path
+from random import Random
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from messaging.storage.ledger_store import Fence, LedgerWriter, NoSuchEntry, StoreError
+from messaging.storage.local import LocalConfig, LocalLedgerStore
+from tests.support.storage.fake_disk import FakeDisk
+
+DIRECTORY = Path("/log")
+CONFIG = LocalConfig(
+    segment_bytes=64 << 10,
+    commit_bytes_max=16 << 10,
+    reserved_bytes=0,
+    entry_bytes_max=20 << 10,
+    checkpoint_bytes=6 << 10,
+    extent_bytes_max=2 << 10,
+    snapshot_pairs=0,
+)
+
+
+class ModelLedger:
+    def __init__(self) -> None:
+        self.entries: list[bytes] = []
+        self.block_of: list[int] = []  # first entry of the block that holds each
+        self.sealed = False
+
+
+class LocalStoreMachine(RuleBasedStateMachine):
+    """Everything is confirmed before the next step, so the model knows exactly what must be there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.disk = FakeDisk()
+        self.model: dict[int, ModelLedger] = {}
+        self.writers: dict[int, LedgerWriter] = {}
+        self.next_id = 1
+        self.epoch = 0
+        self.store: LocalLedgerStore
+        self.fence: Fence
+
+    @initialize()
+    def begin(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        self.store = LocalLedgerStore(DIRECTORY, CONFIG, disk=self.disk)
+        self.fence = self.loop.run_until_complete(self.store.start())
+        assert self.fence.epoch > self.epoch
+        assert self.store.damage == []
+        self.epoch = self.fence.epoch
+        self.writers = {}
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.loop.run_until_complete(self.store.stop())
+        self.loop.close()
+
+    def _pick(self, data: st.DataObject, ids: list[int]) -> int:
+        return data.draw(st.sampled_from(sorted(ids)))
+
+    @rule()
+    def create(self) -> None:
+        self.writers[self.next_id] = self.loop.run_until_complete(self.store.create(self.fence, self.next_id, {"tenant": "t"}))
+        self.model[self.next_id] = ModelLedger()
+        self.next_id += 1
+
+    @precondition(lambda self: self.writers)
+    @rule(data=st.data(), blocks=st.lists(st.lists(st.integers(0, 3000), min_size=1, max_size=6), min_size=1, max_size=12))
+    def append(self, data: st.DataObject, blocks: list[list[int]]) -> None:
+        ledger_id = self._pick(data, list(self.writers))
+        model, writer = self.model[ledger_id], self.writers[ledger_id]
+        outcomes: list[StoreError | None] = []
+
+        async def run() -> None:
+            ended = asyncio.get_running_loop().create_future()
+
+            def done(error: StoreError | None) -> None:
+                outcomes.append(error)
+                if len(outcomes) == len(blocks):
+                    ended.set_result(None)
+
+            for sizes in blocks:
+                first = len(model.entries)
+                payloads = [bytes([(first + index) % 251]) * size for index, size in enumerate(sizes)]
+                end_offsets, end = array("I"), 0
+                for size in sizes:
+                    end += size
+                    end_offsets.append(end)
+                assert writer.append(b"%d" % first, b"".join(payloads), end_offsets, done) == first
+                model.entries += payloads
+                model.block_of += [first] * len(payloads)
+            await ended
+
+        self.loop.run_until_complete(run())
+        assert outcomes == [None] * len(blocks)
+
+    @precondition(lambda self: any(model.entries for model in self.model.values()))
+    @rule(data=st.data(), entries_max=st.integers(1, 50), bytes_max=st.integers(1, 50_000))
+    def read(self, data: st.DataObject, entries_max: int, bytes_max: int) -> None:
+        ledger_id = self._pick(data, [key for key, model in self.model.items() if model.entries])
+        model = self.model[ledger_id]
+        first = data.draw(st.integers(0, len(model.entries) - 1))
+
+        async def run() -> None:
+            reader = await self.store.open(ledger_id)
+            blocks = await reader.read(first, entries_max=entries_max, bytes_max=bytes_max)
+            assert blocks[0].first_entry == model.block_of[first]
+            expected = blocks[0].first_entry
+            for block in blocks:
+                assert block.first_entry == expected and block.header == b"%d" % expected
+                begin = 0
+                for stop in block.end_offsets:
+                    assert bytes(block.data[begin:stop]) == model.entries[expected]
+                    begin, expected = stop, expected + 1
+            assert len(blocks) == 1 or sum(len(block.data) for block in blocks) <= bytes_max
+            assert all(block.first_entry < first + entries_max for block in blocks)
+            try:
+                await reader.read(len(model.entries), entries_max=1, bytes_max=1)
+                raise AssertionError("read past the end")
+            except NoSuchEntry:
+                pass
+
+        self.loop.run_until_complete(run())
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def seal(self, data: st.DataObject) -> None:
+        ledger_id = self._pick(data, list(self.model))
+        info = self.loop.run_until_complete(self.store.seal(self.fence, ledger_id))
+        self.writers.pop(ledger_id, None)
+        self.model[ledger_id].sealed = True
+        assert info.entries == len(self.model[ledger_id].entries)
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        ledger_id = self._pick(data, list(self.model))
+        self.loop.run_until_complete(self.store.delete(self.fence, ledger_id))
+        self.writers.pop(ledger_id, None)
+        del self.model[ledger_id]
+
+    @rule()
+    def reopen(self) -> None:
+        self.loop.run_until_complete(self.store.stop())
+        self._start()
+
+    @rule(seed=st.integers(0, 1000), kill=st.booleans())
+    def crash(self, seed: int, kill: bool) -> None:
+        """The old process's disk is as it was at that moment, whatever it goes on to do."""
+        left = self.disk.frozen() if kill else self.disk.power_loss(Random(seed))
+        self.loop.run_until_complete(self.store.stop())
+        self.disk = left
+        self._start()
+
+    @invariant()
+    def ledgers_are_those_of_the_model(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        found = {info.ledger_id: info for info in self.loop.run_until_complete(self.store.ledgers())}
+        assert found.keys() == self.model.keys()
+        for ledger_id, model in self.model.items():
+            info = found[ledger_id]
+            assert (info.entries, info.sealed) == (len(model.entries), model.sealed)
+            assert info.length_bytes == sum(map(len, model.entries))
+
+
+TestLocalStore = LocalStoreMachine.TestCase
+TestLocalStore.settings = settings(
+    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)

@@ -1,0 +1,56 @@
+"""Fair shares of a commit, and what a failure does to what waits."""
+
+from __future__ import annotations
+
+from array import array
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messaging.storage.local.ledger_state import LedgerState
+from messaging.storage.local.write.queue import Item, fair_shares
+
+
+def item(owner: str, size_bytes: int, serial: int) -> Item:
+    return Item(LedgerState(1, {"tenant": owner}), lambda error: None, b"", b"", array("I"), serial, size_bytes)
+
+
+def owners_and_bytes(items: list[Item]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in items:
+        found[one.state.owner] = found.get(one.state.owner, 0) + one.size_bytes
+    return found
+
+
+def test_each_owner_gets_its_share_and_what_others_leave() -> None:
+    items = [item("a", 10, serial) for serial in range(100)]
+    items += [item("b", 10, serial) for serial in range(3)]
+    items += [item("c", 10, serial) for serial in range(100)]
+    taken, left = fair_shares(items, 600)
+    assert owners_and_bytes(taken) == {"a": 280, "b": 30, "c": 280}  # the last 10 cannot be split
+    assert len(taken) + len(left) == len(items)
+
+
+def test_one_item_goes_even_if_it_is_too_large() -> None:
+    taken, left = fair_shares([item("a", 1000, 0), item("a", 1, 1)], 10)
+    assert [one.first for one in taken] == [0] and [one.first for one in left] == [1]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 50)), min_size=1, max_size=60),
+    st.integers(1, 400),
+)
+def test_order_and_bounds(given_items: list[tuple[str, int]], bytes_max: int) -> None:
+    items = [item(owner, size, serial) for serial, (owner, size) in enumerate(given_items)]
+    taken, left = fair_shares(items, bytes_max)
+    assert taken
+    assert sum(one.size_bytes for one in taken) <= bytes_max or len(taken) == 1
+    assert sorted(one.first for one in taken + left) == list(range(len(items)))
+    for owner in "abcd":
+        of_owner = [one.first for one in taken + left if one.state.owner == owner]
+        assert of_owner == sorted(of_owner)
+    assert [one.first for one in left] == sorted(one.first for one in left)
+    # Nobody who still waits could have been served by the room that was left over by equal shares.
+    waiting = {one.state.owner for one in left}
+    if not waiting:
+        assert len(taken) == len(items)

@@ -1,0 +1,130 @@
+"""The chain of ledgers against the plainest model: the list of all positions that exist."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.managed.ledger_list import LedgerList
+
+LEDGERS = st.lists(st.tuples(st.integers(1, 3), st.integers(-1, 4)), max_size=5)
+POSITIONS = st.builds(Position, st.integers(-1, 20), st.integers(-1, 8))
+
+
+def chain_of(gaps: list[tuple[int, int]]) -> LedgerList:
+    """Ledger ids rise by the first of each pair; the second is the last entry."""
+    ledgers, ledger_id = [], 0
+    for gap, last in gaps:
+        ledger_id += gap
+        ledgers.append((ledger_id, last))
+    return LedgerList(ledgers)
+
+
+def positions(ledger_list: LedgerList) -> list[Position]:
+    return [
+        Position(ledger, entry)
+        for ledger, last in zip(ledger_list.ids, ledger_list.lasts, strict=True)
+        for entry in range(last + 1)
+    ]
+
+
+@given(LEDGERS, POSITIONS)
+def test_asking(gaps: list[tuple[int, int]], position: Position) -> None:
+    ledger_list = chain_of(gaps)
+    exist = positions(ledger_list)
+    earlier = [one for one in exist if one < position]
+    later = [one for one in exist if one > position]
+    assert ledger_list.holds(position) == (position in exist)
+    assert ledger_list.entries == len(exist)
+    assert ledger_list.last == (exist[-1] if exist else EARLIEST)
+    assert ledger_list.before(position) == (earlier[-1] if earlier else EARLIEST)
+    assert ledger_list.count_up_to(position) == sum(1 for one in exist if one <= position)
+    following = ledger_list.next_after(position)
+    if later:
+        assert following == later[0]
+    else:
+        assert not ledger_list.holds(following)
+        assert following > position
+    settled = ledger_list.settle(position)
+    if position in exist:
+        assert settled == position
+    elif later:
+        assert settled == later[0]
+    else:
+        assert not ledger_list.holds(settled)
+
+
+@given(LEDGERS)
+def test_walking_visits_every_entry_once(gaps: list[tuple[int, int]]) -> None:
+    ledger_list = chain_of(gaps)
+    exist = positions(ledger_list)
+    place, walked = ledger_list.settle(ledger_list.first), []
+    while ledger_list.holds(place):
+        walked.append(place)
+        place = ledger_list.next_after(place)
+    assert walked == exist
+    assert [ledger_list.at_index(index) for index in range(ledger_list.entries)] == exist
+    with pytest.raises(IndexError):
+        ledger_list.at_index(ledger_list.entries)
+
+
+@given(LEDGERS, st.integers(0, 5))
+def test_what_comes_is_what_next_after_the_last_named(gaps: list[tuple[int, int]], more: int) -> None:
+    """A reader at the end waits at a position; an append to the last ledger, or to a new one, makes exactly that or moves it."""
+    ledger_list = chain_of(gaps)
+    waiting = ledger_list.next_after(ledger_list.last)
+    if ledger_list.ids:
+        last = ledger_list.lasts[-1] + 1 + more
+        first_new = Position(ledger_list.ids[-1], ledger_list.lasts[-1] + 1)
+        ledger_list.confirm(ledger_list.ids[-1], last)
+        assert ledger_list.settle(waiting) == first_new
+    else:
+        ledger_list.add(9)
+        ledger_list.confirm(9, more)
+        assert ledger_list.settle(waiting) == Position(9, 0)
+
+
+@given(LEDGERS, LEDGERS, st.integers(0, 4))
+def test_what_follows_in_later_ledgers_is_not_missed(
+    gaps: list[tuple[int, int]], further: list[tuple[int, int]], more: int
+) -> None:
+    ledger_list = chain_of(gaps)
+    waiting = ledger_list.next_after(ledger_list.last)
+    ledger_id = ledger_list.ids[-1] if ledger_list.ids else 0
+    begin = len(positions(ledger_list))
+    for gap, last in further:
+        ledger_id += gap
+        ledger_list.add(ledger_id)
+        ledger_list.confirm(ledger_id, last)
+    new = positions(ledger_list)[begin:]
+    if new:
+        assert ledger_list.settle(waiting) == new[0]
+
+
+@given(LEDGERS)
+def test_dropping_the_first(gaps: list[tuple[int, int]]) -> None:
+    ledger_list = chain_of(gaps)
+    while ledger_list.ids:
+        rest = [one for one in positions(ledger_list) if one.ledger_id != ledger_list.ids[0]]
+        gone = ledger_list.ids[0]
+        assert ledger_list.drop_first() == gone
+        assert positions(ledger_list) == rest
+
+
+def test_an_empty_chain() -> None:
+    ledger_list = LedgerList()
+    assert ledger_list.first == Position(0, 0)
+    assert ledger_list.last == EARLIEST
+    assert ledger_list.entries == 0
+    assert not ledger_list.ends(1)
+    assert ledger_list.last_of(1) == -1
+
+
+@given(LEDGERS)
+def test_only_ledgers_with_a_successor_have_ended(gaps: list[tuple[int, int]]) -> None:
+    ledger_list = chain_of(gaps)
+    assert [ledger_list.ends(ledger_id) for ledger_id in ledger_list.ids] == [True] * (len(ledger_list.ids) - 1) + [False] * bool(
+        ledger_list.ids
+    )

@@ -1,0 +1,214 @@
+"""The thread of the metadata store: whatever goes wrong, every call gets its answer, and the next ones are served."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messaging.storage.disk_reserve import SLICE_BYTES, DiskReserve
+from messaging.storage.ledger_store import DiskFull, Position, Unavailable
+from messaging.storage.meta_store import MetaConflict, PartitionedRecord, TopicRecord
+from messaging.storage.sqlite.meta_store import SqliteMetaStore
+from messaging.storage.sqlite.thread import SqliteThread
+
+pytestmark = pytest.mark.asyncio
+
+
+def sqlite_error(code: int, text: str = "injected") -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(text)
+    error.sqlite_errorcode = code
+    return error
+
+
+class Connection:
+    """A real connection whose statements fail on demand."""
+
+    def __init__(self, path: Path, fail: Callable[[str], None]) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._db.execute("pragma synchronous = off")
+        self._db.execute("create table if not exists t (k integer primary key)")
+        self._fail = fail
+
+    def execute(self, sql: str, *values: Any) -> Any:
+        self._fail(sql)
+        return self._db.execute(sql, *values)
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._db.in_transaction
+
+    def close(self) -> None:
+        self._db.close()
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        self.faults: dict[str, list[BaseException]] = {}
+        self.connected = 0
+        self.refuse_connecting: list[Exception] = []
+        self.path = folder / "db.sqlite3"
+        self.reserve = DiskReserve(folder / "reserve", 3 * SLICE_BYTES)
+        self.thread = SqliteThread(self.connect, reserve=self.reserve)  # type: ignore[arg-type,unused-ignore]
+
+    def connect(self) -> Any:
+        if self.refuse_connecting:
+            raise self.refuse_connecting.pop(0)
+        self.connected += 1
+        return Connection(self.path, self.fail)
+
+    def fail(self, sql: str) -> None:
+        waiting = self.faults.get(sql.partition(" ")[0])
+        if waiting:
+            raise waiting.pop(0)
+
+    async def insert(self, number: int) -> int:
+        def run(db: sqlite3.Connection) -> int:
+            db.execute("insert into t values (?)", (number,))
+            return number
+
+        return await asyncio.wait_for(self.thread.call(run), 10)
+
+    async def numbers(self) -> list[int]:
+        return await asyncio.wait_for(self.thread.call(lambda db: [row[0] for row in db.execute("select k from t order by k")]), 10)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    held = World(tmp_path)
+    held.thread.start()
+    yield held
+    await held.thread.stop()
+
+
+@pytest.mark.parametrize("raised", [ValueError("no"), StopIteration(), SystemExit(1), MetaConflict("x"), KeyboardInterrupt()])
+async def test_what_one_call_raises_is_its_own(world: World, raised: BaseException) -> None:
+    def bad(db: sqlite3.Connection) -> None:
+        db.execute("insert into t values (99)")
+        raise raised
+
+    outcomes = await asyncio.gather(world.insert(1), world.thread.call(bad), world.insert(2), return_exceptions=True)
+    assert (outcomes[0], outcomes[2]) == (1, 2)
+    assert isinstance(outcomes[1], (type(raised), RuntimeError)) and isinstance(outcomes[1], Exception)
+    assert await world.numbers() == [1, 2]
+    assert world.connected == 1
+
+
+@pytest.mark.parametrize("statement", ["begin", "savepoint", "insert", "release", "commit"])
+@pytest.mark.parametrize(
+    "error", [*map(sqlite_error, (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_BUSY)), OSError(errno.EIO, "")]
+)
+async def test_each_statement_may_fail_and_the_next_call_is_served(world: World, statement: str, error: Exception) -> None:
+    await world.insert(0)
+    world.faults[statement] = [error]
+    with pytest.raises((Unavailable, OSError)):
+        await world.insert(1)
+    assert await world.insert(2) == 2
+    assert await world.numbers() == [0, 2]
+
+
+async def test_a_transaction_that_cannot_be_left_costs_the_connection(world: World) -> None:
+    """The thread ended with the rollback that failed, and every later call waited for ever."""
+    await world.insert(0)
+    world.faults = {"commit": [sqlite_error(sqlite3.SQLITE_BUSY)], "rollback": [sqlite_error(sqlite3.SQLITE_IOERR)]}
+    with pytest.raises(Unavailable):
+        await world.insert(1)
+    assert await world.insert(2) == 2
+    assert (await world.numbers(), world.connected) == ([0, 2], 2)
+
+
+async def test_a_connection_that_was_closed_is_opened_again(world: World) -> None:
+    await world.insert(0)
+    assert world.thread._db is not None
+    world.thread._db.close()
+    with pytest.raises(Unavailable):
+        await world.insert(1)
+    assert await world.insert(2) == 2
+
+
+async def test_a_file_that_cannot_be_opened_is_tried_again_by_the_next_call(world: World) -> None:
+    """One failure to open it was for good."""
+    world.refuse_connecting = [sqlite_error(sqlite3.SQLITE_CANTOPEN), sqlite3.DatabaseError("format 99")]
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            await world.insert(1)
+    assert await world.insert(1) == 1
+
+
+async def test_a_full_disk_takes_from_the_reserve_until_that_is_used_up(world: World) -> None:
+    assert world.reserve.fill()
+    full = sqlite_error(sqlite3.SQLITE_FULL)
+    world.faults["insert"] = [full, full]
+    assert await world.insert(1) == 1, "with the second slice"
+    assert world.reserve.path.stat().st_size == SLICE_BYTES or world.reserve.whole  # or made whole again: there is space in truth
+    world.reserve.fill = lambda: False  # type: ignore[method-assign]
+    world.faults["commit"] = [full] * 10
+    with pytest.raises(DiskFull, match="free some space"):
+        await world.insert(2)
+    assert world.reserve.path.stat().st_size == 0
+    world.faults.clear()
+    assert await world.insert(3) == 3
+
+
+async def test_calls_given_before_the_stop_are_answered(tmp_path: Path) -> None:
+    held = World(tmp_path)
+    held.thread.start()
+    waiting = [asyncio.ensure_future(held.thread.call(lambda db, number=number: number)) for number in range(20)]  # type: ignore[misc]
+    await asyncio.sleep(0)
+    await held.thread.stop()
+    assert await asyncio.wait_for(asyncio.gather(*waiting), 10) == list(range(20))
+    with pytest.raises(RuntimeError):
+        await held.insert(21)
+
+
+class Shrunk(DiskReserve):
+    """What was given to others does not come back by itself."""
+
+    space = False
+
+    def fill(self) -> bool:
+        return super().fill() if self.space else self.whole
+
+
+async def test_a_full_disk_refuses_new_topics_and_serves_those_there_are(tmp_path: Path) -> None:
+    reserve = Shrunk(tmp_path / "reserve", 2 * SLICE_BYTES)
+    reserve.space = True
+    reserve.fill()
+    store = SqliteMetaStore(tmp_path / "meta.sqlite3", reserve=reserve)
+    await store.start()
+    record = await store.cas_topic(TopicRecord("persistent://a/b/old"))
+    reserve.space = False
+    assert reserve.release()
+    for making in (
+        store.cas_topic(TopicRecord("persistent://a/b/new")),
+        store.cas_partitioned(PartitionedRecord("persistent://a/b/p", 2)),
+    ):
+        with pytest.raises(DiskFull, match="free some space"):
+            await making
+    await store.cas_topic(record)
+    await store.create_subscription(record.name, "s", created_ms=1, mark_delete=Position(-1, -1), properties={})
+    await store.delete_topic(record.name)
+    reserve.space = True
+    await store.cas_topic(TopicRecord("persistent://a/b/new"))
+    assert reserve.whole
+    await store.stop()
+
+
+async def test_what_earlier_versions_left_of_deleted_topics_goes_with_a_start(tmp_path: Path) -> None:
+    store = SqliteMetaStore(tmp_path / "meta.sqlite3")
+    await store.start()
+    await store.cas_topic(TopicRecord("persistent://a/b/there"))
+    kept = {"dedup:persistent://a/b/there": b"1", "cursor-ledgers": b"[1]"}
+    left = {"dedup:persistent://a/b/gone": b"1", "dedup:persistent://a/b/ended": b""}
+    for key, value in (kept | left).items():
+        await store.put_value(key, value)
+    await store.stop()
+    await store.start()
+    assert {key: await store.get_value(key) for key in kept} == kept
+    assert [await store.get_value(key) for key in left] == [None, None]
+    await store.stop()

@@ -1,0 +1,277 @@
+"""A disk in memory that forgets what was not synced: it drops, reorders and tears writes and names, fails on demand, fills up.
+
+`power_loss(random)` gives the disk as it may be found after the power came back: of each unsynced write any subset of its sectors,
+of each unsynced change of a name the old or the new state. After a failed sync the unsynced writes are marked clean, as Linux does:
+a later sync succeeds and makes nothing of them durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+
+from messaging.storage.ledger_store import Buffer
+from messaging.storage.local.device.aio import Done
+from messaging.storage.local.device.direct import PAGE_BYTES, Got
+
+SECTOR_BYTES = 512
+
+
+class _Inode:
+    def __init__(self) -> None:
+        self.current = bytearray()
+        self.durable = bytearray()
+        self.unsynced: list[tuple[int, bytes]] = []
+
+    def copy(self) -> _Inode:
+        made = _Inode()
+        made.current = bytearray(self.current)
+        made.durable = bytearray(self.durable)
+        made.unsynced = list(self.unsynced)
+        return made
+
+
+def _put(content: bytearray, offset: int, data: bytes) -> None:
+    if len(content) < offset + len(data):
+        content.extend(bytes(offset + len(data) - len(content)))
+    content[offset : offset + len(data)] = data
+
+
+class FakeFile:
+    def __init__(self, disk: FakeDisk, inode: _Inode, path: Path) -> None:
+        self._disk = disk
+        self._inode = inode
+        self._path = path
+
+    def write(self, buffers: Sequence[Buffer], offset: int) -> None:
+        data = b"".join(buffers)
+        with self._disk.operation("write", self._path):
+            _put(self._inode.current, offset, data)
+            self._inode.unsynced.append((offset, data))
+
+    def write_synced(self, buffers: Sequence[Buffer], offset: int, padding_bytes: int = 0) -> None:
+        """Two operations, as the worst disk would have it, and whole pages, as writing past the page cache has it."""
+        stop = offset + sum(map(len, buffers)) + padding_bytes
+        self.write([*buffers, bytes(padding_bytes + min(-stop % PAGE_BYTES, max(0, self.size() - stop)))], offset)
+        self.sync()
+
+    def begin_synced(self, buffers: Sequence[Buffer], offset: int, padding_bytes: int, aio: FakeAio, done: Done) -> bool:
+        """At once; the loop hears of it later."""
+        try:
+            self.write_synced(buffers, offset, padding_bytes)
+        except OSError as error:
+            aio.later(done, error)
+        else:
+            aio.later(done, None)
+        return True
+
+    def read(self, size: int, offset: int) -> bytes:
+        with self._disk.operation("read", self._path):
+            for name, page in self._disk.bad_pages:
+                if name == self._path.name and offset < (page + 1) * PAGE_BYTES and offset + size > page * PAGE_BYTES:
+                    raise OSError(errno.EIO, f"page {page} of {name} cannot be read")
+            return bytes(self._inode.current[offset : offset + size])
+
+    def begin_read(self, size: int, offset: int, aio: FakeAio, done: Got) -> bool:
+        try:
+            view = memoryview(self.read(size, offset))
+        except OSError:
+            view = None
+        aio.later(lambda _: done(view), None)
+        return True
+
+    def sync(self) -> None:
+        inode = self._inode
+        try:
+            with self._disk.operation("sync", self._path):
+                if len(inode.durable) < len(inode.current):
+                    inode.durable.extend(bytes(len(inode.current) - len(inode.durable)))
+                for offset, data in inode.unsynced:
+                    _put(inode.durable, offset, data)
+        finally:
+            inode.unsynced.clear()
+
+    def allocate(self, size: int) -> None:
+        with self._disk.operation("allocate", self._path):
+            if size - len(self._inode.current) > self._disk.free():
+                raise OSError(errno.ENOSPC, "No space left on device")
+            if len(self._inode.current) < size:
+                self._inode.current.extend(bytes(size - len(self._inode.current)))
+
+    def size(self) -> int:
+        return len(self._inode.current)
+
+    def next_data(self, offset: int) -> int | None:
+        return offset if offset < len(self._inode.current) else None
+
+    def close(self) -> None:
+        pass
+
+
+class FakeAio:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def later(self, done: Done, error: OSError | None) -> None:
+        self._loop.call_soon(done, error)
+
+    def close(self) -> None:
+        pass
+
+
+class _Operation:
+    def __init__(self, disk: FakeDisk, kind: str, path: Path) -> None:
+        self._disk, self._kind, self._path = disk, kind, path
+
+    def __enter__(self) -> None:
+        self._disk.before_unlocked(self._kind, self._path)
+        self._disk.lock_.acquire()
+        try:
+            self._disk.before(self._kind, self._path)
+        except BaseException:
+            self._disk.lock_.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._disk.lock_.release()
+
+
+class _Lock:
+    def __init__(self, disk: FakeDisk, path: Path) -> None:
+        self._disk, self._path = disk, path
+
+    def release(self) -> None:
+        self._disk.locks.discard(self._path)
+
+
+class FakeDisk:
+    """`fail(kind, path, number)` decides whether the operation of that number, counted from 1, raises EIO, or the error number that
+    it returns. `bad_pages` are pages of files that cannot be read."""
+
+    def __init__(self, capacity_bytes: int = 1 << 30) -> None:
+        self.lock_ = threading.RLock()
+        self.locks: set[Path] = set()
+        self.capacity_bytes = capacity_bytes
+        self.operations = 0
+        self.fail: Callable[[str, Path, int], bool | int] = lambda kind, path, number: False
+        self.bad_pages: set[tuple[str, int]] = set()  # (name, number)
+        self.before_unlocked: Callable[[str, Path], None] = lambda kind, path: None  # may block: other threads go on
+        self.image_at = 0  # operation before which `image` is taken
+        self.image: FakeDisk | None = None
+        self.on_image: Callable[[], None] = lambda: None
+        self.on_sync: Callable[[Path], None] = lambda path: None
+        self._names: dict[Path, _Inode] = {}
+        self._durable_names: dict[Path, _Inode] = {}
+
+    def operation(self, kind: str, path: Path) -> _Operation:
+        return _Operation(self, kind, path)
+
+    def before(self, kind: str, path: Path) -> None:
+        self.operations += 1
+        if self.operations == self.image_at:
+            self.image = self.frozen()
+            self.on_image()
+        if kind == "sync":
+            self.on_sync(path)
+        failure = self.fail(kind, path, self.operations)
+        if failure:
+            code = errno.EIO if failure is True else failure
+            raise OSError(code, f"injected at operation {self.operations} ({kind} {path.name})")
+
+    def frozen(self) -> FakeDisk:
+        """The disk as it is now, unsynced writes included: what a killed process leaves."""
+        with self.lock_:
+            made = FakeDisk(self.capacity_bytes)
+            inodes = {id(inode): inode.copy() for inode in (*self._names.values(), *self._durable_names.values())}
+            made._names = {path: inodes[id(inode)] for path, inode in self._names.items()}
+            made._durable_names = {path: inodes[id(inode)] for path, inode in self._durable_names.items()}
+            return made
+
+    def power_loss(self, random: Random) -> FakeDisk:
+        made = self.frozen()
+        for inode in {id(inode): inode for inode in (*made._names.values(), *made._durable_names.values())}.values():
+            _lose(inode, random)
+        for path in sorted(made._names.keys() | made._durable_names.keys()):
+            old, new = made._durable_names.get(path), made._names.get(path)
+            chosen = random.choice((old, new))
+            made._names.pop(path, None)
+            if chosen is not None:
+                made._names[path] = chosen
+        made._durable_names = dict(made._names)
+        return made
+
+    def free(self) -> int:
+        return self.capacity_bytes - sum(len(inode.current) for inode in self._names.values())
+
+    def file(self, path: Path) -> bytearray:
+        """Its bytes, to damage them: both what is seen and what is durable."""
+        inode = self._names[path]
+        inode.durable = inode.current
+        return inode.current
+
+    def aio(self, loop: asyncio.AbstractEventLoop) -> FakeAio:
+        return FakeAio(loop)
+
+    def make_directory(self, path: Path) -> None:
+        pass
+
+    def lock(self, path: Path) -> _Lock:
+        if path in self.locks:
+            raise BlockingIOError
+        self.locks.add(path)
+        return _Lock(self, path)
+
+    def open(self, path: Path, *, create: bool = False, truncate: bool = False, scattered: bool = False) -> FakeFile:
+        with self.operation("open", path):
+            inode = self._names.get(path)
+            if inode is None:
+                if not create:
+                    raise FileNotFoundError(errno.ENOENT, "No such file", str(path))
+                inode = self._names[path] = _Inode()
+            if truncate:
+                inode.current = bytearray()
+                inode.unsynced.clear()
+            return FakeFile(self, inode, path)
+
+    def names(self, path: Path) -> list[str]:
+        return sorted(name.name for name in self._names if name.parent == path)
+
+    def rename(self, old: Path, new: Path) -> None:
+        with self.operation("rename", new):
+            self._names[new] = self._names.pop(old)
+
+    def remove(self, path: Path) -> None:
+        with self.operation("remove", path):
+            self._names.pop(path, None)
+
+    def sync_directory(self, path: Path) -> None:
+        with self.operation("sync_directory", path):
+            for name in list(self._durable_names):
+                if name.parent == path:
+                    del self._durable_names[name]
+            self._durable_names.update({name: inode for name, inode in self._names.items() if name.parent == path})
+
+    def free_bytes(self, path: Path) -> int:
+        return self.free()
+
+
+def _lose(inode: _Inode, random: Random) -> None:
+    content = bytearray(inode.durable)
+    if len(inode.current) > len(content) and random.random() < 0.5:
+        content.extend(bytes(len(inode.current) - len(content)))
+    for offset, data in inode.unsynced:
+        fate = random.choice(("kept", "lost", "torn", "torn"))
+        at = 0
+        while at < len(data):
+            # Sectors of the disk, not of the write.
+            stop = min(len(data), at + SECTOR_BYTES - (offset + at) % SECTOR_BYTES)
+            if fate == "kept" or (fate == "torn" and random.random() < 0.5):
+                _put(content, offset + at, data[at:stop])
+            at = stop
+    inode.current = content
+    inode.durable = bytearray(content)
+    inode.unsynced = []

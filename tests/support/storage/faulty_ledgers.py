@@ -1,0 +1,233 @@
+"""A ledger store that misbehaves on demand, around any real one: for tests of what stands above the seam.
+
+store = FaultyLedgerStore(MemoryLedgerStore())
+store.hold()                     appends are written, their `done` is kept back until `release()`
+store.fail_appends(error)        appends from now on are not written; `done` gets the error
+store.lose_outcomes(error)       appends from now on are written; `done` gets the error all the same (an unknown outcome)
+store.fence()                    a newer owner appeared: everything raises `Fenced`, pending appends get it too
+store.damage(7, 3)               the block that holds entry 3 of ledger 7 does not match its checksum any more
+store.fail_next("seal", error)   the next call of that name raises; `unknown=True`: after having done its work
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from messaging.storage.ledger_store import (
+    AppendFailed,
+    Block,
+    Buffer,
+    Corrupt,
+    Done,
+    Fence,
+    Fenced,
+    LedgerClosed,
+    LedgerInfo,
+    LedgerReader,
+    LedgerStore,
+    LedgerWriter,
+    StoreError,
+    StoreStatistics,
+)
+
+T = TypeVar("T")
+
+
+class FaultyLedgerStore:
+    def __init__(self, store: LedgerStore) -> None:
+        self.entry_bytes_max = store.entry_bytes_max
+        self.failed: StoreError | None = None
+        self.calls: list[str] = []
+        self.damaged: set[tuple[int, int]] = set()
+        self._store = store
+        self._held: list[Callable[[], None]] | None = None
+        self._fail: StoreError | None = None
+        self._lose: StoreError | None = None
+        self._fenced = False
+        self._next: dict[str, tuple[StoreError, bool]] = {}
+        self._gates: dict[str, asyncio.Event] = {}
+
+    # Faults
+
+    def hold(self) -> None:
+        """Keeps back every `done` from now on."""
+        if self._held is None:
+            self._held = []
+
+    def release(self) -> None:
+        """Calls what was kept back, in order, on the next turn of the loop."""
+        held, self._held = self._held or [], None
+        loop = asyncio.get_running_loop()
+        for call in held:
+            loop.call_soon(call)
+
+    def fail_appends(self, error: StoreError | None = None) -> None:
+        self._fail = error or AppendFailed("injected: not written")
+
+    def lose_outcomes(self, error: StoreError | None = None) -> None:
+        self._lose = error or AppendFailed("injected: the outcome is unknown")
+
+    def heal(self) -> None:
+        """New ledgers work again. Writers that met a failure stay closed (G1)."""
+        self._fail = self._lose = None
+        self._next.clear()
+        for gate in self._gates.values():
+            gate.set()
+        self._gates.clear()
+
+    def fence(self) -> None:
+        self._fenced = True
+
+    def damage(self, ledger_id: int, entry_id: int) -> None:
+        self.damaged.add((ledger_id, entry_id))
+
+    def fail_next(self, call: str, error: StoreError, *, unknown: bool = False) -> None:
+        self._next[call] = (error, unknown)
+
+    def delay(self, call: str) -> asyncio.Event:
+        """Calls of that name wait until the returned event is set."""
+        return self._gates.setdefault(call, asyncio.Event())
+
+    # The seam
+
+    async def start(self) -> Fence:
+        return await self._store.start()
+
+    async def stop(self) -> None:
+        self.release()
+        await self._store.stop()
+
+    async def create(self, fence: Fence, ledger_id: int, properties: dict[str, str]) -> FaultyLedgerWriter:
+        return await self._do("create", lambda: self._create(fence, ledger_id, properties))
+
+    async def _create(self, fence: Fence, ledger_id: int, properties: dict[str, str]) -> FaultyLedgerWriter:
+        return FaultyLedgerWriter(self, await self._store.create(fence, ledger_id, properties))
+
+    async def seal(self, fence: Fence, ledger_id: int) -> LedgerInfo:
+        return await self._do("seal", lambda: self._store.seal(fence, ledger_id))
+
+    async def open(self, ledger_id: int) -> LedgerReader:
+        reader = await self._do("open", lambda: self._store.open(ledger_id))
+        return FaultyLedgerReader(self, reader)
+
+    def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> int:
+        return self._store.forecast(ledger_id, first, entries_max=entries_max, bytes_max=bytes_max)
+
+    async def delete(self, fence: Fence, ledger_id: int) -> None:
+        await self._do("delete", lambda: self._store.delete(fence, ledger_id))
+
+    async def info(self, ledger_id: int) -> LedgerInfo:
+        return await self._do("info", lambda: self._store.info(ledger_id))
+
+    async def ledgers(self) -> list[LedgerInfo]:
+        return await self._do("ledgers", self._store.ledgers)
+
+    async def ledger_ids(self) -> list[int]:
+        return await self._do("ledger_ids", self._store.ledger_ids)
+
+    def statistics(self) -> StoreStatistics:
+        return self._store.statistics()
+
+    async def _do(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+        self.calls.append(name)
+        gate = self._gates.get(name)
+        if gate is not None:
+            await gate.wait()
+        if self._fenced and name in ("create", "seal", "delete"):
+            raise Fenced("injected: a newer owner")
+        error, unknown = self._next.pop(name, (None, False))
+        if error is not None and not unknown:
+            raise error
+        result = await work()
+        if error is not None:
+            raise error
+        return result
+
+    # From the writers
+
+    def outcome(self) -> tuple[StoreError | None, bool]:
+        """(what an append is told instead of the truth, whether it is written)."""
+        if self._fenced:
+            return Fenced("injected: a newer owner"), False
+        if self._fail is not None:
+            return self._fail, False
+        return self._lose, True
+
+    def tell(self, call: Callable[[], None]) -> None:
+        if self._held is not None:
+            self._held.append(call)
+        else:
+            call()
+
+
+class FaultyLedgerWriter:
+    """Keeps its own counters: what is confirmed is what was told."""
+
+    def __init__(self, store: FaultyLedgerStore, writer: LedgerWriter) -> None:
+        self.ledger_id = writer.ledger_id
+        self.last_confirmed = -1
+        self.next_entry = 0
+        self.length_bytes = 0
+        self.pending_bytes = 0
+        self._store = store
+        self._writer = writer
+        self._broken: StoreError | None = None
+
+    def append(self, header: bytes, data: Buffer, end_offsets: array[int], done: Done) -> int:
+        error, written = self._store.outcome()
+        if isinstance(error, Fenced):
+            raise error
+        if self._broken is not None:
+            raise LedgerClosed(f"an earlier append failed: {self._broken}", self.ledger_id)
+        first, size = self.next_entry, len(data)
+        last = first + len(end_offsets) - 1
+
+        def told(outcome: StoreError | None) -> None:
+            fenced, _ = self._store.outcome()
+            if isinstance(fenced, Fenced):
+                outcome = fenced  # G4
+            elif outcome is None:
+                outcome = error or self._broken
+            self.pending_bytes -= size
+            if outcome is None:
+                self.last_confirmed = last
+            else:
+                self._broken = self._broken or outcome
+            done(outcome)
+
+        if written:
+            self._writer.append(header, data, end_offsets, lambda outcome: self._store.tell(lambda: told(outcome)))
+        else:
+            asyncio.get_running_loop().call_soon(lambda: self._store.tell(lambda: told(error)))
+        self.next_entry = last + 1
+        self.length_bytes += size
+        self.pending_bytes += size
+        return first
+
+    async def close(self) -> LedgerInfo:
+        error, _ = self._store.outcome()
+        if isinstance(error, Fenced):
+            raise error
+        return await self._writer.close()
+
+
+class FaultyLedgerReader:
+    def __init__(self, store: FaultyLedgerStore, reader: LedgerReader) -> None:
+        self.ledger_id = reader.ledger_id
+        self._store = store
+        self._reader = reader
+
+    async def read(self, first: int, *, entries_max: int, bytes_max: int) -> list[Block]:
+        blocks = await self._store._do("read", lambda: self._reader.read(first, entries_max=entries_max, bytes_max=bytes_max))
+        for index, block in enumerate(blocks):
+            if any((block.ledger_id, entry) in self._store.damaged for entry in range(block.first_entry, block.last_entry + 1)):
+                if not index:
+                    raise Corrupt("injected: does not match its checksum", block.ledger_id, first)
+                return blocks[:index]
+        return blocks
+
+    async def aclose(self) -> None:
+        await self._reader.aclose()

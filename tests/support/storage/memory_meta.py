@@ -1,0 +1,162 @@
+"""`MetaStore` in memory: the plain statement of the seam; nothing survives the process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from messaging.storage.ledger_store import Position
+from messaging.storage.meta_store import (
+    MetaConflict,
+    PartitionedRecord,
+    SearchResult,
+    SubscriptionRecord,
+    TopicRecord,
+    creation_conflict,
+    namespace_of,
+    partitioned_name,
+)
+
+
+class MemoryMetaStore:
+    """Stop and start keep what was stored, as a restart of the process does with a durable one."""
+
+    def __init__(self) -> None:
+        self._ledger_id = 0
+        self._subscription_id = 0
+        self._topics: dict[str, TopicRecord] = {}
+        self._partitioned: dict[str, PartitionedRecord] = {}
+        self._subscriptions: dict[tuple[str, str], SubscriptionRecord] = {}
+        self._by_id: dict[int, tuple[str, str]] = {}
+        self._values: dict[str, bytes] = {}
+
+    async def start(self) -> None:
+        return None
+
+    async def stop(self) -> None:
+        return None
+
+    async def next_ledger_id(self) -> int:
+        self._ledger_id += 1
+        return self._ledger_id
+
+    async def get_topic(self, name: str) -> TopicRecord | None:
+        await asyncio.sleep(0)
+        return self._topics.get(name)
+
+    async def cas_topic(self, record: TopicRecord) -> TopicRecord:
+        await asyncio.sleep(0)
+        stored = self._topics.get(record.name)
+        if (stored.version if stored else 0) != record.version:
+            raise MetaConflict(f"{record.name} is at version {stored.version if stored else 0}, not {record.version}")
+        if record.version == 0 and (why := creation_conflict(record.name, self._partitioned.get)):
+            raise MetaConflict(why)
+        written = self._topics[record.name] = replace(record, version=record.version + 1)
+        return written
+
+    async def delete_topic(self, name: str, *, values: Sequence[str] = ()) -> None:
+        await asyncio.sleep(0)
+        for value in values:
+            self._values.pop(value, None)
+        self._topics.pop(name, None)
+        for key in [key for key in self._subscriptions if key[0] == name]:
+            self._by_id.pop(self._subscriptions.pop(key).subscription_id)
+
+    async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
+        return sorted(name for name in self._topics if name > after and namespace_of(name) == namespace)[:limit]
+
+    async def count_topics(self, tenant: str) -> dict[str, int]:
+        await asyncio.sleep(0)
+        namespaces = map(namespace_of, self._topics)
+        return dict(Counter(one for one in namespaces if one.startswith(f"{tenant}/")))
+
+    async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
+        return sorted(name for name in self._topics if name > after)[:limit]
+
+    async def search(self, tenant: str, words: str, limit: int) -> SearchResult:
+        await asyncio.sleep(0)
+
+        def is_of_it(topic: str) -> bool:
+            return namespace_of(topic).startswith(f"{tenant}/") if tenant else True
+
+        def has(name: str) -> bool:
+            return words in name.partition("://")[2].lower()
+
+        topics = {partitioned_name(name) for name in (*self._topics, *self._partitioned) if is_of_it(name)}
+        subscriptions = {(partitioned_name(topic), name) for topic, name in self._subscriptions if is_of_it(topic)}
+        return SearchResult(
+            sorted(name for name in topics if has(name))[:limit],
+            sorted(pair for pair in subscriptions if words in pair[1].lower())[:limit],
+        )
+
+    async def referenced_ledgers(self, *, after: str = "", limit: int = 1000) -> tuple[list[int], str | None]:
+        await asyncio.sleep(0)
+        names = sorted(name for name in self._topics if name > after)[:limit]
+        ids = [ledger.ledger_id for name in names for ledger in self._topics[name].ledgers]
+        return ids, names[-1] if len(names) == limit else None
+
+    async def get_partitioned(self, name: str) -> PartitionedRecord | None:
+        return self._partitioned.get(name)
+
+    async def cas_partitioned(self, record: PartitionedRecord) -> PartitionedRecord:
+        await asyncio.sleep(0)
+        stored = self._partitioned.get(record.name)
+        if (stored.version if stored else 0) != record.version:
+            raise MetaConflict(f"{record.name} is at version {stored.version if stored else 0}, not {record.version}")
+        if record.version == 0 and record.name in self._topics:
+            raise MetaConflict(f"topic {record.name} exists, without partitions")
+        written = self._partitioned[record.name] = replace(record, version=record.version + 1)
+        return written
+
+    async def unfinished_partitioned(self) -> list[PartitionedRecord]:
+        return [record for record in self._partitioned.values() if record.growing_to or record.deleting]
+
+    async def delete_partitioned(self, name: str) -> None:
+        self._partitioned.pop(name, None)
+
+    async def list_partitioned(self, namespace: str) -> list[PartitionedRecord]:
+        return [record for name, record in sorted(self._partitioned.items()) if namespace_of(name) == namespace]
+
+    async def subscriptions(self, topic: str) -> list[SubscriptionRecord]:
+        await asyncio.sleep(0)
+        return [record for (owner, _), record in sorted(self._subscriptions.items()) if owner == topic]
+
+    async def create_subscription(
+        self, topic: str, name: str, *, created_ms: int, mark_delete: Position, properties: dict[str, str]
+    ) -> SubscriptionRecord:
+        await asyncio.sleep(0)
+        if (topic, name) in self._subscriptions:
+            raise MetaConflict(f"subscription {name} of {topic} exists")
+        self._subscription_id += 1
+        record = SubscriptionRecord(self._subscription_id, topic, name, created_ms, mark_delete, b"", dict(properties))
+        self._subscriptions[topic, name] = record
+        self._by_id[record.subscription_id] = (topic, name)
+        return record
+
+    async def delete_subscription(self, topic: str, name: str) -> None:
+        await asyncio.sleep(0)
+        record = self._subscriptions.pop((topic, name), None)
+        if record is not None:
+            del self._by_id[record.subscription_id]
+
+    async def save_cursors(self, states: list[tuple[int, Position, bytes]]) -> None:
+        await asyncio.sleep(0)
+        for subscription_id, mark_delete, state in states:
+            key = self._by_id.get(subscription_id)
+            if key is not None:
+                self._subscriptions[key] = replace(self._subscriptions[key], mark_delete=mark_delete, state=state)
+
+    async def existing_subscriptions(self, ids: Iterable[int]) -> set[int]:
+        await asyncio.sleep(0)
+        return {one for one in ids if one in self._by_id}
+
+    async def get_value(self, key: str) -> bytes | None:
+        return self._values.get(key)
+
+    async def put_value(self, key: str, value: bytes) -> None:
+        self._values[key] = bytes(value)
+
+    async def delete_value(self, key: str) -> None:
+        self._values.pop(key, None)
