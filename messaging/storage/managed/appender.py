@@ -52,7 +52,7 @@ class Appender(OwnedTopicRecord):
         self.ended = record.terminated_at is not None  # terminated, or about to be: no append is taken any more
         self.in_flight = 0  # blocks appended and not yet answered
         self.rollover: LedgerRollover | None = None
-        self.settling: list[asyncio.Future[None]] | None = None  # who waits until nothing is in flight
+        self.drain_waiters: list[asyncio.Future[None]] | None = None  # who waits until nothing is in flight
         self._opened_ms = 0  # when the ledger now written to was made
         self._roll_after_ms = 0  # no roll is begun before: the last one failed
         self._writer: LedgerWriter | None = None
@@ -157,13 +157,13 @@ class Appender(OwnedTopicRecord):
         try:
             one.confirmed(self.failed)
         finally:
-            self.settle()
+            self.notify_drained()
 
-    def settle(self) -> None:
-        """Lets go on who waits in `settled`, if nothing is in flight."""
-        if self.settling is not None and not self.in_flight:
-            settling, self.settling = self.settling, None
-            for future in settling:
+    def notify_drained(self) -> None:
+        """Lets go on who waits in `drained`, if nothing is in flight."""
+        if self.drain_waiters is not None and not self.in_flight:
+            waiters, self.drain_waiters = self.drain_waiters, None
+            for future in waiters:
                 if not future.done():
                     future.set_result(None)
 
@@ -237,7 +237,7 @@ class Appender(OwnedTopicRecord):
 
         Entries whose outcome was unknown and that are in the ledger count from here on. Raises `StoreError`."""
         await self._rolled()
-        await self.settled()
+        await self.drained()
         async with self._alone("opening"):
             self._writer = None
             for ledger in self.record.ledgers:
@@ -249,17 +249,17 @@ class Appender(OwnedTopicRecord):
                     self.ledger_list.confirm(ledger.ledger_id, info.last_entry)
             self.failed = None
 
-    async def settled(self) -> None:
+    async def drained(self) -> None:
         """Waits until every block that was appended is durable or has failed."""
         if self.in_flight:
-            settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.settling = [*(self.settling or ()), settled]
-            await settled
+            drained: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.drain_waiters = [*(self.drain_waiters or ()), drained]
+            await drained
 
     async def close(self) -> None:
         """Waits for what is pending and seals the open ledger. Never raises: what could not be sealed, the next open seals."""
         await self._rolled()
-        await self.settled()
+        await self.drained()
         async with self._alone("opening"):  # a ledger that is just being opened is sealed like any other
             writer, self._writer = self._writer, None
             self.failed = self.failed or LedgerClosed("the topic is closed")

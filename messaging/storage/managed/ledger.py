@@ -69,7 +69,7 @@ class ManagedLedger(Appender):
         """Blocks of one ledger from the one that holds `position` on, never past the last confirmed entry. Empty at the end.
 
         Raises `Corrupt`, `Unavailable`."""
-        position = self.ledger_list.settle(position)
+        position = self.ledger_list.resolve(position)
         last = self.ledger_list.last_of(position.ledger_id)
         if position.entry_id > last:
             return []
@@ -135,7 +135,7 @@ class ManagedLedger(Appender):
             self.ended = True
             try:
                 await self._rolled()
-                await self.settled()  # what was appended before still counts
+                await self.drained()  # what was appended before still counts
                 if self.failed is not None:
                     raise self.failed  # which of the last entries are stored is not known before `recover`
                 last = self.ledger_list.last

@@ -104,7 +104,7 @@ class LedgerList:
             index += 1
         return self._begin_from(index)
 
-    def settle(self, position: Position) -> Position:
+    def resolve(self, position: Position) -> Position:
         """`position` itself, or where reading goes on if its ledger ended before it (or is gone)."""
         if self.last_id < 0 or self.holds(position):
             return position

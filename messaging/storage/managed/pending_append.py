@@ -28,8 +28,8 @@ class PendingAppend:
             ledger.ledger_list.last_entry = self.last_entry  # without a turnover the ledger appended to is the chain's last
             ledger.in_flight -= 1
             self.confirmed(None)
-            if ledger.settling is not None:
-                ledger.settle()
+            if ledger.drain_waiters is not None:
+                ledger.notify_drained()
         else:
             ledger.finished(self, error)
 

@@ -77,7 +77,7 @@ class World:
     async def read_all(self) -> list[tuple[Position, bytes]]:
         """Every entry that a reader from the beginning comes by."""
         ledger_list, found = self.ledger.ledger_list, []
-        position = ledger_list.settle(ledger_list.first)
+        position = ledger_list.resolve(ledger_list.first)
         while ledger_list.holds(position):
             blocks = await self.ledger.read(position, entries_max=100, bytes_max=1 << 20)
             assert blocks

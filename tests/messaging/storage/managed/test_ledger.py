@@ -106,11 +106,11 @@ async def test_nobody_passes_the_old_ledger_while_its_entries_are_on_their_way()
     held.append(b"c")
     await eventually(lambda: len(held.ledger.record.ledgers) == 2)
     ledger_list = held.ledger.ledger_list
-    waiting = ledger_list.settle(ledger_list.next_after(ledger_list.last))
+    waiting = ledger_list.resolve(ledger_list.next_after(ledger_list.last))
     assert waiting == first._replace(entry_id=1)
     held.store.release()
     await confirmed(held, 3)
-    assert ledger_list.settle(waiting) == waiting
+    assert ledger_list.resolve(waiting) == waiting
     held.append(b"d")
     await confirmed(held, 4)
     assert [data for _, data in await held.read_all()] == [b"a", b"b", b"c", b"d"]
@@ -290,7 +290,7 @@ async def test_a_ledger_that_the_disk_lost_is_told_to_readers_as_damage() -> Non
     after = await held.crash()
     assert after.storage.damage["ledger"] == 1
     ledger_list = after.ledger.ledger_list
-    assert ledger_list.settle(Position(lost.ledger_id, 2)).ledger_id > lost.ledger_id
+    assert ledger_list.resolve(Position(lost.ledger_id, 2)).ledger_id > lost.ledger_id
 
 
 async def test_after_a_crash_the_open_ledger_is_sealed_where_it_ended() -> None:
@@ -432,7 +432,7 @@ async def test_reading_goes_on_after_everything_was_trimmed() -> None:
     held.append(b"new")
     await confirmed(held, 9)
     ledger_list = held.ledger.ledger_list
-    (block,) = await held.ledger.read(ledger_list.settle(waiting), entries_max=10, bytes_max=100)
+    (block,) = await held.ledger.read(ledger_list.resolve(waiting), entries_max=10, bytes_max=100)
     assert block.data == b"new"
 
 

@@ -47,20 +47,20 @@ def test_asking(gaps: list[tuple[int, int]], position: Position) -> None:
     else:
         assert not ledger_list.holds(following)
         assert following > position
-    settled = ledger_list.settle(position)
+    resolved = ledger_list.resolve(position)
     if position in exist:
-        assert settled == position
+        assert resolved == position
     elif later:
-        assert settled == later[0]
+        assert resolved == later[0]
     else:
-        assert not ledger_list.holds(settled)
+        assert not ledger_list.holds(resolved)
 
 
 @given(LEDGERS)
 def test_walking_visits_every_entry_once(gaps: list[tuple[int, int]]) -> None:
     ledger_list = chain_of(gaps)
     exist = positions(ledger_list)
-    place, walked = ledger_list.settle(ledger_list.first), []
+    place, walked = ledger_list.resolve(ledger_list.first), []
     while ledger_list.holds(place):
         walked.append(place)
         place = ledger_list.next_after(place)
@@ -79,11 +79,11 @@ def test_what_comes_is_what_next_after_the_last_named(gaps: list[tuple[int, int]
         last = ledger_list.lasts[-1] + 1 + more
         first_new = Position(ledger_list.ids[-1], ledger_list.lasts[-1] + 1)
         ledger_list.confirm(ledger_list.ids[-1], last)
-        assert ledger_list.settle(waiting) == first_new
+        assert ledger_list.resolve(waiting) == first_new
     else:
         ledger_list.add(9)
         ledger_list.confirm(9, more)
-        assert ledger_list.settle(waiting) == Position(9, 0)
+        assert ledger_list.resolve(waiting) == Position(9, 0)
 
 
 @given(LEDGERS, LEDGERS, st.integers(0, 4))
@@ -100,7 +100,7 @@ def test_what_follows_in_later_ledgers_is_not_missed(
         ledger_list.confirm(ledger_id, last)
     new = positions(ledger_list)[begin:]
     if new:
-        assert ledger_list.settle(waiting) == new[0]
+        assert ledger_list.resolve(waiting) == new[0]
 
 
 @given(LEDGERS)

@@ -312,7 +312,7 @@ class LogAndCursors(RuleBasedStateMachine):
 
     async def read_all(self) -> list[tuple[Position, bytes, int]]:
         ledger_list, found = self.ledger.ledger_list, []
-        position = ledger_list.settle(ledger_list.first)
+        position = ledger_list.resolve(ledger_list.first)
         while ledger_list.holds(position):
             for block in await self.ledger.read(position, entries_max=5, bytes_max=100):
                 start = 0
@@ -321,7 +321,7 @@ class LogAndCursors(RuleBasedStateMachine):
                     if place >= position and ledger_list.holds(place):
                         found.append((place, bytes(block.data[start:stop]), decode(block.header).broker_time_ms))
                     start = stop
-            position = ledger_list.settle(ledger_list.next_after(found[-1][0]))
+            position = ledger_list.resolve(ledger_list.next_after(found[-1][0]))
         return found
 
     @invariant()

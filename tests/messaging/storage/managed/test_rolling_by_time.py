@@ -69,7 +69,7 @@ async def test_upkeep_ends_an_old_ledger_of_an_idle_topic_and_drops_it() -> None
     assert await held.ledger.trim(mark, AT_ONCE) == (0, 0), "the empty one that is left is not replaced by another"
     assert len(ids(held)) == 1
     waiting = held.ledger.ledger_list.next_after(mark)
-    assert await stored(held, b"c") == held.ledger.ledger_list.settle(waiting) > mark
+    assert await stored(held, b"c") == held.ledger.ledger_list.resolve(waiting) > mark
 
 
 async def test_upkeep_ends_an_old_ledger_that_is_not_acknowledged_and_keeps_it() -> None:

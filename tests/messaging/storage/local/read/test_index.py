@@ -52,7 +52,7 @@ class Segments:
         for extents in active.touched:
             state = self.states[extents.ledger_id]
             state.last_entry, state.length_bytes = state.written()
-            state.settle(extents)
+            state.release_index(extents)
         self.segments[number] = segment
 
     def lose(self, number: int) -> None:
