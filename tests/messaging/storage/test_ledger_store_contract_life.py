@@ -51,9 +51,9 @@ async def test_seal_against_append(harness: Harness) -> None:
         with pytest.raises((LedgerClosed, Fenced)):
             results.append(writer, [b"after"])
         assert max(confirmed, default=-1) <= info.last_entry
-        resolved = len(confirmed)
+        settled = len(confirmed)
         await asyncio.sleep(0)
-        assert len([first for first, error in results.got if error is None]) == resolved
+        assert len([first for first, error in results.got if error is None]) == settled
         reader = await harness.store.open(ledger_id)
         if info.last_entry >= 0:
             assert len(await read_all(reader, info.last_entry)) == info.entries

@@ -103,7 +103,7 @@ class LogAndCursors(RuleBasedStateMachine):
         for stored in await self.meta.subscriptions(NAME):
             cursor = Cursor.restore(stored.mark_delete, stored.state)
             for delta in self.cursor_log.recovered_deltas(stored.subscription_id):
-                cursor.repeat(delta, self.ledger.ledger_list)
+                cursor.apply(delta, self.ledger.ledger_list)
             self.cursors[stored.name] = cursor
             self.cursor_log.claim(stored.subscription_id, cursor)
 

@@ -231,7 +231,7 @@ async def test_a_ledger_deleted_while_its_segment_is_copied_does_not_come_back()
         for _ in range(60):
             await append(writer, b"x" * 4000)
         await store.delete(fence, writer.ledger_id)
-        await eventually(lambda: len(segment_names(disk)) < 8 and all(s.resolved for s in store._log.segments.values()))  # noqa: B023
+        await eventually(lambda: len(segment_names(disk)) < 8 and all(s.index_released for s in store._log.segments.values()))  # noqa: B023
         await store.stop()
         store = LocalLedgerStore(DIRECTORY, config, disk=disk)
         await store.start()
@@ -299,10 +299,10 @@ async def test_topics_that_came_and_went_leave_nothing_in_the_log(together: int)
         await asyncio.gather(*(store.delete(fence, ledger_id) for ledger_id in ids))
         most = max(most, len(store._log.tombstones))
 
-    def resolved() -> bool:
+    def reclaimed() -> bool:
         return len(store._log.tombstones) < 1_500 and len(segment_names(disk)) <= 8
 
-    await eventually(resolved)
+    await eventually(reclaimed)
     assert most < 4_000
     await store.stop()
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
