@@ -68,7 +68,8 @@ _TABLE = (
         "bytes",
         ("account",),
         "What one use of memory holds: ingress (not durable), egress (not read by peers), catch_up (read for them), "
-        "sessions (names, properties and requests of clients), cursors (acknowledged out of order), tail.",
+        "sessions (names, properties and requests of clients), cursors (acknowledged out of order), "
+        "records (deduplication and audit events), tail.",
     ),
     Metric("magnetar_memory_account_limit_bytes", "gauge", "bytes", ("account",), "The most that it may hold."),
     Metric("magnetar_sources_paused", "gauge", "connections", (), "Connections and WebSockets that wait before they are read."),

@@ -2,6 +2,9 @@
 
 The broker never opens a batch on the way of a message; the WebSocket API, peeking and the SDK's tests do. A declared size is never
 trusted for allocation: every decompressor stops at `bytes_max`.
+
+LZ4 and Snappy blocks are opened in one call, since they have no form that can be opened in pieces; every codec lets other threads
+run meanwhile (ADR 30).
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import random
 import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -120,6 +121,19 @@ async def test_a_batch_of_very_many_messages_is_charged_whole_and_made_as_it_is_
         tracemalloc.stop()
         assert held_bytes >= len(body)
         assert peak_bytes < 3 * len(body) + (8 << 20)
+        await eventually(lambda: not account.used_bytes)
+
+
+async def test_an_entry_that_unpacks_to_more_than_its_share_waits_for_others_and_not_for_itself(tmp_path: Path) -> None:
+    """What an entry holds while it is packed kept it from being opened, for good."""
+    async with running_broker(tmp_path) as broker:
+        account = broker.service.memory_limiter.egress
+        body = single(random.Random(1).randbytes(4_700_000) + bytes(10 << 20))
+        await store(broker.service, TOPIC, body, 1, compression=pb.LZ4)
+        await store(broker.service, TOPIC, body, 1, compression=pb.LZ4)
+        async with consuming(broker) as connection:
+            for _ in range(2):
+                assert len((await received(connection))["payload"]) > len(body)
         await eventually(lambda: not account.used_bytes)
 
 

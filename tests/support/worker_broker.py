@@ -11,6 +11,7 @@ import msgspec
 
 from messaging.adminrpc import schema as s
 from messaging.adminrpc.calls import TypedCalls
+from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.core.view import ControlView
 from messaging.broker.runtime.audit import BrokerAudit
 from messaging.errors import MagnetarError, NotReady
@@ -50,7 +51,7 @@ class FakeBroker(TypedCalls):
         """The broker's own table, in a new run of it. Knows the tenant acme."""
         view = ControlView(superuser_roles=(), policy_defaults={}, anonymous_public=False)
         view.tenants["acme"] = {"uid": "u1"}
-        self.audit = BrokerAudit("broker-1", view, lambda: int(self.now().timestamp() * 1000))
+        self.audit = BrokerAudit("broker-1", view, lambda: int(self.now().timestamp() * 1000), MemoryLimiter(256 << 20).records)
 
     def add(self, topic: str, ttl_s: int, ages_s: list[float]) -> None:
         self.topics[topic] = (ttl_s, [self.now().timestamp() - age for age in ages_s])

@@ -19,10 +19,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from messaging.broker.core.memory_charge import Charge
+from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.permissions.audited import REFUSALS
 
 REFUSED_BYTES_MAX = 256 << 10  # of refusals: some 400 entries
 DONE_BYTES_MAX = 4 << 20  # of what was done to subscriptions
+DONE_SHARE = 4  # and no more than a quarter of the account
 CALLER_SHARE, CALLER_TENANT_SHARE, TENANT_SHARE = 16, 8, 4  # what one may have of either: a sixteenth, an eighth, a quarter
 FURTHER_BYTES_MAX = 64 << 10  # of entries that count further events, by caller; and as much by tenant
 FURTHER_SHARE = 16
@@ -61,7 +64,11 @@ class Entry:
 
 
 class AuditEvents:
-    def __init__(self) -> None:
+    """`account` is charged with the entries, in the name of the platform: what tenants do there leaves its events their places."""
+
+    def __init__(self, account: MemoryAccount | None = None) -> None:
+        self._charge = Charge(account, "") if account is not None else None
+        self._done_bytes_max = DONE_BYTES_MAX if account is None else min(DONE_BYTES_MAX, account.limit_bytes // DONE_SHARE)
         self.recorded = 0  # events since the start
         self.further = 0  # of them, those that found no place of their own
         self.pending = 0  # of them, those that were not acknowledged: what a broker that stops loses
@@ -118,31 +125,38 @@ class AuditEvents:
 
     def _new(self, entry: Entry) -> Entry | None:
         """Takes the entry in; None where its share, or everything, is full."""
-        size, shares = entry.size_bytes, _shares(entry.event)
+        size, shares = entry.size_bytes, self._shares_of(entry.event)
         if any(self._shares[name] + size > limit for name, limit in shares):
             return None
         for name, _ in shares:
             self._shares[name] += size
         self.bytes += size
+        if self._charge is not None:
+            self._charge.change(size)
         self._open[entry.event] = entry
         return entry
 
     def _release(self, entry: Entry) -> None:
         self.pending -= entry.count
         self.bytes -= entry.size_bytes
-        for name, _ in _shares(entry.event):
+        if self._charge is not None:
+            self._charge.change(-entry.size_bytes)
+        for name, _ in self._shares_of(entry.event):
             self._shares[name] -= entry.size_bytes
             if not self._shares[name]:
                 del self._shares[name]
 
+    def _shares_of(self, event: Event) -> tuple[tuple[tuple[str, str], int], ...]:
+        return _shares(event, self._done_bytes_max)
 
-def _shares(event: Event) -> tuple[tuple[tuple[str, str], int], ...]:
+
+def _shares(event: Event, done_bytes_max: int) -> tuple[tuple[tuple[str, str], int], ...]:
     """What an entry takes its place of: the name of each share, and how many bytes it has."""
     if event.further:
         if event.address or event.key_id:
             return (("further", ""), FURTHER_BYTES_MAX), (("further of", _caller(event)), FURTHER_BYTES_MAX // FURTHER_SHARE)
         return ((("further of tenants", ""), FURTHER_BYTES_MAX),) if event.tenant else ()
-    pool, limit = ("refused", REFUSED_BYTES_MAX) if event.action in REFUSALS else ("done", DONE_BYTES_MAX)
+    pool, limit = ("refused", REFUSED_BYTES_MAX) if event.action in REFUSALS else ("done", done_bytes_max)
     found = (
         ((pool, ""), limit),
         ((f"{pool} caller", _caller(event)), limit // CALLER_SHARE),

@@ -5,7 +5,12 @@ name is a duplicate. Two numbers a name: the highest *taken* (appended, perhaps 
 reconnecting producer is told. A bounded window remembers where the last entries went, so that the receipt of a duplicate can carry
 the id of the original; for older ones it is -1:-1, which clients take as success.
 
-The state is a cache of the log: `snapshot` at a position, then `replay` of the blocks after it, gives it back. Snapshot:
+What names and remembered ids take is charged to an account, in steps. Where that is short the window shrinks, down to the last
+entry of each name; then names beyond `NAMES_KEPT` go too, those unused longest first.
+
+The state is a cache of the log: a snapshot at a position, then `replay` of the blocks after it, gives it back. Replaying a block
+that the state has seen changes nothing. So a snapshot may be packed in slices while blocks are stored: it carries the position at
+which packing began, and blocks that were stored during it are replayed once more. Snapshot:
 ``version u8 = 1 | position i64 i64 | names u32: (length u16, name, highest i64, last used i64)``.
 """
 
@@ -14,8 +19,10 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 
+from messaging.broker.core.memory_charge import Charge
 from messaging.protocol.hot import CHUNK, SendFrame
 from messaging.storage.ledger_store import EARLIEST, Position
 
@@ -23,6 +30,12 @@ VERSION = 1
 WINDOW_ENTRIES = 1_000  # a name; what a client may have in flight when its connection breaks
 TOPIC_WINDOW_ENTRIES = 50_000  # shared by all names of a topic: with many of them each is remembered for less
 NAMES_MAX = 100_000  # a topic; beyond it those unused longest go
+NAMES_BYTES_MAX = 8 << 20  # of those names; with it a snapshot is 10 MB at the most
+NAMES_KEPT = 100  # however little memory there is
+NAME_BYTES = 512  # of a name that is known, beside its text: measured with 100,000 of them, each with one entry
+ENTRY_BYTES = 24  # of a remembered entry
+CHARGED_STEP_BYTES = 16 << 10
+SLICE_NAMES = 1_000  # packed or read at once, in about a millisecond
 FORGOTTEN_SHARE = 100  # one of so many at once, because finding them means looking at all
 NOWHERE = Position(-1, -1)
 _HEAD = struct.Struct(">BqqI")
@@ -58,6 +71,9 @@ class ProducerSequences:
         if len(self._ids) > 2 * window:
             del self._ids[:-window], self._ledgers[:-window], self._entries[:-window]
 
+    def keep_last(self, window: int) -> None:
+        del self._ids[:-window], self._ledgers[:-window], self._entries[:-window]
+
     @property
     def last_id(self) -> int:
         """The last sequence id that is remembered; -1 if there is none."""
@@ -69,8 +85,15 @@ class ProducerSequences:
 
 
 class Deduplication:
-    def __init__(self) -> None:
+    """`charge` is what it holds of a memory account; None: nobody counts."""
+
+    def __init__(self, charge: Charge | None = None) -> None:
         self.names: dict[bytes, ProducerSequences] = {}
+        self.memory_bytes = 0
+        self._names_bytes = 0
+        self._charge = charge
+        self._charged_bytes = 0
+        self._window_max = WINDOW_ENTRIES
         self.snapshot_position = EARLIEST  # entries up to here are in the last stored snapshot; trimming stops there
         self.entries_since_snapshot = 0
 
@@ -99,8 +122,9 @@ class Deduplication:
         """The log took `fresh`, what `sift` left of a block: from now on they are duplicates, though not stored yet."""
         held = self.names.get(name)
         if held is None:
-            held = self.names[name] = ProducerSequences(last_used_ms=now_ms)
+            held = self._add(name, ProducerSequences(last_used_ms=now_ms))
             self._bound()
+            self._settle()
         held.last_used_ms = now_ms
         if fresh:
             held.taken = max(held.taken, fresh[-1][1], fresh[-1][6])
@@ -110,9 +134,12 @@ class Deduplication:
         held = self.names.get(name)
         if held is None:  # forgotten meanwhile
             return
-        ledger_id, window = first.ledger_id, self._window
+        ledger_id, window, remembered = first.ledger_id, self._window, held.remembered_entries
         for entry_id, one in enumerate(sent[-window:], first.entry_id + max(0, len(sent) - window)):
             held.remember(one[1], ledger_id, entry_id, window)
+        self.memory_bytes += (held.remembered_entries - remembered) * ENTRY_BYTES
+        if abs(self.memory_bytes - self._charged_bytes) >= CHARGED_STEP_BYTES:
+            self._settle()
         held.stored = max(held.stored, sent[-1][1], sent[-1][6])
         self.entries_since_snapshot += len(sent)
 
@@ -124,59 +151,125 @@ class Deduplication:
         """A block read back after the snapshot. Repeating one changes nothing."""
         if not name:
             return
-        held = self.names.setdefault(name, ProducerSequences())
+        held = self.names.get(name) or self._add(name, ProducerSequences())
+        window, remembered = self._window, held.remembered_entries
         held.last_used_ms = max(held.last_used_ms, broker_time_ms)
         for entry_id, one in enumerate(sent, first.entry_id):
             if one[1] > held.last_id:
-                held.remember(one[1], first.ledger_id, entry_id, self._window)
+                held.remember(one[1], first.ledger_id, entry_id, window)
             held.stored = max(held.stored, one[1], one[6])
         held.taken = max(held.taken, held.stored)
+        self.memory_bytes += (held.remembered_entries - remembered) * ENTRY_BYTES
         self._bound()
+        self._settle()
 
     def forget_unused(self, before_ms: int) -> None:
         """Names that sent nothing since `before_ms`."""
-        for name in [name for name, held in self.names.items() if held.last_used_ms < before_ms]:
-            del self.names[name]
+        self._forget([name for name, held in self.names.items() if held.last_used_ms < before_ms])
+        self._settle()
+
+    def widen(self) -> None:
+        """The window grows again where there is memory for twice as much."""
+        if self._window_max < WINDOW_ENTRIES and (self._charge is None or self._charge.allows(self.memory_bytes)):
+            self._window_max = min(WINDOW_ENTRIES, 2 * self._window_max)
+
+    def close(self) -> None:
+        """Gives back what it holds of the account; it is not used again. Idempotent."""
+        if self._charge is not None:
+            self._charge.end()
+            self._charge = None
 
     @property
     def _window(self) -> int:
         """How many entries of each name are remembered."""
-        return min(WINDOW_ENTRIES, max(1, TOPIC_WINDOW_ENTRIES // len(self.names)))
+        return min(self._window_max, max(1, TOPIC_WINDOW_ENTRIES // len(self.names)))
+
+    def _add(self, name: bytes, held: ProducerSequences) -> ProducerSequences:
+        self.names[name] = held
+        self._names_bytes += len(name)
+        self.memory_bytes += NAME_BYTES + len(name)
+        return held
+
+    def _forget(self, names: Iterable[bytes]) -> None:
+        for name in names:
+            held = self.names.pop(name)
+            self._names_bytes -= len(name)
+            self.memory_bytes -= NAME_BYTES + len(name) + held.remembered_entries * ENTRY_BYTES
 
     def _bound(self) -> None:
-        if len(self.names) > NAMES_MAX:
-            unused = nsmallest(max(1, NAMES_MAX // FORGOTTEN_SHARE), self.names, key=lambda name: self.names[name].last_used_ms)
-            for name in unused:
-                del self.names[name]
+        while len(self.names) > NAMES_MAX or self._names_bytes > NAMES_BYTES_MAX:
+            self._forget_unused_longest(max(1, len(self.names) // FORGOTTEN_SHARE))
+
+    def _forget_unused_longest(self, count: int) -> None:
+        self._forget(nsmallest(count, self.names, key=lambda name: self.names[name].last_used_ms))
+
+    def _settle(self) -> None:
+        """Tells the account what changed by a step or more, and remembers less where it is short."""
+        charge, more = self._charge, self.memory_bytes - self._charged_bytes
+        if charge is None or abs(more) < CHARGED_STEP_BYTES:
+            return
+        if more > 0 and not charge.allows(more):
+            self._shrink(more)
+        self._charged_bytes = self.memory_bytes
+        charge.change(self.memory_bytes - charge.held_bytes)
+
+    def _shrink(self, more: int) -> None:
+        window = self._window
+        if window > 1:
+            self._window_max = window // 2
+            for held in self.names.values():
+                if held.remembered_entries > self._window_max:
+                    self.memory_bytes -= (held.remembered_entries - self._window_max) * ENTRY_BYTES
+                    held.keep_last(self._window_max)
+        elif len(self.names) > NAMES_KEPT:
+            self._forget_unused_longest(min(len(self.names) - NAMES_KEPT, more // NAME_BYTES + 1))
 
     # --- storing
 
     def snapshot(self, position: Position) -> bytes:
         """The state as of `position`, the last confirmed entry: only what is stored counts."""
-        parts = [_HEAD.pack(VERSION, *position, len(self.names))]
-        for name, held in self.names.items():
-            parts.append(_LENGTH.pack(len(name)) + name + _NUMBERS.pack(held.stored, held.last_used_ms))
-        return b"".join(parts)
+        return b"".join(self.snapshot_slices(position))
+
+    def snapshot_slices(self, position: Position) -> Iterator[bytes]:
+        """The pieces of a snapshot; blocks may be stored between two of them."""
+        names = list(self.names.items())
+        yield _HEAD.pack(VERSION, *position, len(names))
+        for start in range(0, len(names), SLICE_NAMES):
+            yield b"".join(
+                _LENGTH.pack(len(name)) + name + _NUMBERS.pack(held.stored, held.last_used_ms)
+                for name, held in names[start : start + SLICE_NAMES]
+            )
 
     @classmethod
     def restore(cls, state: bytes | None) -> Deduplication:
-        """Raises `ValueError` for bytes of another version."""
+        """Raises `ValueError` for bytes of another version, and `struct.error` for some that are cut short."""
         held = cls()
+        for _ in held.restore_slices(state):
+            pass
+        return held
+
+    def restore_slices(self, state: bytes | None) -> Iterator[None]:
+        """Reads a snapshot into what knows nothing yet, a slice at a time. Raises as `restore` does."""
         if not state:
-            return held
+            return
         version, ledger_id, entry_id, count = _HEAD.unpack_from(state)
         if version != VERSION:
             raise ValueError(f"deduplication snapshot version {version} is not known; this build reads {VERSION}")
-        held.snapshot_position = Position(ledger_id, entry_id)
         at = _HEAD.size
-        for _ in range(count):
+        for number in range(1, count + 1):
             (length,) = _LENGTH.unpack_from(state, at)
             at += _LENGTH.size
             name = state[at : at + length]
             highest, last_used_ms = _NUMBERS.unpack_from(state, at + length)
             at += length + _NUMBERS.size
-            held.names[name] = ProducerSequences(highest, last_used_ms)
-        return held
+            self._add(name, ProducerSequences(highest, last_used_ms))
+            if number % SLICE_NAMES == 0:
+                self._bound()
+                self._settle()
+                yield
+        self._bound()
+        self._settle()
+        self.snapshot_position = Position(ledger_id, entry_id)
 
 
 def _rising(sent: list[SendFrame]) -> bool:

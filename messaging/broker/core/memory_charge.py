@@ -11,14 +11,14 @@ ENTRY_BYTES = 64  # of one producer or consumer, beside its texts
 NAMELESS = "address "  # before the name of a tenant: whose it is until that is known
 
 
-class MemoryCharge:
-    """`tenant` is the peer's address until its tenant is known."""
+class Charge:
+    """What one owner holds of an account, for one tenant."""
 
     __slots__ = ("_account", "held_bytes", "tenant")
 
-    def __init__(self, account: MemoryAccount, address: str) -> None:
+    def __init__(self, account: MemoryAccount, tenant: str) -> None:
         self._account = account
-        self.tenant = NAMELESS + address
+        self.tenant = tenant
         self.held_bytes = 0
 
     def allows(self, size: int) -> bool:
@@ -32,6 +32,19 @@ class MemoryCharge:
         elif more < 0:
             self._account.give(self.tenant, -more)
 
+    def end(self) -> None:
+        """Idempotent."""
+        self.change(-self.held_bytes)
+
+
+class MemoryCharge(Charge):
+    """`tenant` is the peer's address until its tenant is known."""
+
+    __slots__ = ()
+
+    def __init__(self, account: MemoryAccount, address: str) -> None:
+        super().__init__(account, NAMELESS + address)
+
     def belongs_to(self, tenant: str) -> None:
         """From now on it counts for `tenant`. The first word counts."""
         if self.tenant.startswith(NAMELESS):
@@ -39,9 +52,6 @@ class MemoryCharge:
             self.change(-held)
             self.tenant = tenant
             self.change(held)
-
-    def end(self) -> None:
-        self.change(-self.held_bytes)
 
 
 def memory_bytes(texts: Iterable[str], pairs: Mapping[str, str]) -> int:

@@ -1,15 +1,16 @@
 """One budget for all memory of a broker that holds messages: who holds how much, and who may take more. Pure.
 
-Six accounts share it. Five have a limit of their own, and the limits together are the budget:
+Seven accounts share it. Six have a limit of their own, and the limits together are the budget:
 
-    ingress     half        sent by producers: frames that are still coming, entries that are not durable yet
+    ingress     7/16        sent by producers: frames that are still coming, entries that are not durable yet
     egress      an eighth   on its way to consumers: what their sockets have not taken, queues of WebSockets
     catch_up    a quarter   read from storage for consumers that are behind
     sessions    1/16        kept for clients: names, properties, commands that wait, requests that are not answered yet
     cursors     1/16        what was acknowledged beyond mark-delete positions: bitmaps of entries, ack sets of batches
+    records     1/16        remembered of clients: names and sequence ids for deduplication, events for the audit log
 
 so that none of them can take what another needs: a consumer that does not read never stops a producer, and producers who
-overrun the disk never stop a reader. The sixth, `tail`, caches the newest entries in what the others leave, at most half the
+overrun the disk never stop a reader. The seventh, `tail`, caches the newest entries in what the others leave, at most half the
 budget, and gives back at once when they need it.
 
 Within an account tenants are kept apart by one rule: *nobody takes more than is left for the others*. A tenant alone gets half of
@@ -71,17 +72,18 @@ class MemoryLimiter:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
-        self.ingress = MemoryAccount(self, "ingress", limit_bytes // 2)
+        self.ingress = MemoryAccount(self, "ingress", limit_bytes * 7 // 16)
         self.egress = MemoryAccount(self, "egress", limit_bytes // 8)
         self.catch_up = MemoryAccount(self, "catch_up", limit_bytes // 4)
         self.sessions = MemoryAccount(self, "sessions", limit_bytes // 16)
         self.cursors = MemoryAccount(self, "cursors", limit_bytes // 16)
+        self.records = MemoryAccount(self, "records", limit_bytes // 16)
         self.tail = MemoryAccount(self, "tail", limit_bytes // 2)
         self.shrink: Callable[[int], None] = lambda size: None
 
     @property
     def accounts(self) -> tuple[MemoryAccount, ...]:
-        return self.ingress, self.egress, self.catch_up, self.sessions, self.cursors, self.tail
+        return self.ingress, self.egress, self.catch_up, self.sessions, self.cursors, self.records, self.tail
 
     def shrink_caches(self) -> None:
         self.shrink(self.used_bytes - self.limit_bytes)

@@ -1,8 +1,7 @@
 """A subscription: its cursor, its consumers, and the decision who gets which entries next. Pure: no clock, no I/O, no tasks.
 
-The owner (the topic) asks `next_position`, finds the block that holds it, and hands it to `assign`, until `assign` stops. Never
-stuck by construction: whenever a consumer gains permits or becomes writable, an entry is confirmed, or an entry is to be sent
-again, the owner runs that loop; nothing else decides about delivery.
+The owner (the topic) asks `next_position`, finds the block that holds it, and hands it to `assign`, until `assign` stops. It runs
+that loop whenever a consumer gains permits or becomes writable, or an entry is confirmed or to be sent again; nothing else does.
 
 Order: Exclusive and Failover send from one read position and rewind to the mark-delete position when their consumer changes.
 Shared keeps, a consumer, what it holds; what comes back goes to `redeliveries` and is sent before anything new.

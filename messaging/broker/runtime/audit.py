@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from messaging.adminrpc.audit import AuditEvent, AuditTake, AuditTaken
 from messaging.broker.core.audit_events import AuditEvents, Entry, Event
+from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.view import ControlView
 from messaging.broker.runtime.topics.topic import Topic
@@ -25,8 +26,8 @@ from messaging.storage.ledger_store import Position
 
 
 class BrokerAudit:
-    def __init__(self, broker_id: str, view: ControlView, now_ms: Callable[[], int]) -> None:
-        self.events = AuditEvents()
+    def __init__(self, broker_id: str, view: ControlView, now_ms: Callable[[], int], records: MemoryAccount) -> None:
+        self.events = AuditEvents(records)
         self._broker_id = broker_id
         self._boot_id = uuid.uuid4().hex
         self._view = view

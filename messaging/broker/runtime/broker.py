@@ -69,12 +69,12 @@ class Broker:
         self.started_ms = self.now_ms()
         self.started_at = boottime_ms()
         self.peers = Peers(settings)
-        self.audit = BrokerAudit(settings.broker_id, access.view, self.now_ms)
         self.permission_checks = PermissionChecks(lambda: access.view, self.background)
         self.publish_errors: Counter[str] = Counter()
         self.acknowledgements = 0
         self.why_not_ready = "the broker is starting"
         self.memory_limiter = MemoryLimiter(settings.memory_budget_bytes)
+        self.audit = BrokerAudit(settings.broker_id, access.view, self.now_ms, self.memory_limiter.records)
         self.ingress_limiter = IngressLimiter(self.memory_limiter.ingress)
         self.cursor_memory = CursorMemory(self.memory_limiter.cursors)
         self.backlog_scheduler = BacklogScheduler(self.memory_limiter.catch_up)
@@ -86,6 +86,7 @@ class Broker:
                 entry_caches=EntryCaches(self.memory_limiter),
                 backlog_scheduler=self.backlog_scheduler,
                 cursor_memory=self.cursor_memory,
+                records=self.memory_limiter.records,
                 clock_ms=self.now_ms,
                 unacked_max=settings.consumer_unacked_max,
                 subscriptions_max=settings.subscriptions_per_topic_max,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 import tracemalloc
 import zlib
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from messaging.limits.sizes import BATCH_MESSAGES_MAX
 from messaging.protocol import batch
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import ProtocolError, Stored, parse_stored
+from messaging.settings import Settings
 
 CODECS = [pb.NONE, pb.LZ4, pb.ZLIB, pb.ZSTD, pb.SNAPPY]
 COMPRESSED = CODECS[1:]
@@ -52,6 +55,39 @@ def test_a_bomb_does_not_go_off(codec: int) -> None:
         assert tracemalloc.get_traced_memory()[1] < 4 << 20
     finally:
         tracemalloc.stop()
+
+
+@each_compressed
+def test_other_threads_run_while_the_largest_message_is_opened(codec: int) -> None:
+    """No thread is made to let another run here: whoever runs while another opens a message was let run by the codec."""
+    size = Settings().message_bytes_max * batch.UNPACKED_TIMES_MAX
+    packed = batch.compress(codec, bytes(size))
+    under_way = threading.Event()
+    done = threading.Event()
+
+    def opens() -> None:
+        under_way.set()
+        data = batch.decompress(codec, packed, size, size)
+        done.set()
+        assert len(data) == size
+
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1_000)
+    try:
+        seen = False
+        for _ in range(50):  # a busy machine may let this thread run too late
+            under_way.clear()
+            done.clear()
+            thread = threading.Thread(target=opens)
+            thread.start()
+            while not done.wait(0.0001):
+                seen = seen or under_way.is_set()
+            thread.join()
+            if seen:
+                break
+    finally:
+        sys.setswitchinterval(before_s)
+    assert seen
 
 
 @each_compressed

@@ -1,8 +1,9 @@
 """Entries on their way to a consumer that takes single messages: opened one after another, in slices, never further than asked for.
 
 A few bytes may hold very many messages. So an entry stays packed until its turn comes; what unpacking it makes is charged to the
-memory budget before it is made, and a large one is decompressed on a thread. Its messages are then made as the consumer has room
-for them: what waits is bytes that are accounted for, not objects.
+memory budget before it is made, and a large one is decompressed on a thread, in one call: its codec lets other threads run, and
+makes no more than was declared and charged (ADR 30). Its messages are then made as the consumer has room for them: what waits is
+bytes that are accounted for, not objects.
 
 An entry that cannot be opened comes whole, as it is stored, with the reason in a property, so that its consumer can look at it and
 acknowledge it: it is not lost, and does not stand in the way of the rest.
@@ -15,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import ClassVar
 
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition
@@ -53,8 +55,12 @@ class _Opened:
 
 
 class Unpacker:
-    """`open_bits` is told how many messages a batch has when it is opened and answers which of them are still open. `finished` is
+    """Where nothing is open, the next entry is opened however much it takes: it waits for others, and never for what only waits.
+
+    `open_bits` is told how many messages a batch has when it is opened and answers which of them are still open. `finished` is
     told of the permits that an entry took and did not use (below zero: it held more messages than were counted)."""
+
+    open_bytes: ClassVar[int] = 0  # made by all of them, and not handed over yet
 
     def __init__(
         self,
@@ -79,6 +85,7 @@ class Unpacker:
         self._packed: deque[Packed] = deque()
         self._current: _Opened | None = None
         self._current_bytes = 0
+        self._made_bytes = 0  # of them, those that unpacking made
         self._waits = False  # for its turn, a thread or memory
         self._closed = False
 
@@ -96,6 +103,7 @@ class Unpacker:
         self._closed = True
         self._packed.clear()
         self._current = None
+        self._made(0)
         self._charge(-self.held_bytes)
 
     def _charge(self, size: int) -> None:
@@ -104,6 +112,10 @@ class Unpacker:
             self._account.take(self._tenant, size)
         elif size < 0:
             self._account.give(self._tenant, -size)
+
+    def _made(self, size: int) -> None:
+        Unpacker.open_bytes += size - self._made_bytes
+        self._made_bytes = size
 
     # --- in slices
 
@@ -141,6 +153,7 @@ class Unpacker:
             single = _unreadable(opened.stored.payload, error)
         if single is None:
             self._current = None
+            self._made(0)
             self._charge(-self._current_bytes)
             self._finished(opened.packed.assigned - opened.handed_over)
             return None
@@ -163,7 +176,7 @@ class Unpacker:
         except ProtocolError as error:
             self._begin(0)
             return self._as_stored(packed, error)
-        if made_bytes and not self._account.allows(self._tenant, made_bytes):
+        if made_bytes and Unpacker.open_bytes and not self._account.allows(self._tenant, made_bytes):
             self._waits = True
             asyncio.get_running_loop().call_later(RETRY_S, self._turn)
             return None
@@ -177,6 +190,7 @@ class Unpacker:
 
     def _begin(self, made_bytes: int) -> None:
         self._current_bytes = len(self._packed.popleft().payload) + made_bytes
+        self._made(made_bytes)
         self._charge(made_bytes)
 
     def _came(self, packed: Packed, stored: Stored, done: asyncio.Future[bytes | ProtocolError]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import structlog
 
 from messaging.broker.core.dedup import Deduplication
 from messaging.broker.core.entries import scanned
+from messaging.broker.core.memory_charge import Charge
 from messaging.storage.block_header import decode
 from messaging.storage.ledger_store import Block, Corrupt, Position, StoreError
 
@@ -38,10 +40,19 @@ async def begin(topic: Topic) -> None:
     Damage keeps nobody from the topic: what cannot be read is passed over and said; a message whose sequence id stood only there
     is stored again when it is sent again. Raises `StoreError` while the stores cannot be asked."""
     stored = await topic.services.storage.meta.get_value(key_of(topic.text))
-    dedup = _restored(topic, stored)
-    if stored:
-        await _replay(topic, dedup)
+    dedup = await _restored(topic, stored)
+    try:
+        if stored:
+            await _replay(topic, dedup)
+    except BaseException:
+        dedup.close()
+        raise
+    if topic.closed is not None:
+        dedup.close()
+        return
+    release(topic)
     topic.publisher.dedup = dedup
+    topic.publisher.dedup_saving = asyncio.Lock()
     if not stored:
         try:
             await save(topic)
@@ -49,12 +60,22 @@ async def begin(topic: Topic) -> None:
             log.warning("deduplication.not_saved", topic=topic.text, error=str(error))
 
 
-def _restored(topic: Topic, stored: bytes | None) -> Deduplication:
+async def _restored(topic: Topic, stored: bytes | None) -> Deduplication:
+    dedup = _unknowing(topic)
     try:
-        return Deduplication.restore(stored)
-    except (ValueError, struct.error) as error:
+        for _ in dedup.restore_slices(stored):
+            await asyncio.sleep(0)
+        return dedup
+    except BaseException as error:
+        dedup.close()
+        if not isinstance(error, (ValueError, struct.error)):
+            raise
         _lost(topic, f"the snapshot cannot be read, all that is stored of the topic is read instead: {error}")
-        return Deduplication()
+        return _unknowing(topic)
+
+
+def _unknowing(topic: Topic) -> Deduplication:
+    return Deduplication(Charge(topic.services.records, topic.name.tenant))
 
 
 async def _replay(topic: Topic, dedup: Deduplication) -> None:
@@ -87,18 +108,42 @@ def _lost(topic: Topic, why: str) -> None:
 
 
 async def save(topic: Topic) -> None:
-    """Stores the state as of the last confirmed entry; retention may then trim up to there. Raises `StoreError`."""
-    dedup = topic.publisher.dedup
-    if dedup is None:
+    """Stores the state as of the last confirmed entry; retention may then trim up to there. Raises `StoreError`.
+
+    One after the other, so that none is stored over a later one; and none of what was turned off, closed or deleted meanwhile."""
+    saving = topic.publisher.dedup_saving
+    if saving is None:
         return
-    dedup.entries_since_snapshot = 0
-    dedup.forget_unused(topic.services.storage.safe_expiry_ms() - UNUSED_MS_MAX)
-    position = topic.ledger_list.last
-    await topic.services.storage.meta.put_value(key_of(topic.text), dedup.snapshot(position))
-    dedup.snapshot_position = position
+    async with saving:
+        dedup = topic.publisher.dedup
+        if dedup is None:
+            return
+        dedup.entries_since_snapshot = 0
+        dedup.forget_unused(topic.services.storage.safe_expiry_ms() - UNUSED_MS_MAX)
+        dedup.widen()
+        position = topic.ledger_list.last
+        parts = []
+        for part in dedup.snapshot_slices(position):
+            parts.append(part)
+            await asyncio.sleep(0)
+        if not _holds(topic, dedup):
+            return
+        await topic.services.storage.meta.put_value(key_of(topic.text), b"".join(parts))
+        dedup.snapshot_position = position
+
+
+def _holds(topic: Topic, dedup: Deduplication) -> bool:
+    return topic.publisher.dedup is dedup
 
 
 async def end(topic: Topic) -> None:
     """Turns deduplication off and forgets what was known. Raises `StoreError`."""
-    topic.publisher.dedup = None
+    release(topic)
     await topic.services.storage.meta.delete_value(key_of(topic.text))
+
+
+def release(topic: Topic) -> None:
+    """Knows nothing of the topic any more, and gives its memory back. Idempotent."""
+    if topic.publisher.dedup is not None:
+        topic.publisher.dedup.close()
+        topic.publisher.dedup = None

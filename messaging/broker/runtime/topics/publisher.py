@@ -7,6 +7,7 @@ where each of thousands of topics gets one message, a block is a message.
 
 from __future__ import annotations
 
+import asyncio
 from array import array
 from collections import deque
 from collections.abc import Callable
@@ -35,6 +36,7 @@ class Publisher:
         "bytes_in",
         "completed_blocks",
         "dedup",
+        "dedup_saving",
         "last_published_ms",
         "ledger",
         "messages_in",
@@ -48,6 +50,7 @@ class Publisher:
         self.ledger = ledger
         self.producers = ProducerTable()
         self.dedup: Deduplication | None = None
+        self.dedup_saving: asyncio.Lock | None = None  # one snapshot is packed and stored at a time
         self.messages_in = 0
         self.bytes_in = 0
         self.last_published_ms = 0

@@ -201,7 +201,6 @@ class Topics:
             except Exception as error:  # it is out of use all the same; its cursors are saved, or kept by the cursor log
                 log.error("topic.close_failed", topic=topic.text, error=str(error), exc_info=not isinstance(error, StoreError))
             if delete:
-                topic.publisher.dedup = None  # a snapshot that is still to be taken would outlive the topic
                 await self._remove(topic.name)
                 for subscription in topic.subscriptions.values():
                     self.services.cursors.forget(subscription.subscription_id)

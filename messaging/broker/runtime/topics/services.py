@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from messaging.background import BackgroundLoop, BackgroundLoops
 from messaging.broker.core.cursor_memory import CursorMemory
+from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.open_sessions import OpenSession
 from messaging.broker.core.rates import Rate
 from messaging.broker.core.topic_quota import TopicQuota
@@ -33,6 +34,7 @@ class TopicServices:
     entry_caches: EntryCaches
     backlog_scheduler: BacklogScheduler
     cursor_memory: CursorMemory
+    records: MemoryAccount  # what is remembered of producers for deduplication
     clock_ms: Callable[[], int]
     unacked_max: int
     subscriptions_max: int  # of one topic

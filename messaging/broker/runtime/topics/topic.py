@@ -170,6 +170,7 @@ class Topic(TopicSubscriptions):
             await self.ledger.close()
             await dedup_state.save(self)
         finally:
+            dedup_state.release(self)
             for subscription in self.subscriptions.values():
                 self.services.cursor_memory.release(self.name.tenant, subscription)
             await self.services.cursors.release([one.subscription_id for one in self.subscriptions.values() if one.durable])

@@ -12,6 +12,7 @@ from messaging.broker.core.audit_events import (
     Entry,
     Event,
 )
+from messaging.broker.core.memory_limiter import MemoryLimiter
 
 INNOCENT = Event("broker.denied", "app@acme", "k-acme", "10.0.0.9", "acme", "u1", "persistent://acme/orders/t", "lacks consume")
 
@@ -143,3 +144,29 @@ def test_recording_costs_the_same_whatever_is_held() -> None:
     table._open = Counted(table._open)
     table.record(attack(99_999), 1)
     assert table._open.looks <= 4
+
+
+def test_entries_are_charged_to_the_platform_until_they_are_in_the_audit_log() -> None:
+    """They were 4 MiB that no account knew of."""
+    account = MemoryLimiter(256 << 20).records
+    table = AuditEvents(account)
+    for number in range(10_000):
+        table.record(Event("broker.denied", "role", f"key {number}", "10.0.0.1", "acme", "uid", f"resource {number}"), 1)
+        table.record(Event("subscription.create", "role", f"key {number}", "10.0.0.1", "acme", "uid", f"resource {number}"), 1)
+    assert account.tenants == {"": table.bytes}
+    assert account.used_bytes > 100 << 10
+    acknowledged = 0
+    while taken := table.take(acknowledged):
+        acknowledged = taken[-1].sequence
+    assert account.used_bytes == 0
+
+
+def test_of_a_small_budget_they_take_a_part() -> None:
+    account = MemoryLimiter(16 << 20).records
+    table = AuditEvents(account)
+    for number in range(20_000):
+        event = Event(
+            "subscription.create", f"r@{number}", f"key {number}", "10.0.0.1", f"t{number}", f"u{number}", f"resource {number}"
+        )
+        table.record(event, 1)
+    assert account.limit_bytes // 8 < table.bytes <= account.limit_bytes // 4 + (400 << 10)

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messaging.broker.core.dedup import NOWHERE, TOPIC_WINDOW_ENTRIES, WINDOW_ENTRIES, Deduplication
+from messaging.broker.core.dedup import NAMES_KEPT, NOWHERE, SLICE_NAMES, TOPIC_WINDOW_ENTRIES, WINDOW_ENTRIES, Deduplication
+from messaging.broker.core.memory_charge import Charge
+from messaging.broker.core.memory_limiter import MemoryAccount, MemoryLimiter
 from messaging.protocol.hot import SendFrame
 from messaging.storage.ledger_store import Position
 
@@ -125,3 +127,112 @@ def test_what_is_remembered_of_all_names_of_a_topic_is_bounded() -> None:
             dedup.stored(name, [sent(sequence_id)], Position(1, sequence_id))
         assert dedup.position_of(name, 299) == Position(1, 299)
     assert sum(one.remembered_entries for one in dedup.names.values()) <= 2 * TOPIC_WINDOW_ENTRIES
+
+
+def charged(limit_bytes: int) -> tuple[Deduplication, MemoryAccount]:
+    account = MemoryLimiter(16 * limit_bytes).records
+    assert account.limit_bytes == limit_bytes
+    return Deduplication(Charge(account, "acme")), account
+
+
+def publish(dedup: Deduplication, name: bytes, first: int, last: int, now_ms: int = 1) -> None:
+    block = [sent(number) for number in range(first, last)]
+    fresh, _ = take(dedup, name, block, now_ms)
+    dedup.stored(name, fresh, Position(7, first))
+
+
+def test_names_and_remembered_ids_are_charged_to_their_tenant_and_given_back() -> None:
+    """They were kept uncharged: 50 MB a topic."""
+    dedup, account = charged(64 << 20)
+    for number in range(1_000):
+        publish(dedup, b"%d" % number, 0, 100, now_ms=number)
+    assert account.tenants == {"acme": account.used_bytes}
+    assert account.used_bytes == pytest.approx(dedup.memory_bytes, abs=16 << 10)
+    assert dedup.memory_bytes > 1_000 * (512 + 24 * TOPIC_WINDOW_ENTRIES // 1_000)
+    dedup.forget_unused(990)
+    assert account.used_bytes == pytest.approx(dedup.memory_bytes, abs=16 << 10)
+    assert dedup.memory_bytes < 10 * (512 + 3 + 24 * 100) + 1
+    dedup.close()
+    dedup.close()
+    assert account.used_bytes == 0 and not account.tenants
+
+
+def test_where_memory_is_short_fewer_entries_are_remembered_and_duplicates_are_still_known() -> None:
+    dedup, account = charged(256 << 10)
+    for number in range(0, 20_000, 100):
+        for name in (b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h"):
+            publish(dedup, name, number, number + 100)
+    assert account.used_bytes <= account.limit_bytes
+    assert dedup.position_of(b"a", 19_999) == Position(7, 19_999)
+    assert dedup.position_of(b"a", 19_999 - WINDOW_ENTRIES + 1) == NOWHERE
+    assert take(dedup, b"a", [sent(19_999 - WINDOW_ENTRIES)]) == ([], True)
+
+
+def test_where_memory_is_short_names_unused_longest_go_but_for_a_few() -> None:
+    dedup, account = charged(256 << 10)
+    for number in range(2_000):
+        publish(dedup, b"%d" % number, 0, 1, now_ms=number)
+    assert account.used_bytes <= account.limit_bytes
+    before = len(dedup.names)
+    assert NAMES_KEPT <= before < 500
+    assert b"1999" in dedup.names and b"0" not in dedup.names
+    account.take("other", account.limit_bytes)
+    for number in range(2_000, 4_000):
+        publish(dedup, b"%d" % number, 0, 1, now_ms=number)
+    assert NAMES_KEPT <= len(dedup.names) < before
+
+
+def test_the_window_grows_again_when_there_is_memory() -> None:
+    dedup, account = charged(4 << 20)
+    account.take("other", account.limit_bytes)
+    publish(dedup, b"a", 0, 2_000)
+    account.give("other", account.limit_bytes)
+    for _ in range(10):
+        dedup.widen()
+    for first in range(2_000, 6_000, 500):
+        publish(dedup, b"a", first, first + 500)
+    assert dedup.position_of(b"a", 6_000 - WINDOW_ENTRIES) == Position(7, 6_000 - WINDOW_ENTRIES)
+
+
+def test_names_of_a_topic_are_bounded_in_bytes_and_so_is_its_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100,000 long names made a snapshot of 100 MB."""
+    monkeypatch.setattr("messaging.broker.core.dedup.NAMES_BYTES_MAX", 50_000)
+    dedup = Deduplication()
+    for number in range(1_000):
+        take(dedup, b"%0250d" % number, [sent(1)], number)
+    assert len(dedup.names) <= 200
+    assert len(dedup.snapshot(Position(7, 0))) < 60_000
+    assert dedup.highest_taken(b"%0250d" % 999) == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 2 * SLICE_NAMES), st.integers(1, 3)), max_size=8), st.integers(0, 3))
+def test_blocks_that_are_stored_while_a_snapshot_is_packed_are_known_after_it(meanwhile: list[tuple[int, int]], at: int) -> None:
+    """The snapshot and the blocks after its position give the state back, whichever slice had which of them already."""
+    dedup = Deduplication()
+    for number in range(2 * SLICE_NAMES):
+        publish(dedup, b"%d" % number, 0, 1)
+    parts, entry, blocks = [], 10_000, []
+    for index, part in enumerate(dedup.snapshot_slices(Position(7, entry - 1))):
+        parts.append(part)
+        if index == at:
+            for number, count in meanwhile:
+                name = b"%d" % number
+                first = dedup.highest_taken(name) + 1
+                block = [sent(one) for one in range(first, first + count)]
+                take(dedup, name, block)
+                dedup.stored(name, block, Position(7, entry))
+                blocks.append((name, block, Position(7, entry)))
+                entry += count
+    assert len(parts) == 3
+    again = Deduplication.restore(b"".join(parts))
+    assert again.snapshot_position == Position(7, 9_999)
+    for name, block, first_position in blocks:
+        again.replay(name, block, first_position, 1)
+    assert {name: held.taken for name, held in again.names.items()} == {name: held.taken for name, held in dedup.names.items()}
+
+
+def test_a_snapshot_is_read_in_slices() -> None:
+    dedup = Deduplication()
+    for number in range(3 * SLICE_NAMES + 1):
+        take(dedup, b"%d" % number, [sent(0)])
+    assert len(list(Deduplication().restore_slices(dedup.snapshot(Position(7, 0))))) == 3

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from messaging.broker.core.memory_limiter import MemoryLimiter
 
 TENANTS = st.sampled_from(["acme", "globex", "initech"])
-ACCOUNTS = st.sampled_from(["ingress", "egress", "catch_up", "sessions", "cursors"])
+ACCOUNTS = st.sampled_from(["ingress", "egress", "catch_up", "sessions", "cursors", "records"])
 
 
 def test_the_limits_of_what_does_not_give_way_are_the_budget() -> None:

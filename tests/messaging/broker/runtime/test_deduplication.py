@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from messaging.adminrpc.schema import FeedApply, FeedChange, TopicRef
+from messaging.broker.core.dedup import SLICE_NAMES
 from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage
 from messaging.broker.runtime.main import start
 from messaging.broker.runtime.service import BrokerService
+from messaging.broker.runtime.topics import dedup_state
 from messaging.errors import MagnetarError
 from messaging.identity import create_secrets
 from messaging.permissions.model import Principal
@@ -103,3 +105,57 @@ async def test_trimming_stops_at_the_snapshot(broker: BrokerService) -> None:
     assert topic.publisher.dedup is not None
     assert topic.publisher.dedup.snapshot_position > before
     assert topic.publisher.dedup.snapshot_position == topic.ledger_list.last
+
+
+async def test_what_is_known_of_producers_is_charged_and_given_back_when_the_topic_closes(broker: BrokerService) -> None:
+    """It was bounded, and in no account."""
+    account = broker.memory_limiter.records
+    await send(broker, 0, 1)
+    topic = await broker.topics.get(parse_topic(TOPIC), create=False)
+    assert topic.publisher.dedup is not None
+    for number in range(100):
+        topic.publisher.dedup.took(b"name %d" % number, [], broker.now_ms())
+    assert account.tenants.get("acme", 0) >= 16 << 10
+    await broker.topics_unload(TopicRef(topic=TOPIC))
+    assert "acme" not in account.tenants
+    await send(broker, 2_000, 2_001)
+    assert account.tenants.get("acme", 0) >= 16 << 10  # read back from the snapshot
+    await broker.feed_apply(FeedApply(from_version=2, to_version=3, changes=[namespace(3, False)]))
+    await eventually(lambda: "acme" not in account.tenants)
+
+
+async def test_others_have_their_turns_while_a_snapshot_is_packed(broker: BrokerService) -> None:
+    """100,000 names were packed in one turn of the loop."""
+    await send(broker, 0, 1)
+    topic = await broker.topics.get(parse_topic(TOPIC), create=False)
+    dedup = topic.publisher.dedup
+    assert dedup is not None
+    now_ms = broker.now_ms()
+    for number in range(5 * SLICE_NAMES):
+        dedup.took(b"name %d" % number, [], now_ms)
+    turns = 0
+    saving = asyncio.create_task(dedup_state.save(topic))
+    while dedup.snapshot_position != topic.ledger_list.last and turns < 1_000_000:
+        turns += 1
+        await asyncio.sleep(0)
+        if turns == 3:  # in the middle of packing
+            saved_first = dedup.snapshot_position
+            later = asyncio.create_task(dedup_state.save(topic))  # waits, and is not overtaken
+    assert turns > 5
+    assert saved_first != topic.ledger_list.last
+    await asyncio.gather(saving, later)
+
+
+async def test_a_snapshot_that_is_packed_while_its_topic_is_deleted_is_not_stored(broker: BrokerService) -> None:
+    await send(broker, 0, 1)
+    topic = await broker.topics.get(parse_topic(TOPIC), create=False)
+    dedup = topic.publisher.dedup
+    assert dedup is not None
+    for number in range(5 * SLICE_NAMES):
+        dedup.took(b"name %d" % number, [], broker.now_ms())
+    saving = asyncio.create_task(dedup_state.save(topic))
+    await asyncio.sleep(0)
+    dedup_state.release(topic)
+    await broker.storage.meta.delete_value(dedup_state.key_of(TOPIC))
+    await saving
+    assert await broker.storage.meta.get_value(dedup_state.key_of(TOPIC)) is None
