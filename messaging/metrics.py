@@ -169,6 +169,49 @@ _TABLE = (
     Metric(
         "magnetar_http_requests_total", "counter", "requests", ("path", "status"), "HTTP requests answered, by route and status."
     ),
+    # HTTP listeners of the broker (public, rpc) and of the web process (web, web-internal)
+    Metric("magnetar_http_connections", "gauge", "connections", ("listener",), "Open connections, WebSockets included."),
+    Metric(
+        "magnetar_http_connections_made_room_total",
+        "counter",
+        "connections",
+        ("listener",),
+        "Connections without a request under way that were closed because another one needed their place.",
+    ),
+    Metric(
+        "magnetar_http_connections_turned_away_total",
+        "counter",
+        "connections",
+        ("listener",),
+        "Connections closed at once, because all places were taken by requests under way.",
+    ),
+    Metric(
+        "magnetar_http_connections_unread_total",
+        "counter",
+        "connections",
+        ("listener",),
+        "Connections cut off because answers that peers had not read took too much memory.",
+    ),
+    Metric("magnetar_http_unread_bytes", "gauge", "bytes", ("listener",), "What waits for peers that are slow to read answers."),
+    Metric(
+        "magnetar_http_requests_running", "gauge", "requests", ("listener", "lane"), "Requests worked on, until they are answered."
+    ),
+    Metric("magnetar_http_requests_waiting", "gauge", "requests", ("listener", "lane"), "Requests that wait for their turn."),
+    Metric(
+        "magnetar_http_requests_turned_away_total",
+        "counter",
+        "requests",
+        ("listener", "lane"),
+        "Requests told to come again, because too many waited already.",
+    ),
+    Metric("magnetar_http_bodies_waiting_bytes", "gauge", "bytes", ("listener",), "Bodies of requests that wait for their turn."),
+    Metric(
+        "magnetar_http_bodies_turned_away_total",
+        "counter",
+        "requests",
+        ("listener",),
+        "Requests told to come again, because bodies of requests that waited took too much memory.",
+    ),
     Metric("magnetar_websocket_connections", "gauge", "connections", ("endpoint",), "Open connections of the WebSocket API."),
     Metric("magnetar_websocket_opened_total", "counter", "connections", ("endpoint",), "WebSocket connections accepted."),
     Metric(

@@ -85,10 +85,12 @@ class Bodies:
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.held_bytes = 0
+        self.refused = 0
         self._by_address: Counter[str] = Counter()
 
     def take(self, address: str, size: int) -> bool:
         if self._by_address[address] + size > self.bytes_max - self.held_bytes:
+            self.refused += 1
             return False
         self._by_address[address] += size
         self.held_bytes += size
@@ -107,7 +109,7 @@ class Lanes:
 
     def __init__(self, app: App, running_max: int, waiting_max: int, bodies: Bodies | None = None) -> None:
         self._app = app
-        self._bodies = bodies
+        self.bodies = bodies
         self.requests = Lane(running_max, waiting_max)
         self.health = Lane(OWN_RUNNING_MAX, OWN_WAITING_MAX)
         self.internal = Lane(OWN_RUNNING_MAX, OWN_WAITING_MAX)
@@ -125,10 +127,10 @@ class Lanes:
             await self._in_turn(self.internal, scope, receive, send)
         elif scope.get("state", {}).get("full"):
             await refuse(send, 503, "not_ready", "all connections of this server are in use: try again in a moment")
-        elif self._bodies is None:
+        elif self.bodies is None:
             await self._in_turn(self.requests, scope, receive, send)
         else:
-            await self._with_body(self._bodies, scope, receive, send)
+            await self._with_body(self.bodies, scope, receive, send)
 
     async def _with_body(self, bodies: Bodies, scope: Scope, receive: Receive, send: Send) -> None:
         address = _address(scope)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import h11
@@ -17,6 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from messaging.http_server.places import Places
 from messaging.http_server.transfer import Transfer, reads_too_slowly
+from messaging.http_server.unread import Unread
 from messaging.http_server.websocket import WebSocketProtocol
 
 HEAD_BYTES_MAX = 32 << 10  # request line and headers
@@ -30,6 +31,7 @@ class HttpBounds:
     header_s: float
     transfer_s: float
     places: Places[Any]
+    unread: Unread[Any] = field(default_factory=Unread)
 
 
 def _nothing() -> None: ...
@@ -58,6 +60,7 @@ class HttpProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timers()
         self.bounds.places.leave(self)
+        self.bounds.unread.leave(self)
         super().connection_lost(exc)
 
     def give_way(self) -> None:
@@ -71,6 +74,7 @@ class HttpProtocol(H11Protocol):
         if isinstance(following, WebSocketProtocol):
             following.bounds = self.bounds
             self.bounds.places.replace(self, following)
+            self.bounds.unread.leave(self)
 
     # --- reading
 
@@ -168,7 +172,14 @@ class HttpProtocol(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self._count_unread()
         self._watch_writing()
+
+    def _count_unread(self) -> None:
+        """What waits for this peer. Nothing more is handed to it before it has read nearly all of that."""
+        waiting = self.transport.get_write_buffer_size()
+        for peer in self.bounds.unread.waits(self, self.client[0] if self.client else "", waiting):
+            self.loop.call_soon(peer.give_way)
 
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()
@@ -183,6 +194,8 @@ class HttpProtocol(H11Protocol):
     def _read_enough(self, before_bytes: int) -> None:
         self._writing = None
         waiting = self.transport.get_write_buffer_size()
+        if self.flow.write_paused:
+            self._count_unread()
         stands = not self._resumed and reads_too_slowly(before_bytes, waiting, self.bounds.transfer_s)
         if stands or (not waiting and self.transport.is_closing()):
             self.transport.abort()
@@ -194,6 +207,7 @@ class HttpProtocol(H11Protocol):
 
     def resume_writing(self) -> None:
         self._resumed = True
+        self.bounds.unread.leave(self)
         super().resume_writing()
 
     def _stop_timers(self) -> None:

@@ -41,5 +41,5 @@ async def _dispatch(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 _settings = current.settings()
-_lanes = Lanes(_dispatch, _settings.http_requests_max, _settings.http_requests_waiting_max, Bodies(BODIES_BYTES_MAX))
-application: Application = Guard(_lanes, _settings)
+lanes = Lanes(_dispatch, _settings.http_requests_max, _settings.http_requests_waiting_max, Bodies(BODIES_BYTES_MAX))
+application: Application = Guard(lanes, _settings)

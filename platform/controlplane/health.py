@@ -9,7 +9,7 @@ from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
-from controlplane import audit, current
+from controlplane import audit, current, http_counters
 from controlplane.middleware import requests_by_status
 from controlplane.supervisor.status import running_state
 from messaging.metrics import CONTENT_TYPE, Sample, exposition
@@ -47,6 +47,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
         Sample("magnetar_web_feed_version", feed.newest_version()),
         Sample("magnetar_web_feed_confirmed_version", feed.confirmed_version()),
         Sample("magnetar_resident_bytes", _resident_bytes()),
+        *http_counters.samples(),
     ]
     state = running_state(current.settings().data_path)
     for child in state["children"] if state else ():

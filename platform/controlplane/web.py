@@ -12,10 +12,12 @@ import signal
 import socket
 import ssl
 import sys
+from functools import partial
 from typing import Any
 
-from controlplane import bootstrap, current
+from controlplane import bootstrap, current, http_counters
 from messaging import logs
+from messaging.http_server.samples import connection_samples, request_samples
 from messaging.http_server.server import HttpServer, http_server
 from messaging.http_server.tls import BACKLOG
 from messaging.settings import ConfigError, Settings, load
@@ -55,9 +57,9 @@ async def _serve(
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    servers = [(_server(settings, context), listener)]
+    servers = [(_server(settings, context, "web"), listener)]
     if internal is not None:
-        servers.append((_server(settings, None), internal))
+        servers.append((_server(settings, None, "web-internal"), internal))
     running = [asyncio.create_task(server.serve(sockets=[opened])) for server, opened in servers]
     try:
         while not all(server.listening.is_set() for server, _ in servers):
@@ -76,13 +78,13 @@ async def _serve(
     return 0 if stopping.is_set() else 1
 
 
-def _server(settings: Settings, context: ssl.SSLContext | None) -> HttpServer:
+def _server(settings: Settings, context: ssl.SSLContext | None, name: str) -> HttpServer:
     from django.urls import get_resolver
 
-    from controlplane.asgi import application
+    from controlplane.asgi import application, lanes
 
     _ = get_resolver().url_patterns  # the first request should not wait for the imports of every page
-    return http_server(
+    server = http_server(
         application,
         settings,
         connections_max=settings.http_connections_max,
@@ -92,6 +94,10 @@ def _server(settings: Settings, context: ssl.SSLContext | None) -> HttpServer:
         grace_s=STOP_S,
         date_header=True,
     )
+    if not http_counters.sources:  # all listeners share what stands in line
+        http_counters.sources.append(partial(request_samples, name, lanes))
+    http_counters.sources.append(partial(connection_samples, name, server.bounds))
+    return server
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -68,6 +68,7 @@ class EdgeCounters:
     connections: Counter[str] = field(default_factory=Counter)  # open now, by endpoint
     messages_in: int = 0
     messages_out: int = 0
+    listeners: list[Callable[[], Iterator[Sample]]] = field(default_factory=list)
 
     def samples(self) -> Iterator[Sample]:
         for labels, count in self.requests.items():
@@ -79,6 +80,8 @@ class EdgeCounters:
             yield Sample("magnetar_websocket_connections", self.connections[endpoint], (endpoint,))
         yield Sample("magnetar_websocket_messages_in_total", self.messages_in)
         yield Sample("magnetar_websocket_messages_out_total", self.messages_out)
+        for listener in self.listeners:
+            yield from listener()
 
 
 @dataclass(frozen=True, slots=True)

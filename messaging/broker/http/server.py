@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from urllib.parse import urlsplit
 
 from messaging.broker.http.app import public_app, rpc_app
@@ -14,6 +15,7 @@ from messaging.broker.http.asgi import App
 from messaging.broker.http.context import EdgeContext, EdgeCounters, EdgeService, RpcHostView, ServiceIdentityVerifier, rpc_methods
 from messaging.clock import wall_ms
 from messaging.http_server.lanes import Lanes
+from messaging.http_server.samples import connection_samples, request_samples
 from messaging.http_server.server import HttpServer, http_server
 from messaging.identity import ServiceVerifier
 from messaging.settings import Settings
@@ -32,8 +34,9 @@ class HttpListeners:
 
     async def _listen(self, app: App, sock: socket.socket, settings: Settings, tls: ssl.SSLContext | None, ws: bool) -> int:
         port: int = sock.getsockname()[1]
+        lanes, name = Lanes(app, settings.http_connections_max, settings.http_requests_waiting_max), "public" if ws else "rpc"
         server = http_server(
-            Lanes(app, settings.http_connections_max, settings.http_requests_waiting_max),
+            lanes,
             settings,
             connections_max=settings.http_connections_max + (settings.connections_max if ws else 0),
             tls=tls,
@@ -41,6 +44,8 @@ class HttpListeners:
             websocket_bytes_max=ws_message_bytes_max(settings),
             grace_s=GRACE_S,
         )
+        self.counters.listeners.append(partial(connection_samples, name, server.bounds))
+        self.counters.listeners.append(partial(request_samples, name, lanes))
         task = asyncio.create_task(server.serve(sockets=[sock]), name=f"http-{port}")
         self._running.append((server, task))
         listening = asyncio.create_task(server.listening.wait())

@@ -19,6 +19,13 @@ START_BUDGET_S = 8.0
 _TIMEOUT_S = 3.0
 _METRICS_BYTES_MAX = 4 << 20
 _DAMAGE = re.compile(r'^magnetar_storage_damage_total\{during="([^"]*)"\} ([0-9.e+]+)$', re.MULTILINE)
+_TURNED_AWAY = re.compile(r"^magnetar_http_(\w+)_total\{[^}]*\} ([0-9.e+]+)$", re.MULTILINE)
+_WHY_TURNED_AWAY = {
+    "connections_turned_away": "connections closed at once",
+    "connections_unread": "connections cut off with answers that they did not read",
+    "requests_turned_away": "requests told to come again",
+    "bodies_turned_away": "requests with bodies told to come again",
+}
 _FAILING = re.compile(r'^magnetar_background_failing\{loop="([^"]*)"\} ([0-9.]+)$', re.MULTILINE)
 
 
@@ -89,18 +96,32 @@ def _readiness(settings: Settings) -> Iterator[Finding]:
             )
         else:
             yield Finding(f"Readiness of {what}", "ok", url)
-            if what == "broker":
-                yield from _by_metrics(url.removesuffix("/readyz") + "/metrics", settings)
+            yield from _by_metrics(what, url.removesuffix("/readyz") + "/metrics", settings)
 
 
-def _by_metrics(url: str, settings: Settings) -> Iterator[Finding]:
+def _by_metrics(what: str, url: str, settings: Settings) -> Iterator[Finding]:
     try:
         text = _get(url, settings, _METRICS_BYTES_MAX)
     except OSError as error:
-        yield Finding("Background loops", "warn", f"{url}: {error}", "ask again in a few seconds")
+        yield Finding(
+            "Background loops" if what == "broker" else f"HTTP of {what}", "warn", f"{url}: {error}", "ask again in a few seconds"
+        )
         return
-    yield from _background(text, settings)
-    yield from _storage(text, settings)
+    if what == "broker":
+        yield from _background(text, settings)
+        yield from _storage(text, settings)
+    yield http_listeners(what, text)
+
+
+def http_listeners(what: str, metrics: str) -> Finding:
+    """Whether somebody was turned away for want of room."""
+    counts: dict[str, int] = {}
+    for name, value in _TURNED_AWAY.findall(metrics):
+        counts[name] = counts.get(name, 0) + int(float(value))
+    says = ", ".join(f"{counts[name]} {_WHY_TURNED_AWAY[name]}" for name in _WHY_TURNED_AWAY if counts.get(name))
+    if says:
+        return Finding(f"HTTP of {what}", "warn", f"since the start: {says}", "see magnetar_http in its /metrics; raise http_*_max")
+    return Finding(f"HTTP of {what}", "ok", "had room for all that came")
 
 
 def _storage(text: str, settings: Settings) -> Iterator[Finding]:

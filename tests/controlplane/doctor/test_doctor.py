@@ -197,3 +197,18 @@ def test_files_that_others_may_read(settings: Settings, tmp_path: Path) -> None:
     assert warned["Privacy"].level == "warn" and "segment" in warned["Privacy"].says
     tmp_path.chmod(0o700)
     assert [finding.what for finding in checks.permissions(settings)] == ["Secrets"]
+
+
+def test_it_says_who_was_turned_away_by_the_http_listeners() -> None:
+    samples = [
+        Sample("magnetar_http_requests_turned_away_total", 3, ("public", "requests")),
+        Sample("magnetar_http_requests_turned_away_total", 1, ("rpc", "internal")),
+        Sample("magnetar_http_connections_made_room_total", 9, ("public",)),
+        Sample("magnetar_http_connections_unread_total", 2, ("public",)),
+    ]
+    finding = running.http_listeners("broker", exposition(samples, private=False).decode())
+    assert finding.level == "warn"
+    assert "4 requests told to come again" in finding.says
+    assert "2 connections cut off with answers that they did not read" in finding.says
+    quiet = [Sample("magnetar_http_requests_turned_away_total", 0, ("public", "requests"))]
+    assert running.http_listeners("web", exposition(quiet, private=False).decode()).level == "ok"

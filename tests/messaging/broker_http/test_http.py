@@ -103,6 +103,14 @@ async def test_metrics_show_names_of_tenants_to_superusers_only(edge: Edge) -> N
         values = {s.name: s.value for f in text_string_to_metric_families(text.decode()) for s in f.samples}
         assert values["magnetar_messages_in_total"] == 5
         assert "magnetar_websocket_messages_in_total" in values
+        found = {
+            (s.name, s.labels.get("listener"), s.labels.get("lane", "")): s.value
+            for f in text_string_to_metric_families(text.decode())
+            for s in f.samples
+        }
+        assert found["magnetar_http_connections", "public", ""] >= 1
+        assert found["magnetar_http_requests_turned_away_total", "rpc", "requests"] == 0
+        assert found["magnetar_http_unread_bytes", "public", ""] == 0
     status, text = await ask(port, "GET", "/metrics", **bearer("root"))
     assert status == 200 and b"secret-plan" in text
     assert (await ask(port, "GET", "/metrics", **bearer("wrong")))[0] == 401

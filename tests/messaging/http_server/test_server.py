@@ -137,6 +137,22 @@ async def test_an_answer_has_to_be_read_at_a_least_rate(header: str) -> None:
         await eventually(lambda: not here.taken)
 
 
+async def test_answers_that_nobody_reads_take_no_more_memory_than_their_bound() -> None:
+    """What uvicorn had buffered was counted nowhere: 512 connections could have 10 GB of answers in memory."""
+    async with running(connections_max=20) as here, peers(here.port, 8, small_window=True) as crowd:
+        unread = here.server.bounds.unread
+        unread.bytes_max = 2 * LARGE_BYTES
+        for peer in crowd:
+            peer.writer.transport.pause_reading()
+            peer.say(get("/large"))
+        await eventually(lambda: here.app.asked == ["/large"] * 8)
+        await eventually(lambda: here.taken == 8 - unread.cut_off)
+        assert 1 <= 8 - unread.cut_off <= 3
+        assert 0 < unread.held_bytes <= unread.bytes_max
+        assert await ask(here.port, "/") == 200
+    assert unread.held_bytes == 0
+
+
 async def test_an_answer_that_is_read_comes_whole() -> None:
     async with running(http_transfer_timeout_ms=5_000) as here, peers(here.port, 1) as [peer]:
         peer.say(get("/large", "Connection: close"))
