@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 PRIVATE_LABELS = frozenset({"tenant", "namespace", "topic", "subscription"})
 _OF_A_TOPIC = ("tenant", "namespace", "topic")
+_LISTENER, _LANE = ("listener",), ("listener", "lane")
 
 
 class Metric(NamedTuple):
@@ -170,48 +171,16 @@ _TABLE = (
         "magnetar_http_requests_total", "counter", "requests", ("path", "status"), "HTTP requests answered, by route and status."
     ),
     # HTTP listeners of the broker (public, rpc) and of the web process (web, web-internal)
-    Metric("magnetar_http_connections", "gauge", "connections", ("listener",), "Open connections, WebSockets included."),
-    Metric(
-        "magnetar_http_connections_made_room_total",
-        "counter",
-        "connections",
-        ("listener",),
-        "Connections without a request under way that were closed because another one needed their place.",
-    ),
-    Metric(
-        "magnetar_http_connections_turned_away_total",
-        "counter",
-        "connections",
-        ("listener",),
-        "Connections closed at once, because all places were taken by requests under way.",
-    ),
-    Metric(
-        "magnetar_http_connections_unread_total",
-        "counter",
-        "connections",
-        ("listener",),
-        "Connections cut off because answers that peers had not read took too much memory.",
-    ),
-    Metric("magnetar_http_unread_bytes", "gauge", "bytes", ("listener",), "What waits for peers that are slow to read answers."),
-    Metric(
-        "magnetar_http_requests_running", "gauge", "requests", ("listener", "lane"), "Requests worked on, until they are answered."
-    ),
-    Metric("magnetar_http_requests_waiting", "gauge", "requests", ("listener", "lane"), "Requests that wait for their turn."),
-    Metric(
-        "magnetar_http_requests_turned_away_total",
-        "counter",
-        "requests",
-        ("listener", "lane"),
-        "Requests told to come again, because too many waited already.",
-    ),
-    Metric("magnetar_http_bodies_waiting_bytes", "gauge", "bytes", ("listener",), "Bodies of requests that wait for their turn."),
-    Metric(
-        "magnetar_http_bodies_turned_away_total",
-        "counter",
-        "requests",
-        ("listener",),
-        "Requests told to come again, because bodies of requests that waited took too much memory.",
-    ),
+    Metric("magnetar_http_connections", "gauge", "connections", _LISTENER, "Open connections, WebSockets included."),
+    Metric("magnetar_http_connections_made_room_total", "counter", "connections", _LISTENER, "Closed while at rest, for others."),
+    Metric("magnetar_http_connections_turned_away_total", "counter", "connections", _LISTENER, "Closed at once: all were at work."),
+    Metric("magnetar_http_connections_unread_total", "counter", "connections", _LISTENER, "Cut off with answers not read."),
+    Metric("magnetar_http_unread_bytes", "gauge", "bytes", _LISTENER, "What waits for peers that are slow to read answers."),
+    Metric("magnetar_http_requests_running", "gauge", "requests", _LANE, "Requests worked on, until they are answered."),
+    Metric("magnetar_http_requests_waiting", "gauge", "requests", _LANE, "Requests that wait for their turn."),
+    Metric("magnetar_http_requests_turned_away_total", "counter", "requests", _LANE, "Told to come again: too many wait."),
+    Metric("magnetar_http_bodies_waiting_bytes", "gauge", "bytes", _LISTENER, "Bodies of requests that wait for their turn."),
+    Metric("magnetar_http_bodies_turned_away_total", "counter", "requests", _LISTENER, "Told to come again: no memory."),
     Metric("magnetar_websocket_connections", "gauge", "connections", ("endpoint",), "Open connections of the WebSocket API."),
     Metric("magnetar_websocket_opened_total", "counter", "connections", ("endpoint",), "WebSocket connections accepted."),
     Metric(
