@@ -1,7 +1,7 @@
-"""One way in: every page and WebSocket takes its action from the permission table, its resource from the address.
+"""Access control of the console: each page and WebSocket takes its action from the permission table and its resource from the URL.
 
-Signed out: to the sign-in page and back. A stranger to the tenant: 404, the same as for a tenant that does not exist. Somebody
-who may see the tenant but not do this: 403. What has no row in the table is refused.
+A user who is not signed in is sent to the sign-in page and back. A user who may not see the tenant gets 404, as for a tenant that
+does not exist; one who may see the tenant but not perform the action gets 403. A page without a row in the table is refused.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from tenants.scoping import platform_scope, tenant_scope
 
 P = ParamSpec("P")
 _DENIED = {
-    True: "you may see this tenant, but not do that: an administrator of the tenant can do it, or give you the right",
-    False: "this is for administrators of the platform",
+    True: "you may view this tenant but not do this: ask an administrator of the tenant to do it or to give you permission",
+    False: "only platform administrators may do this",
 }
 SIGNED_OUT, NOT_VISIBLE = 4401, 4404  # close codes of WebSockets
 
 
 class ConsoleRequest(HttpRequest):
-    """What a page is handed: a request whose `actor` is known. `user` is a `User`, except on public pages."""
+    """The request that a page receives; its `actor` is known. `user` is a `User`, except on public pages."""
 
     actor: Actor
     user: User
@@ -47,7 +47,8 @@ Guarded = Callable[Concatenate[HttpRequest, P], HttpResponse]
 
 
 def page(view: View[P]) -> Guarded[P]:
-    """Guards a view. Inside, queries on tenant data see the tenant of the address; without one in it, nothing."""
+    """Checks permissions before a view. Within the view, queries on tenant data see only the tenant of the URL, or nothing without
+    one."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
@@ -84,7 +85,7 @@ def page(view: View[P]) -> Guarded[P]:
 
 
 def websocket_refusal(scope: dict[str, Any], name: str) -> int:
-    """0 if the WebSocket of this scope may go on; else the code to close it with. Reads the person anew each time. Blocks."""
+    """0 if the WebSocket of this scope may continue, else the code to close it with. Reloads the user each time. Blocks."""
     claimed = scope.get("user")
     user = User.objects.filter(pk=claimed.pk, is_active=True).first() if claimed and claimed.is_authenticated else None
     session = scope.get("session")
@@ -99,14 +100,14 @@ def websocket_refusal(scope: dict[str, Any], name: str) -> int:
 
 
 def _still_signed_in(user: User, session: SessionBase) -> bool:
-    """As Django asks with every request: the session exists, and the password is the one that it began with."""
+    """What Django checks with every request: the session exists and the password has not changed since it began."""
     if not session.exists(session.session_key or ""):
         return False
     return constant_time_compare(session.get(HASH_SESSION_KEY, ""), user.get_session_auth_hash())
 
 
 def resource_of(kwargs: dict[str, Any]) -> Resource:
-    """What the parts of an address name."""
+    """The resource that the parts of a URL name."""
     tenant = kwargs.get("tenant", "")
     if not tenant:
         return NOTHING
@@ -120,14 +121,14 @@ def resource_of(kwargs: dict[str, Any]) -> Resource:
 
 
 def exists(resource: Resource) -> bool:
-    """Whether tenant and namespace are there. Within the scope of the tenant."""
+    """Whether the tenant and namespace exist. Call it within the scope of the tenant."""
     if resource.namespace:
         return Namespace.objects.filter(name=resource.namespace).exists()
     return Tenant.objects.filter(name=resource.tenant).exists()
 
 
 def visible_tenants(actor: Actor, user: User) -> list[str]:
-    """Names of the tenants that somebody may see, in order. Two queries."""
+    """Sorted names of the tenants that a user may see. Two queries."""
     with platform_scope():
         tenants = Tenant.objects.values_list("name", "admin_roles")
         if actor.may(Action.SUPERUSER):

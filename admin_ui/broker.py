@@ -1,8 +1,7 @@
-"""The console's way to the broker: the admin RPC, from pages (blocking) and from the live feed (awaiting).
+"""Calls of the admin RPC on the broker: blocking for pages, awaited for the live feed.
 
-The client keeps one connection per thread. Pages run on threads that come and go, so calls go through a small pool of our own,
-whose threads and connections stay. A page waits at most `ANSWER_S`; what it then says is "the broker does not answer", never a
-blank.
+The client keeps one connection per thread. Since Django's threads come and go, calls go through a small pool of our own whose
+threads and connections persist. A page waits at most `ANSWER_S`, and then says that the broker is not responding.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """What clients connect to; empty where the broker is not running or does not listen."""
+    """URLs for clients; empty if the broker is not running or has no such listener."""
 
     broker_url: str = ""
     broker_url_tls: str = ""
@@ -47,21 +46,21 @@ def _submit(call: Callable[[TypedCalls], T]) -> Future[T]:
 
 
 def ask(call: Callable[[TypedCalls], T]) -> T:
-    """What `call` returns, for pages. Raises the broker's errors; `NotReady` where it does not answer in time."""
+    """The result of `call`, for pages. Raises the broker's errors, and `NotReady` if it does not respond in time."""
     try:
         return _submit(call).result(ANSWER_S)
     except TimeoutError:
-        raise NotReady(f"the broker did not answer within {ANSWER_S:g} s: try again in a moment") from None
+        raise NotReady(f"the broker did not respond within {ANSWER_S:g} s: try again in a moment") from None
 
 
 def why(error: MagnetarError) -> str:
-    """What was wrong, without what to do about it: for a page that asks again by itself, or goes on with its own advice."""
+    """The problem without the advice: for a page that retries by itself or gives its own advice."""
     text = error.message or "the broker cannot be reached"
     return text.partition(": ")[0] if isinstance(error, NotReady) else text
 
 
 def ask_or_why(call: Callable[[TypedCalls], T]) -> tuple[T | None, str]:
-    """The answer and "", or None and why there is none. For pages that can be shown without it."""
+    """The result and "", or None and the reason. For pages that can be shown without the result."""
     try:
         return ask(call), ""
     except MagnetarError as error:
@@ -74,7 +73,7 @@ async def namespace_live(namespace: str) -> s.NamespaceLive:
 
 
 def addresses() -> Addresses:
-    """What the broker wrote when it became ready. Reads a small file."""
+    """The addresses that the broker wrote when it became ready. Reads a small file."""
     settings: Settings = django_settings.MAGNETAR
     try:
         found = json.loads((settings.data_path / "run" / "broker.json").read_bytes())

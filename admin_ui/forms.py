@@ -1,4 +1,4 @@
-"""Forms of the console. They check what a form can know; the rules of the platform are the actions', whose errors are shown."""
+"""Forms of the console. They validate fields; the actions enforce the rules of the platform, and the page shows their errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class EntityField(forms.CharField):
 
 class SignInForm(forms.Form):
     username = forms.CharField(
-        label="Name", max_length=150, widget=forms.TextInput(attrs={**_PLAIN, "autocomplete": "username", "autofocus": True})
+        label="User name", max_length=150, widget=forms.TextInput(attrs={**_PLAIN, "autocomplete": "username", "autofocus": True})
     )
     password = forms.CharField(
         label="Password", max_length=4096, strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "current-password"})
@@ -42,23 +42,23 @@ class SignInForm(forms.Form):
 
 class PersonForm(forms.Form):
     username = forms.CharField(
-        label="Name",
+        label="User name",
         max_length=150,
         widget=forms.TextInput(attrs=_PLAIN),
-        help_text="They sign in with it. Letters, digits and @ . + - _",
+        help_text="Used to sign in. Letters, digits and @ . + - _",
     )
-    superuser = forms.BooleanField(label="Administer the platform: all tenants, people and settings", required=False)
+    superuser = forms.BooleanField(label="Platform administrator: may manage all tenants, people and settings", required=False)
 
 
 class TenantForm(forms.Form):
     name = EntityField(
-        "tenant", label="Name", help_text="It is part of every topic's name and does not change. Letters, digits and - = : . _"
+        "tenant", label="Name", help_text="Part of the name of every topic; cannot be changed. Letters, digits and - = : . _"
     )
 
 
 class NamespaceForm(forms.Form):
     name = EntityField(
-        "namespace", label="Name", help_text="Topics of the namespace are called persistent://tenant/namespace/topic."
+        "namespace", label="Name", help_text="Topics in the namespace are named persistent://tenant/namespace/topic."
     )
 
 
@@ -69,7 +69,8 @@ class TopicForm(forms.Form):
         required=False,
         min_value=1,
         max_value=1000,
-        help_text="Empty: a plain topic. Order holds only within a partition. Their number can grow, never shrink.",
+        help_text="Leave empty for a non-partitioned topic. Messages are ordered only within a partition. The number of "
+        "partitions can be increased but not decreased.",
     )
 
     def __init__(self, *args: object, tenant: str, namespace: str, **kwargs: object) -> None:
@@ -86,13 +87,13 @@ class QuickStartForm(forms.Form):
         max_length=NAME_LENGTH_MAX,
         initial="quick-start",
         widget=forms.TextInput(attrs=_PLAIN),
-        help_text="It is made when the program first uses it.",
+        help_text="Created when the program first uses it.",
     )
     name = EntityField(
         "key",
         label="Name of the new key",
         initial="quick-start",
-        help_text="The key may produce and consume in this namespace, and nothing else.",
+        help_text="The key may produce and consume in this namespace only.",
     )
 
     def __init__(self, *args: object, tenant: str, namespace: str, **kwargs: object) -> None:
@@ -111,18 +112,19 @@ def _topic(tenant: str, namespace: str, local: str) -> TopicName:
 
 
 class KeyForm(forms.Form):
-    """`namespaces` are local names; each brings a box for produce and one for consume. `may_administer`: superusers alone may say
-    so.
+    """`namespaces` are local names; each gets a checkbox for produce and one for consume. `may_administer`: whether the user
+    may create a key that administers the tenant; only superusers may.
     """
 
-    EXPIRIES = (("never", "Never"), ("1", "In a day"), ("30", "In 30 days"), ("90", "In 90 days"), ("365", "In a year"))
+    EXPIRIES = (("never", "Never"), ("1", "In 1 day"), ("30", "In 30 days"), ("90", "In 90 days"), ("365", "In 1 year"))
     name = EntityField(
         "key",
         label="Name",
-        help_text="Say which program it is for. Its role in grants is name@tenant; two keys of one name share it.",
+        help_text="Name the program that will use it. The key's role is name@tenant; keys with the same name share a role and its "
+        "permissions.",
     )
     expiry = forms.ChoiceField(label="Expires", choices=EXPIRIES, initial="90")
-    administer = forms.BooleanField(label="Administer the tenant: everything in it", required=False)
+    administer = forms.BooleanField(label="Tenant administrator: may do everything in this tenant", required=False)
 
     def __init__(self, *args: object, namespaces: list[str], may_administer: bool, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
@@ -154,7 +156,7 @@ class KeyForm(forms.Form):
 
 
 class PoliciesForm(forms.Form):
-    """One field for each policy that is enforced and has a simple value, from the registry. Empty means "not set here"."""
+    """One field for each enforced policy of the registry whose value is simple. Empty means "not set on this namespace"."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
@@ -168,7 +170,7 @@ class PoliciesForm(forms.Form):
 
 
 def _policy_field(policy: Policy) -> forms.Field | None:
-    """None for lists and objects: those are set over REST."""
+    """None for lists and objects, which can only be set over REST."""
     schema = value_schema(policy)
     about: dict[str, Any] = {"label": policy.title, "help_text": policy.meaning, "required": False}
     if "enum" in schema:
@@ -186,7 +188,7 @@ def _policy_field(policy: Policy) -> forms.Field | None:
 
 
 class ConfirmForm(forms.Form):
-    """The name has to be typed. The script only helps; this is the check."""
+    """Asks the user to type a name. The script only enables the button; this is the check."""
 
     confirm = forms.CharField(label="Type the name to confirm", max_length=1024, widget=forms.TextInput(attrs=_PLAIN))
 
@@ -197,5 +199,5 @@ class ConfirmForm(forms.Form):
 
     def clean_confirm(self) -> str:
         if self.cleaned_data["confirm"].strip() != self.expected:
-            raise forms.ValidationError(f"This is not {self.expected}: nothing was done.")
+            raise forms.ValidationError(f"This does not match {self.expected}. Nothing was changed.")
         return self.expected

@@ -1,4 +1,4 @@
-"""A key as the console shows it."""
+"""Keys in the form that the console shows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _state(key: Key) -> str:
 
 
 def grants_by_role(admin_roles: Sequence[str]) -> dict[str, list[str]]:
-    """What each role may do in the tenant of the scope, as short texts."""
+    """The permissions of each role in the tenant of the scope, as short texts."""
     found: dict[str, list[str]] = {role: ["administer the tenant"] for role in admin_roles}
     for grant in Grant.objects.select_related("namespace"):
         where = grant.topic.rpartition("/")[2] if grant.topic else grant.namespace.local

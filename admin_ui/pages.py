@@ -79,7 +79,7 @@ def show_error(request: HttpRequest, text: str) -> None:
 
 def explain(error: MagnetarError) -> str:
     """The error for people: as a sentence."""
-    return sentence(error.message or "something went wrong on our side")
+    return sentence(error.message or "an internal error occurred")
 
 
 def sentence(text: str) -> str:

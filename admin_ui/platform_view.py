@@ -1,4 +1,4 @@
-"""How the platform stands: what the broker, the supervisor and the worker say, and what is not known."""
+"""The state of the platform, from the broker, the supervisor and the worker, including what is unknown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOOKS = {
     "stopping": "badge-warn",
     "failed": "badge-bad",
 }
-WORKER_QUIET = timedelta(minutes=3)  # upkeep runs every minute
+WORKER_QUIET = timedelta(minutes=3)  # maintenance runs every minute
 
 
 @dataclass(frozen=True)
@@ -45,20 +45,21 @@ class WorkerRow:
 
 
 def children(*, broker_answers: bool) -> tuple[list[ChildRow], str]:
-    """From run/supervisor.json, and why there are none. The supervisor knows that a process became ready, not that it answers."""
+    """The processes of run/supervisor.json, or why there are none. The supervisor knows that a process became ready, not that it
+    still responds."""
     settings: Settings = django_settings.MAGNETAR
     try:
         found = json.loads((settings.data_path / "run" / "supervisor.json").read_bytes())
         rows = [_child(one) for one in found["children"]]
         return [_silent(row) if row.name == "broker" and not broker_answers else row for row in rows], ""
     except FileNotFoundError:
-        return [], "No supervisor runs here: the processes were started one by one, so this page does not know how they are."
+        return [], "No supervisor is running: the processes were started individually, so their state is unknown."
     except (OSError, ValueError, KeyError, TypeError) as error:
         return [], f"run/supervisor.json cannot be read ({type(error).__name__})."
 
 
 def _silent(row: ChildRow) -> ChildRow:
-    return replace(row, state="does not answer", look="badge-bad") if row.state == "ready" else row
+    return replace(row, state="not responding", look="badge-bad") if row.state == "ready" else row
 
 
 def _child(one: dict[str, Any]) -> ChildRow:
@@ -76,14 +77,14 @@ def _child(one: dict[str, Any]) -> ChildRow:
 
 
 def worker() -> WorkerRow:
-    """By the newest run of a task: a worker that is alive but runs nothing is no use either."""
+    """Judged by the newest task run: a worker that is alive but runs nothing is not working."""
     run = TaskRun.objects.order_by("-started_at").first()
     if run is None:
         return WorkerRow(
-            "Not heard of", "badge-warn", "No task has ever run. The worker's first one comes within a minute of its start.", None
+            "No runs yet", "badge-warn", "No task has run yet. The first one starts within a minute of the worker's start.", None
         )
     title = {task.name: task.title for task in TASKS}.get(run.name, run.name)
     if timezone.now() - run.started_at > WORKER_QUIET:
-        return WorkerRow("Quiet", "badge-bad", f"The last task was \u201c{title}\u201d,", run.started_at)
+        return WorkerRow("Not running tasks", "badge-bad", f"The last task was \u201c{title}\u201d,", run.started_at)
     look = "badge-bad" if run.outcome == TaskRun.Outcome.FAILED else "badge-good"
     return WorkerRow("Working", look, f"The last task was \u201c{title}\u201d ({run.outcome}),", run.started_at)

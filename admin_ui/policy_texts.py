@@ -1,4 +1,4 @@
-"""Policies in words: the value in force and where it came from, for each policy of the registry that is enforced."""
+"""Policies as text: for each enforced policy of the registry, its effective value and where the value is set."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TEXT_LENGTH_MAX = 200
 
 @dataclass(frozen=True)
 class InForce:
-    """`text`: the value with its unit. `is_set`: on this namespace itself. `source`: where else it came from."""
+    """`text`: the value with its unit. `is_set`: it is set on this namespace. `source`: where it comes from otherwise."""
 
     label: str
     text: str
@@ -36,12 +36,12 @@ def in_force(policies: dict[str, Any]) -> list[InForce]:
 def one(name: str, policies: dict[str, Any]) -> InForce:
     policy = ENFORCED[name]
     value, level = resolve_policy(name, policies, defaults(django_settings.MAGNETAR))
-    source = f"default of the broker ({policy.setting})" if policy.setting else "default of the broker"
+    source = f"broker default ({policy.setting})" if policy.setting else "broker default"
     return InForce(policy.title, text_of(policy, value), level == "namespace", source, policy.meaning)
 
 
 def retention(policies: dict[str, Any]) -> InForce:
-    """Time and size in one: the stricter holds."""
+    """Time and size together: the stricter one applies."""
     time, size = one("retention_time_min", policies), one("retention_size_mb", policies)
     limits = [limit.text for limit in (time, size) if limit.text not in ("for ever", "without limit")]
     text = "not at all" if "not at all" in limits else ", ".join(limits) or "for ever"
@@ -49,7 +49,7 @@ def retention(policies: dict[str, Any]) -> InForce:
 
 
 def not_enforced(policies: dict[str, Any]) -> list[dict[str, str]]:
-    """What an earlier release stored and nothing follows."""
+    """Policies that an earlier release stored and that this one does not enforce."""
     return [{"name": name, "text": str(value)[:_TEXT_LENGTH_MAX]} for name, value in sorted(split(policies)[1].items())]
 
 
@@ -57,7 +57,7 @@ def text_of(policy: Policy, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        return f"{len(value):,} of them" if value else "none"
+        return f"{len(value):,} entries" if value else "none"
     if isinstance(value, list):
         return ", ".join(value) or policy.words.get((), "none")
     if value in policy.words:

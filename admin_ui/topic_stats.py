@@ -1,7 +1,7 @@
-"""Pulsar's TopicStats as what the topic page shows. What the broker did not say stays empty, a number None; the page then
-writes "unknown" or a dash.
+"""Pulsar's TopicStats in the form that the topic page shows. Missing texts are empty and missing numbers None; the page then
+shows "unknown" or a dash.
 
-`delivered` counts from the broker's start for a subscription, from its connecting for a consumer.
+`delivered` counts since the broker's start for a subscription, and since it connected for a consumer.
 """
 
 from __future__ import annotations
@@ -16,23 +16,27 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class State:
-    """A word beside a subscription. `kind` is that of its badge; `meaning` says exactly when it is there."""
+    """A badge beside a subscription. `kind` selects its style; `meaning` explains when it is shown."""
 
     text: str
     kind: str
     meaning: str
 
 
-NO_CONSUMER = State("NO CONSUMER", "", "No consumer is connected to this subscription. Its backlog stays until one is, or expires.")
+NO_CONSUMER = State(
+    "NO CONSUMER",
+    "",
+    "No consumer is connected to this subscription. Its backlog stays until a consumer acknowledges it or it expires.",
+)
 BLOCKED = State(
     "BLOCKED",
     "bad",
-    "A consumer holds as many unacknowledged messages as it may, and gets no more until it acknowledges some.",
+    "A consumer has reached the limit of unacknowledged messages and receives no more until it acknowledges some.",
 )
 FALLING_BEHIND = State(
     "FALLING BEHIND",
     "warn",
-    "Consumers are connected, and over the last minute the backlog grew all the same: more comes in than they acknowledge.",
+    "Consumers are connected, but the backlog grew over the last minute: messages arrive faster than they are acknowledged.",
 )
 
 
@@ -66,7 +70,7 @@ class SubscriptionRow:
     kind: str
     states: list[State]
     backlog: int | None
-    oldest_s: int | None  # age of the oldest entry that is not acknowledged; None: unknown, or there is none
+    oldest_s: int | None  # age of the oldest unacknowledged entry; None: unknown, or there is none
     unacked: int | None
     rate_out: float | None
     ack_rate: float | None
@@ -96,7 +100,7 @@ class TopicView:
 
 
 def topic_view(stats: Json) -> TopicView:
-    """Of ``topics.stats`` or ``topics.partitioned_stats``."""
+    """From the result of ``topics.stats`` or ``topics.partitioned_stats``."""
     return TopicView(
         [_producer(one) for one in stats.get("publishers") or ()],
         [_subscription(name, one) for name, one in sorted((stats.get("subscriptions") or {}).items())],
@@ -167,7 +171,7 @@ def _partition(name: str, one: Json) -> PartitionRow:
 
 
 def _moment(text: object) -> datetime | None:
-    """Pulsar writes ISO 8601 with an offset or Z; what is neither is not known."""
+    """Pulsar writes ISO 8601 with an offset or Z; anything else counts as unknown."""
     try:
         found = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:

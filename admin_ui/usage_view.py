@@ -1,4 +1,4 @@
-"""Hourly usage as the console shows it: sums at a level, which hours are there, and why others are not. Reads rows of `workers`."""
+"""Hourly usage for the console: sums per level, which hours are computed, and why others are not. Reads the models of `workers`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _METERS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "stored_byte_
 
 @dataclass(frozen=True)
 class HourMark:
-    """`state`: "there", "missing" (usage was written, but not summed up), "none" (nothing was written), "open": not over yet."""
+    """`state`: "there" (computed), "missing" (recorded but not aggregated), "none" (nothing was recorded) or "open" (not over
+    yet)."""
 
     state: str
     label: str
@@ -37,7 +38,7 @@ class Problem:
 
 
 def rows_of(day: date, level: str, tenants: Collection[str]) -> list[dict[str, Any]]:
-    """One row per name of the level and hour; of `tenants` alone. At most `ROWS_MAX`."""
+    """One row for each name at the level and each hour, for `tenants` only. At most `ROWS_MAX`."""
     start = day_start(day)
     with platform_scope():
         uids = Tenant.objects.filter(name__in=tenants).values("uid")
@@ -64,12 +65,12 @@ def hour_marks(day: date, now: datetime) -> list[HourMark]:
         elif _written(hour):
             marks.append(HourMark("missing", f"{name} missing"))
         else:
-            marks.append(HourMark("none", f"{name} no usage was written"))
+            marks.append(HourMark("none", f"{name} no usage recorded"))
     return marks
 
 
 def _written(hour: datetime) -> bool:
-    """Whether brokers wrote usage in this hour (`messaging.usage_schema`), as far as this process sees their files."""
+    """Whether brokers recorded usage in this hour (`messaging.usage_schema`), as far as this process can see their files."""
     settings: Settings = django_settings.MAGNETAR
     folder = settings.data_path / "usage" / "raw" / f"date={hour:%Y-%m-%d}" / f"hour={hour:%H}"
     return any(folder.glob("*.json"))
@@ -80,34 +81,34 @@ def newest_run(*outcomes: str) -> UsageRun | None:
 
 
 def problem_of(run: UsageRun | None, *, detailed: bool) -> Problem | None:
-    """What the last run has to say, if it did not simply succeed. `detailed`: with its error, which may name any tenant's."""
+    """The problem of the last run, or None if it succeeded. `detailed`: include its error, which may mention any tenant."""
     outcomes = UsageRun.Outcome
     if run is None:
         return None
     if run.outcome == outcomes.NEEDS_SPARK:
         return Problem(
             "warn",
-            "Usage is collected, but not summed up: Spark is not installed",
+            "Usage is recorded but not aggregated, because Spark is not installed",
             run.message
-            or "Install it with: pip install magnetar[spark]. Nothing is lost: the next run sums up every hour that is missing.",
+            or "Install it with: pip install magnetar[spark]. Nothing is lost: the next run computes every missing hour.",
         )
     if run.outcome == outcomes.FAILED:
         return Problem(
             "bad",
             f"The last run failed: {run.run_id}",
-            (run.message if detailed else "") or "The worker's log says why. The figures below are of the run before.",
+            (run.message if detailed else "") or "See the worker's log. The usage below is from the previous run.",
         )
     if run.outcome in (outcomes.RUNNING, outcomes.REQUESTED):
         return Problem(
             "good",
-            "A run is under way",
-            f"Requested {run.requested_at:%H:%M} UTC. The page shows its figures as soon as they are there.",
+            "A run is in progress",
+            f"Requested {run.requested_at:%H:%M} UTC. This page shows the result as soon as it is available.",
         )
     if run.holes or run.quarantined or run.rejected_files:
         return Problem(
             "warn",
-            "The last run found gaps in what brokers wrote",
-            f"{run.holes} holes in series, {run.quarantined} records set aside, {run.rejected_files} files refused: "
-            "the figures may be too low.",
+            "The last run found gaps in the usage records",
+            f"{run.holes} gaps in sequence numbers, {run.quarantined} quarantined records, {run.rejected_files} rejected files: "
+            "the usage may be too low.",
         )
     return None

@@ -87,7 +87,7 @@ class Feed:
         try:
             answer = await asyncio.wait_for(self._poll(self.namespace), ANSWER_S)
         except TimeoutError:
-            return self._gone(before, f"no answer within {ANSWER_S:g} s")
+            return self._gone(before, f"no response within {ANSWER_S:g} s")
         except MagnetarError as error:
             return self._gone(before, error.message)
         except Exception as error:

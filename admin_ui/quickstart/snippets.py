@@ -1,6 +1,6 @@
-"""Programs for the quick start: each produces one message, receives it, acknowledges it, and says so. They run as they are.
+"""Complete programs for the quick start: each produces a message, receives it and acknowledges it.
 
-`repr` (Python) and JSON (Java) write the values, so that no name of a topic can break out of its quotes.
+Values are written as JSON strings, so that no topic name can break out of its quotes.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def snippets(addresses: Addresses, topic: str, token: str) -> list[Snippet]:
             "org.apache.pulsar:pulsar-client:4.0.0",
             "Hello.java",
             java(broker_url, topic, token),
-            "Any Pulsar client from 2.8 on.",
+            "Works with Pulsar clients 2.8 and later.",
         ),
         Snippet(
             "Magnetar SDK",
             "pip install .",
             "hello.py",
             sdk(addresses, topic, token),
-            "Installed from a checkout of Magnetar. Over WebSocket: gets through where only HTTP does.",
+            "Install it from a checkout of Magnetar. It uses WebSockets, which pass through HTTP proxies.",
         ),
     ]
 

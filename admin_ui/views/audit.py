@@ -44,7 +44,7 @@ def audit(request: ConsoleRequest, tenant: str) -> HttpResponse:
 
 
 def audit_row(row: AuditRecord) -> dict[str, Any]:
-    """A record for people: of a key its name, of a grant its role, of a refusal what was asked for."""
+    """A record in readable form: with the name of a key, the role of a grant, and what a refused request asked for."""
     before, after = (value if isinstance(value, dict) else {} for value in (row.before, row.after))
     target = f"{after['name']} ({row.resource})" if row.action.startswith("key.") and "name" in after else row.resource
     if row.action.startswith("permission."):

@@ -26,7 +26,7 @@ PAGES = (
     ("Platform", "platform"),
     ("New tenant", "tenant_create"),
     ("New person", "person_create"),
-    ("Change the password", "password"),
+    ("Change password", "password"),
 )
 Entry = dict[str, str]
 
@@ -41,9 +41,9 @@ def jump(request: ConsoleRequest) -> HttpResponse:
         more, note = _from_broker(request, words, tenants)
         found += more
     if len(found) > FOUND_MAX:
-        note = f"The first {FOUND_MAX}. Type more to narrow it down."
+        note = f"Showing the first {FOUND_MAX} matches. Type more to narrow the search."
     elif not found:
-        note = note or "Nothing that you may see has this in its name."
+        note = note or "No matches."
     return JsonResponse({"found": found[:FOUND_MAX], "note": note})
 
 
@@ -70,16 +70,18 @@ def _from_database(request: ConsoleRequest, words: str, tenants: list[str]) -> l
 
 
 def _from_broker(request: ConsoleRequest, words: str, tenants: list[str]) -> tuple[list[Entry], str]:
-    """Who sees a tenant sees the names of its topics."""
+    """Whoever may see a tenant may see the names of its topics."""
     everywhere = request.actor.may(Action.SUPERUSER)
     searched = [] if everywhere else tenants[:TENANTS_SEARCHED_MAX]
     search = NamesSearch(words=words, tenants=searched, everywhere=everywhere, limit=FOUND_MAX + 1)
     answer, away = broker.ask_or_why(lambda rpc: rpc.call("names.search", search))
     if answer is None:
-        return [], f"Topics and subscriptions are missing here: {away}"
+        return [], f"Topics and subscriptions could not be searched: {away}"
     found = [_topic(topic, "topic") for topic in answer.topics]
     found += [_topic(one.topic, "subscription", f"{one.name} on ") for one in answer.subscriptions]
-    return found, f"Topics of the first {len(searched)} tenants." if len(searched) < len(tenants) and not everywhere else ""
+    return found, f"Topics were searched in the first {len(searched)} tenants only." if len(searched) < len(
+        tenants
+    ) and not everywhere else ""
 
 
 def _topic(topic: str, kind: str, before: str = "") -> Entry:

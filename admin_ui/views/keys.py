@@ -1,4 +1,4 @@
-"""Keys of a tenant: list, create, revoke. The token is in one answer and nowhere else."""
+"""Keys of a tenant: list, create, revoke. A token appears in one response and is stored nowhere."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def key_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
 
 
 def new_key(actor: Actor, tenant: str, name: str, grants: dict[str, list[str]], expires_at: datetime | None = None) -> NewKey:
-    """A key whose role holds `grants` (namespace -> actions) besides what it holds already.
+    """Creates a key and adds `grants` (namespace -> actions) to those of its role.
 
-    Asks first whether the broker answers: a key that was saved but could not be confirmed has a token that nobody ever sees.
+    Checks first that the broker responds: if a key were saved but not confirmed, nobody would ever see its token.
     """
     _, away = broker.ask_or_why(lambda rpc: rpc.call("feed.version"))
     if away:
-        raise NotReady(f"no key was made, because the broker would not know it yet ({away}): try again in a moment")
+        raise NotReady(f"the key was not created because the broker is unavailable ({away}): try again in a moment")
     new = create_key(actor, tenant, name, expires_at)
     for namespace, actions in grants.items():
         held = Grant.objects.filter(namespace=namespace, topic="", role=new.key.role).values_list("actions", flat=True).first()
@@ -84,7 +84,7 @@ def key_revoke(request: ConsoleRequest, tenant: str, key_id: str) -> HttpRespons
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, f"Key {key.name} is revoked. Its token opens nothing any more.")
+            show_message(request, f"Key {key.name} was revoked. Its token is no longer valid.")
             return HttpResponseRedirect(back)
     return show(
         request,
@@ -93,11 +93,11 @@ def key_revoke(request: ConsoleRequest, tenant: str, key_id: str) -> HttpRespons
         crumbs=crumbs(tenant, "", ("Keys", back)),
         heading=f"Revoke key {key.name}",
         impact=[
-            "Its token stops working at once and its connections are closed. This cannot be undone.",
-            "Grants of its role stay: another key of the same name has them.",
+            "Its token stops working immediately and its connections are closed. This cannot be undone.",
+            "The grants of its role remain and apply to other keys with the same name.",
         ],
         name=key.name,
         form=form,
-        submit="Revoke the key",
+        submit="Revoke key",
         cancel_url=back,
     )

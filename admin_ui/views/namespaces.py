@@ -57,7 +57,7 @@ def namespace_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, f"Namespace {tenant}/{local} is created.")
+            show_message(request, f"Namespace {tenant}/{local} was created.")
             return HttpResponseRedirect(reverse("console:namespace", args=[tenant, local]))
     return show(
         request,
@@ -66,8 +66,8 @@ def namespace_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
         crumbs=crumbs(tenant),
         heading="New namespace",
         form=form,
-        intro="A namespace holds topics that share policies: how long messages are kept, who may read and write.",
-        submit="Create the namespace",
+        intro="A namespace is a group of topics with the same policies, such as retention and permissions.",
+        submit="Create namespace",
         cancel_url=reverse("console:tenant", args=[tenant]),
     )
 
@@ -88,7 +88,7 @@ def policies(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRespon
                 form.add_error(None, explain(error))
             else:
                 show_message(
-                    request, f"{removed} is removed." if removed else "The policies are saved, and the broker follows them."
+                    request, f"Policy {removed} was removed." if removed else "The policies were saved and are now in effect."
                 )
                 return HttpResponseRedirect(request.path)
     return show(
@@ -104,8 +104,8 @@ def policies(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRespon
 
 def _unread(backlog: Total) -> str:
     if backlog.known is None:
-        return "an unknown number of them"
-    return f"{'at least ' * backlog.least}{backlog.known:,} of them"
+        return "an unknown number"
+    return f"{'at least ' * backlog.least}{backlog.known:,}"
 
 
 @page
@@ -118,18 +118,19 @@ def namespace_delete(request: ConsoleRequest, tenant: str, namespace: str) -> Ht
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, f"Namespace {name} is deleted.")
+            show_message(request, f"Namespace {name} was deleted.")
             return HttpResponseRedirect(reverse("console:tenant", args=[tenant]))
     listed, away = broker.ask_or_why(lambda rpc: rpc.call("namespaces.live", TopicsList(namespace=name)))
     if listed is None:
-        impact = [f"How many topics it has is not known right now ({away}). All of them and all their messages are deleted."]
+        impact = [f"All topics and messages are deleted permanently. The number of topics is currently unknown ({away})."]
     else:
         groups = grouped(listed)
         clients = sum(row.producers + row.consumers for row in listed.topics)
         backlog = totals(groups)["backlog_entries"]
         impact = [
-            f"{len(groups)} topic{'s' * (len(groups) != 1)} with all messages, {_unread(backlog)} not yet read: deleted for good.",
-            f"{clients} producer{'s' * (clients != 1)} and consumers are disconnected." if clients else "Nobody is connected.",
+            f"{len(groups)} topic{'s' * (len(groups) != 1)} and all messages, {_unread(backlog)} of them in backlogs, are deleted "
+            f"permanently.",
+            f"{clients} producer{'s' * (clients != 1)} and consumers are disconnected." if clients else "No clients are connected.",
         ]
     return show(
         request,
@@ -140,6 +141,6 @@ def namespace_delete(request: ConsoleRequest, tenant: str, namespace: str) -> Ht
         impact=impact,
         name=name,
         form=form,
-        submit="Delete the namespace and its topics",
+        submit="Delete namespace and topics",
         cancel_url=reverse("console:namespace", args=[tenant, namespace]),
     )

@@ -1,4 +1,4 @@
-"""People of the platform: who may sign in. A password that was made for somebody is in one answer and nowhere else."""
+"""Users of the console. A generated password appears in one response and is stored only as a hash."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def person_create(request: ConsoleRequest) -> HttpResponse:
         navigation(request, "people"),
         crumbs=_above(),
         heading="New person",
-        intro="A password is made for them and shown once. They see nothing until they are a member of a tenant.",
+        intro="A password is generated and shown once. The person can see a tenant only after being added to it as a member.",
         form=form,
-        submit="Add the person",
+        submit="Add person",
         cancel_url=reverse("console:people"),
     )
 
@@ -61,7 +61,7 @@ def person_create(request: ConsoleRequest) -> HttpResponse:
 @page
 def person_password(request: ConsoleRequest, person: str) -> HttpResponse:
     user = _found(person)
-    impact = ["A new password is made and shown once.", "The former one and all sessions of this person end at once."]
+    impact = ["A new password is generated and shown once.", "The old password and all sessions of this person end immediately."]
     form = ConfirmForm(request.POST or None, expected=user.username)
     if request.method == "POST" and form.is_valid():
         password = new_password()
@@ -71,19 +71,22 @@ def person_password(request: ConsoleRequest, person: str) -> HttpResponse:
             form.add_error(None, explain(error))
         else:
             return _shown_once(request, user, password)
-    return _confirm(request, form, user, f"New password for {user.username}", impact, "Make a new password")
+    return _confirm(request, form, user, f"New password for {user.username}", impact, "Create new password")
 
 
 @page
 def person_active(request: ConsoleRequest, person: str) -> HttpResponse:
-    """Shuts somebody out, or lets them in again, whichever they are not."""
+    """Deactivates an active user, or activates a deactivated one."""
     user = _found(person)
     if user.is_active:
         heading, submit = f"Deactivate {user.username}", "Deactivate"
-        impact = ["They are signed out and cannot sign in. What they did stays in the audit log; keys of their tenants stay valid."]
+        impact = [
+            "They are signed out and can no longer sign in. Their entries in the audit log remain, and keys of their tenants stay "
+            "valid."
+        ]
     else:
         heading, submit = f"Activate {user.username}", "Activate"
-        impact = ["They can sign in again with their password, and have the rights that they had."]
+        impact = ["They can sign in again with their password and have the same permissions as before."]
     form = ConfirmForm(request.POST or None, expected=user.username)
     if request.method == "POST" and form.is_valid():
         try:
@@ -91,7 +94,7 @@ def person_active(request: ConsoleRequest, person: str) -> HttpResponse:
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, f"{user.username} {'cannot sign in any more' if user.is_active else 'can sign in again'}.")
+            show_message(request, f"{user.username} {'can no longer sign in' if user.is_active else 'can sign in again'}.")
             return HttpResponseRedirect(reverse("console:people"))
     return _confirm(request, form, user, heading, impact, submit)
 

@@ -35,5 +35,5 @@ def platform(request: ConsoleRequest) -> HttpResponse:
 
 @page
 def platform_fragment(request: ConsoleRequest) -> HttpResponse:
-    """The part of the page that asks again every three seconds."""
+    """The part of the page that is refreshed every three seconds."""
     return show(request, "parts/platform_status.html", **_look())

@@ -43,9 +43,7 @@ def quick_start(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRes
         topic=str(topic),
         snippets=snippets(addresses, str(topic), token or PLACE_OF_TOKEN),
         addresses=addresses,
-        broker_away=""
-        if addresses.broker_url
-        else "The broker is not running: the program below has no address to connect to yet.",
+        broker_away="" if addresses.broker_url else "The broker is not running, so its address is not known yet.",
         live_url=live_url(tenant, namespace),
     )
 

@@ -16,9 +16,9 @@ from admin_ui.forms import SignInForm
 from admin_ui.pages import navigation, show, show_message
 from tenants.http.authentication import client_address_of
 
-# The same words whether the name exists, the password is wrong or the person was deactivated.
-WRONG = "The name or the password is wrong."
-TOO_MANY = "Too many attempts. Wait five minutes, then try again."
+# The same text whether the user does not exist, the password is wrong or the user was deactivated.
+WRONG = "The user name or password is incorrect."
+TOO_MANY = "Too many sign-in attempts. Wait five minutes, then try again."
 
 
 @sensitive_post_parameters("password")
@@ -69,20 +69,20 @@ def password(request: ConsoleRequest) -> HttpResponse:
     form = PasswordChangeForm(request.user, request.POST or None)
     if request.method == "POST" and form.is_valid():
         update_session_auth_hash(request, form.save())
-        show_message(request, "The password is changed. Other sessions of yours are signed out.")
+        show_message(request, "Your password was changed. Your other sessions were signed out.")
         return HttpResponseRedirect(reverse("console:home"))
     for name in ("old_password", "new_password1", "new_password2"):
         form.fields[name].help_text = (
-            "At least 12 characters, not a common password, not like your name." if name == "new_password1" else ""
+            "At least 12 characters; not a common password and not similar to your user name." if name == "new_password1" else ""
         )
         form.fields[name].widget.attrs["autocomplete"] = "current-password" if name == "old_password" else "new-password"
     return show(
         request,
         "pages/form.html",
         navigation(request, "password"),
-        heading="Change the password",
+        heading="Change password",
         form=form,
-        submit="Change the password",
+        submit="Change password",
         cancel_url=reverse("console:home"),
         crumbs=[],
     )

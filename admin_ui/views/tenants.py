@@ -22,7 +22,7 @@ KEYS_SHOWN, RECORDS_SHOWN = 5, 12
 
 @page
 def home(request: ConsoleRequest) -> HttpResponse:
-    """To the only tenant if there is one, else to the list."""
+    """Redirects to the user's only tenant, or to the list."""
     names = visible_tenants(request.actor, request.user)
     if len(names) == 1:
         return HttpResponseRedirect(reverse("console:tenant", args=names))
@@ -95,7 +95,7 @@ def tenant_create(request: ConsoleRequest) -> HttpResponse:
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, f"Tenant {name} is created.")
+            show_message(request, f"Tenant {name} was created.")
             return HttpResponseRedirect(reverse("console:tenant", args=[name]))
     return show(
         request,
@@ -104,8 +104,8 @@ def tenant_create(request: ConsoleRequest) -> HttpResponse:
         crumbs=crumbs(),
         heading="New tenant",
         form=form,
-        intro="A tenant owns namespaces, keys and a bill. Nobody of another tenant sees what is in it.",
-        submit="Create the tenant",
+        intro="A tenant owns namespaces, keys and usage. Other tenants cannot see what is in it.",
+        submit="Create tenant",
         cancel_url=reverse("console:tenants"),
     )
 
@@ -120,12 +120,13 @@ def tenant_delete(request: ConsoleRequest, tenant: str) -> HttpResponse:
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, f"Tenant {tenant} is deleted.")
+            show_message(request, f"Tenant {tenant} was deleted.")
             return HttpResponseRedirect(reverse("console:tenants"))
-    impact = [f"All keys of {tenant} stop working at once, and their connections are closed. Its members lose sight of it."]
+    impact = [f"All keys of {tenant} stop working immediately and their connections are closed. Its members lose access."]
     if namespaces:
         impact.append(
-            f"It still has {namespaces} namespace{'s' * (namespaces > 1)}: delete them first. This page refuses until then."
+            f"It still has {namespaces} namespace{'s' * (namespaces > 1)}. Delete them first; until then the tenant cannot be "
+            f"deleted."
         )
     return show(
         request,
@@ -136,6 +137,6 @@ def tenant_delete(request: ConsoleRequest, tenant: str) -> HttpResponse:
         impact=impact,
         name=tenant,
         form=form,
-        submit="Delete the tenant",
+        submit="Delete tenant",
         cancel_url=reverse("console:tenant", args=[tenant]),
     )

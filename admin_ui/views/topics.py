@@ -28,7 +28,7 @@ def _name(tenant: str, namespace: str, topic: str) -> TopicName:
 
 
 def _look(name: TopicName) -> dict[str, Any]:
-    """What the broker says of a topic. 404 if it says that there is none; `away` if it says nothing."""
+    """What the broker reports about a topic. 404 if the topic does not exist; `away` says why if the broker does not respond."""
     found: dict[str, Any] = {"stats": None, "away": "", "partitions": None, "at_ms": time.time_ns() // 1_000_000}
     try:
         partitions = broker.ask(lambda rpc: rpc.call("topics.partitions", PartitionsGet(topic=str(name)))).partitions
@@ -66,7 +66,7 @@ def topic(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> H
 
 @page
 def topic_fragment(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
-    """The part of the topic page that asks again every two seconds."""
+    """The part of the topic page that is refreshed every two seconds."""
     found = _look(_name(tenant, namespace, topic))
     return show(request, "parts/topic_stats.html", navigation(request, "topic", tenant, namespace), **found)
 
@@ -81,7 +81,7 @@ def topic_create(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRe
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, f"Topic {name.local} is created.")
+            show_message(request, f"Topic {name.local} was created.")
             return HttpResponseRedirect(reverse("console:topic", args=[tenant, namespace, name.local]))
     return show(
         request,
@@ -90,8 +90,8 @@ def topic_create(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRe
         crumbs=crumbs(tenant, namespace),
         heading="New topic",
         form=form,
-        intro="Clients make topics by using them; make one here to choose its partitions.",
-        submit="Create the topic",
+        intro="Topics are created when clients first use them. Create one here to choose the number of partitions.",
+        submit="Create topic",
         cancel_url=reverse("console:namespace", args=[tenant, namespace]),
     )
 
@@ -107,20 +107,20 @@ def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: st
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, f"Topic {topic} is deleted.")
+            show_message(request, f"Topic {topic} was deleted.")
             return HttpResponseRedirect(reverse("console:namespace", args=[tenant, namespace]))
     stats = found["stats"]
-    impact = ["All its messages are deleted for good, read or not."]
+    impact = ["All its messages are deleted permanently, acknowledged or not."]
     if found["partitions"]:
-        impact[0] = f"All messages of its {found['partitions']} partitions are deleted for good, read or not."
+        impact[0] = f"All messages of its {found['partitions']} partitions are deleted permanently, acknowledged or not."
     if stats is None:
-        impact.append(f"Who is connected is not known right now. {found['away']}")
+        impact.append(f"The connected clients are currently unknown. {found['away']}")
     else:
         impact.append(
             f"{len(stats.producers)} producers and {len(stats.consumers)} consumers are disconnected; "
-            f"{len(stats.subscriptions)} subscriptions lose their position."
+            f"{len(stats.subscriptions)} subscriptions are deleted."
         )
-    impact.append("A client that connects again makes an empty topic of the same name, if the namespace allows it.")
+    impact.append("If the namespace allows auto-creation, a client that reconnects creates an empty topic of the same name.")
     return show(
         request,
         "pages/confirm.html",
@@ -130,6 +130,6 @@ def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: st
         impact=impact,
         name=topic,
         form=form,
-        submit="Delete the topic",
+        submit="Delete topic",
         cancel_url=reverse("console:topic", args=[tenant, namespace, topic]),
     )

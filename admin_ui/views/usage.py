@@ -1,4 +1,4 @@
-"""Hourly usage of the tenants that the reader may see."""
+"""Hourly usage of the tenants that the user may see."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def usage(request: ConsoleRequest) -> HttpResponse:
         problem=usage_view.problem_of(last, detailed=request.actor.may(Action.SUPERUSER)),
         under_way=last is not None and last.outcome in (outcomes.REQUESTED, outcomes.RUNNING),
         empty_text=(
-            "Brokers write usage every minute, and a Spark job sums it up once an hour: the first figures are here soon after "
-            "the first full hour. Or nothing was sent on this day."
+            "Either there was no traffic on this day, or its usage has not been computed yet. Brokers record usage every minute "
+            "and a Spark job aggregates it once an hour."
         ),
     )
 

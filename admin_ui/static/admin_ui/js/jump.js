@@ -19,7 +19,7 @@ if (dialog) {
     hint.textContent = "Searching\u2026";
     const response = await fetch(`${dialog.dataset.source}?q=${encodeURIComponent(input.value)}`).catch(() => null);
     if (mine !== asked) return;
-    if (!response?.ok) { hint.textContent = "The console does not answer."; return; }
+    if (!response?.ok) { hint.textContent = "The console is not responding."; return; }
     const { found, note } = await response.json();
     list.replaceChildren(...found.map(({ label, kind, url }, index) => {
       const option = document.createElement("li"), tag = document.createElement("span");

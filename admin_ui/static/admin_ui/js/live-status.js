@@ -25,9 +25,9 @@ customElements.define("mag-live-status", class extends HTMLElement {
       connecting: "Connecting",
       live: "Live",
       stale: `Stale: no data since ${clock(since_ms)}`,
-      away: seen ? `Broker away: no data since ${clock(since_ms)}` : "Broker away",
+      away: seen ? `Broker not responding: no data since ${clock(since_ms)}` : "Broker not responding",
       lost: seen ? `Connection lost: no data since ${clock(since_ms)}` : "Connection lost",
-      refused: "No longer allowed: reload",
+      refused: "Access ended: reload",
     }[kind];
     this.badge.title = why;
     this.dataset.kind = kind;

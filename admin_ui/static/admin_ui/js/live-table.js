@@ -86,7 +86,7 @@ customElements.define("mag-live-table", class extends HTMLElement {
     if (this.empty) this.empty.hidden = this.#groups.size > 0;
     if (this.foot) {
       this.foot.hidden = !words;
-      this.foot.textContent = wanted.length ? `${count(wanted.length)} of ${count(this.#groups.size)} topics` : `No topic contains \u201c${words}\u201d.`;
+      this.foot.textContent = wanted.length ? `${count(wanted.length)} of ${count(this.#groups.size)} topics` : `No topics match \u201c${words}\u201d.`;
     }
     this.#show();
   }

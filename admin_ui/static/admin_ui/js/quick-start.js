@@ -35,7 +35,7 @@ customElements.define("mag-quick-start", class extends HTMLElement {
     this.dataset.received = String(this.#count);
     const some = this.#count === 1 ? "1 message" : `${this.#count} messages`;
     this.#set("[data-headline]", `Received ${some}`);
-    this.#set("[data-detail]", `The last one arrived by ${clock(at_ms)}; ${bytes(group.storage_bytes)} stored.`);
+    this.#set("[data-detail]", `The last one arrived before ${clock(at_ms)}; ${bytes(group.storage_bytes)} stored.`);
     if (first) this.closest(".step")?.setAttribute("data-done", "");
   }
 
@@ -43,11 +43,11 @@ customElements.define("mag-quick-start", class extends HTMLElement {
     if (this.#count) return;
     const { kind } = this.feed.standing;
     this.#set("[data-detail]", {
-      live: "This page is watching the topic. Run the program; nothing needs to be reloaded.",
-      away: "The broker does not answer right now. The page goes on asking.",
-      lost: "The connection to the console is lost. The page is trying again.",
-      stale: "No news from the broker for some seconds. The page goes on asking.",
-      refused: "You may no longer watch this namespace: reload the page.",
+      live: "This page is watching the topic. Run the program; there is no need to reload.",
+      away: "The broker is not responding. Retrying.",
+      lost: "The connection to the console was lost. Reconnecting.",
+      stale: "No data from the broker for some seconds. Waiting.",
+      refused: "You no longer have access to this namespace. Reload the page.",
     }[kind] ?? "Connecting to the broker.");
   }
 
