@@ -113,7 +113,7 @@ def sign_in(page: Page, username: str, password: str) -> None:
 def test_signing_in_and_out(visit: Callable[..., Page]) -> None:
     page = visit("", "/tenants/acme/keys")
     sign_in(page, "owner", "wrong")
-    expect(page.get_by_role("alert")).to_contain_text("The name or the password is wrong")
+    expect(page.get_by_role("alert")).to_contain_text("The user name or password is incorrect")
     sign_in(page, "owner", PASSWORD)
     page.wait_for_url("**/tenants/acme/keys")  # where we wanted to go
     expect(page.get_by_role("heading", name="Keys", exact=True)).to_be_visible()
@@ -137,7 +137,7 @@ def test_the_live_table(visit: Callable[..., Page], fake_broker: FakeBroker) -> 
     expect(page.locator("[data-total=rate_in]")).to_have_text("4,321")
 
     fake_broker.away = "the broker does not answer"
-    expect(status).to_contain_text("Broker away: no data since")
+    expect(status).to_contain_text("Broker not responding: no data since")
     expect(page.locator("main")).to_have_class(re.compile("stale"))
     expect(table.locator("[data-cell=rate_in]").first).to_have_text("4,321")  # what was known stays, and is marked as old
 
@@ -275,7 +275,7 @@ def test_a_token_is_shown_once(visit: Callable[..., Page]) -> None:
     expect(row).to_contain_text("orders: produce")
 
     row.get_by_role("link", name="Revoke checkout").click()
-    revoke = page.get_by_role("button", name="Revoke the key")
+    revoke = page.get_by_role("button", name="Revoke key")
     expect(revoke).to_be_disabled()
     page.get_by_label("Type checkout to confirm").fill("checkout")
     revoke.click()
@@ -288,7 +288,7 @@ def test_the_quick_start_sees_the_first_message(visit: Callable[..., Page], fake
     news = page.locator("mag-quick-start")
     expect(news).to_contain_text("Waiting for the first message")
     page.get_by_role("textbox", name="Topic").fill("hello")
-    page.get_by_role("button", name="Create the key and the program").click()
+    page.get_by_role("button", name="Create key and program").click()
     program = page.locator("#program-1").inner_text()
     compile(program, "hello.py", "exec")
     assert '"persistent://acme/orders/hello"' in program and "eyJ" in program
@@ -348,12 +348,12 @@ def test_a_topic_is_made_and_deleted(visit: Callable[..., Page], fake_broker: Fa
     page = visit("owner", f"{NAMESPACE}/new-topic")
     page.get_by_label("Name").fill("clicks")
     page.get_by_label("Partitions").fill("2")
-    page.get_by_role("button", name="Create the topic").click()
+    page.get_by_role("button", name="Create topic").click()
     expect(page.get_by_text("2 partitions")).to_be_visible()
     expect(page.get_by_role("link", name="clicks-partition-1")).to_be_visible()
     page.get_by_role("link", name="Delete").click()
     page.get_by_label("Type clicks to confirm").fill("clicks")
-    page.get_by_role("button", name="Delete the topic").click()
+    page.get_by_role("button", name="Delete topic").click()
     page.wait_for_url(f"**{NAMESPACE}")
     assert fake_broker.topics == {PLACED}
 
@@ -372,7 +372,7 @@ def test_every_page_is_accessible_and_fits(scheme: str, width: int, visit: Calla
         if page.locator("mag-live-status").count():
             expect(page.locator("mag-live-status")).to_have_text("Live")
         found[path] = problems(page)
-    page.get_by_role("link", name="To the console").click()
+    page.get_by_role("link", name="Go to the console").click()
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/sign-in")
     found["/sign-in"] = problems(page)

@@ -75,7 +75,7 @@ async def test_a_broker_that_hangs_counts_as_away(monkeypatch) -> None:  # type:
 
     async with LiveHub(never, interval_s=0.005).watch(ORDERS) as feed:
         standing = await feed.after(0)
-        assert "no answer" in standing.away and standing.state is None
+        assert "no response" in standing.away and standing.state is None
 
 
 async def test_a_fault_of_ours_does_not_end_the_poller() -> None:

@@ -42,7 +42,7 @@ def test_a_tenant_is_made_and_deleted_by_its_name(browse: Browse) -> None:
     assert "is not valid" in client.post("/new-tenant", {"name": "a/b"}).content.decode()
     assert client.post("/new-tenant", {"name": "initech"})["Location"] == "/tenants/initech"
     assert "exists already" in client.post("/new-tenant", {"name": "initech"}).content.decode()
-    assert "This is not initech" in client.post("/tenants/initech/delete", {"confirm": "initec"}).content.decode()
+    assert "This does not match initech" in client.post("/tenants/initech/delete", {"confirm": "initec"}).content.decode()
     assert Tenant.unscoped.filter(name="initech").exists()
     assert client.post("/tenants/initech/delete", {"confirm": "initech"})["Location"] == "/tenants"
     assert not Tenant.unscoped.filter(name="initech").exists()
@@ -52,7 +52,7 @@ def test_a_tenant_is_made_and_deleted_by_its_name(browse: Browse) -> None:
 def test_a_namespace_is_made_and_deleted_by_its_name(browse: Browse, world: FakeBroker) -> None:
     client = browse("owner")
     assert client.post("/tenants/acme/new-namespace", {"name": "payments"})["Location"] == "/tenants/acme/namespaces/payments"
-    assert "1 topic with all messages, 7 of them not yet read" in text(client, f"{NAMESPACE}/delete")
+    assert "1 topic and all messages, 7 of them in backlogs" in text(client, f"{NAMESPACE}/delete")
     client.post(f"{NAMESPACE}/delete", {"confirm": "orders"})
     assert Namespace.unscoped.filter(name=ORDERS).exists()
     client.post(f"{NAMESPACE}/delete", {"confirm": ORDERS})
@@ -66,14 +66,14 @@ def test_what_is_not_known_is_no_zero_before_the_first_live_answer(browse: Brows
     page = text(client, NAMESPACE)
     assert "≥ 40<" in page
     assert page.count('<td class="number">–</td>') == 1
-    assert "2 topics with all messages, at least 40 of them not yet read" in text(client, f"{NAMESPACE}/delete")
+    assert "2 topics and all messages, at least 40 of them in backlogs" in text(client, f"{NAMESPACE}/delete")
     world.set_rows(ORDERS, [unloaded_row(PLACED)])
-    assert "1 topic with all messages, an unknown number of them not yet read" in text(client, f"{NAMESPACE}/delete")
+    assert "1 topic and all messages, an unknown number of them in backlogs" in text(client, f"{NAMESPACE}/delete")
 
 
 def test_policies_say_what_is_in_force_and_where_it_comes_from(browse: Browse) -> None:
     client = browse("owner")
-    assert text(client, f"{NAMESPACE}/policies").count("default of the broker") == len(ENFORCED)
+    assert text(client, f"{NAMESPACE}/policies").count("broker default") == len(ENFORCED)
     form = {"message_ttl_s": "5400", "retention_time_min": "2880", "retention_size_mb": "-1"}
     assert client.post(f"{NAMESPACE}/policies", form).status_code == 302
     assert Namespace.unscoped.get(name=ORDERS).policies == {
@@ -99,10 +99,10 @@ def test_only_what_is_enforced_is_offered_and_what_was_stored_earlier_can_be_rem
     for name, policy in POLICIES.items():
         offered = name in ENFORCED and value_schema(policy).get("type") not in ("array", "object")
         assert (f'name="{name}"' in page) is offered, name
-    assert "Stored, not enforced" not in page
+    assert '<h2 id="idle-title">Not enforced</h2>' not in page
     Namespace.unscoped.filter(name=ORDERS).update(policies={"publish_rate_bytes": 77, "message_ttl_s": 60})
     assert "publish_rate_bytes" in text(browse("teammate"), f"{NAMESPACE}/policies")
-    assert "Stored, not enforced" in text(client, f"{NAMESPACE}/policies")
+    assert '<h2 id="idle-title">Not enforced</h2>' in text(client, f"{NAMESPACE}/policies")
     assert browse("teammate").post(f"{NAMESPACE}/policies", {"remove": "publish_rate_bytes"}).status_code == 403
     assert client.post(f"{NAMESPACE}/policies", {"remove": "publish_rate_bytes"}).status_code == 302
     assert Namespace.unscoped.get(name=ORDERS).policies == {"message_ttl_s": 60}
@@ -145,9 +145,9 @@ def test_no_key_is_made_while_the_broker_is_away(browse: Browse, world: FakeBrok
     world.away = "the broker does not answer"
     client = browse("owner")
     page = client.post("/tenants/acme/new-key", {"name": "checkout", "expiry": "never"}).content.decode()
-    assert "No key was made" in page
+    assert "The key was not created" in page
     page = client.post(f"{NAMESPACE}/quick-start", {"name": "checkout", "topic": "hello"}).content.decode()
-    assert "No key was made" in page
+    assert "The key was not created" in page
     assert not Key.unscoped.exists()
 
 
@@ -235,7 +235,7 @@ def test_the_platform_page_reads_the_supervisor(browse: Browse) -> None:
     run = Path(django_settings.MAGNETAR.data_dir) / "run"
     run.mkdir(exist_ok=True)
     client = browse("superuser")
-    assert "No supervisor runs here" in text(client, "/platform")
+    assert "No supervisor is running" in text(client, "/platform")
     child = {"name": "worker", "pid": 7, "state": "backing-off", "restarts": 3, "last_exit": -9, "since": "2026-01-01T00:00:00Z"}
     (run / "supervisor.json").write_text(json.dumps({"children": [child]}))
     try:
@@ -245,11 +245,11 @@ def test_the_platform_page_reads_the_supervisor(browse: Browse) -> None:
     finally:
         (run / "supervisor.json").unlink()
     assert "backing-off" in page and "signal 9" in page
-    assert "Not heard of" in page
+    assert "No runs yet" in page
     TaskRun.objects.create(task_id="1", name="expire", started_at=timezone.now(), outcome="succeeded")
     assert "Working" in text(client, "/platform")
     TaskRun.objects.update(started_at=timezone.now() - timedelta(minutes=10))
-    assert "Quiet" in text(client, "/platform")
+    assert "Not running tasks" in text(client, "/platform")
 
 
 def usage(hour: datetime, tenant: str, topic: str, run: UsageRun) -> None:
@@ -275,7 +275,7 @@ def test_usage_shows_sums_holes_and_its_run(browse: Browse) -> None:
         assert "globex" not in mine
         assert "run-17" in mine and ">1 missing<" in mine
         assert "12:00 computed" in mine and "13:00 missing" in mine and "14:00 not over yet" in mine
-        assert "11:00 no usage was written" in mine
+        assert "11:00 no usage recorded" in mine
         by_topic = text(browse("owner"), "/usage", by="topic")
         assert "orders/a" in by_topic and "orders/b" in by_topic and "orders/c" not in by_topic
         assert "globex" in text(browse("superuser"), "/usage", by="tenant")
@@ -288,11 +288,11 @@ def test_usage_says_what_is_wrong(browse: Browse) -> None:
     assert "not computed yet" in text(client, "/usage")
     run = UsageRun.objects.create(run_id="run-18", outcome="needs_spark", requested_at=timezone.now())
     assert "Spark is not installed" in text(client, "/usage")
-    for outcome, words in (("failed", "The last run failed"), ("running", "A run is under way")):
+    for outcome, words in (("failed", "The last run failed"), ("running", "A run is in progress")):
         UsageRun.objects.filter(run_id=run.run_id).update(outcome=outcome)
         assert words in text(client, "/usage")
     UsageRun.objects.filter(run_id=run.run_id).update(outcome="succeeded", holes=2)
-    assert "2 holes in series" in text(client, "/usage")
+    assert "2 gaps in sequence numbers" in text(client, "/usage")
 
 
 def test_a_superuser_asks_for_a_run_now(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,7 +347,7 @@ def test_while_the_broker_does_not_answer_nothing_is_said_to_be_zero_or_ready(
         r'<th scope="row">(\w+)</th><td><span class="badge [^"]*">([^<]+)</span>',
         browse("superuser").get("/platform").content.decode(),
     )
-    assert rows == [("broker", "does not answer"), ("web", "ready")]
+    assert rows == [("broker", "not responding"), ("web", "ready")]
 
 
 def test_a_page_that_asks_again_by_itself_does_not_say_try_again(browse: Browse, world: FakeBroker) -> None:

@@ -149,7 +149,7 @@ def test_jump_says_what_is_missing_while_the_broker_does_not_answer(browse: Call
     world.away = "the broker does not answer"
     answer = browse("owner").get("/jump", {"q": "acme"}).json()
     assert {entry["kind"] for entry in answer["found"]} == {"tenant", "namespace"}
-    assert "Topics and subscriptions are missing here" in answer["note"]
+    assert "Topics and subscriptions could not be searched" in answer["note"]
 
 
 def test_a_page_without_a_row_is_refused(world: FakeBroker) -> None:

@@ -44,7 +44,7 @@ def test_the_copied_program_runs_and_the_page_notices(program: int, topic: str, 
     page.goto(f"{NAMESPACE}/quick-start")
     page.get_by_role("textbox", name="Topic").fill(topic)
     page.get_by_label("Name of the new key").fill(topic)
-    page.get_by_role("button", name="Create the key and the program").click()
+    page.get_by_role("button", name="Create key and program").click()
     news = page.locator("mag-quick-start")
     expect(news).to_contain_text("This page is watching the topic")
     file = tmp_path / "hello.py"
@@ -59,13 +59,13 @@ def test_the_copied_program_runs_and_the_page_notices(program: int, topic: str, 
 def test_a_revoked_key_runs_no_program(page: Page, tmp_path: Path) -> None:
     page.goto(f"{NAMESPACE}/quick-start")
     page.get_by_label("Name of the new key").fill("short-lived")
-    page.get_by_role("button", name="Create the key and the program").click()
+    page.get_by_role("button", name="Create key and program").click()
     file = tmp_path / "hello.py"
     file.write_text(page.locator("#program-3").text_content() or "")
     page.goto("/tenants/public/keys")
     page.get_by_role("link", name="Revoke short-lived").click()
     page.get_by_label("Type short-lived to confirm").fill("short-lived")
-    page.get_by_role("button", name="Revoke the key").click()
+    page.get_by_role("button", name="Revoke key").click()
     expect(page.get_by_role("row", name=re.compile("short-lived"))).to_contain_text("Revoked")
     run = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False)
     assert run.returncode != 0 and "received" not in run.stdout

@@ -196,7 +196,7 @@ def browser(standalone: Standalone) -> Browser:
 def test_the_console_asks_who_one_is(standalone: Standalone) -> None:
     stranger = Browser(standalone.ready["web_url"])
     assert "Sign in" in stranger.get("/tenants/public")
-    assert "The name or the password is wrong" in stranger.sign_in("admin", "wrong")
+    assert "The user name or password is incorrect" in stranger.sign_in("admin", "wrong")
 
 
 def test_the_console_shows_tenants_namespaces_and_topics(browser: Browser, stock: Stock) -> None:
