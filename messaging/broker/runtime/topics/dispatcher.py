@@ -8,9 +8,11 @@ turn with all others that are (see `backlog_scheduler.py`).
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from messaging.broker.core.command_costs import BLOCK, SEND_BYTES_A_UNIT
+from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.backlog_reader import BacklogReader
@@ -104,7 +106,7 @@ class Dispatcher:
     def _next_position(self, subscription: Subscription) -> Position | None:
         """Where something is that can be handed out."""
         if self.topic.ledger.terminated:
-            _tell_end(subscription)
+            tell_end_of_topic(subscription)
         if not subscription.can_dispatch() or self.closed:
             return None
         return subscription.next_position()
@@ -158,10 +160,15 @@ def dispatch_slice(due: DueDispatch) -> str | None:
     return dispatcher.topic.name.tenant if more else None
 
 
-def _tell_end(subscription: Subscription) -> None:
+def tell_end_of_topic(subscription: Subscription) -> None:
+    """Tells consumers that everything was acknowledged and nothing follows, each once. Whoever came first is told
+    first, so all that came before one that knows know too: a further dispatch looks at one consumer."""
     if subscription.backlog_entries:
         return
-    for consumer in subscription.consumers:
-        if not consumer.end_told:
-            consumer.end_told = True
-            consumer.sink.end_of_topic(consumer)
+    for consumer in reversed(list(takewhile(_not_told, reversed(subscription.consumers)))):
+        consumer.end_told = True
+        consumer.sink.end_of_topic(consumer)
+
+
+def _not_told(consumer: Consumer) -> bool:
+    return not consumer.end_told
