@@ -1,8 +1,9 @@
 """Compiles the modules of `hot` beside themselves with Cython and the machine's C compiler; run as a script by `make setup`.
 
-The sources stay plain Python and stay the reference: an import prefers the compiled twin, and removing the file undoes it. Two
-plain commands each instead of a build system, because modules with no headers need no more. `--possible` only answers, by the exit
-code, whether a compiler and Python's headers are at hand. A twin older than its source is removed, so that it never runs instead.
+The sources stay plain Python and stay the reference: an import prefers the compiled twins, and removing them undoes it. They share
+C types, so they are made together and used together or not at all: where one is older than a source, all are removed. Two plain
+commands each instead of a build system, because modules with no headers need no more. `--possible` only answers, by the exit code,
+whether a compiler and Python's headers are at hand.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-SOURCES = tuple(Path(__file__).resolve().with_name("hot") / name for name in ("incoming.py", "outgoing.py"))
+SOURCES = tuple(Path(__file__).resolve().with_name("hot") / name for name in ("common.py", "incoming.py", "outgoing.py"))
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX") or ".so")
 TWINS = tuple(source.with_name(source.stem + SUFFIX) for source in SOURCES)
 
@@ -38,27 +39,35 @@ def built() -> bool:
 
 
 def stale() -> list[Path]:
-    """The twins that were made from an older source than the one here."""
-    return [twin for twin, source in zip(TWINS, SOURCES, strict=True) if twin.exists() and twin.stat().st_mtime < _newest(source)]
+    """All twins, where one of them is missing or was made from an older source than the one here."""
+    there = [twin for twin in TWINS if twin.exists()]
+    newest = max(_modified(source) for source in SOURCES)
+    return there if len(there) < len(TWINS) or any(twin.stat().st_mtime < newest for twin in there) else []
 
 
-def _newest(source: Path) -> float:
+def _modified(source: Path) -> float:
     return max(path.stat().st_mtime for path in (source, source.with_suffix(".pxd")) if path.exists())
 
 
 def build() -> None:
-    """Raises `CalledProcessError` with the compiler's own words on stderr. Each twin appears whole or not at all."""
-    for twin, source in zip(TWINS, SOURCES, strict=True):
-        with tempfile.TemporaryDirectory(dir=source.parent) as folder:
-            c_file, module = Path(folder, "hot.c"), Path(folder, "hot.so")
-            translate = [sys.executable, "-m", "cython", "-3", "-X", "annotation_typing=False", "-X", "wraparound=False"]
-            subprocess.run([*translate, str(source), "-o", str(c_file)], check=True)
-            include = sysconfig.get_path("include")
-            flags = ["-O3", "-shared", "-fPIC", "-fwrapv", "-fno-strict-aliasing", "-DNDEBUG", "-w"]
-            if sys.platform == "darwin":
-                flags += ["-undefined", "dynamic_lookup"]
-            subprocess.run([*compiler(), *flags, f"-I{include}", str(c_file), "-o", str(module)], check=True)
-            module.replace(twin)
+    """Raises `CalledProcessError` with the compiler's own words on stderr. The twins appear when all of them were made."""
+    folder = SOURCES[0].parent
+    with tempfile.TemporaryDirectory(dir=folder) as made:
+        for source in SOURCES:
+            _compile(source, Path(made, source.stem))
+        for source, twin in zip(SOURCES, TWINS, strict=True):
+            Path(made, source.stem).replace(twin)
+
+
+def _compile(source: Path, module: Path) -> None:
+    c_file = module.with_suffix(".c")
+    translate = [sys.executable, "-m", "cython", "-3", "-X", "annotation_typing=False", "-X", "wraparound=False"]
+    subprocess.run([*translate, str(source), "-o", str(c_file)], check=True)
+    include = sysconfig.get_path("include")
+    flags = ["-O3", "-shared", "-fPIC", "-fwrapv", "-fno-strict-aliasing", "-DNDEBUG", "-w"]
+    if sys.platform == "darwin":
+        flags += ["-undefined", "dynamic_lookup"]
+    subprocess.run([*compiler(), *flags, f"-I{include}", str(c_file), "-o", str(module)], check=True)
 
 
 def main(arguments: list[str]) -> int:

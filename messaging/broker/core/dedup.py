@@ -107,15 +107,15 @@ class Deduplication:
         has taken the new ones."""
         held = self.names.get(name)
         highest = held.taken if held is not None else -1
-        if sent[0][1] > highest and _rising(sent):
+        if sent[0].sequence_id > highest and _rising(sent):
             return sent, False
         fresh = []
-        for one in sent:
+        for frame in sent:
             # Parts of one message share its sequence id. Which part this is only its metadata says: a part that is sent again is
             # kept too, and consumers, who put the parts together by their numbers, pass over it.
-            if one[1] > highest or (one[7] & CHUNK and one[1] == highest):
-                highest = max(one[1], one[6])
-                fresh.append(one)
+            if frame.sequence_id > highest or (frame.flags & CHUNK and frame.sequence_id == highest):
+                highest = max(frame.sequence_id, frame.highest_sequence_id)
+                fresh.append(frame)
         return fresh, len(fresh) != len(sent)
 
     def took(self, name: bytes, fresh: list[SendFrame], now_ms: int) -> None:
@@ -127,7 +127,7 @@ class Deduplication:
             self._settle()
         held.last_used_ms = now_ms
         if fresh:
-            held.taken = max(held.taken, fresh[-1][1], fresh[-1][6])
+            held.taken = max(held.taken, fresh[-1].sequence_id, fresh[-1].highest_sequence_id)
 
     def stored(self, name: bytes, sent: list[SendFrame], first: Position) -> None:
         """`sent` are durable at `first` and on. The first entry of a batch names it."""
@@ -135,12 +135,12 @@ class Deduplication:
         if held is None:  # forgotten meanwhile
             return
         ledger_id, window, remembered = first.ledger_id, self._window, held.remembered_entries
-        for entry_id, one in enumerate(sent[-window:], first.entry_id + max(0, len(sent) - window)):
-            held.remember(one[1], ledger_id, entry_id, window)
+        for entry_id, frame in enumerate(sent[-window:], first.entry_id + max(0, len(sent) - window)):
+            held.remember(frame.sequence_id, ledger_id, entry_id, window)
         self.memory_bytes += (held.remembered_entries - remembered) * ENTRY_BYTES
         if abs(self.memory_bytes - self._charged_bytes) >= CHARGED_STEP_BYTES:
             self._settle()
-        held.stored = max(held.stored, sent[-1][1], sent[-1][6])
+        held.stored = max(held.stored, sent[-1].sequence_id, sent[-1].highest_sequence_id)
         self.entries_since_snapshot += len(sent)
 
     def position_of(self, name: bytes, sequence_id: int) -> Position:
@@ -154,10 +154,10 @@ class Deduplication:
         held = self.names.get(name) or self._add(name, ProducerSequences())
         window, remembered = self._window, held.remembered_entries
         held.last_used_ms = max(held.last_used_ms, broker_time_ms)
-        for entry_id, one in enumerate(sent, first.entry_id):
-            if one[1] > held.last_id:
-                held.remember(one[1], first.ledger_id, entry_id, window)
-            held.stored = max(held.stored, one[1], one[6])
+        for entry_id, frame in enumerate(sent, first.entry_id):
+            if frame.sequence_id > held.last_id:
+                held.remember(frame.sequence_id, first.ledger_id, entry_id, window)
+            held.stored = max(held.stored, frame.sequence_id, frame.highest_sequence_id)
         held.taken = max(held.taken, held.stored)
         self.memory_bytes += (held.remembered_entries - remembered) * ENTRY_BYTES
         self._bound()
@@ -275,8 +275,8 @@ class Deduplication:
 def _rising(sent: list[SendFrame]) -> bool:
     """Whether every entry begins above the one before: nearly always, so that a block is decided at once."""
     previous = -1
-    for one in sent:
-        if one[1] <= previous:
+    for frame in sent:
+        if frame.sequence_id <= previous:
             return False
-        previous = one[1] if one[1] >= one[6] else one[6]
+        previous = max(frame.sequence_id, frame.highest_sequence_id)
     return True

@@ -129,14 +129,14 @@ def whole_bytes(data: bytes | memoryview) -> int:
     return memoryview(data.obj).nbytes if isinstance(data, memoryview) else len(data)
 
 
-def for_log(buf: bytes, sent: list[SendFrame], end_offsets: list[int]) -> bytes | memoryview:
+def for_log(buf: bytes, sent: list[SendFrame], end_offsets: Sequence[int]) -> bytes | memoryview:
     """What to append for `sent`: the stretch of the read as it came; its pieces joined where other frames lie between.
 
     `end_offsets`: see `hot.summarize`. Small stretches of a larger read are copied, so that nothing keeps the read in memory."""
-    start, stop = sent[0][2], sent[-1][4]
+    start, stop = sent[0].start, sent[-1].end
     size = end_offsets[-1]
     if size != stop - start:
-        return b"".join([buf[one[2] : one[4]] for one in sent])
+        return b"".join([buf[frame.start : frame.end] for frame in sent])
     if size == len(buf):
         return buf
     return buf[start:stop] if size <= COPIED_BYTES_MAX else memoryview(buf)[start:stop]
@@ -144,8 +144,8 @@ def for_log(buf: bytes, sent: list[SendFrame], end_offsets: list[int]) -> bytes 
 
 def header_of(sent: list[SendFrame], producer: bytes, broker_time_ms: int, message_count: int) -> bytes:
     last = sent[-1]
-    highest = last[6] if last[6] > last[1] else last[1]
-    return encode_plain(broker_time_ms, message_count, sent[0][1], highest, producer)
+    highest = max(last.sequence_id, last.highest_sequence_id)
+    return encode_plain(broker_time_ms, message_count, sent[0].sequence_id, highest, producer)
 
 
 def from_log(block: Block) -> EntryBlock:

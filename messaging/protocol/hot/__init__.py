@@ -8,7 +8,8 @@ the same tests hold both against protobuf. Frames, big-endian:
 `total` does not count its own 4 bytes. A peer controls every byte here: no read leaves the frame, whatever the lengths say.
 """
 
-from messaging.protocol.hot import incoming, outgoing
+from messaging.protocol.hot import common, incoming, outgoing
+from messaging.protocol.hot.common import BlockSummary, SendFrame, varint
 from messaging.protocol.hot.incoming import (
     BAD_CHECKSUM,
     CHUNK,
@@ -16,16 +17,14 @@ from messaging.protocol.hot.incoming import (
     MALFORMED,
     MARKER,
     TRANSACTION,
-    BlockSummary,
-    SendFrame,
     group_acks,
     group_by_producer,
     scan_acks,
     summarize,
 )
-from messaging.protocol.hot.outgoing import message_head, varint
+from messaging.protocol.hot.outgoing import message_head
 
-COMPILED = incoming.COMPILED and outgoing.COMPILED
+COMPILED = common.COMPILED and incoming.COMPILED and outgoing.COMPILED
 # Frames read and made byte by byte are the cheapest where that is compiled and the dearest where it is not.
 scan = incoming.scan if incoming.COMPILED else incoming.scan_sequential
 messages = outgoing.messages if outgoing.COMPILED else outgoing.joined_messages

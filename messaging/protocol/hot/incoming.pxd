@@ -1,6 +1,8 @@
 # C types for `incoming.py` where it is compiled; the source stays plain Python. Bounds stay checked: a peer controls every byte.
 cimport cython
 
+from messaging.protocol.hot.common cimport BlockSummary, SendFrame, varint
+
 cdef Py_ssize_t COPIED_BYTES_MAX
 cdef unsigned long long BATCH_MESSAGES_MAX, BATCHED_MESSAGE_BYTES_MIN, COUNT_MAX
 
@@ -8,16 +10,16 @@ cdef unsigned long long BATCH_MESSAGES_MAX, BATCHED_MESSAGE_BYTES_MIN, COUNT_MAX
     stop=Py_ssize_t, size=Py_ssize_t, high=Py_ssize_t, body=Py_ssize_t, i=Py_ssize_t, producer_id="unsigned long long",
     sequence_id="unsigned long long", count="unsigned long long", highest="unsigned long long", flags="unsigned int",
     key="unsigned int", value="unsigned long long", shift="unsigned int", byte="unsigned long long", expected="unsigned int",
-    covered=object, view=object, left=Py_ssize_t)
+    covered=object, left=Py_ssize_t, frame=SendFrame)
 cpdef Py_ssize_t scan(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out, bint verified=*, Py_ssize_t most=*) except -1
 
-@cython.locals(producer_id="unsigned long long", one=tuple, groups=dict, group=list)
-cpdef list group_by_producer(list sent)
+@cython.locals(producer_id="unsigned long long", frame=SendFrame, groups=dict, group=list)
+cpdef list group_by_producer(list frames)
 
 @cython.locals(
-    end_offsets=list, start=Py_ssize_t, body=Py_ssize_t, stop=Py_ssize_t, count=Py_ssize_t, flag="unsigned int",
-    total=Py_ssize_t, payload=Py_ssize_t, messages=Py_ssize_t, flags="unsigned int")
-cpdef tuple summarize(list sent)
+    end_offsets=list, frame=SendFrame, total=Py_ssize_t, payload=Py_ssize_t, messages=Py_ssize_t, flags="unsigned int",
+    summary=BlockSummary)
+cpdef BlockSummary summarize(list frames)
 
 @cython.locals(consumer_id=object, ledger_id=object, one=tuple, groups=dict, group=list)
 cpdef dict group_acks(list acked)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
+from array import array
 
 from crc32c import crc32c
 
-from messaging.protocol.hot.outgoing import varint
+from messaging.protocol.hot.common import BlockSummary, SendFrame, varint
 
 COMPILED = not __file__.endswith(".py")
 
@@ -19,14 +20,6 @@ MARKER = 8
 DOUBTFUL = 32
 # And one that does not: a part of a larger message. All parts have one sequence id.
 CHUNK = 16
-
-# A scanned SEND: (producer id, sequence id, frame start, payload start, frame end, messages in it, highest sequence id, flags).
-# "Payload" is all that follows the command: checksum, metadata and the message itself, which are stored and sent on untouched.
-SendFrame = tuple[int, int, int, int, int, int, int, int]
-
-# Of several: (all flags together, messages, payload bytes, where each frame ends when they stand back to back).
-BlockSummary = tuple[int, int, int, list[int]]
-
 
 ALL = 1 << 30  # frames: more than any read holds
 COPIED_BYTES_MAX = 4096  # copying so much costs less than a view of it
@@ -43,7 +36,6 @@ def scan(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = 
     """Appends a `SendFrame` for each whole SEND frame from `pos` on; returns where it stopped: at another command, at an incomplete
     frame, or because `out` has `most`. Verifies the CRC-32C, where there is one and it was not `verified` before; flags a mismatch.
     """
-    view = memoryview(buf)
     left = most - len(out)
     while end - pos >= 12 and left > 0:
         left -= 1
@@ -67,7 +59,7 @@ def scan(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = 
         else:
             i, value = pos + 13, buf[pos + 11] & 127 | buf[pos + 12] << 7
         if i + value != body:
-            out.append((0, 0, pos, pos, stop, 1, 0, MALFORMED))
+            out.append(SendFrame(0, 0, pos, pos, stop, 1, 0, MALFORMED))
             pos = stop
             continue
         # Varints throughout but for message_id, which no client sends.
@@ -129,7 +121,7 @@ def scan(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = 
             if buf[body] == 14 and buf[body + 1] == 1 and body + 10 <= stop:
                 expected = (buf[body + 2] << 24) | (buf[body + 3] << 16) | (buf[body + 4] << 8) | buf[body + 5]
                 if not verified:
-                    covered = buf[body + 6 : stop] if stop - body < COPIED_BYTES_MAX else view[body + 6 : stop]
+                    covered = buf[body + 6 : stop] if stop - body < COPIED_BYTES_MAX else memoryview(buf)[body + 6 : stop]
                     if crc32c(covered, 0, 0) != expected:  # 0: no other thread gets its turn meanwhile, that would take longer
                         flags |= BAD_CHECKSUM
                 i += 6
@@ -137,7 +129,16 @@ def scan(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = 
             size = (high << 24) | (buf[i + 1] << 16) | (buf[i + 2] << 8) | buf[i + 3]
             if i + 4 + size > stop and not flags & BAD_CHECKSUM:  # metadata that does not fit: no consumer could read this message
                 flags |= MALFORMED
-        out.append((producer_id, sequence_id, pos, body, stop, count, highest, flags))
+        frame = SendFrame.__new__(SendFrame)
+        frame.producer_id = producer_id
+        frame.sequence_id = sequence_id
+        frame.start = pos
+        frame.payload_start = body
+        frame.end = stop
+        frame.message_count = count
+        frame.highest_sequence_id = highest
+        frame.flags = flags
+        out.append(frame)
         pos = stop
     return pos
 
@@ -153,11 +154,12 @@ def scan_sequential(buf: bytes, pos: int, end: int, out: list[SendFrame], verifi
         stop = pos + 4 + int.from_bytes(buf[pos : pos + 4], "big")
         if stop > end or scan(buf, pos, stop, out, verified) == pos:
             break
-        producer_id, sequence_id, _, body, _, count, highest, flags = out[len(out) - 1]
+        frame = out[len(out) - 1]
+        producer_id, sequence_id, body, count = frame.producer_id, frame.sequence_id, frame.payload_start, frame.message_count
         before, producer_before = producer_before, producer_id
         command = buf[pos + 8 : body]
         pos = stop
-        if flags or highest or producer_id != before or len(command) > 127:
+        if frame.flags or frame.highest_sequence_id or producer_id != before or len(command) > 127:
             continue
         least = max(10, count * BATCHED_MESSAGE_BYTES_MIN)
         head = command[:4] + b"\x08" + varint(producer_id) + b"\x10"
@@ -177,44 +179,58 @@ def scan_sequential(buf: bytes, pos: int, end: int, out: list[SendFrame], verifi
                 break
             if not verified and crc32c(buf[body + 6 : stop], 0, 0) != expected:
                 break
-            out.append((producer_id, sequence_id, pos, body, stop, count, 0, 0))
+            frame = SendFrame.__new__(SendFrame)
+            frame.producer_id = producer_id
+            frame.sequence_id = sequence_id
+            frame.start = pos
+            frame.payload_start = body
+            frame.end = stop
+            frame.message_count = count
+            frame.highest_sequence_id = 0
+            frame.flags = 0
+            out.append(frame)
             pos = stop
     return pos
 
 
-def group_by_producer(sent: list[SendFrame]) -> list[list[SendFrame]]:
-    """`sent` by producer, each in order; whoever came first is first."""
-    if not sent:
+def group_by_producer(frames: list[SendFrame]) -> list[list[SendFrame]]:
+    """`frames` by producer, each in order; whoever came first is first."""
+    if not frames:
         return []
-    producer_id = sent[0][0]
-    for one in sent:
-        if one[0] != producer_id:
+    producer_id = frames[0].producer_id
+    for frame in frames:
+        if frame.producer_id != producer_id:
             break
     else:
-        return [sent]
+        return [frames]
     groups: dict[int, list[SendFrame]] = {}
-    for one in sent:
-        group = groups.get(one[0])
+    for frame in frames:
+        group = groups.get(frame.producer_id)
         if group is None:
-            groups[one[0]] = [one]
+            groups[frame.producer_id] = [frame]
         else:
-            group.append(one)
+            group.append(frame)
     return list(groups.values())
 
 
-def summarize(sent: list[SendFrame]) -> BlockSummary:
+def summarize(frames: list[SendFrame]) -> BlockSummary:
     flags = 0
     messages = 0
     payload = 0
     total = 0
     end_offsets = []
-    for _, _, start, body, stop, count, _, flag in sent:
-        total += stop - start
-        payload += stop - body
-        messages += count
-        flags |= flag
+    for frame in frames:
+        total += frame.end - frame.start
+        payload += frame.end - frame.payload_start
+        messages += frame.message_count
+        flags |= frame.flags
         end_offsets.append(total)
-    return flags, messages, payload, end_offsets
+    summary = BlockSummary.__new__(BlockSummary)
+    summary.flags = flags
+    summary.message_count = messages
+    summary.payload_bytes = payload
+    summary.end_offsets = array("I", end_offsets)
+    return summary
 
 
 def scan_acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]], most: int = ALL) -> int:

@@ -2,8 +2,7 @@
 # controls every byte. Receipts are written unchecked into room for the widest numbers there are.
 cimport cython
 
-@cython.locals(out=bytearray)
-cpdef bytes varint(unsigned long long value)
+from messaging.protocol.hot.common cimport SendFrame, varint
 
 cdef list VARINTS
 cdef list LENGTHS
@@ -15,14 +14,14 @@ cdef Py_ssize_t width(unsigned long long value)
 cdef Py_ssize_t put(unsigned char* out, Py_ssize_t at, unsigned long long value)
 
 @cython.locals(
-    made=bytearray, out="unsigned char*", at=Py_ssize_t, ledger_size=Py_ssize_t, index=Py_ssize_t, one=tuple,
+    made=bytearray, out="unsigned char*", at=Py_ssize_t, ledger_size=Py_ssize_t, index=Py_ssize_t, frame=SendFrame,
     producer_id="unsigned long long", sequence_id="unsigned long long", highest="unsigned long long", id_size=Py_ssize_t,
     size=Py_ssize_t)
-cpdef bytes receipts(list sent, Py_ssize_t first, Py_ssize_t last, unsigned long long ledger_id, unsigned long long entry_id)
+cpdef bytes receipts(list frames, Py_ssize_t first, Py_ssize_t last, unsigned long long ledger_id, unsigned long long entry_id)
 
 @cython.locals(
-    parts=list, ledger=bytes, begin=bytes, message_id=bytes, body=bytes, size=Py_ssize_t, index=Py_ssize_t, one=tuple)
-cpdef bytes joined_receipts(list sent, Py_ssize_t first, Py_ssize_t last, unsigned long long ledger_id, unsigned long long entry_id)
+    parts=list, ledger=bytes, begin=bytes, message_id=bytes, body=bytes, size=Py_ssize_t, index=Py_ssize_t, frame=SendFrame)
+cpdef bytes joined_receipts(list frames, Py_ssize_t first, Py_ssize_t last, unsigned long long ledger_id, unsigned long long entry_id)
 
 @cython.locals(
     number=bytes, made=bytearray, out="unsigned char[::1]",

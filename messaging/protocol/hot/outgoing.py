@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from messaging.protocol.hot.incoming import SendFrame
+from messaging.protocol.hot.common import SendFrame, varint
 
 COMPILED = not __file__.endswith(".py")
 
-VARINTS = [bytes((value,)) for value in range(128)]
+VARINTS = [varint(value) for value in range(128)]
 LENGTHS = [value.to_bytes(4, "big") for value in range(256)]
 HEAD_BYTES_MAX = 47  # of a message, without its `tail`: two sizes 8, keys and lengths 9, three numbers of up to 10
 RECEIPT_BYTES_MAX = 69  # before its fields 12, their keys and the length of the message id 7, five numbers of up to 10
-
-
-def varint(value: int) -> bytes:
-    """`value` >= 0 as protobuf's base-128 varint."""
-    if value < 128:
-        return VARINTS[value]
-    if value < 16384:
-        return bytes((value & 127 | 128, value >> 7))
-    if value < 2097152:
-        return bytes((value & 127 | 128, (value >> 7) & 127 | 128, value >> 14))
-    out = bytearray()
-    while value >= 128:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def width(value: int) -> int:
@@ -51,17 +33,17 @@ def put(out: bytearray, at: int, value: int) -> int:
     return at + 1
 
 
-def receipts(sent: list[SendFrame], first: int, last: int, ledger_id: int, entry_id: int) -> bytes:
-    """SEND_RECEIPT frames for ``sent[first:last]``, entries `entry_id` and on of `ledger_id`. In send order."""
+def receipts(frames: list[SendFrame], first: int, last: int, ledger_id: int, entry_id: int) -> bytes:
+    """SEND_RECEIPT frames for ``frames[first:last]``, entries `entry_id` and on of `ledger_id`. In send order."""
     made = bytearray((last - first) * RECEIPT_BYTES_MAX)
     out = made  # compiled, a pointer: nothing checks that we stay within
     at = 0
     ledger_size = width(ledger_id)
     for index in range(first, last):
-        one = sent[index]
-        producer_id = one[0]
-        sequence_id = one[1]
-        highest = one[6]
+        frame = frames[index]
+        producer_id = frame.producer_id
+        sequence_id = frame.sequence_id
+        highest = frame.highest_sequence_id
         id_size = 2 + ledger_size + width(entry_id)
         size = 4 + width(producer_id) + width(sequence_id) + id_size
         if highest:
@@ -89,21 +71,21 @@ def receipts(sent: list[SendFrame], first: int, last: int, ledger_id: int, entry
     return bytes(made[:at])
 
 
-def joined_receipts(sent: list[SendFrame], first: int, last: int, ledger_id: int, entry_id: int) -> bytes:
+def joined_receipts(frames: list[SendFrame], first: int, last: int, ledger_id: int, entry_id: int) -> bytes:
     """The same as `receipts`, for where these loops are not compiled: see `joined_messages`."""
     parts = []
     ledger = b"\x08" + varint(ledger_id) + b"\x10"
     producer_id = -1
     begin = b""
     for index in range(first, last):
-        one = sent[index]
-        if one[0] != producer_id:  # nearly always it is one and the same
-            producer_id = one[0]
+        frame = frames[index]
+        if frame.producer_id != producer_id:  # nearly always it is one and the same
+            producer_id = frame.producer_id
             begin = b"\x08" + varint(producer_id) + b"\x10"
         message_id = ledger + varint(entry_id)
-        body = begin + varint(one[1]) + b"\x1a" + VARINTS[len(message_id)] + message_id
-        if one[6]:
-            body += b"\x20" + varint(one[6])
+        body = begin + varint(frame.sequence_id) + b"\x1a" + VARINTS[len(message_id)] + message_id
+        if frame.highest_sequence_id:
+            body += b"\x20" + varint(frame.highest_sequence_id)
         size = len(body)
         parts.append(LENGTHS[size + 8] + LENGTHS[size + 4] + b"\x08\x07\x3a" + VARINTS[size] + body)
         entry_id += 1

@@ -7,11 +7,29 @@ import importlib.util
 from types import ModuleType
 
 from messaging.protocol import build_hot, hot
+from messaging.protocol.hot import SendFrame
+
+SHARED = ("SendFrame", "BlockSummary", "varint")
+Fields = tuple[int, int, int, int, int, int, int, int]
+
+
+def fields(frame: SendFrame) -> Fields:
+    """The fields of a `SendFrame`, in the order in which one is made."""
+    return (
+        frame.producer_id,
+        frame.sequence_id,
+        frame.start,
+        frame.payload_start,
+        frame.end,
+        frame.message_count,
+        frame.highest_sequence_id,
+        frame.flags,
+    )
 
 
 def _plain() -> ModuleType:
     """The sources under another name: an import of `messaging.protocol.hot` prefers the twins."""
-    together, modules = ModuleType("hot_as_written"), []
+    together = ModuleType("hot_as_written")
     for source in build_hot.SOURCES:
         name = f"{source.stem}_as_written"
         loader = importlib.machinery.SourceFileLoader(name, str(source))
@@ -20,10 +38,9 @@ def _plain() -> ModuleType:
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
         assert not module.COMPILED
+        # What one imports from another came from the twin.
+        vars(module).update({shared: made for shared, made in vars(together).items() if shared in SHARED})
         vars(together).update(vars(module))
-        modules.append(module)
-    for module in modules:
-        vars(module).update(varint=together.varint)  # one imports it, and got the twin's
     return together
 
 
@@ -39,5 +56,5 @@ VARIANTS: dict[str, ModuleType] = {"plain": _plain()}
 VARIANTS["stand-ins"] = _stand_ins(VARIANTS["plain"])
 if hot.COMPILED and not build_hot.stale():
     VARIANTS["compiled"] = ModuleType("hot_compiled")
-    for module in (hot.incoming, hot.outgoing):
+    for module in (hot.common, hot.incoming, hot.outgoing):
         vars(VARIANTS["compiled"]).update(vars(module))

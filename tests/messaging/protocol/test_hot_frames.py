@@ -53,7 +53,7 @@ def test_varint(hot: ModuleType, value: int) -> None:
 def test_receipts_say_what_protobuf_would(
     hot: ModuleType, sends: list[tuple[int, int, int]], ledger: int, entry: int, data: st.DataObject | None
 ) -> None:
-    sent = [(producer, sequence, 0, 0, 0, 1, highest, 0) for producer, sequence, highest in sends]
+    sent = [hot.SendFrame(producer, sequence, 0, 0, 0, 1, highest, 0) for producer, sequence, highest in sends]
     first = data.draw(st.integers(0, len(sent) - 1)) if data else 0
     written = hot.receipts(sent, first, len(sent), ledger, entry)
     assert hot.joined_receipts(sent, first, len(sent), ledger, entry) == written

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from messaging.limits.sizes import BATCH_MESSAGES_MAX, BATCHED_MESSAGE_BYTES_MIN
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import build_send
-from tests.messaging.protocol.hot_variants import VARIANTS
+from messaging.protocol.hot import SendFrame
+from tests.messaging.protocol.hot_variants import VARIANTS, fields
 
 UINT64 = st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1))
 NOISE = st.binary(max_size=24)
@@ -87,9 +88,9 @@ def test_scan_reads_what_protobuf_reads(
     assert read.producer_id == send.producer_id
     frame = whole(command, body_of(payload, checksum=checksum))
     buf = b"\x55" * offset + frame + after
-    out: list[tuple[int, ...]] = []
+    out: list[SendFrame] = []
     assert hot.scan(buf, offset, offset + len(frame), out) == offset + len(frame)
-    ((producer_id, sequence_id, start, body, stop, count, highest, flags),) = out
+    ((producer_id, sequence_id, start, body, stop, count, highest, flags),) = map(fields, out)
     assert (start, stop) == (offset, offset + len(frame))
     room = len(body_of(payload, checksum=checksum)) // BATCHED_MESSAGE_BYTES_MIN
     possible = read.num_messages == 1 or 1 <= read.num_messages <= min(BATCH_MESSAGES_MAX, room)
@@ -119,13 +120,13 @@ def test_scan_says_malformed_of_a_send_that_protobuf_refuses(
     index = data.draw(st.integers(0, len(command) - 1))
     command[index] = data.draw(st.integers(0, 255))
     frame = whole(bytes(command), body_of(payload))
-    out: list[tuple[int, ...]] = []
+    out: list[SendFrame] = []
     stopped = hot.scan(frame, 0, len(frame), out)
     assert stopped in (0, len(frame))
     if not out:
         assert (command[0], command[1]) != (8, 6)
         return
-    ((producer_id, sequence_id, _, body, stop, count, highest, flags),) = out
+    ((producer_id, sequence_id, _, body, stop, count, highest, flags),) = map(fields, out)
     if flags & (hot.MALFORMED | hot.DOUBTFUL):
         assert 0 <= count < 2**31  # they can still be added up
         return
@@ -152,9 +153,9 @@ def test_a_length_beyond_the_frame_neither_loops_nor_leaves_it(hot: ModuleType, 
     """2^64 - 11, added with 64 bits, leads back to the field's own first byte: once a loop without an end when compiled."""
     fields = pb.Send(producer_id=1, sequence_id=1).SerializeToString() + b"\x4a" + varint(length)
     frame = whole(b"\x08\x06\x32" + varint(len(fields)) + fields, body_of(b"x"))
-    out: list[tuple[int, ...]] = []
+    out: list[SendFrame] = []
     assert hot.scan(frame, 0, len(frame), out) == len(frame)
-    assert out[0][7] & hot.MALFORMED
+    assert out[0].flags & hot.MALFORMED
 
 
 @each_variant
@@ -172,9 +173,9 @@ def test_a_length_beyond_the_frame_neither_loops_nor_leaves_it(hot: ModuleType, 
 def test_values_that_are_none_are_malformed(hot: ModuleType, field: bytes) -> None:
     fields = pb.Send(producer_id=1, sequence_id=1).SerializeToString() + field
     frame = whole(b"\x08\x06\x32" + varint(len(fields)) + fields, body_of(b"x"))
-    out: list[tuple[int, ...]] = []
+    out: list[SendFrame] = []
     assert hot.scan(frame, 0, len(frame), out) == len(frame)
-    assert out[0][7] & hot.MALFORMED
+    assert out[0].flags & hot.MALFORMED
 
 
 @each_variant
@@ -187,11 +188,11 @@ def test_lengths_that_lie_stay_within_the_buffer(hot: ModuleType, send: pb.Send,
     frame = whole(encoded(send), body_of(payload))
     lying = frame[:at] + lie + frame[at + 4 :]
     buf = lying + frame
-    out: list[tuple[int, ...]] = []
+    out: list[SendFrame] = []
     stopped = hot.scan(buf, 0, len(buf), out)
     assert 0 <= stopped <= len(buf)
     place = 0
-    for _, _, start, body, stop, _, _, flags in out:
+    for _, _, start, body, stop, _, _, flags in map(fields, out):
         assert start == place  # frame by frame, none skipped, each further on
         assert start < stop <= len(buf)
         assert flags & hot.MALFORMED or start < body <= stop
@@ -204,7 +205,7 @@ def test_lengths_that_lie_stay_within_the_buffer(hot: ModuleType, send: pb.Send,
 def test_every_truncation_waits_for_the_rest(hot: ModuleType, send: pb.Send, payload: bytes) -> None:
     frame = whole(encoded(send), body_of(payload))
     for size in range(len(frame)):
-        out: list[tuple[int, ...]] = []
+        out: list[SendFrame] = []
         assert hot.scan(frame[:size], 0, size, out) == 0
         assert hot.scan(frame, 0, size, out) == 0  # bytes beyond `end` are not read, even if they are there
         assert out == []
@@ -213,7 +214,7 @@ def test_every_truncation_waits_for_the_rest(hot: ModuleType, send: pb.Send, pay
 @each_variant
 @given(st.binary(max_size=200), st.integers(0, 20))
 def test_garbage_harms_nothing(hot: ModuleType, garbage: bytes, offset: int) -> None:
-    out: list[tuple[int, ...]] = []
+    out: list[SendFrame] = []
     begin = min(offset, len(garbage))
     assert begin <= hot.scan(garbage, begin, len(garbage), out) <= len(garbage)
 
@@ -252,10 +253,11 @@ def test_sends_that_look_alike_are_read_as_any_others(
             frame[index] ^= data.draw(st.integers(1, 255))
         buf += frame
     plain = VARIANTS["plain"]
-    read, alike = ([], [])  # type: tuple[list[tuple[int, ...]], list[tuple[int, ...]]]
+    read: list[SendFrame] = []
+    alike: list[SendFrame] = []
     stopped = plain.scan(bytes(buf), 0, len(buf), read, verified)
     assert plain.scan_sequential(bytes(buf), 0, len(buf), alike, verified) == stopped
-    assert alike == read
+    assert list(map(fields, alike)) == list(map(fields, read))
 
 
 OTHERS = st.sampled_from(
@@ -279,11 +281,11 @@ def test_a_read_of_mixed_frames_is_taken_apart_in_order(hot: ModuleType, command
     buf = b"".join(frames)
     position, found = 0, []
     for one, frame in zip(commands, frames, strict=True):
-        out: list[tuple[int, ...]] = []
+        out: list[SendFrame] = []
         stopped = hot.scan(buf, position, len(buf), out)
         if isinstance(one, pb.Send):
-            assert out[0][4] == position + len(frame)
-            found.append(out[0][1] if not out[0][7] & hot.MALFORMED else None)
+            assert out[0].end == position + len(frame)
+            found.append(out[0].sequence_id if not out[0].flags & hot.MALFORMED else None)
         else:
             assert stopped == position
             assert out == []
@@ -298,12 +300,12 @@ def test_a_changed_byte_fails_its_checksum(hot: ModuleType, send: pb.Send, paylo
     command, rest = encoded(send), bytearray(body_of(payload))
     index = data.draw(st.integers(2, len(rest) - 1))
     rest[index] ^= data.draw(st.integers(1, 255))
-    out: list[tuple[int, ...]] = []
+    out: list[SendFrame] = []
     hot.scan(whole(command, bytes(rest)), 0, 8 + len(command) + len(rest), out)
-    assert out[0][7] & hot.BAD_CHECKSUM
+    assert out[0].flags & hot.BAD_CHECKSUM
     out.clear()
     hot.scan(whole(command, bytes(rest)), 0, 8 + len(command) + len(rest), out, True)
-    assert not out[0][7] & hot.BAD_CHECKSUM  # what comes from the log was verified when it came
+    assert not out[0].flags & hot.BAD_CHECKSUM  # what comes from the log was verified when it came
 
 
 @each_variant
@@ -313,9 +315,9 @@ def test_metadata_that_does_not_fit_is_malformed(hot: ModuleType, checksum: bool
     covered = (100).to_bytes(4, "big") + b"short"
     rest = (b"\x0e\x01" + crc32c(covered).to_bytes(4, "big") if checksum else b"") + covered
     frame = whole(encoded(pb.Send(producer_id=1, sequence_id=1)), rest)
-    out: list[tuple[int, ...]] = []
+    out: list[SendFrame] = []
     assert hot.scan(frame, 0, len(frame), out) == len(frame)
-    assert out[0][7] == hot.MALFORMED
+    assert out[0].flags == hot.MALFORMED
 
 
 @each_variant
@@ -325,9 +327,9 @@ def test_the_vector_of_the_protocol_notes(hot: ModuleType) -> None:
     frame = build_send(0, 0, metadata, b"hello")
     head = "000000290000000a080632060800100018010e01cf85822f0000000c0a017010001880d095ffbc31"
     assert frame.hex() == head + b"hello".hex()
-    out: list[tuple[int, ...]] = []
+    out: list[SendFrame] = []
     assert hot.scan(frame, 0, len(frame), out) == 45
-    assert out == [(0, 0, 0, 18, 45, 1, 0, 0)]
+    assert list(map(fields, out)) == [(0, 0, 0, 18, 45, 1, 0, 0)]
 
 
 def test_the_loop_has_the_numbers_of_the_table() -> None:
@@ -347,10 +349,10 @@ def test_a_batch_that_its_bytes_cannot_hold_is_doubtful_wherever_it_stands(hot: 
     payloads = [fits, fits, short, fits]
     pairs = zip(sequence_ids, payloads, strict=True)
     buf = b"".join(build_send(1, sequence_id, metadata, payload, count) for sequence_id, payload in pairs)
-    out: list[tuple[int, ...]] = []
+    out: list[SendFrame] = []
     assert hot.scan(buf, 0, len(buf), out) == len(buf)
-    room = [(one[4] - one[3]) // BATCHED_MESSAGE_BYTES_MIN for one in out]
-    assert [bool(one[7] & hot.DOUBTFUL) for one in out] == [count > each for each in room]
+    room = [(one.end - one.payload_start) // BATCHED_MESSAGE_BYTES_MIN for one in out]
+    assert [bool(one.flags & hot.DOUBTFUL) for one in out] == [count > each for each in room]
     assert count < 100 or [count > each for each in room] == [False, False, True, False]
 
 
@@ -359,7 +361,7 @@ def test_a_batch_that_its_bytes_cannot_hold_is_doubtful_wherever_it_stands(hot: 
 def test_a_count_beyond_its_type_can_still_be_added_up(hot: ModuleType, count: int) -> None:
     command = b"\x08\x06\x32" + varint(4 + len(varint(count)) + 1) + b"\x08\x01\x10\x01\x18" + varint(count)
     buf = whole(command, body_of(b"x"))
-    out: list[tuple[int, ...]] = []
+    out: list[SendFrame] = []
     assert hot.scan(buf, 0, len(buf), out) == len(buf)
-    flags, messages, _, _ = hot.summarize(out)
-    assert flags == hot.DOUBTFUL and messages == 2**31 - 1
+    summary = hot.summarize(out)
+    assert summary.flags == hot.DOUBTFUL and summary.message_count == 2**31 - 1

@@ -8,7 +8,6 @@ where each of thousands of topics gets one message, a block is a message.
 from __future__ import annotations
 
 import asyncio
-from array import array
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -75,10 +74,10 @@ class Publisher:
                     self.run_after_pending(lambda stored: self.send_receipts(producer, asked) if stored else None)
                     return 0
                 summary = hot.summarize(sent)
-        _, messages, _, end_offsets = summary
-        data, ends = for_log(buf, sent, end_offsets), array("I", end_offsets)
-        pending = PendingPublish(self, producer, data, ends, sent, asked, summary, now_ms)
-        self.ledger.append(header_of(sent, name, now_ms, messages), data, ends, pending)
+        end_offsets = summary.end_offsets
+        data = for_log(buf, sent, end_offsets)
+        pending = PendingPublish(self, producer, data, sent, asked, summary, now_ms)
+        self.ledger.append(header_of(sent, name, now_ms, summary.message_count), data, end_offsets, pending)
         if dedup is not None:
             dedup.took(name, sent, now_ms)
         self.published_blocks += 1
@@ -108,21 +107,20 @@ class Publisher:
         """Receipts one by one, each with the id under which its sequence id is stored (-1:-1 where that is not remembered)."""
         if self.dedup is None or producer.closed:
             return
-        for one in asked:
-            producer.sink.receipts(producer, [one], self.dedup.position_of(producer.name_bytes, one[1]))
+        for frame in asked:
+            producer.sink.receipts(producer, [frame], self.dedup.position_of(producer.name_bytes, frame.sequence_id))
 
 
 class PendingPublish(PendingAppend):
     """One block between its append and its answer."""
 
-    __slots__ = ("asked", "data", "end_offsets", "now_ms", "producer", "publisher", "sent", "summary")
+    __slots__ = ("asked", "data", "now_ms", "producer", "publisher", "sent", "summary")
 
     def __init__(
         self,
         publisher: Publisher,
         producer: Producer,
         data: bytes | memoryview,
-        end_offsets: array[int],
         sent: list[SendFrame],
         asked: list[SendFrame],
         summary: BlockSummary,
@@ -130,8 +128,7 @@ class PendingPublish(PendingAppend):
     ) -> None:
         self.publisher = publisher
         self.producer = producer
-        self.data = data  # with `end_offsets` what the log has
-        self.end_offsets = end_offsets
+        self.data = data  # as the log has it
         self.sent = sent
         self.asked = asked  # with the duplicates, which are not in `sent`
         self.summary = summary
@@ -156,16 +153,16 @@ class PendingPublish(PendingAppend):
     def _complete(self, error: StoreError | None) -> None:
         """Counts it and answers its producer."""
         publisher, producer = self.publisher, self.producer
-        _, messages, payload_bytes, end_offsets = self.summary
+        summary = self.summary
         if error is None:
-            publisher.messages_in += messages
-            publisher.bytes_in += payload_bytes
+            publisher.messages_in += summary.message_count
+            publisher.bytes_in += summary.payload_bytes
             publisher.last_published_ms = self.now_ms
-            producer.messages_in += messages
-            producer.bytes_in += payload_bytes
+            producer.messages_in += summary.message_count
+            producer.bytes_in += summary.payload_bytes
             if publisher.dedup is not None:
                 publisher.dedup.stored(producer.name_bytes, self.sent, self.first)
-        producer.sink.append_completed(end_offsets[-1])
+        producer.sink.append_completed(summary.end_offsets[-1])
         if error is None and not producer.closed:
             if self.asked is self.sent:
                 producer.sink.receipts(producer, self.sent, self.first)
@@ -174,8 +171,10 @@ class PendingPublish(PendingAppend):
 
     def block(self) -> EntryBlock:
         """What consumers get. It holds on to no more than a few times its own size."""
-        data, messages = self.data, self.summary[1]
+        data, summary = self.data, self.summary
         if whole_bytes(data) > KEPT_SHARE * len(data):
             data = bytes(data)
-        counts = None if messages == len(self.end_offsets) else [one[5] for one in self.sent]
-        return EntryBlock(self.first.ledger_id, self.first.entry_id, data, self.end_offsets, self.now_ms, messages, counts=counts)
+        messages, end_offsets = summary.message_count, summary.end_offsets
+        counts = None if messages == len(end_offsets) else [frame.message_count for frame in self.sent]
+        at = self.first
+        return EntryBlock(at.ledger_id, at.entry_id, data, end_offsets, self.now_ms, messages, counts=counts)

@@ -47,13 +47,14 @@ class Opened:
         """One block a producer; nearly always there is one. Returns what that costs beside the messages."""
         parts = hot.group_by_producer(sent)
         for part in parts:
-            held = self.producers.get(part[0][0])
+            producer_id = part[0].producer_id
+            held = self.producers.get(producer_id)
             if held is None or held[1].closed:
-                if part[0][0] not in self.ended_producers:
-                    raise ProtocolError(f"messages for producer {part[0][0]}, which is not open on this connection")
+                if producer_id not in self.ended_producers:
+                    raise ProtocolError(f"messages for producer {producer_id}, which is not open on this connection")
                 continue
             summary = hot.summarize(part)
-            if summary[0] & ~hot.CHUNK:
+            if summary.flags & ~hot.CHUNK:
                 refused.publish(self, *held, buf, part)
             else:
                 self.append(*held, buf, part, summary)

@@ -21,34 +21,35 @@ def publish(connection: Opened, topic: Topic, producer: Producer, buf: bytes, se
     """Appends what can be stored and answers the rest, each answer where the receipt would be: clients go by the order.
 
     Raises `ProtocolError`, before anything is stored, where a SEND cannot be read at all."""
-    if any(one[7] & hot.MALFORMED for one in sent):
+    if any(frame.flags & hot.MALFORMED for frame in sent):
         raise ProtocolError("a SEND whose fields cannot be read")
     good: list[SendFrame] = []
-    for one in sent:
-        why = _why(one, buf, connection.service.settings.message_bytes_max)
+    for frame in sent:
+        why = _why(frame, buf, connection.service.settings.message_bytes_max)
         if why is None:
-            good.append(one)
+            good.append(frame)
             continue
         if good:
             connection.append(topic, producer, buf, good, hot.summarize(good))
             good = []
-        topic.publisher.run_after_pending(partial(_send_error, connection, producer, one, *why))
+        topic.publisher.run_after_pending(partial(_send_error, connection, producer, frame, *why))
     if good:
         connection.append(topic, producer, buf, good, hot.summarize(good))
 
 
-def _send_error(connection: Opened, producer: Producer, one: SendFrame, code: int, message: str, stored: bool) -> None:
+def _send_error(connection: Opened, producer: Producer, frame: SendFrame, code: int, message: str, stored: bool) -> None:
     """Not after a failure of what came before: the producer is closed then, and its client sends everything again."""
     if not stored or producer.closed:
         return
-    error = pb.SendError(producer_id=one[0], sequence_id=max(one[1], one[6]), error=cast(Any, code), message=message)
+    sequence_id = max(frame.sequence_id, frame.highest_sequence_id)
+    error = pb.SendError(producer_id=frame.producer_id, sequence_id=sequence_id, error=cast(Any, code), message=message)
     connection.service.count_publish_error(pb.Error.Name(cast(Any, code)))
     connection.send(frames.command(pb.Command.SEND_ERROR, send_error=error))
 
 
-def _why(one: SendFrame, buf: bytes, message_bytes_max: int) -> tuple[int, str] | None:
+def _why(frame: SendFrame, buf: bytes, message_bytes_max: int) -> tuple[int, str] | None:
     """Code and text of the refusal; None for a message that is to be stored."""
-    _, sequence_id, _, body, stop, count, highest, flags = one
+    flags = frame.flags
     if flags & hot.BAD_CHECKSUM:
         return pb.ChecksumError, "the checksum does not match the message: send it again"
     if flags & hot.TRANSACTION:
@@ -56,6 +57,7 @@ def _why(one: SendFrame, buf: bytes, message_bytes_max: int) -> tuple[int, str] 
     if flags & hot.MARKER:
         return pb.NotAllowedError, "markers are the broker's own"
     if flags & hot.DOUBTFUL:
-        wrong = implausible(sequence_id, highest, count, buf[body:stop], message_bytes_max)
+        stored = buf[frame.payload_start : frame.end]
+        wrong = implausible(frame.sequence_id, frame.highest_sequence_id, frame.message_count, stored, message_bytes_max)
         return None if wrong is None else (pb.NotAllowedError, wrong)
     return None

@@ -16,7 +16,7 @@ NAME = b"producer"
 
 
 def sent(sequence_id: int, highest: int = 0) -> SendFrame:
-    return (1, sequence_id, 0, 0, 1, 1, highest, 0)
+    return SendFrame(1, sequence_id, 0, 0, 1, 1, highest, 0)
 
 
 def take(dedup: Deduplication, name: bytes, block: list[SendFrame], now_ms: int = 1) -> tuple[list[SendFrame], bool]:
@@ -38,7 +38,7 @@ def test_each_sequence_id_is_stored_once_and_found_again(reads: list[list[int]],
             if number > highest:
                 highest = number
                 expected.append(number)
-        assert [one[1] for one in fresh] == expected
+        assert [frame.sequence_id for frame in fresh] == expected
         assert repeated == (len(expected) != len(read))
         if fresh:
             dedup.stored(NAME, fresh, Position(7, len(stored)))
@@ -60,7 +60,7 @@ def test_a_batch_counts_up_to_its_last_message() -> None:
     assert dedup.sift(NAME, [sent(10, 19)]) == ([], True)
     assert dedup.position_of(NAME, 10) == Position(7, 1)
     fresh, repeated = take(dedup, NAME, [sent(10, 19), sent(20, 29)])
-    assert ([one[1] for one in fresh], repeated) == ([20], True)
+    assert ([frame.sequence_id for frame in fresh], repeated) == ([20], True)
 
 
 def test_what_is_taken_and_not_stored_is_a_duplicate_already_and_not_in_a_snapshot() -> None:

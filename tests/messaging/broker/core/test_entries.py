@@ -32,20 +32,20 @@ def test_there_and_back(sends: list[tuple[bytes, int, bool]]) -> None:
         start = len(buf)
         buf += send(index, payload, count)
         assert hot.scan(buf, start, len(buf), sent) == len(buf)
-    end_offsets = array("I", hot.summarize(sent)[3])
-    data = for_log(buf, sent, end_offsets.tolist())
+    end_offsets = hot.summarize(sent).end_offsets
+    data = for_log(buf, sent, end_offsets)
     total = sum(count for _, count, _ in sends)
     stored = Block(4, 100, header_of(sent, b"name", 7_000, total), bytes(data), end_offsets)
     read = from_log(stored)
     assert (read.broker_time_ms, read.message_count) == (7_000, total)
     assert (read.first_entry, read.last_entry) == (100, 100 + len(sends) - 1)
     for entry, one in enumerate(sent, 100):
-        assert read.payload(entry) == buf[one[3] : one[4]]
+        assert read.payload(entry) == buf[one.payload_start : one.end]
         assert bytes(read.payload(entry)).endswith(sends[entry - 100][0])
     assert read.counts == [count for _, count, _ in sends]
     assert read.uniform == (set(read.counts) == {1})
     assert read.messages_in(0, len(sends)) == total
-    assert [one[1] for one in scanned(stored)] == list(range(len(sends)))
+    assert [one.sequence_id for one in scanned(stored)] == list(range(len(sends)))
     header = decode(stored.header)
     assert (header.producer, header.first_sequence, header.last_sequence) == (b"name", 0, len(sends) - 1)
 
@@ -55,7 +55,7 @@ def test_a_block_that_is_not_what_its_index_says(change: str) -> None:
     buf = send(0, b"one") + send(1, b"two")
     sent: list[hot.SendFrame] = []
     hot.scan(buf, 0, len(buf), sent)
-    end_offsets = array("I", hot.summarize(sent)[3])
+    end_offsets = hot.summarize(sent).end_offsets
     data = {"cut": buf[:-1], "more": buf + send(2, b"three"), "garbage": b"\x00" * len(buf)}[change]
     block = Block(1, 0, header_of(sent, b"p", 1, 2), data, end_offsets)
     for read in (from_log, scanned):
@@ -67,19 +67,19 @@ def test_a_marker_says_so() -> None:
     buf = send(0, b"m")
     sent: list[hot.SendFrame] = []
     hot.scan(buf, 0, len(buf), sent)
-    end_offsets = array("I", hot.summarize(sent)[3])
-    data = for_log(buf, sent, end_offsets.tolist())
+    end_offsets = hot.summarize(sent).end_offsets
+    data = for_log(buf, sent, end_offsets)
     assert from_log(Block(1, 0, BlockHeader(1, 1, 0, 0, b"", MARKER).encode(), bytes(data), end_offsets)).marker
 
 
 def test_the_highest_sequence_id_of_a_batch_ends_the_block() -> None:
-    sent = [(1, 5, 0, 0, 1, 10, 14, 0)]
+    sent = [hot.SendFrame(1, 5, 0, 0, 1, 10, 14, 0)]
     assert decode(header_of(sent, b"p", 1, 10)).last_sequence == 14
 
 
 def test_the_largest_sequence_id_fits() -> None:
     largest = 2**63 - 1
-    assert decode(header_of([(1, largest, 0, 0, 1, 1, largest, 0)], b"p", 1, 1)).last_sequence == largest
+    assert decode(header_of([hot.SendFrame(1, largest, 0, 0, 1, 1, largest, 0)], b"p", 1, 1)).last_sequence == largest
 
 
 @given(st.lists(st.binary(max_size=60), min_size=1, max_size=12), st.integers(1, 400), st.data())
