@@ -9,7 +9,7 @@ the same tests hold both against protobuf. Frames, big-endian:
 """
 
 from messaging.protocol.hot import common, incoming, outgoing
-from messaging.protocol.hot.common import BlockSummary, SendFrame, varint
+from messaging.protocol.hot.common import BlockSummary, SendFrame, group_by_producer, summarize, varint
 from messaging.protocol.hot.incoming import (
     BAD_CHECKSUM,
     CHUNK,
@@ -18,9 +18,7 @@ from messaging.protocol.hot.incoming import (
     MARKER,
     TRANSACTION,
     group_acks,
-    group_by_producer,
     scan_acks,
-    summarize,
 )
 from messaging.protocol.hot.outgoing import message_head
 

@@ -22,5 +22,13 @@ cdef class BlockSummary:
     cdef public Py_ssize_t payload_bytes
     cdef public object end_offsets
 
+@cython.locals(producer_id="unsigned long long", frame=SendFrame, groups=dict, group=list)
+cpdef list group_by_producer(list frames)
+
+@cython.locals(
+    end_offsets=list, frame=SendFrame, total=Py_ssize_t, payload=Py_ssize_t, messages=Py_ssize_t, flags="unsigned int",
+    summary=BlockSummary)
+cpdef BlockSummary summarize(list frames)
+
 @cython.locals(out=bytearray)
 cpdef bytes varint(unsigned long long value)

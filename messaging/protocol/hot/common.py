@@ -1,4 +1,4 @@
-"""What the loops of both directions share: how a SEND frame and a block of them are described, and protobuf's numbers.
+"""What the loops of both directions share: SEND frames, and blocks of them, as the broker handles them; protobuf's numbers.
 
 Where they are compiled, the classes are C structs (`common.pxd`): the loops make and read them without an object for each field.
 They are made by `__new__` and filled field by field, because a call with eight arguments costs more than all the rest.
@@ -59,6 +59,46 @@ class BlockSummary:
         self.message_count = message_count
         self.payload_bytes = payload_bytes
         self.end_offsets = end_offsets
+
+
+def group_by_producer(frames: list[SendFrame]) -> list[list[SendFrame]]:
+    """`frames` by producer, each in order; whoever came first is first."""
+    if not frames:
+        return []
+    producer_id = frames[0].producer_id
+    for frame in frames:
+        if frame.producer_id != producer_id:
+            break
+    else:
+        return [frames]
+    groups: dict[int, list[SendFrame]] = {}
+    for frame in frames:
+        group = groups.get(frame.producer_id)
+        if group is None:
+            groups[frame.producer_id] = [frame]
+        else:
+            group.append(frame)
+    return list(groups.values())
+
+
+def summarize(frames: list[SendFrame]) -> BlockSummary:
+    flags = 0
+    messages = 0
+    payload = 0
+    total = 0
+    end_offsets = []
+    for frame in frames:
+        total += frame.end - frame.start
+        payload += frame.end - frame.payload_start
+        messages += frame.message_count
+        flags |= frame.flags
+        end_offsets.append(total)
+    summary = BlockSummary.__new__(BlockSummary)
+    summary.flags = flags
+    summary.message_count = messages
+    summary.payload_bytes = payload
+    summary.end_offsets = array("I", end_offsets)
+    return summary
 
 
 def varint(value: int) -> bytes:

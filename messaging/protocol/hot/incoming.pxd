@@ -1,7 +1,7 @@
 # C types for `incoming.py` where it is compiled; the source stays plain Python. Bounds stay checked: a peer controls every byte.
 cimport cython
 
-from messaging.protocol.hot.common cimport BlockSummary, SendFrame, varint
+from messaging.protocol.hot.common cimport SendFrame, varint
 
 cdef Py_ssize_t COPIED_BYTES_MAX
 cdef unsigned long long BATCH_MESSAGES_MAX, BATCHED_MESSAGE_BYTES_MIN, COUNT_MAX
@@ -12,14 +12,6 @@ cdef unsigned long long BATCH_MESSAGES_MAX, BATCHED_MESSAGE_BYTES_MIN, COUNT_MAX
     key="unsigned int", value="unsigned long long", shift="unsigned int", byte="unsigned long long", expected="unsigned int",
     covered=object, left=Py_ssize_t, frame=SendFrame)
 cpdef Py_ssize_t scan(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out, bint verified=*, Py_ssize_t most=*) except -1
-
-@cython.locals(producer_id="unsigned long long", frame=SendFrame, groups=dict, group=list)
-cpdef list group_by_producer(list frames)
-
-@cython.locals(
-    end_offsets=list, frame=SendFrame, total=Py_ssize_t, payload=Py_ssize_t, messages=Py_ssize_t, flags="unsigned int",
-    summary=BlockSummary)
-cpdef BlockSummary summarize(list frames)
 
 @cython.locals(consumer_id=object, ledger_id=object, one=tuple, groups=dict, group=list)
 cpdef dict group_acks(list acked)

@@ -1,13 +1,12 @@
-"""What peers send, once a message: scan SENDs, part and measure them, scan ACKs. See the package for what holds here."""
+"""What peers send, once a message: scan SENDs and ACKs. See the package for what holds here."""
 
 from __future__ import annotations
 
 import struct
-from array import array
 
 from crc32c import crc32c
 
-from messaging.protocol.hot.common import BlockSummary, SendFrame, varint
+from messaging.protocol.hot.common import SendFrame, varint
 
 COMPILED = not __file__.endswith(".py")
 
@@ -191,46 +190,6 @@ def scan_sequential(buf: bytes, pos: int, end: int, out: list[SendFrame], verifi
             out.append(frame)
             pos = stop
     return pos
-
-
-def group_by_producer(frames: list[SendFrame]) -> list[list[SendFrame]]:
-    """`frames` by producer, each in order; whoever came first is first."""
-    if not frames:
-        return []
-    producer_id = frames[0].producer_id
-    for frame in frames:
-        if frame.producer_id != producer_id:
-            break
-    else:
-        return [frames]
-    groups: dict[int, list[SendFrame]] = {}
-    for frame in frames:
-        group = groups.get(frame.producer_id)
-        if group is None:
-            groups[frame.producer_id] = [frame]
-        else:
-            group.append(frame)
-    return list(groups.values())
-
-
-def summarize(frames: list[SendFrame]) -> BlockSummary:
-    flags = 0
-    messages = 0
-    payload = 0
-    total = 0
-    end_offsets = []
-    for frame in frames:
-        total += frame.end - frame.start
-        payload += frame.end - frame.payload_start
-        messages += frame.message_count
-        flags |= frame.flags
-        end_offsets.append(total)
-    summary = BlockSummary.__new__(BlockSummary)
-    summary.flags = flags
-    summary.message_count = messages
-    summary.payload_bytes = payload
-    summary.end_offsets = array("I", end_offsets)
-    return summary
 
 
 def scan_acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]], most: int = ALL) -> int:
