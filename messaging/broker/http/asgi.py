@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from messaging.client_address import client_address as address_behind
 from messaging.errors import InvalidValue, MagnetarError, MessageTooLarge
 from messaging.local_caller import is_local_caller
 
@@ -69,10 +70,10 @@ def caller_is_local(scope: Scope, host: str) -> bool:
     return is_local_caller(host, client[0], server[0], names)
 
 
-def client_address(scope: Scope) -> str:
-    """Of the other end of the connection, without the port; a proxy's, where one is between."""
+def client_address(scope: Scope, trusted_proxies: Sequence[str]) -> str:
+    """Of whoever sent the request, without the port: the peer of the connection, or whom a proxy in `trusted_proxies` names."""
     client = scope.get("client")
-    return str(client[0]) if client else ""
+    return address_behind(str(client[0]), header(scope, "x-forwarded-for") or "", trusted_proxies) if client else ""
 
 
 async def read_body(receive: Receive, bytes_max: int, timeout_s: float) -> bytes:

@@ -94,7 +94,8 @@ async def answer(handler: Handler, request: HttpRequest) -> HttpAnswer:
         return await handler(request)
     except MagnetarError as error:
         if isinstance(error, AuthenticationFailed):
-            request.context.service.sign_in_failed(error, client_address(request.scope))
+            address = client_address(request.scope, request.context.settings.trusted_proxies)
+            request.context.service.sign_in_failed(error, address)
         if error.http_status >= 500:
             logger.warning("request failed", extra={"path": request.scope["path"], "code": error.code, "reason": error.message})
         return HttpAnswer(error.http_status, error_body(error))

@@ -235,7 +235,7 @@ async def _open(
         query_token = query.pop("token", "")
         local = caller_is_local(scope, context.settings.host)
         principal = await context.service.authenticate(token if token is not None else query_token or None, local)
-        principal = replace(principal, address=client_address(scope))
+        principal = replace(principal, address=client_address(scope, context.settings.trusted_proxies))
         _take_place(context, scope, link, principal)
         session = await endpoint.open(Opening(context, target, query, principal, link))
         require(context.service.grants, principal, _action(pattern), target.resource)
@@ -244,7 +244,7 @@ async def _open(
         if session is not None:
             session.close()
         if isinstance(error, AuthenticationFailed):
-            context.service.sign_in_failed(error, client_address(scope))
+            context.service.sign_in_failed(error, client_address(scope, context.settings.trusted_proxies))
         raise _Refused(_status(error, endpoint), error) from None
     except Exception:
         if session is not None:
@@ -256,7 +256,7 @@ async def _open(
 def _take_place(context: EdgeContext, scope: Scope, link: Link, principal: Principal) -> None:
     """A WebSocket is a connection like those of the binary protocol: in its tenant's and its key's share. Raises `NotReady`."""
     peers = context.service.peers
-    leaves = peers.shares.arrive(link, client_address(scope))
+    leaves = peers.shares.arrive(link, client_address(scope, context.settings.trusted_proxies))
     if leaves is not None:
         leaves.refuse("made room for others", "it was the oldest without a sign-in, of the address that has most of them")
     peers.signed_in(link, principal, superuser=context.service.grants.is_superuser(principal.role))
