@@ -6,6 +6,7 @@ closed with 1007 and the reason. A query parameter over a limit refuses the upgr
 
 from __future__ import annotations
 
+from messaging.clock import TIME_MS_MAX
 from messaging.limits.model import Limit
 from messaging.limits.sizes import (
     BATCH_MESSAGES_MAX,
@@ -21,7 +22,6 @@ from messaging.limits.sizes import (
 
 _NAME = Limit(WHY_NAME, bytes_max=NAME_BYTES_MAX)
 _TIME = Limit("text of a time in ISO 8601, with some room", bytes_max=64)
-TIME_MS_MAX = 253_402_300_799_999  # the end of the year 9999
 _MESSAGE_ID = Limit("a message id as text has under 100 characters; some clients of other brokers send longer ones", bytes_max=4096)
 _COUNT = Limit("a number of 32 bits, as in Pulsar", minimum=0, maximum=INT32_MAX)
 

@@ -42,7 +42,7 @@ async def test_no_acknowledgement_stops_a_checkpoint_or_an_unload(make_world: Ma
     assert await backlogs(world) == {"other": 6, "bad": 10}
     await world.service.cursors.checkpoint()
     assert not world.service.cursors.states.unsaved and not world.service.cursors.health.failures
-    await world.service.topics_unload(TopicRef(topic=TOPIC))
+    await world.admin.topics.unload(TopicRef(topic=TOPIC))
     assert await backlogs(world) == {"other": 6, "bad": 10}
     after = await make_world(after=world)
     assert await backlogs(after) == {"other": 6, "bad": 10}
@@ -62,7 +62,7 @@ async def test_no_seek_stops_a_checkpoint_or_an_unload(world: BrokerWorld) -> No
         assert mark == Position(-1, -1) or topic.ledger_list.holds(mark)
         await seeker.close()
     await world.service.cursors.checkpoint()
-    await world.service.topics_unload(TopicRef(topic=TOPIC))
+    await world.admin.topics.unload(TopicRef(topic=TOPIC))
     assert (await backlogs(world))["other"] == 6
     assert not world.service.cursors.health.failures
 
@@ -100,7 +100,7 @@ async def test_a_damaged_entry_on_a_shared_subscription_holds_nothing_up(make_wo
     """Seen: an entry that storage cannot give can never be acknowledged, and held mark-delete and retention for ever."""
     world = await make_world()
     ids = [(await published(world, 1))[0] for _ in range(10)]  # a block each
-    await world.service.topics_unload(TopicRef(topic=TOPIC))
+    await world.admin.topics.unload(TopicRef(topic=TOPIC))
     world.ledgers.damage(ids[3].ledger_id, ids[3].entry_id)
     client = await subscribed(world, "s")
     client.say(pb.Command.FLOW, consumer_id=1, message_permits=100)
@@ -110,7 +110,7 @@ async def test_a_damaged_entry_on_a_shared_subscription_holds_nothing_up(make_wo
     subscription = topic.subscriptions["s"]
     assert subscription.backlog_entries == 0 and subscription.entries_lost == 1
     assert subscription.cursor.mark_delete == topic.ledger_list.last
-    stats = (await world.service.topics_stats(TopicRef(topic=TOPIC))).stats
+    stats = (await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats
     assert stats["subscriptions"]["s"]["unreadableEntries"] == 1
     await client.quiet()
     after = await make_world(after=world)

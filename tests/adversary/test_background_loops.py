@@ -20,6 +20,7 @@ import pytest
 from messaging.adminrpc.feed import FeedApply
 from messaging.background import BackgroundLoops
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.broker_metrics import broker_samples
 from messaging.broker.runtime.main import start
 from messaging.broker.runtime.topics.services import TopicRates
 from messaging.errors import StorageFailed
@@ -292,7 +293,7 @@ async def test_a_loop_in_which_something_unexpected_happens_goes_on_and_shows_it
     if go_on is not never_again:
         await go_on(running, name)
         assert not loop.failing and loop.last_success_ms
-    text = exposition(running.broker.metrics(private=False), private=False).decode()  # type: ignore[attr-defined]
+    text = exposition(broker_samples(running.broker, private=False), private=False).decode()
     assert f'magnetar_background_failures_total{{loop="{name}"}} {float(loop.failures)}' in text
     assert f'magnetar_background_failing{{loop="{name}"}} {float(loop.failing)}' in text
 

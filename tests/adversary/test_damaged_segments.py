@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from messaging.broker.runtime.service import BrokerService
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.format.segment import name_of, parse_name
 from messaging.storage.managed.retention import Limits
@@ -21,7 +22,7 @@ CONFIG = LocalConfig(segment_bytes=64 << 10, reserved_bytes=0)
 MESSAGES = 40
 
 
-async def opened(folder: Path, disk: FakeDisk, meta: MemoryMetaStore) -> BrokerService:
+async def opened(folder: Path, disk: FakeDisk, meta: MemoryMetaStore) -> Broker:
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
     return await storage_broker(folder, store, meta, limits=Limits(entries_max=15))
 
@@ -30,7 +31,7 @@ async def filled(folder: Path) -> tuple[FakeDisk, MemoryMetaStore]:
     """What a killed broker left: several segments and ledgers, and a subscription that has everything to come."""
     disk, meta = FakeDisk(), MemoryMetaStore()
     service = await opened(folder, disk, meta)
-    (await service.open_consumer(ADMIN, TOPIC, "s", "Shared", "earliest", True, None, Inbox())).close()
+    (await LocalSessions(service).open_consumer(ADMIN, TOPIC, "s", "Shared", "earliest", True, None, Inbox())).close()
     for number in range(MESSAGES):
         await publish(service, number, number + 1, size=5_000)
     return disk.frozen(), deepcopy(meta)
@@ -40,9 +41,9 @@ def segments(disk: FakeDisk) -> list[int]:
     return [place[0] for name in disk.names(DIRECTORY) if (place := parse_name(name))]
 
 
-async def delivered(service: BrokerService, last: int) -> list[int]:
+async def delivered(service: Broker, last: int) -> list[int]:
     inbox = Inbox()
-    consumer = await service.open_consumer(ADMIN, TOPIC, "s", "Shared", "earliest", True, None, inbox)
+    consumer = await LocalSessions(service).open_consumer(ADMIN, TOPIC, "s", "Shared", "earliest", True, None, inbox)
     consumer.flow(1_000)
     await eventually(lambda: last in numbers(inbox))
     return numbers(inbox)

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from messaging.adminrpc.schema import TopicDelete
-from messaging.broker.runtime.service import BrokerService
+from messaging.broker.runtime.admin.handlers import AdminHandlers
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.topics.dedup_state import key_of
 from messaging.errors import MagnetarError, PreconditionFailed, TopicNotFound
 from messaging.protocol.names import parse_topic
@@ -26,7 +28,7 @@ class World:
         self.folder = folder
         self.ledgers = FaultyLedgerStore(MemoryLedgerStore())
         self.meta = MemoryMetaStore()
-        self.service: BrokerService
+        self.service: Broker
 
     async def start(self) -> World:
         self.service = await storage_broker(self.folder, self.ledgers, self.meta, deduplication=True)
@@ -88,12 +90,12 @@ async def test_a_topic_that_cannot_be_opened_is_deleted(world: World) -> None:
     await world.meta.create_subscription(TOPIC, "s", created_ms=1, mark_delete=Position(-1, -1), properties={})
     with refusing(world.ledgers, "seal", Unavailable("the disk does not answer")):
         with pytest.raises(MagnetarError):
-            await world.service.open_producer(ADMIN, TOPIC, "p", Inbox())
+            await LocalSessions(world.service).open_producer(ADMIN, TOPIC, "p", Inbox())
         with pytest.raises(PreconditionFailed, match="subscriptions"):
-            await world.service.topics_delete(TopicDelete(topic=TOPIC, force=False))
-        await world.service.topics_delete(TopicDelete(topic=TOPIC, force=True))
+            await AdminHandlers(world.service).topics.delete(TopicDelete(topic=TOPIC, force=False))
+        await AdminHandlers(world.service).topics.delete(TopicDelete(topic=TOPIC, force=True))
     with pytest.raises(TopicNotFound):
-        await world.service.topics_delete(TopicDelete(topic=TOPIC, force=True))
+        await AdminHandlers(world.service).topics.delete(TopicDelete(topic=TOPIC, force=True))
     assert await world.meta.get_topic(TOPIC) is None and await world.meta.subscriptions(TOPIC) == []
     assert record.ledgers[0].ledger_id not in await world.ledgers.ledger_ids()
     await publish(world.service, 0, 1)

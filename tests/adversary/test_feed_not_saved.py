@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from messaging.broker.runtime.broker_metrics import broker_samples
 from messaging.errors import InvalidValue, StorageFailed
 from messaging.metrics import exposition
 from messaging.protocol import pulsar_pb2 as pb
@@ -72,7 +73,7 @@ async def test_what_cannot_be_saved_is_seen_by_whoever_looks_after_the_broker(wo
     ready, why = world.service.ready()
     assert not ready
     assert "changes of the control plane cannot be saved" in why and "No space left" in why
-    text = exposition(world.service.metrics(private=False), private=False).decode()
+    text = exposition(broker_samples(world.service, private=False), private=False).decode()
     assert 'magnetar_background_failing{loop="save_feed"} 1.0' in text
     await world.feed(NO_GRANT)
     assert world.service.ready() == (True, "")
@@ -92,7 +93,7 @@ async def test_a_malformed_change_is_refused_whole_and_a_kind_of_a_newer_release
         assert (view.version, dict(view.namespaces), dict(view.keys)) == before
     await world.feed(("galaxy", "milky way", {"stars": 10**11}), ("tenant", "new", {}))
     assert "new" in view.tenants
-    text = exposition(world.service.metrics(private=False), private=False).decode()
+    text = exposition(broker_samples(world.service, private=False), private=False).decode()
     assert "magnetar_feed_changes_ignored_total 1.0" in text
     assert "magnetar_feed_pages_refused_total 4.0" in text
 

@@ -75,7 +75,7 @@ async def test_a_producer_name_that_no_snapshot_can_hold_is_refused(make_world: 
     await client.producer(TOPIC, producer_name="n" * NAME_BYTES_MAX)
     client.write(send_frame(0, b"x"))
     await client.expect("SEND_RECEIPT")
-    await world.service.topics_unload(TopicRef(topic=TOPIC))
+    await world.admin.topics.unload(TopicRef(topic=TOPIC))
     await client.expect("CLOSE_PRODUCER")
     answer = await client.producer(TOPIC, producer_name="n" * NAME_BYTES_MAX)
     assert answer.last_sequence_id == 0, "the longest name was in the snapshot"
@@ -135,7 +135,7 @@ async def test_an_acknowledgement_of_what_cannot_be_acknowledges_nothing(world: 
     client.say(pb.Command.ACK, consumer_id=1, ack_type=kind, message_id=[named])
     assert await client.quiet() == []
     assert acknowledged(world) == 0
-    await world.service.topics_unload(TopicRef(topic=TOPIC))
+    await world.admin.topics.unload(TopicRef(topic=TOPIC))
 
 
 async def test_all_before_the_first_entry_of_a_ledger_is_not_all_of_it(world: BrokerWorld) -> None:
@@ -162,7 +162,7 @@ async def test_the_batch_of_an_entry_that_nobody_has_in_memory_is_read(world: Br
     """The size of a batch is with its entry. Of one that was sent before a restart it is in storage alone."""
     client = await subscribed(world, batch_frame(0, [b"a", b"b", b"c"]))
     ledger_id = (await client.messages(1))[0].body.message_id.ledger_id
-    await world.service.topics_unload(TopicRef(topic=TOPIC))
+    await world.admin.topics.unload(TopicRef(topic=TOPIC))
     client = await world.connected("owner")
     await client.subscribe(TOPIC, sub_type=kind)  # and takes no messages
     for words, error in (([0b1011], True), ([0b101], False)):
@@ -278,7 +278,7 @@ async def test_a_seek_to_what_cannot_be_lands_on_what_is(world: BrokerWorld, nam
     topic = world.service.topics.loaded[TOPIC]
     mark_delete = topic.subscriptions["s"].cursor.mark_delete
     assert mark_delete == EARLIEST or topic.ledger_list.holds(mark_delete)
-    await world.service.topics_unload(TopicRef(topic=TOPIC))
+    await world.admin.topics.unload(TopicRef(topic=TOPIC))
     client = await world.connected("owner")
     reader = pb.MessageId(ledger_id=ledger or ledger_id, entry_id=entry)
     await client.subscribe(TOPIC, "r", durable=False, start_message_id=reader, sub_type=pb.Subscribe.Exclusive, permits=10)

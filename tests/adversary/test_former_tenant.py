@@ -105,11 +105,11 @@ async def test_what_is_left_of_a_deleted_namespace_goes_before_the_next_one(worl
     await world.service.topics.partitioned.create(parse_topic("persistent://acme/orders/p"), 2, {})
     purge = TopicsList(namespace="acme/orders")
     with pytest.raises(PreconditionFailed):
-        await world.service.namespaces_purge(purge)
+        await world.admin.namespaces.purge(purge)
     assert await world.meta.get_topic(TOPIC) is not None
     await world.feed(("namespace", "acme/orders", None))
-    await world.service.namespaces_purge(purge)
-    listed = await world.service.topics_list(purge)
+    await world.admin.namespaces.purge(purge)
+    listed = await world.admin.namespaces.list_topics(purge)
     assert (listed.topics, listed.partitioned) == ([], {})
     assert await world.meta.subscriptions(TOPIC) == []
     await world.feed(*NEW_TENANT)

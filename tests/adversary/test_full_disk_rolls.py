@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.messages import MessagePosition
-from messaging.broker.runtime.service import BrokerService
 from messaging.errors import MagnetarError
 from messaging.storage.ledger_store import DiskFull
 from messaging.storage.local import LocalConfig, LocalLedgerStore
@@ -42,7 +42,7 @@ class Run:
         self.receipts: dict[int, tuple[int, int]] = {}
         self.on_refused: Callable[[], Awaitable[None]] = no_matter
         self.store: LocalLedgerStore
-        self.service: BrokerService
+        self.service: Broker
 
     async def start(self) -> None:
         self.store = LocalLedgerStore(DIRECTORY, CONFIG, disk=self.disk)
@@ -154,7 +154,7 @@ async def test_the_disk_is_full_from_each_operation_on_until_producers_were_refu
     assert refused_in > 3, "or this proves nothing"
 
 
-async def rolling_over_memory(folder: Path) -> tuple[BrokerService, FaultyLedgerStore]:
+async def rolling_over_memory(folder: Path) -> tuple[Broker, FaultyLedgerStore]:
     ledgers = FaultyLedgerStore(MemoryLedgerStore())
     return await storage_broker(folder, ledgers, MemoryMetaStore(), limits=Limits(entries_max=1), deduplication=True), ledgers
 

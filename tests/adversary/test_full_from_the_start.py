@@ -13,6 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from messaging.adminrpc.schema import FeedApply, FeedChange
+from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.main import start
 from messaging.identity import create_secrets
 from messaging.settings import Settings
@@ -84,5 +85,5 @@ async def test_a_broker_without_a_reserve_says_so_and_takes_it_later(disk: Small
         )
         disk.empty()
         tenant = FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": []})
-        await service.feed_apply(FeedApply(from_version=0, to_version=1, full=False, changes=[tenant]))
+        await AdminHandlers(service).feed.apply(FeedApply(from_version=0, to_version=1, full=False, changes=[tenant]))
         assert of_broker(settings).why_not_whole() == ""

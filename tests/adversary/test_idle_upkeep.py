@@ -71,7 +71,7 @@ async def idle(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> Idle:
 
 
 async def sweep(world: BrokerWorld, names: list[str]) -> int:
-    result = await world.service.upkeep_run(MaintenanceRun(task_id="1", topics=names))
+    result = await world.admin.maintenance.run(MaintenanceRun(task_id="1", topics=names))
     assert result.failed == {}
     return result.expired_entries
 

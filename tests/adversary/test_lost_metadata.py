@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from messaging.adminrpc.schema import FeedApply, FeedChange
+from messaging.broker.runtime.admin.handlers import AdminHandlers
+from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.main import start
-from messaging.broker.runtime.service import BrokerService
 from messaging.identity import create_secrets
 from messaging.settings import ConfigError, Settings
 from tests.support.storage_broker import NAMESPACE, publish, stored_numbers
 
 
-async def opened(settings: Settings, stack: AsyncExitStack) -> BrokerService:
+async def opened(settings: Settings, stack: AsyncExitStack) -> Broker:
     service = await start(settings, stack)
     stack.push_async_callback(service.stop)
     if not service.access.view.version:
@@ -24,7 +25,7 @@ async def opened(settings: Settings, stack: AsyncExitStack) -> BrokerService:
             FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
             FeedChange(version=2, kind="namespace", key=NAMESPACE, state={"policies": {}}),
         ]
-        await service.feed_apply(FeedApply(from_version=0, to_version=2, full=True, changes=changes))
+        await AdminHandlers(service).feed.apply(FeedApply(from_version=0, to_version=2, full=True, changes=changes))
     return service
 
 

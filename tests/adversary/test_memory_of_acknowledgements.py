@@ -46,7 +46,7 @@ async def test_what_is_kept_is_charged_and_given_back(make_world: MakeWorld) -> 
     for message_id in partial:
         assert await partly(client, message_id, [0b110]) == ""
     assert charged(world) >= holes + 300 * BATCHES
-    await world.service.topics_unload(TopicRef(topic=TOPIC))
+    await world.admin.topics.unload(TopicRef(topic=TOPIC))
     assert charged(world) == 0
     before = await backlogs(world)  # loads it
     assert charged(world) >= holes + 300 * BATCHES

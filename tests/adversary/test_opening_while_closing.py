@@ -79,12 +79,12 @@ def binary_consumer(**fields: Any) -> Opener:
 
 
 async def web_socket_producer(world: BrokerWorld, session: Session) -> None:
-    session.handle = await world.service.open_producer(PRINCIPAL, TOPIC, None, session)
+    session.handle = await world.sessions.open_producer(PRINCIPAL, TOPIC, None, session)
 
 
 def web_socket_consumer(*, durable: bool) -> Opener:
     async def act(world: BrokerWorld, session: Session) -> None:
-        session.handle = await world.service.open_consumer(PRINCIPAL, TOPIC, "w", "Shared", "earliest", durable, None, session)
+        session.handle = await world.sessions.open_consumer(PRINCIPAL, TOPIC, "w", "Shared", "earliest", durable, None, session)
 
     return act
 
@@ -102,19 +102,19 @@ OPENERS: dict[str, Opener] = {
 
 
 async def terminate(world: BrokerWorld) -> None:
-    await world.service.topics_terminate(TopicRef(topic=TOPIC))
+    await world.admin.topics.terminate(TopicRef(topic=TOPIC))
 
 
 async def unload(world: BrokerWorld) -> None:
-    await world.service.topics_unload(TopicRef(topic=TOPIC))
+    await world.admin.topics.unload(TopicRef(topic=TOPIC))
 
 
 async def delete(world: BrokerWorld) -> None:
-    await world.service.topics_delete(TopicDelete(topic=TOPIC))
+    await world.admin.topics.delete(TopicDelete(topic=TOPIC))
 
 
 async def delete_by_force(world: BrokerWorld) -> None:
-    await world.service.topics_delete(TopicDelete(topic=TOPIC, force=True))
+    await world.admin.topics.delete(TopicDelete(topic=TOPIC, force=True))
 
 
 CLOSERS: dict[str, Callable[[BrokerWorld], Awaitable[None]]] = {

@@ -31,11 +31,11 @@ def partition(index: int) -> str:
 
 
 async def grow(world: BrokerWorld, partitions: int) -> None:
-    await world.service.topics_update_partitions(PartitionsUpdate(topic=TOPIC, partitions=partitions))
+    await world.admin.topics.update_partitions(PartitionsUpdate(topic=TOPIC, partitions=partitions))
 
 
 async def count(world: BrokerWorld) -> int:
-    return (await world.service.topics_partitions(PartitionsGet(topic=TOPIC))).partitions
+    return (await world.admin.topics.partitions(PartitionsGet(topic=TOPIC))).partitions
 
 
 async def stored_subscriptions(world: BrokerWorld, index: int) -> dict[str, dict[str, str]]:
@@ -45,9 +45,9 @@ async def stored_subscriptions(world: BrokerWorld, index: int) -> dict[str, dict
 @pytest.fixture
 async def grown(world: BrokerWorld) -> BrokerWorld:
     """Two partitions; subscription "a" with a property on both, "b" on the second alone."""
-    await world.service.topics_create(TopicCreate(topic=TOPIC, partitions=2))
+    await world.admin.topics.create(TopicCreate(topic=TOPIC, partitions=2))
     for name, index in (("a", 0), ("a", 1), ("b", 1)):
-        await world.service.subscriptions_create(
+        await world.admin.subscriptions.create(
             SubscriptionCreate(topic=partition(index), subscription=name, properties={"of": name})
         )
     return world
@@ -101,7 +101,7 @@ async def test_a_subscription_made_while_the_topic_grows_is_on_every_partition(w
         for _ in range(turns):
             await asyncio.sleep(0)
         over = growing.done()
-        await world.service.subscriptions_create(SubscriptionCreate(topic=TOPIC, subscription="s"))
+        await world.admin.subscriptions.create(SubscriptionCreate(topic=TOPIC, subscription="s"))
         await growing
         missing = [index for index in range(3) if "s" not in await stored_subscriptions(world, index)]
         assert not missing, f"after {turns} turns, partitions {missing}"
@@ -143,7 +143,7 @@ async def test_a_growth_that_another_broker_overtook_is_a_conflict(grown: Broker
 
 CHANGES: dict[str, Callable[[BrokerWorld], Awaitable[object]]] = {
     "growth": lambda world: grow(world, 4),
-    "deletion": lambda world: world.service.topics_delete(TopicDelete(topic=TOPIC, partitioned=True, force=True)),
+    "deletion": lambda world: world.admin.topics.delete(TopicDelete(topic=TOPIC, partitioned=True, force=True)),
 }
 MUTATING = ("cas_topic", "delete_topic", "cas_partitioned", "delete_partitioned", "create_subscription")
 
@@ -218,13 +218,13 @@ async def test_what_is_cut_off_is_finished_or_invisible(grown: BrokerWorld, chan
 
 async def again_from_the_start(world: BrokerWorld) -> None:
     try:
-        await world.service.topics_delete(TopicDelete(topic=TOPIC, partitioned=True, force=True))
+        await world.admin.topics.delete(TopicDelete(topic=TOPIC, partitioned=True, force=True))
     except TopicNotFound:
         pass
-    await world.service.topics_create(TopicCreate(topic=TOPIC, partitions=2))
+    await world.admin.topics.create(TopicCreate(topic=TOPIC, partitions=2))
     for index in (0, 1):
         for name in ("a", "b"):
-            await world.service.subscriptions_create(SubscriptionCreate(topic=partition(index), subscription=name))
+            await world.admin.subscriptions.create(SubscriptionCreate(topic=partition(index), subscription=name))
 
 
 # --- deleting under those who use it
@@ -246,7 +246,7 @@ async def test_a_forced_delete_under_live_clients_leaves_no_partition_behind(gro
 
     deleted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     clients = [asyncio.ensure_future(insist()) for _ in range(3)]
-    await grown.service.topics_delete(TopicDelete(topic=TOPIC, partitioned=True, force=True))
+    await grown.admin.topics.delete(TopicDelete(topic=TOPIC, partitioned=True, force=True))
     for _ in range(50):
         await asyncio.sleep(0)
     deleted.set_result(None)
@@ -261,15 +261,15 @@ async def test_deleting_without_force_deletes_all_or_nothing(grown: BrokerWorld)
     (await grown.service.topics.get(parse_topic(partition(0)), create=False)).subscriptions.clear()
     await grown.meta.delete_subscription(partition(0), "a")
     with pytest.raises(PreconditionFailed):
-        await grown.service.topics_delete(TopicDelete(topic=TOPIC, partitioned=True))
+        await grown.admin.topics.delete(TopicDelete(topic=TOPIC, partitioned=True))
     assert await grown.meta.list_all_topics() == [partition(0), partition(1)]
     assert await count(grown) == 2
 
 
 async def test_a_subscription_that_comes_while_the_topic_is_deleted_without_force_stays_or_is_refused(world: BrokerWorld) -> None:
     for turns in range(TURNS_MAX):
-        await world.service.topics_create(TopicCreate(topic=TOPIC, partitions=2))
-        deleting = asyncio.ensure_future(refusal(world.service.topics_delete(TopicDelete(topic=TOPIC, partitioned=True))))
+        await world.admin.topics.create(TopicCreate(topic=TOPIC, partitions=2))
+        deleting = asyncio.ensure_future(refusal(world.admin.topics.delete(TopicDelete(topic=TOPIC, partitioned=True))))
         for _ in range(turns):
             await asyncio.sleep(0)
         over = deleting.done()
@@ -282,7 +282,7 @@ async def test_a_subscription_that_comes_while_the_topic_is_deleted_without_forc
             assert await world.meta.list_all_topics() == []
             assert await world.meta.subscriptions(partition(0)) == []
         client.connection_lost(None)
-        await refusal(world.service.topics_delete(TopicDelete(topic=TOPIC, partitioned=True, force=True)))
+        await refusal(world.admin.topics.delete(TopicDelete(topic=TOPIC, partitioned=True, force=True)))
         assert await world.meta.get_partitioned(TOPIC) is None
         if over:
             return
@@ -316,6 +316,6 @@ async def test_stats_and_unload_of_a_topic_that_is_being_deleted_say_so(grown: B
     held = await grown.meta.get_partitioned(TOPIC)
     assert held is not None
     await grown.meta.cas_partitioned(replace(held, deleting=True))
-    for ask in (grown.service.topics_partitioned_stats, grown.service.topics_unload, grown.service.topics_truncate):
+    for ask in (grown.admin.topic_stats.partitioned_stats, grown.admin.topics.unload, grown.admin.topics.truncate):
         with pytest.raises(TopicNotFound, match="is being deleted"):
             await ask(TopicRef(topic=TOPIC))

@@ -85,11 +85,11 @@ async def test_unload_saves_the_other_subscriptions_where_one_cannot_be_packed(
 
     with monkeypatch.context() as patched:
         patched.setattr(Cursor, "snapshot", snapshot)
-        await world.service.topics_unload(TopicRef(topic=TOPIC))
+        await world.admin.topics.unload(TopicRef(topic=TOPIC))
         assert world.service.topics.loaded == {}
         assert world.service.cursors.health.failing
         assert await backlogs(world) == {"a": 3, "bad": 3, "c": 3}
-    await world.service.topics_unload(TopicRef(topic=TOPIC))
+    await world.admin.topics.unload(TopicRef(topic=TOPIC))
     assert await backlogs(world) == {"a": 3, "bad": 3, "c": 3}
     await world.service.cursors.checkpoint()
     assert not world.service.cursors.states.unsaved
@@ -109,7 +109,7 @@ async def test_unload_saves_cursors_even_where_something_else_of_the_topic_canno
 
     with monkeypatch.context() as patched:
         patched.setattr(dedup_state, "save", fails)
-        await world.service.topics_unload(TopicRef(topic=TOPIC))
+        await world.admin.topics.unload(TopicRef(topic=TOPIC))
     assert await backlogs(world) == {"s": 2}
 
 

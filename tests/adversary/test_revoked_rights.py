@@ -197,7 +197,7 @@ async def test_a_key_that_is_revoked_while_a_websocket_is_being_opened(world: Br
 
     world.service.open_topic = slow  # type: ignore[method-assign]
     with pytest.raises(Exception, match="revoked or deleted"):
-        await world.service.open_producer(Principal("owner@acme", "owner"), TOPIC, None, _Sink())
+        await world.sessions.open_producer(Principal("owner@acme", "owner"), TOPIC, None, _Sink())
     assert len(world.service.topics.loaded[TOPIC].producers) == 0
     assert not world.service.peers.sessions
 

@@ -25,7 +25,12 @@ from tests.support.storage.memory_ledgers import MemoryMetaStore
 TOPIC = "persistent://acme/orders/new"
 STEPS_MAX = 200  # far more than opening takes
 PAUSE_STEPS = 3  # of the loop, before and after each thing that opening waits for
-WAITED_FOR = [(Broker, "authorize"), (Broker, "open_topic"), (MemoryMetaStore, "create_subscription"), (Topic, "moved")]
+WAITED_FOR = [
+    (Broker, "authorize"),
+    (Broker, "open_topic"),
+    (MemoryMetaStore, "create_subscription"),
+    (Topic, "wait_until_unchanged"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -66,17 +71,17 @@ class Ends:
 
 async def producer(world: BrokerWorld, ends: Ends) -> LocalProducer:
     principal = await world.service.authenticate(world.token("writer"), local=True)
-    return await world.service.open_producer(principal, TOPIC, None, ends)
+    return await world.sessions.open_producer(principal, TOPIC, None, ends)
 
 
 async def consumer(world: BrokerWorld, ends: Ends) -> LocalConsumer:
     principal = await world.service.authenticate(world.token("reader"), local=True)
-    return await world.service.open_consumer(principal, TOPIC, "s", "Shared", "earliest", True, None, ends)
+    return await world.sessions.open_consumer(principal, TOPIC, "s", "Shared", "earliest", True, None, ends)
 
 
 async def reader(world: BrokerWorld, ends: Ends) -> LocalConsumer:
     principal = await world.service.authenticate(world.token("reader"), local=True)
-    return await world.service.open_consumer(principal, TOPIC, "r", "Exclusive", "earliest", False, None, ends)
+    return await world.sessions.open_consumer(principal, TOPIC, "r", "Exclusive", "earliest", False, None, ends)
 
 
 @pytest.mark.parametrize("deleted", [False, True])

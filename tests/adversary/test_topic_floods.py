@@ -54,7 +54,7 @@ async def test_a_key_that_may_only_consume_makes_topics_at_a_bounded_rate(
     # Nobody else notices: topics that are there, other tenants, and whoever administrates.
     assert await use(world, topic(0)) is None
     assert await use(world, topic(0, "other/things")) is None
-    await world.service.topics_create(TopicCreate(topic=topic(100)))
+    await world.admin.topics.create(TopicCreate(topic=topic(100)))
     now_ms = 300
     answers = await asyncio.gather(*(use(world, topic(200 + index)) for index in range(5)))
     assert sum(one is None for one in answers) == 3
@@ -62,7 +62,7 @@ async def test_a_key_that_may_only_consume_makes_topics_at_a_bounded_rate(
 
 async def test_partitions_of_a_topic_that_is_there_are_not_held_up(make_world: MakeWorld) -> None:
     world = await make_world(auto_created_topics_burst=1)
-    await world.service.topics_create(TopicCreate(topic=topic(0), partitions=5))
+    await world.admin.topics.create(TopicCreate(topic=topic(0), partitions=5))
     for index in range(5):
         await world.meta.delete_topic(f"{topic(0)}-partition-{index}")  # missing, as after a crash
     assert [await use(world, f"{topic(0)}-partition-{index}") for index in range(5)] == [None] * 5
@@ -71,7 +71,7 @@ async def test_partitions_of_a_topic_that_is_there_are_not_held_up(make_world: M
 @pytest.mark.parametrize(("setting", "limit"), [("topics_per_namespace_max", 4), ("topics_per_tenant_max", 4)])
 async def test_no_more_topics_than_allowed_whoever_makes_them(make_world: MakeWorld, setting: str, limit: int) -> None:
     world = await make_world(**{setting: limit})
-    create = world.service.topics_create
+    create = world.admin.topics.create
     await create(TopicCreate(topic=topic(0), partitions=2))
     answers = await asyncio.gather(
         *(use(world, topic(index)) for index in range(1, 6)),
@@ -82,10 +82,10 @@ async def test_no_more_topics_than_allowed_whoever_makes_them(make_world: MakeWo
     assert all(isinstance(one, PreconditionFailed) and f"{setting} = {limit}" in one.message for one in refused)
     for more in (
         create(TopicCreate(topic=topic(50), partitions=1)),
-        world.service.topics_update_partitions(PartitionsUpdate(topic=topic(0), partitions=3)),
+        world.admin.topics.update_partitions(PartitionsUpdate(topic=topic(0), partitions=3)),
     ):
         assert isinstance(await refusal(more), PreconditionFailed)
-    await world.service.topics_delete(TopicDelete(topic=topic(0), partitioned=True, force=True))
+    await world.admin.topics.delete(TopicDelete(topic=topic(0), partitioned=True, force=True))
     assert await refusal(create(TopicCreate(topic=topic(50), partitions=2))) is None
     assert await made(world) == limit
 
@@ -94,11 +94,11 @@ async def test_a_count_that_went_astray_refuses_nobody_for_long(make_world: Make
     now_ms = 0
     monkeypatch.setattr("messaging.broker.runtime.topics.registry.boottime_ms", lambda: now_ms)
     world = await make_world(topics_per_namespace_max=2)
-    await world.service.topics_create(TopicCreate(topic=topic(0)))
+    await world.admin.topics.create(TopicCreate(topic=topic(0)))
     now_ms = 1_000
     world.service.topics.services.quota.add("acme", "acme/orders", 100)
-    await world.service.topics_create(TopicCreate(topic=topic(1)))
-    assert isinstance(await refusal(world.service.topics_create(TopicCreate(topic=topic(2)))), PreconditionFailed)
+    await world.admin.topics.create(TopicCreate(topic=topic(1)))
+    assert isinstance(await refusal(world.admin.topics.create(TopicCreate(topic=topic(2)))), PreconditionFailed)
 
 
 async def test_topics_are_not_counted_for_every_one_that_is_refused(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ async def test_topics_are_not_counted_for_every_one_that_is_refused(make_world: 
 
     monkeypatch.setattr(world.meta, "count_topics", noted)
     monkeypatch.setattr("messaging.broker.runtime.topics.registry.boottime_ms", lambda: 0)
-    await world.service.topics_create(TopicCreate(topic=topic(0)))
+    await world.admin.topics.create(TopicCreate(topic=topic(0)))
     for index in range(1, 20):
         assert isinstance(await use(world, topic(index)), PreconditionFailed)
     assert counted == ["acme"]
@@ -121,18 +121,18 @@ async def test_topics_are_not_counted_for_every_one_that_is_refused(make_world: 
 
 async def test_what_cannot_be_created_does_not_count(make_world: MakeWorld) -> None:
     world = await make_world(topics_per_namespace_max=2)
-    await world.service.topics_create(TopicCreate(topic=topic(0)))
+    await world.admin.topics.create(TopicCreate(topic=topic(0)))
     for _ in range(5):
-        assert await refusal(world.service.topics_create(TopicCreate(topic=topic(0)))) is not None
-        assert await refusal(world.service.topics_create(TopicCreate(topic=topic(0), partitions=1))) is not None
-    await world.service.topics_create(TopicCreate(topic=topic(1)))
+        assert await refusal(world.admin.topics.create(TopicCreate(topic=topic(0)))) is not None
+        assert await refusal(world.admin.topics.create(TopicCreate(topic=topic(0), partitions=1))) is not None
+    await world.admin.topics.create(TopicCreate(topic=topic(1)))
 
 
 async def test_no_more_subscriptions_of_a_topic_than_allowed(make_world: MakeWorld) -> None:
     """Durable ones, readers, over the binary protocol, WebSockets and the admin API."""
     world = await make_world(subscriptions_per_topic_max=3)
     name, principal = topic(0), Principal("admin")
-    await world.service.topics_create(TopicCreate(topic=name))
+    await world.admin.topics.create(TopicCreate(topic=name))
     clients = [DirectConnection(world) for _ in range(8)]
     answers = await asyncio.gather(
         *(refusal(one.subscribe(name, subscription=f"s{index}")) for index, one in enumerate(clients[:4])),
@@ -141,9 +141,9 @@ async def test_no_more_subscriptions_of_a_topic_than_allowed(make_world: MakeWor
     held = await world.service.topics.get(parse_topic(name), create=False)
     assert len(held.subscriptions) == 3 and sum(one is None for one in answers) == 3
     more = [
-        world.service.subscriptions_create(SubscriptionCreate(topic=name, subscription="more")),
-        world.service.open_consumer(principal, name, "more", "Shared", "latest", True, None, _Sink()),
-        world.service.open_consumer(principal, name, "more", "Shared", "latest", False, None, _Sink()),
+        world.admin.subscriptions.create(SubscriptionCreate(topic=name, subscription="more")),
+        world.sessions.open_consumer(principal, name, "more", "Shared", "latest", True, None, _Sink()),
+        world.sessions.open_consumer(principal, name, "more", "Shared", "latest", False, None, _Sink()),
     ]
     for one in [*[await refusal(work) for work in more], *[one for one in answers if one is not None]]:
         assert isinstance(one, PreconditionFailed) and "subscriptions_per_topic_max = 3" in one.message

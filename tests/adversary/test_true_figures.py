@@ -42,7 +42,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 async def stats(world: BrokerWorld, topic: str = TOPIC) -> dict[str, Any]:
-    return (await world.service.topics_stats(TopicRef(topic=topic))).stats
+    return (await world.admin.topic_stats.stats(TopicRef(topic=topic))).stats
 
 
 async def client_of(world: BrokerWorld, *topics: str, **fields: Any) -> RawClient:
@@ -258,7 +258,7 @@ async def test_falling_behind_is_a_backlog_that_grew_while_somebody_was_connecte
 
 async def test_a_partitioned_topic_has_its_producers_and_consumers(world: BrokerWorld, clock: Clock) -> None:
     base = "persistent://acme/orders/p"
-    await world.service.topics_create(TopicCreate(topic=base, partitions=3))
+    await world.admin.topics.create(TopicCreate(topic=base, partitions=3))
     client = await client_of(world, *(f"{base}-partition-{index}" for index in range(2)))  # the third has nobody
     for _ in range(2):
         clock.beat(world)
@@ -266,7 +266,7 @@ async def test_a_partitioned_topic_has_its_producers_and_consumers(world: Broker
             await send(client, 10, producer_id=producer_id)
     clock.beat(world)
     await world.service.topics.unload(parse_topic(f"{base}-partition-2"))
-    found = (await world.service.topics_partitioned_stats(TopicRef(topic=base))).stats
+    found = (await world.admin.topic_stats.partitioned_stats(TopicRef(topic=base))).stats
     publisher, subscription, consumer = only(found)
     assert [publisher["producerName"], consumer["consumerName"]] == ["p", "c"]
     assert publisher["msgRateIn"] == consumer["msgRateOut"] == subscription["msgRateOut"] == found["msgRateIn"] == 20.0

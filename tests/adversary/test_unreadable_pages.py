@@ -5,6 +5,8 @@ from __future__ import annotations
 from copy import deepcopy
 from pathlib import Path
 
+from messaging.broker.runtime.broker_metrics import broker_samples
+from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.protocol.names import parse_topic
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.format.segment import PAGE_BYTES
@@ -22,7 +24,7 @@ async def test_each_page_of_the_log_goes_bad_and_the_broker_starts(tmp_path: Pat
     disk, meta = FakeDisk(), MemoryMetaStore()
     service = await storage_broker(tmp_path, LocalLedgerStore(DIRECTORY, CONFIG, disk=disk), meta)
     inbox = Inbox()
-    consumer = await service.open_consumer(ADMIN, TOPIC, "s", "Shared", "earliest", True, None, inbox)
+    consumer = await LocalSessions(service).open_consumer(ADMIN, TOPIC, "s", "Shared", "earliest", True, None, inbox)
     consumer.flow(100)
     for number in range(20):
         await publish(service, number, number + 1, size=1_000)
@@ -40,7 +42,11 @@ async def test_each_page_of_the_log_goes_bad_and_the_broker_starts(tmp_path: Pat
         topic = await service.topics.get(parse_topic(TOPIC), create=False)
         again = topic.subscriptions["s"].backlog_entries
         again_at_most = max(again, again_at_most)
-        said = {one.labels[0]: one.value for one in service.metrics(private=False) if one.name == "magnetar_storage_damage_total"}
+        said = {
+            one.labels[0]: one.value
+            for one in broker_samples(service, private=False)
+            if one.name == "magnetar_storage_damage_total"
+        }
         assert not again or said["cursor"] or store.damage, "no acknowledgement is forgotten silently"
         assert len(topic.ledger.record.ledgers) == 1 and topic.ledger_list.entries > 10, "what the page did not hold is there"
         await service.stop()

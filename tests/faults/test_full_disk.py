@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from messaging.adminrpc.schema import FeedApply, FeedChange
+from messaging.broker.runtime.admin.handlers import AdminHandlers
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.main import _announce, start
-from messaging.broker.runtime.service import BrokerService
 from messaging.errors import MagnetarError
 from messaging.identity import create_secrets
 from messaging.protocol.names import parse_topic
@@ -32,7 +34,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
         pytest.skip(f"no small file system can be mounted here ({error}); the same with a simulated disk runs everywhere")
 
 
-async def opened(disk: SmallDisk, stack: AsyncExitStack) -> BrokerService:
+async def opened(disk: SmallDisk, stack: AsyncExitStack) -> Broker:
     settings = Settings(
         data_dir=str(disk.path), broker_port=0, ws_port=0, broker_rpc_port=0, segment_bytes=1 << 20, reserved_bytes=8 << 20
     )
@@ -45,12 +47,12 @@ async def opened(disk: SmallDisk, stack: AsyncExitStack) -> BrokerService:
             FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
             FeedChange(version=2, kind="namespace", key=NAMESPACE, state={"policies": {}}),
         ]
-        await service.feed_apply(FeedApply(from_version=0, to_version=2, full=True, changes=changes))
+        await AdminHandlers(service).feed.apply(FeedApply(from_version=0, to_version=2, full=True, changes=changes))
     _announce(settings, service)
     return service
 
 
-async def refused(service: BrokerService, topic: str = TOPIC) -> bool:
+async def refused(service: Broker, topic: str = TOPIC) -> bool:
     try:
         await publish(service, 0, 1, name="other", topic=topic, size=100_000)
     except MagnetarError:
@@ -58,10 +60,10 @@ async def refused(service: BrokerService, topic: str = TOPIC) -> bool:
     return False
 
 
-async def drained(service: BrokerService, subscription: str, least: int, topic: str = TOPIC) -> int:
+async def drained(service: Broker, subscription: str, least: int, topic: str = TOPIC) -> int:
     """Opens the subscription, takes everything and acknowledges it; how many came."""
     inbox = Inbox()
-    consumer = await service.open_consumer(ADMIN, topic, subscription, "Shared", "earliest", True, None, inbox)
+    consumer = await LocalSessions(service).open_consumer(ADMIN, topic, subscription, "Shared", "earliest", True, None, inbox)
     consumer.flow(10_000)
     await eventually(lambda: len(inbox.messages) >= least)
     for message in inbox.messages:
@@ -85,9 +87,9 @@ async def test_a_full_disk_stops_producers_alone(disk: SmallDisk) -> None:
         await service.topics.unload(parse_topic(TOPIC))
         assert await drained(service, "early-2", MESSAGES) >= MESSAGES, "topics open"
         with pytest.raises(MagnetarError, match="full"):
-            await service.open_consumer(ADMIN, f"{TOPIC}-new", "s", "Shared", "earliest", True, None, Inbox())
+            await LocalSessions(service).open_consumer(ADMIN, f"{TOPIC}-new", "s", "Shared", "earliest", True, None, Inbox())
         revoked = FeedChange(version=3, kind="key", key="k", state={"role": "r", "tenant": "acme", "revoked": True})
-        await service.feed_apply(FeedApply(from_version=2, to_version=3, changes=[revoked]))
+        await AdminHandlers(service).feed.apply(FeedApply(from_version=2, to_version=3, changes=[revoked]))
         assert service.ready()[0]
     async with AsyncExitStack() as stack:  # a start on a full disk
         disk.fill()

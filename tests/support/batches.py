@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from messaging.broker.core.producers import Producer
-from messaging.broker.runtime.service import BrokerService
+from messaging.broker.runtime.broker import Broker
 from messaging.protocol import hot
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import compress
@@ -36,7 +36,7 @@ def single(payload: bytes) -> bytes:
 
 
 async def store(
-    service: BrokerService,
+    service: Broker,
     topic_text: str,
     body: bytes,
     messages: int,

@@ -13,8 +13,9 @@ import pytest
 
 from messaging.adminrpc.schema import FeedApply, FeedChange
 from messaging.broker.runtime.access import Access
-from messaging.broker.runtime.broker import Addresses
-from messaging.broker.runtime.service import BrokerService
+from messaging.broker.runtime.admin.handlers import AdminHandlers
+from messaging.broker.runtime.broker import Addresses, Broker
+from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.identity import create_secrets, issue_token
@@ -47,11 +48,17 @@ FEED: list[tuple[str, str, dict[str, Any]]] = [
 
 @dataclass
 class BrokerWorld:
-    service: BrokerService
+    service: Broker
     ledgers: FaultyLedgerStore
     meta: MemoryMetaStore
     port: int
     clients: list[RawClient] = field(default_factory=list)
+    admin: AdminHandlers = field(init=False)
+    sessions: LocalSessions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.admin = AdminHandlers(self.service)
+        self.sessions = LocalSessions(self.service)
 
     async def client(self) -> RawClient:
         client = await RawClient.open(self.port)
@@ -71,7 +78,7 @@ class BrokerWorld:
         """The control plane's next word."""
         version = self.service.access.view.version
         listed = [FeedChange(version=version + 1, kind=kind, key=key, state=state) for kind, key, state in changes]
-        await self.service.feed_apply(FeedApply(from_version=version, to_version=version + 1, changes=listed))
+        await self.admin.feed.apply(FeedApply(from_version=version, to_version=version + 1, changes=listed))
 
 
 MakeWorld = Callable[..., Awaitable[BrokerWorld]]
@@ -96,7 +103,7 @@ async def make_world(tmp_path: Path) -> AsyncIterator[MakeWorld]:
         storage = Storage(ledgers, meta, fence, access.now_ms)
         cursors = CursorLog(storage)
         await cursors.start()
-        service = BrokerService(configured, storage, cursors, access, fence.epoch)
+        service = Broker(configured, storage, cursors, access, fence.epoch)
         commands = Commands(service)
         service.before_stop.append(commands.stop)
         listener = await asyncio.get_running_loop().create_server(
@@ -106,7 +113,7 @@ async def make_world(tmp_path: Path) -> AsyncIterator[MakeWorld]:
         service.addresses = Addresses(f"pulsar://127.0.0.1:{port}", "", "", "")
         service.why_not_ready = ""
         listed = [FeedChange(version=1, kind=kind, key=key, state=dict(state)) for kind, key, state in FEED]
-        await service.feed_apply(FeedApply(from_version=0, to_version=1, full=True, changes=listed))
+        await AdminHandlers(service).feed.apply(FeedApply(from_version=0, to_version=1, full=True, changes=listed))
         world = BrokerWorld(service, ledgers, meta, port)
 
         async def end() -> None:

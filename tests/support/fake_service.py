@@ -200,8 +200,7 @@ class FakeService:
         self.answers: dict[str, Answer | Exception] = {}
         self.samples: list[Sample] = []
         self.failed_sign_ins: list[tuple[str, str]] = []
-        for method in METHODS:
-            setattr(self, method.replace(".", "_"), self._rpc(method))
+        self.methods = {method: self._rpc(method) for method in METHODS}
 
     # The facade
 

@@ -12,6 +12,7 @@ from typing import Any
 import websockets
 
 from messaging.broker.http import HttpListeners, start_http
+from messaging.broker.http.context import Edge as ServedEdge
 from messaging.broker.runtime.peers import Peers
 from messaging.errors import AuthenticationFailed
 from messaging.permissions.model import Principal
@@ -30,6 +31,10 @@ def bound() -> socket.socket:
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
     return sock
+
+
+def edge_of(service: FakeService) -> ServedEdge:
+    return ServedEdge(service, service, service.metrics, service.methods)
 
 
 class Edge:
@@ -67,7 +72,7 @@ async def running_edge(
     configured = Settings(data_dir="unused", **settings)
     service.peers = Peers(configured)
     listeners = await start_http(
-        service,
+        edge_of(service),
         configured,
         rpc_sock=bound(),
         ws_sock=ws_sock,

@@ -10,8 +10,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from messaging.adminrpc.schema import FeedApply, FeedChange
+from messaging.broker.runtime.admin.handlers import AdminHandlers
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.main import start
-from messaging.broker.runtime.service import BrokerService
 from messaging.identity import create_secrets, issue_token
 from messaging.settings import Settings
 
@@ -22,8 +24,10 @@ GRANTS = {"writer@acme": ["produce"], "reader@acme": ["consume"], "owner@acme": 
 class RunningBroker:
     """Tenants `public` and `acme`, namespaces `public/default` and `acme/orders`, a key for each of `KEYS`."""
 
-    def __init__(self, service: BrokerService) -> None:
+    def __init__(self, service: Broker) -> None:
         self.service = service
+        self.admin = AdminHandlers(service)
+        self.sessions = LocalSessions(service)
 
     @property
     def ws_url(self) -> str:
@@ -44,7 +48,7 @@ class RunningBroker:
         """The control plane's next word."""
         version = self.service.access.view.version
         listed = [FeedChange(version=version + 1, kind=kind, key=key, state=state) for kind, key, state in changes]
-        await self.service.feed_apply(FeedApply(from_version=version, to_version=version + 1, full=not version, changes=listed))
+        await self.admin.feed.apply(FeedApply(from_version=version, to_version=version + 1, full=not version, changes=listed))
 
     async def revoke(self, key: str) -> None:
         await self.say(("key", key, {"role": KEYS[key], "tenant": KEYS[key].rpartition("@")[2], "revoked": True}))

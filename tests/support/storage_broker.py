@@ -10,9 +10,11 @@ from typing import Any
 
 from messaging.adminrpc.schema import FeedApply, FeedChange
 from messaging.broker.runtime.access import Access
+from messaging.broker.runtime.admin.handlers import AdminHandlers
+from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition, OutgoingMessage
 from messaging.broker.runtime.local.producer import LocalProducer
-from messaging.broker.runtime.service import BrokerService
+from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError
 from messaging.identity import create_secrets
@@ -49,7 +51,7 @@ class Inbox:
 
 async def storage_broker(
     folder: Path, ledgers: LedgerStore, meta: MetaStore, *, limits: Limits | None = None, **policies: Any
-) -> BrokerService:
+) -> Broker:
     """Starts `ledgers`; `meta` is started already. Stop it with `service.stop()`, or leave it as a crash would."""
     settings = Settings(data_dir=str(folder))
     create_secrets(settings)
@@ -58,13 +60,13 @@ async def storage_broker(
     storage = Storage(ledgers, meta, fence, access.now_ms, limits or Limits())
     cursors = CursorLog(storage, retry_s=0.01)
     await cursors.start()
-    service = BrokerService(settings, storage, cursors, access, fence.epoch)
+    service = Broker(settings, storage, cursors, access, fence.epoch)
     service.why_not_ready = ""
     changes = [
         FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
         FeedChange(version=1, kind="namespace", key=NAMESPACE, state={"policies": policies}),
     ]
-    await service.feed_apply(FeedApply(from_version=0, to_version=1, full=True, changes=changes))
+    await AdminHandlers(service).feed.apply(FeedApply(from_version=0, to_version=1, full=True, changes=changes))
     return service
 
 
@@ -76,9 +78,9 @@ class Sender:
         self.told = told
 
     @classmethod
-    async def open(cls, service: BrokerService, name: str = "ingest", topic: str = TOPIC) -> Sender:
+    async def open(cls, service: Broker, name: str = "ingest", topic: str = TOPIC) -> Sender:
         told = Inbox()
-        return cls(await service.open_producer(ADMIN, topic, name, told), told)
+        return cls(await LocalSessions(service).open_producer(ADMIN, topic, name, told), told)
 
     def send(self, first: int, stop: int, size: int = 0) -> asyncio.Future[list[MessagePosition]]:
         """One block of the numbers from `first` to before `stop`: the receipts, or what the producer was told instead."""
@@ -98,7 +100,7 @@ class Sender:
 
 
 async def publish(
-    service: BrokerService, first: int, stop: int, *, name: str = "ingest", topic: str = TOPIC, size: int = 0
+    service: Broker, first: int, stop: int, *, name: str = "ingest", topic: str = TOPIC, size: int = 0
 ) -> list[MessagePosition]:
     """Sends one block through a new producer; its receipts. Raises what the producer was told."""
     sender = await Sender.open(service, name, topic)
@@ -112,11 +114,13 @@ def payload_of(number: int, size: int = 0) -> bytes:
     return b"%d" % number + b"." * size
 
 
-async def stored_numbers(service: BrokerService, topic: str = TOPIC) -> dict[int, list[MessagePosition]]:
+async def stored_numbers(service: Broker, topic: str = TOPIC) -> dict[int, list[MessagePosition]]:
     """Number -> where `publish` stored it, read through a new reader from the beginning."""
     held: Topic = await service.topics.get(parse_topic(topic), create=False)
     inbox = Inbox()
-    reader = await service.open_consumer(ADMIN, topic, f"check-{time.time_ns()}", "Exclusive", "earliest", False, None, inbox)
+    reader = await LocalSessions(service).open_consumer(
+        ADMIN, topic, f"check-{time.time_ns()}", "Exclusive", "earliest", False, None, inbox
+    )
     count = held.ledger_list.entries
     reader.flow(count + 1)
     await eventually(lambda: len(inbox.messages) >= count)

@@ -21,9 +21,8 @@ from messaging.settings import Settings
 RpcMethod = Callable[[Any], Awaitable[Answer]]
 
 
-class EdgeService(LocalService, Protocol):
-    """The broker's facade as seen from here. It also has one method per name in `messaging.adminrpc.schema.METHODS`, with dots as
-    underscores, that takes the request and returns the answer."""
+class EdgeBroker(Protocol):
+    """The broker as the listeners see it."""
 
     memory_limiter: MemoryLimiter
     ingress_limiter: IngressLimiter
@@ -41,7 +40,9 @@ class EdgeService(LocalService, Protocol):
     def ready(self) -> tuple[bool, str]:
         """Whether the broker takes traffic, and why not."""
 
-    def metrics(self, *, private: bool) -> Iterable[Sample]:
+
+class Samples(Protocol):
+    def __call__(self, *, private: bool) -> Iterable[Sample]:
         """Samples of `messaging.metrics.METRICS`; those that name tenants' things only if `private`."""
 
 
@@ -49,13 +50,21 @@ class ServiceIdentityVerifier(Protocol):
     def verify(self, token: str, now_ms: int) -> Principal: ...
 
 
-def rpc_methods(service: object) -> Mapping[str, RpcMethod]:
-    """The service's method for each name of the RPC. Raises `TypeError` naming those it lacks, at start rather than in a call."""
-    names = {method: method.replace(".", "_") for method in METHODS}
-    missing = sorted(name for name in names.values() if not callable(getattr(service, name, None)))
-    if missing:
-        raise TypeError(f"{type(service).__name__} lacks methods of the admin RPC: {', '.join(missing)}")
-    return {method: getattr(service, name) for method, name in names.items()}
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """What the listeners serve: the broker, sessions on it, its figures, and the methods of its admin RPC.
+
+    Raises `TypeError` naming the methods that are missing, at start rather than in a call."""
+
+    broker: EdgeBroker
+    sessions: LocalService
+    samples: Samples
+    methods: Mapping[str, RpcMethod]
+
+    def __post_init__(self) -> None:
+        missing = sorted(METHODS.keys() - self.methods.keys())
+        if missing:
+            raise TypeError(f"the admin RPC lacks methods: {', '.join(missing)}")
 
 
 @dataclass(slots=True)
@@ -97,10 +106,13 @@ class RpcHostView:
 class EdgeContext:
     """What every request handler is given. `clock_ms` is the wall clock, `hosts` the names of the listener it came in by."""
 
-    service: EdgeService
+    edge: Edge
     settings: Settings
     verifier: ServiceIdentityVerifier
     clock_ms: Callable[[], int]
     hosts: HostView
     counters: EdgeCounters
-    methods: Mapping[str, RpcMethod]
+
+    @property
+    def broker(self) -> EdgeBroker:
+        return self.edge.broker

@@ -48,22 +48,22 @@ async def healthz(request: HttpRequest) -> HttpAnswer:
 
 
 async def readyz(request: HttpRequest) -> HttpAnswer:
-    ready, why = request.context.service.ready()
+    ready, why = request.context.broker.ready()
     if ready:
         return HttpAnswer(200, b'{"status":"ready"}')
     return HttpAnswer(503, msgspec.json.encode({"status": "not ready", "reason": why}))
 
 
 async def metrics(request: HttpRequest) -> HttpAnswer:
-    service = request.context.service
+    broker = request.context.broker
     private = False
     token = bearer_token(request.scope)
     if token is not None:
         # Who it is may not be known while the web process is away: then there are the figures that are for everybody.
         with contextlib.suppress(NotReady):
-            principal = await service.authenticate(token, caller_is_local(request.scope, request.context.settings.host))
-            private = allowed(service.grants, principal, Action.SUPERUSER)
-    samples = chain(service.metrics(private=private), request.context.counters.samples())
+            principal = await broker.authenticate(token, caller_is_local(request.scope, request.context.settings.host))
+            private = allowed(broker.grants, principal, Action.SUPERUSER)
+    samples = chain(request.context.edge.samples(private=private), request.context.counters.samples())
     return HttpAnswer(200, exposition(samples, private=private), CONTENT_TYPE)
 
 
@@ -74,9 +74,9 @@ async def rpc(request: HttpRequest) -> HttpAnswer:
     if token is None:
         raise AuthenticationFailed("the admin RPC needs the identity of a service as a bearer token: use the public API instead")
     principal = context.verifier.verify(token, context.clock_ms())
-    require(context.service.grants, principal, BROKER_HTTP[RPC_PATTERN])
+    require(context.broker.grants, principal, BROKER_HTTP[RPC_PATTERN])
     method = request.values["method"]
-    if method not in context.methods:
+    if method not in context.edge.methods:
         raise NotFound(f"the admin RPC has no method {method[:80]!r}: is the broker of an older release?")
     body = await read_body(request.receive, RPC_BODY_BYTES_MAX, RPC_BODY_TIMEOUT_S)
     try:
@@ -85,7 +85,7 @@ async def rpc(request: HttpRequest) -> HttpAnswer:
         raise InvalidValue(f"the request of {method} is not valid: {error}") from None
     if method != "feed.apply":  # the control plane's truth as a whole: its size bounds it
         check(message, "rpc")
-    return HttpAnswer(200, msgspec.json.encode(await context.methods[method](message)))
+    return HttpAnswer(200, msgspec.json.encode(await context.edge.methods[method](message)))
 
 
 async def answer(handler: Handler, request: HttpRequest) -> HttpAnswer:
@@ -95,7 +95,7 @@ async def answer(handler: Handler, request: HttpRequest) -> HttpAnswer:
     except MagnetarError as error:
         if isinstance(error, AuthenticationFailed):
             address = client_address(request.scope, request.context.settings.trusted_proxies)
-            request.context.service.sign_in_failed(error, address)
+            request.context.broker.sign_in_failed(error, address)
         if error.http_status >= 500:
             logger.warning("request failed", extra={"path": request.scope["path"], "code": error.code, "reason": error.message})
         return HttpAnswer(error.http_status, error_body(error))

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from messaging.broker.http.app import public_app, rpc_app
 from messaging.broker.http.asgi import App
-from messaging.broker.http.context import EdgeContext, EdgeCounters, EdgeService, RpcHostView, ServiceIdentityVerifier, rpc_methods
+from messaging.broker.http.context import Edge, EdgeContext, EdgeCounters, RpcHostView, ServiceIdentityVerifier
 from messaging.clock import wall_ms
 from messaging.http_server.lanes import Lanes
 from messaging.http_server.samples import connection_samples, request_samples
@@ -66,7 +66,7 @@ class HttpListeners:
 
 
 async def start_http(
-    service: EdgeService,
+    edge: Edge,
     settings: Settings,
     *,
     rpc_sock: socket.socket | None,
@@ -81,13 +81,12 @@ async def start_http(
     """
     counters = EdgeCounters()
     context = EdgeContext(
-        service=service,
+        edge=edge,
         settings=settings,
         verifier=verifier or ServiceVerifier.from_settings(settings),
         clock_ms=clock_ms or wall_ms,
         hosts=settings,
         counters=counters,
-        methods=rpc_methods(service),
     )
     listeners = HttpListeners(counters)
     try:

@@ -1,4 +1,4 @@
-"""The broker as one object: what its connections, its HTTP side and its upkeep share. Others build on it: see `service.py`."""
+"""The broker as one object: what its connections, its HTTP side and the admin RPC share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import structlog
@@ -17,8 +16,8 @@ from messaging.broker.core.ingress_limiter import IngressLimiter
 from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.access import Access
-from messaging.broker.runtime.admin.idle_topics import IdleTopics
 from messaging.broker.runtime.audit import BrokerAudit
+from messaging.broker.runtime.idle_topics import IdleTopics
 from messaging.broker.runtime.metering import Metering
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.permission_checks import PermissionChecks
@@ -29,9 +28,9 @@ from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.clock import boottime_ms, wall_ms
-from messaging.errors import AuthenticationFailed, MagnetarError, NotAllowed, NotAuthorized, NotFound, NotReady
+from messaging.errors import AuthenticationFailed, MagnetarError, NotAuthorized, NotFound, NotReady
 from messaging.permissions.model import Action, Grants, Principal, Resource
-from messaging.protocol.names import TopicName, parse_topic
+from messaging.protocol.names import TopicName
 from messaging.settings import Settings
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.cursor_log import CursorLog
@@ -106,7 +105,6 @@ class Broker:
         self.idle_topics = IdleTopics(storage, cursors)
         self.topics.on_loaded = self.idle_topics.loaded
         self.before_stop: list[Callable[[], Awaitable[None]]] = []  # what stops before clients are sent away
-        self.live_sequence = 0
         self._recovering: set[Topic] = set()
         self._names_given = 0
         self._log_health = self.background.register("ledger_log")
@@ -119,9 +117,6 @@ class Broker:
 
     def now_ms(self) -> int:
         return wall_ms()
-
-    def time_text(self, at_ms: int) -> str:
-        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def new_producer_name(self) -> str:
         """Unique over restarts: the boot's number is part of it."""
@@ -184,24 +179,6 @@ class Broker:
         while page := await self.storage.meta.list_topics(namespace, after=names[-1] if names else ""):
             names += page
         return names
-
-    async def admin_name(self, text: str) -> TopicName:
-        """Raises `InvalidName`, and `NotFound` for a namespace that does not exist."""
-        name = parse_topic(text)
-        if not name.persistent:
-            raise NotAllowed(f"{text}: non-persistent topics are not served yet")
-        await self.require_namespace(str(name.namespace))
-        return name
-
-    async def admin_topic(self, text: str) -> Topic:
-        name = await self.admin_name(text)
-        await self.check_plain(name)
-        return await self.topics.get(name, create=False)
-
-    async def check_plain(self, name: TopicName) -> None:
-        """A partitioned topic has no messages of its own."""
-        if name.partition < 0 and await self.topics.partitioned.get(name) is not None:
-            raise NotAllowed(f"{name} is a partitioned topic: name one of its partitions, {name}-partition-0 and so on")
 
     def topic_failed(self, topic: Topic, why: MagnetarError) -> None:
         """Its log took nothing, or not everything: producers connect again, and it goes on in a new ledger."""

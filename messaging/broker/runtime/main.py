@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -16,11 +17,14 @@ import structlog
 from messaging import logs
 from messaging.background import BackgroundLoops
 from messaging.broker.http import start_http
+from messaging.broker.http.context import Edge
 from messaging.broker.runtime.access import Access
-from messaging.broker.runtime.broker import Addresses
+from messaging.broker.runtime.admin.handlers import AdminHandlers
+from messaging.broker.runtime.broker import Addresses, Broker
+from messaging.broker.runtime.broker_metrics import broker_samples
+from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.orphans import LOOP, collect_after_start
 from messaging.broker.runtime.process import tune_gc, tune_malloc, tune_thread_switching
-from messaging.broker.runtime.service import BrokerService
 from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.tls_listener import TlsListener
@@ -78,7 +82,7 @@ async def run(settings: Settings, stop: asyncio.Event | None = None) -> int:
     return 0
 
 
-async def start(settings: Settings, stack: AsyncExitStack, background: BackgroundLoops | None = None) -> BrokerService:
+async def start(settings: Settings, stack: AsyncExitStack, background: BackgroundLoops | None = None) -> Broker:
     """A broker that takes traffic; `stack` closes what it opened, in reverse."""
     folder = settings.data_path / "broker"
     background = background or BackgroundLoops()
@@ -128,7 +132,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     cursors = CursorLog(storage)
     await cursors.start()
     stack.push_async_callback(cursors.stop)
-    service = BrokerService(settings, storage, cursors, access, fence.epoch)
+    service = Broker(settings, storage, cursors, access, fence.epoch)
     store.on_failed = service.store_failed
     service.metering.usage = UsageCollector(
         UsageRecorder(settings.broker_id, fence.epoch, service.now_ms()),
@@ -137,7 +141,8 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         service.now_ms,
     )
     service.addresses = _addresses(settings, plain, secure, web_socket, rpc)
-    http = await start_http(service, settings, rpc_sock=rpc, ws_sock=web_socket, tls_context=context)
+    edge = Edge(service, LocalSessions(service), partial(broker_samples, service), AdminHandlers(service).methods)
+    http = await start_http(edge, settings, rpc_sock=rpc, ws_sock=web_socket, tls_context=context)
     stack.push_async_callback(http.stop)
     commands = Commands(service)
     service.before_stop.append(commands.stop)
@@ -224,7 +229,7 @@ def _addresses(
     )
 
 
-def _announce(settings: Settings, service: BrokerService) -> None:
+def _announce(settings: Settings, service: Broker) -> None:
     """run/broker.json: how to reach this broker, for web, workers and the supervisor."""
     here = service.addresses
     content = {

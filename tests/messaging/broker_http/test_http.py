@@ -19,7 +19,7 @@ from messaging.metrics import Sample
 from messaging.permissions.model import Principal
 from messaging.settings import Settings
 from tests.support.fake_service import FakeService
-from tests.support.http_edge import Edge, FakeVerifier, bound, running_edge
+from tests.support.http_edge import Edge, FakeVerifier, bound, edge_of, running_edge
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ async def test_an_identity_that_is_no_service_is_refused() -> None:
             return Principal("admin")
 
     service = FakeService()
-    listeners = await start_http(service, Settings(data_dir="unused"), rpc_sock=bound(), ws_sock=None, verifier=Lenient())
+    listeners = await start_http(edge_of(service), Settings(data_dir="unused"), rpc_sock=bound(), ws_sock=None, verifier=Lenient())
     try:
         status, body = await ask(listeners.rpc_port, "POST", "/rpc/v1/feed.version", b"{}", **bearer("x"))
         assert (status, body["code"]) == (403, "not_authorized")
@@ -223,9 +223,9 @@ async def test_the_broker_keeps_its_signals_and_stopping_frees_the_ports() -> No
 
 async def test_a_service_without_a_method_of_the_rpc_does_not_start() -> None:
     service = FakeService()
-    del service.topics_unload  # type: ignore[attr-defined]
-    with bound() as sock, pytest.raises(TypeError, match="topics_unload"):
-        await start_http(service, Settings(data_dir="unused"), rpc_sock=sock, ws_sock=None, verifier=FakeVerifier())
+    del service.methods["topics.unload"]
+    with bound() as sock, pytest.raises(TypeError, match=r"topics\.unload"):
+        await start_http(edge_of(service), Settings(data_dir="unused"), rpc_sock=sock, ws_sock=None, verifier=FakeVerifier())
 
 
 async def test_a_field_of_the_rpc_over_its_limit_is_refused_by_name(edge: Edge) -> None:

@@ -13,8 +13,9 @@ import pytest
 from messaging import client as magnetar
 from messaging.adminrpc.client import AdminRpc
 from messaging.adminrpc.schema import FeedApply, FeedChange, SubscriptionSkip, TopicRef
+from messaging.broker.runtime.admin.handlers import AdminHandlers
+from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.main import start
-from messaging.broker.runtime.service import BrokerService
 from messaging.client import errors
 from messaging.identity import create_secrets, issue_token, service_token
 from messaging.settings import Settings
@@ -36,15 +37,15 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-async def broker(settings: Settings) -> AsyncIterator[BrokerService]:
+async def broker(settings: Settings) -> AsyncIterator[Broker]:
     async with AsyncExitStack() as stack:
         service = await start(settings, stack)
-        await service.feed_apply(FeedApply(from_version=0, to_version=3, full=True, changes=CHANGES))
+        await AdminHandlers(service).feed.apply(FeedApply(from_version=0, to_version=3, full=True, changes=CHANGES))
         yield service
         await service.stop()
 
 
-async def test_one_round_trip_and_the_key_that_is_revoked(settings: Settings, broker: BrokerService) -> None:
+async def test_one_round_trip_and_the_key_that_is_revoked(settings: Settings, broker: Broker) -> None:
     key = issue_token(settings, "app@acme", "k1", int(time.time()))
     async with magnetar.connect(broker.addresses.ws_url, key=key) as client:
         consumer = await client.consumer(TOPIC, "billing")
@@ -59,7 +60,7 @@ async def test_one_round_trip_and_the_key_that_is_revoked(settings: Settings, br
             third = await producer.send(b"three")
             assert (await again.receive(timeout_s=10)).id == third, "what was acknowledged does not come again"
             revoked = FeedChange(version=4, kind="key", key="k1", state={**(CHANGES[2].state or {}), "revoked": True})
-            await broker.feed_apply(FeedApply(from_version=3, to_version=4, changes=[revoked]))
+            await AdminHandlers(broker).feed.apply(FeedApply(from_version=3, to_version=4, changes=[revoked]))
             with pytest.raises(errors.Closed) as caught:
                 await again.receive(timeout_s=10)
             assert isinstance(caught.value.__cause__, errors.AuthenticationFailed)
@@ -68,7 +69,7 @@ async def test_one_round_trip_and_the_key_that_is_revoked(settings: Settings, br
             await client.producer(TOPIC)
 
 
-async def test_strangers_are_refused(settings: Settings, broker: BrokerService) -> None:
+async def test_strangers_are_refused(settings: Settings, broker: Broker) -> None:
     stranger = issue_token(settings, "app@other", "k9", int(time.time()))
     for key in (None, stranger, "forged"):
         async with magnetar.connect(broker.addresses.ws_url, key=key) as client:
@@ -78,7 +79,7 @@ async def test_strangers_are_refused(settings: Settings, broker: BrokerService) 
                 await client.consumer(TOPIC, "s")
 
 
-async def test_the_admin_rpc_by_its_client(settings: Settings, broker: BrokerService) -> None:
+async def test_the_admin_rpc_by_its_client(settings: Settings, broker: Broker) -> None:
     key = issue_token(settings, "app@acme", "k1", int(time.time()))
     async with magnetar.connect(broker.addresses.ws_url, key=key) as client, client.consumer(TOPIC, "billing"):
 

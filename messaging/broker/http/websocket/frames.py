@@ -18,15 +18,14 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition, OutgoingMessage
+from messaging.clock import EPOCH, time_text
 from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotAuthorized
 from messaging.limits.structs import over_limit
-from messaging.limits.websocket import TIME_MS_MAX
 from messaging.message_id import decode_message_id, encode_message_id
 
 # Codes after "send-error:", and in the reason of a close frame.
 AUTHENTICATION_ERROR, NOT_AUTHORIZED, BAD_JSON, BAD_PAYLOAD, UNKNOWN_ERROR = 5, 6, 3, 7, 8
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -129,7 +128,7 @@ def _read_time_ms(frame: ProducerFrame) -> int:
         return 0
     try:
         moment = datetime.fromisoformat(frame.event_time)
-        time_ms = (moment.replace(tzinfo=moment.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
+        time_ms = (moment.replace(tzinfo=moment.tzinfo or UTC) - EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):
         raise InvalidFrame(
             BAD_JSON, f"eventTime {frame.event_time[:40]!r} is not ISO 8601: write 2026-01-31T12:00:00.000Z", frame.context
@@ -202,12 +201,6 @@ def end_of_topic_frame(ended: bool) -> str:
 
 def position_text(position: MessagePosition) -> str:
     return encode_message_id(position.ledger_id, position.entry_id, position.batch_index, position.partition)
-
-
-def time_text(time_ms: int) -> str:
-    """ISO 8601 in UTC with milliseconds. Producers' clocks may say anything; what no calendar holds is shown as the nearest day."""
-    moment = _EPOCH + timedelta(milliseconds=min(max(time_ms, 0), TIME_MS_MAX))
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _text(frame: Any) -> str:

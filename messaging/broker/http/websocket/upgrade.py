@@ -68,12 +68,12 @@ class Opening(NamedTuple):
     @property
     def memory(self) -> TenantMemory:
         """For what waits until this peer takes it."""
-        return TenantMemory(self.context.service.memory_limiter.egress, self.principal.tenant)
+        return TenantMemory(self.context.broker.memory_limiter.egress, self.principal.tenant)
 
     @property
     def positions(self) -> MemoryReservation:
         """For what is remembered of messages that were sent."""
-        return MemoryReservation(TenantMemory(self.context.service.memory_limiter.sessions, self.principal.tenant))
+        return MemoryReservation(TenantMemory(self.context.broker.memory_limiter.sessions, self.principal.tenant))
 
 
 class Endpoint(NamedTuple):
@@ -88,12 +88,12 @@ class Endpoint(NamedTuple):
 async def open_producer(opening: Opening) -> Session:
     context = opening.context
     parameters = read_parameters(ProducerParameters, opening.query)
-    intake = SessionThrottle(context.service.ingress_limiter, opening.principal.tenant, opening.link.wake)
+    intake = SessionThrottle(context.broker.ingress_limiter, opening.principal.tenant, opening.link.wake)
     session = ProducerSession(
         opening.link, parameters, context.counters, context.settings.message_bytes_max, context.clock_ms, intake
     )
     topic = str(opening.target.topic)
-    session.attach(await context.service.open_producer(opening.principal, topic, parameters.producer_name, session))
+    session.attach(await context.edge.sessions.open_producer(opening.principal, topic, parameters.producer_name, session))
     return session
 
 
@@ -111,7 +111,7 @@ async def open_consumer(opening: Opening) -> Session:
         ack_timeout_s=parameters.ack_timeout_millis / 1000,
     )
     initial: InitialPosition = "latest" if parameters.subscription_initial_position == "Latest" else "earliest"
-    handle = await opening.context.service.open_consumer(
+    handle = await opening.context.edge.sessions.open_consumer(
         opening.principal,
         str(opening.target.topic),
         opening.target.subscription,
@@ -132,7 +132,7 @@ async def open_reader(opening: Opening) -> Session:
     initial: InitialPosition = "earliest" if parameters.message_id == "earliest" else "latest"
     if parameters.message_id not in ("earliest", "latest"):
         start = MessagePosition(*decode_message_id(parameters.message_id))
-    handle = await opening.context.service.open_consumer(
+    handle = await opening.context.edge.sessions.open_consumer(
         opening.principal,
         str(opening.target.topic),
         f"reader-{secrets.token_hex(5)}",
@@ -173,7 +173,7 @@ async def serve_websocket(context: EdgeContext, scope: Scope, receive: Receive, 
         endpoint_name = endpoint.name
         session, principal = await _open(context, scope, query, pattern, endpoint, target, link)
     except _Refused as refused:
-        context.service.peers.shares.leave(link)
+        context.broker.peers.shares.leave(link)
         context.counters.refused[endpoint_name, str(refused.status)] += 1
         await _refuse(send, refused.status, refused.error)
         return
@@ -194,7 +194,7 @@ async def serve_websocket(context: EdgeContext, scope: Scope, receive: Receive, 
     finally:
         session.close()
         counters.connections[endpoint.name] -= 1
-        context.service.peers.shares.leave(link)
+        context.broker.peers.shares.leave(link)
 
 
 def _route(context: EdgeContext, scope: Scope) -> tuple[str, Endpoint, Target]:
@@ -234,17 +234,17 @@ async def _open(
         token = bearer_token(scope)
         query_token = query.pop("token", "")
         local = caller_is_local(scope, context.settings.host)
-        principal = await context.service.authenticate(token if token is not None else query_token or None, local)
+        principal = await context.broker.authenticate(token if token is not None else query_token or None, local)
         principal = replace(principal, address=client_address(scope, context.settings.trusted_proxies))
         _take_place(context, scope, link, principal)
         session = await endpoint.open(Opening(context, target, query, principal, link))
-        require(context.service.grants, principal, _action(pattern), target.resource)
+        require(context.broker.grants, principal, _action(pattern), target.resource)
         return session, principal
     except MagnetarError as error:
         if session is not None:
             session.close()
         if isinstance(error, AuthenticationFailed):
-            context.service.sign_in_failed(error, client_address(scope, context.settings.trusted_proxies))
+            context.broker.sign_in_failed(error, client_address(scope, context.settings.trusted_proxies))
         raise _Refused(_status(error, endpoint), error) from None
     except Exception:
         if session is not None:
@@ -255,15 +255,15 @@ async def _open(
 
 def _take_place(context: EdgeContext, scope: Scope, link: Link, principal: Principal) -> None:
     """A WebSocket is a connection like those of the binary protocol: in its tenant's and its key's share. Raises `NotReady`."""
-    peers = context.service.peers
+    peers = context.broker.peers
     leaves = peers.shares.arrive(link, client_address(scope, context.settings.trusted_proxies))
     if leaves is not None:
         leaves.refuse("made room for others", "it was the oldest without a sign-in, of the address that has most of them")
-    peers.signed_in(link, principal, superuser=context.service.grants.is_superuser(principal.role))
+    peers.signed_in(link, principal, superuser=context.broker.grants.is_superuser(principal.role))
     counts_begun = scope.get("state", {}).get("counts_begun")
     if counts_begun is not None:
         bytes_max = context.settings.message_bytes_max
-        counts_begun(lambda go_on: MessageThrottle(context.service.ingress_limiter, principal.tenant, bytes_max, go_on))
+        counts_begun(lambda go_on: MessageThrottle(context.broker.ingress_limiter, principal.tenant, bytes_max, go_on))
 
 
 def _action(pattern: str) -> Action:

@@ -1,1 +1,12 @@
-"""The methods of the admin RPC, and what they tell of topics."""
+"""The admin RPC on the broker's side.
+
+    handlers          which function answers which method: the table
+    naming            names in requests, looked up as topics
+    status, feed, usage, namespaces, topics, topic_stats, subscriptions, maintenance
+                      handlers of one group of methods each; all of them take the broker
+    peek              one stored message as Pulsar's tools read it
+    stats, partitioned_stats
+                      a topic's figures in Pulsar's shape: pure
+
+Callers are our own web and worker processes, which authorised the person; names are validated again here.
+"""

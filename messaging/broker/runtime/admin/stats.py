@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -15,9 +14,8 @@ from messaging.broker.runtime.topics.backlog_age import UNKNOWN
 from messaging.broker.runtime.topics.member_rates import MemberRates
 from messaging.broker.runtime.topics.services import QUIET
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.clock import time_text
 from messaging.storage.ledger_store import Position
-
-TimeText = Callable[[int], str]
 
 
 def position_text(position: Position) -> str:
@@ -28,7 +26,6 @@ class Asked(NamedTuple):
     """What the stats of a topic need beside it. `oldest_ms`: see `BacklogAges.of`."""
 
     broker: str
-    time_text: TimeText
     now_ms: int
     oldest_ms: dict[str, int]
 
@@ -82,7 +79,7 @@ def _publisher(producer: Producer, members: MemberRates, asked: Asked) -> dict[s
         "averageMsgSize": producer.bytes_in / producer.messages_in if producer.messages_in else 0.0,
         "address": getattr(connection, "peer", "local"),
         "clientVersion": getattr(connection, "client_version", ""),
-        "connectedSince": asked.time_text(producer.connected_ms),
+        "connectedSince": time_text(producer.connected_ms),
         "metadata": dict(producer.metadata),
     }
 
@@ -145,7 +142,7 @@ def _consumer(consumer: Consumer, subscription: Subscription, members: MemberRat
         "msgOutCounter": consumer.messages_out,
         "address": getattr(connection, "peer", "local"),
         "clientVersion": getattr(connection, "client_version", ""),
-        "connectedSince": asked.time_text(consumer.connected_ms),
+        "connectedSince": time_text(consumer.connected_ms),
         "lastAckedTimestamp": consumer.last_acked_ms,
         "lastConsumedFlowTimestamp": consumer.last_flow_ms,
         "metadata": consumer.metadata,

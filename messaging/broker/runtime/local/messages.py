@@ -106,7 +106,7 @@ class ConsumerHandle(Protocol):
 
 
 class LocalService(Protocol):
-    """The part of `BrokerService` that opens local sessions. Each call checks the permission of `principal` itself and raises
+    """The part of `Broker` that opens local sessions. Each call checks the permission of `principal` itself and raises
     `messaging.errors` before anything is opened.
 
     A consumer that is not `durable` has a subscription of its own, which ends with it. It begins right after `start`, or at

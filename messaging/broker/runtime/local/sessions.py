@@ -35,20 +35,23 @@ HEALTH_TOPIC = TopicName("persistent", "magnetar", "system", "health")
 HEALTH_TIMEOUT_S = 5.0
 
 
-class LocalSessions(Broker):
-    """The part of the service that opens local sessions (`local_messages.LocalService`)."""
+class LocalSessions:
+    """Opens local sessions on a broker: a `messaging.broker.runtime.local.messages.LocalService`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
 
     async def open_producer(
         self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerListener
     ) -> LocalProducer:
         name = parse_topic(topic)
-        await self.authorize(principal, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
-        opened = await self.open_topic(name)
+        await self._broker.authorize(principal, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
+        opened = await self._broker.open_topic(name)
         await opened.writable()
         if producer_name:
             await probe_producer(opened.producers, producer_name)
-        producer = LocalProducer(self, opened, producer_name or self.new_producer_name(), sink, principal)
-        self.peers.sessions.add(producer)
+        producer = LocalProducer(self._broker, opened, producer_name or self._broker.new_producer_name(), sink, principal)
+        self._broker.peers.sessions.add(producer)
         return producer
 
     async def open_consumer(
@@ -65,11 +68,11 @@ class LocalSessions(Broker):
         name = parse_topic(topic)
         chosen = subscription_name(subscription)
         resource = Resource(name.tenant, str(name.namespace), str(name), chosen)
-        await self.authorize(principal, Action.CONSUME, resource)
-        opened = await self.open_topic(name)
+        await self._broker.authorize(principal, Action.CONSUME, resource)
+        opened = await self._broker.open_topic(name)
         held = opened.subscriptions.get(chosen)
         if held is None and durable:
-            held = await open_subscription(self, principal, opened, chosen, earliest=initial == "earliest")
+            held = await open_subscription(self._broker, principal, opened, chosen, earliest=initial == "earliest")
         elif held is None:
             begin = EARLIEST if initial == "earliest" else LATEST
             if start is not None:
@@ -79,21 +82,21 @@ class LocalSessions(Broker):
             raise NotAllowed(f"subscription {chosen!r} is {'durable' if held.durable else 'not durable'}: subscribe to it as such")
         await opened.wait_until_unchanged(held)
         await probe_consumers(held, KINDS[kind])
-        consumer = LocalConsumer(self, opened, held, sink, principal)
+        consumer = LocalConsumer(self._broker, opened, held, sink, principal)
         opened.attach_consumer(held, consumer.consumer, KINDS[kind])
-        self.peers.sessions.add(consumer)
+        self._broker.peers.sessions.add(consumer)
         return consumer
 
     async def round_trip(self) -> None:
         """Publishes one message on a topic of the broker's own and reads it back. Raises `NotReady`, `StorageFailed`."""
         principal = Principal("service:broker", service=True)
-        topic = await self.topics.get(HEALTH_TOPIC, create=True)
+        topic = await self._broker.topics.get(HEALTH_TOPIC, create=True)
         await topic.writable()
-        reader = topic.create_reader(f"health-{self.new_producer_name()}", LATEST)
+        reader = topic.create_reader(f"health-{self._broker.new_producer_name()}", LATEST)
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        consumer = LocalConsumer(self, topic, reader, _Arrival(arrived), principal)
+        consumer = LocalConsumer(self._broker, topic, reader, _Arrival(arrived), principal)
         topic.attach_consumer(reader, consumer.consumer, SubscriptionType.EXCLUSIVE)
-        producer = LocalProducer(self, topic, self.new_producer_name(), None, principal)
+        producer = LocalProducer(self._broker, topic, self._broker.new_producer_name(), None, principal)
         try:
             consumer.flow(1)
             producer.publish([OutgoingMessage(b"health")], lambda positions, error: None)

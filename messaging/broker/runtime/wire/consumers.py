@@ -16,6 +16,7 @@ from messaging.broker.runtime.topics.services import QUIET
 from messaging.broker.runtime.topics.topic import LATEST, Topic
 from messaging.broker.runtime.wire.sessions import BinaryConsumerSession
 from messaging.broker.runtime.wire.sinks import MessageSender
+from messaging.clock import time_text
 from messaging.errors import ConsumerBusy, ConsumerNotFound, InvalidValue, NotAllowed
 from messaging.permissions.model import Resource
 from messaging.protocol import frames
@@ -209,7 +210,7 @@ async def consumer_stats(service: Broker, connection: Connection, body: pb.Consu
         unacked_messages=subscription.unacked_of(consumer),
         blocked_consumer_on_unacked_msgs=consumer.unacked_messages >= subscription.unacked_max,
         address=connection.peer,
-        connected_since=service.time_text(consumer.connected_ms),
+        connected_since=time_text(consumer.connected_ms),
         type=TYPE_NAMES[subscription.kind],
         msg_backlog=subscription.backlog_entries,
     )

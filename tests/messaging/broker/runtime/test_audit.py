@@ -12,7 +12,9 @@ import websockets
 from messaging.adminrpc.audit import AuditEvent, AuditTake
 from messaging.adminrpc.schema import SubscriptionCreate, SubscriptionDelete
 from messaging.broker.http.websocket.upgrade import WEBSOCKET_ROUTES
-from messaging.broker.runtime.service import BrokerService
+from messaging.broker.runtime.admin.handlers import AdminHandlers
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.broker_metrics import broker_samples
 from messaging.identity import issue_token
 from messaging.permissions.audited import BROKER_AUDITED
 from messaging.permissions.table import BINARY
@@ -26,8 +28,8 @@ C = pb.Command
 TOPIC = "persistent://acme/orders/t"
 
 
-async def events(service: BrokerService) -> list[AuditEvent]:
-    return (await service.audit_take(AuditTake())).events
+async def events(service: Broker) -> list[AuditEvent]:
+    return (await AdminHandlers(service).usage.take_audit_events(AuditTake())).events
 
 
 async def known(world: BrokerWorld) -> None:
@@ -155,20 +157,20 @@ async def test_the_admin_rpc_says_where_a_subscription_stood(world: BrokerWorld)
     """For the record of whoever asked over REST; the broker's own table holds what clients do, not this."""
     client = await world.connected("owner")
     await client.producer(TOPIC)
-    made = await world.service.subscriptions_create(SubscriptionCreate(topic=TOPIC, subscription="s", ledger_id=-1, entry_id=-1))
+    made = await world.admin.subscriptions.create(SubscriptionCreate(topic=TOPIC, subscription="s", ledger_id=-1, entry_id=-1))
     mark_delete = world.service.topics.loaded[TOPIC].subscriptions["s"].cursor.mark_delete
     place = f"{mark_delete.ledger_id}:{mark_delete.entry_id}"
     assert made.moved == {TOPIC: ("", place)}
-    deleted = await world.service.subscriptions_delete(SubscriptionDelete(topic=TOPIC, subscription="s"))
+    deleted = await world.admin.subscriptions.delete(SubscriptionDelete(topic=TOPIC, subscription="s"))
     assert deleted.moved == {TOPIC: (place, "")}
     assert await events(world.service) == []
 
 
 async def test_an_acknowledgement_for_another_run_of_the_broker_takes_nothing_away(world: BrokerWorld) -> None:
     await fails(world, auth_method_name="tls")
-    taken = await world.service.audit_take(AuditTake())
-    assert len((await world.service.audit_take(AuditTake(boot_id="another", acknowledged_sequence=9))).events) == 1
+    taken = await world.admin.usage.take_audit_events(AuditTake())
+    assert len((await world.admin.usage.take_audit_events(AuditTake(boot_id="another", acknowledged_sequence=9))).events) == 1
     done = AuditTake(boot_id=taken.boot_id, acknowledged_sequence=taken.events[-1].sequence)
-    assert (await world.service.audit_take(done)).events == []
-    samples = {sample.name: sample.value for sample in world.service.metrics(private=False)}
+    assert (await world.admin.usage.take_audit_events(done)).events == []
+    samples = {sample.name: sample.value for sample in broker_samples(world.service, private=False)}
     assert (samples["magnetar_audit_events_total"], samples["magnetar_audit_events_pending"]) == (1, 0)

@@ -11,9 +11,11 @@ import pytest
 
 from messaging.adminrpc.schema import FeedApply, FeedChange, TopicRef
 from messaging.broker.core.dedup import SLICE_NAMES
+from messaging.broker.runtime.admin.handlers import AdminHandlers
+from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage
+from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.main import start
-from messaging.broker.runtime.service import BrokerService
 from messaging.broker.runtime.topics import dedup_state
 from messaging.errors import MagnetarError
 from messaging.identity import create_secrets
@@ -35,20 +37,22 @@ def namespace(version: int, deduplication: bool) -> FeedChange:
 
 
 @pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[BrokerService]:
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     settings = Settings(data_dir=str(tmp_path), broker_port=0, ws_port=0, broker_rpc_port=0)
     create_secrets(settings)
     async with AsyncExitStack() as stack:
         service = await start(settings, stack)
         tenant = FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": []})
-        await service.feed_apply(FeedApply(from_version=0, to_version=2, full=True, changes=[tenant, namespace(2, True)]))
+        await AdminHandlers(service).feed.apply(
+            FeedApply(from_version=0, to_version=2, full=True, changes=[tenant, namespace(2, True)])
+        )
         yield service
         await service.stop()
 
 
-async def send(broker: BrokerService, first: int, last: int) -> list[MessagePosition]:
+async def send(broker: Broker, first: int, last: int) -> list[MessagePosition]:
     """Sends the sequence ids from `first` to before `last` under one name; returns their receipts in order."""
-    producer = await broker.open_producer(ADMIN, TOPIC, "ingest", Sink())
+    producer = await LocalSessions(broker).open_producer(ADMIN, TOPIC, "ingest", Sink())
     done: asyncio.Future[list[MessagePosition]] = asyncio.get_running_loop().create_future()
 
     def receipt(positions: Sequence[MessagePosition] | None, error: MagnetarError | None) -> None:
@@ -61,53 +65,53 @@ async def send(broker: BrokerService, first: int, last: int) -> list[MessagePosi
     return positions
 
 
-async def entries(broker: BrokerService) -> int:
+async def entries(broker: Broker) -> int:
     return (await broker.topics.get(parse_topic(TOPIC), create=False)).ledger_list.entries
 
 
-async def test_a_duplicate_is_stored_once_and_answered_with_the_id_of_the_original(broker: BrokerService) -> None:
+async def test_a_duplicate_is_stored_once_and_answered_with_the_id_of_the_original(broker: Broker) -> None:
     originals = await send(broker, 0, 5)
     assert await send(broker, 0, 5) == originals
     overlapping = await send(broker, 3, 8)
     assert overlapping[:2] == originals[3:]
     assert await entries(broker) == 8
-    await broker.topics_unload(TopicRef(topic=TOPIC))
+    await AdminHandlers(broker).topics.unload(TopicRef(topic=TOPIC))
     answers = await send(broker, 0, 9)
     assert await entries(broker) == 9, "known after the topic was loaded again"
     # The window is not in the snapshot: older duplicates are answered as Pulsar answers all of them.
     assert {answer[:2] for answer in answers[:8]} <= {(-1, -1), *(one[:2] for one in originals + overlapping)}
-    producer = await broker.open_producer(ADMIN, TOPIC, "ingest", Sink())
+    producer = await LocalSessions(broker).open_producer(ADMIN, TOPIC, "ingest", Sink())
     assert producer.last_sequence_id == 8
     producer.close()
 
 
-async def test_the_policy_reaches_a_live_topic(broker: BrokerService) -> None:
+async def test_the_policy_reaches_a_live_topic(broker: Broker) -> None:
     await send(broker, 0, 3)
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
-    await broker.feed_apply(FeedApply(from_version=2, to_version=3, changes=[namespace(3, False)]))
+    await AdminHandlers(broker).feed.apply(FeedApply(from_version=2, to_version=3, changes=[namespace(3, False)]))
     await eventually(lambda: topic.publisher.dedup is None)
     await send(broker, 0, 3)
     assert await entries(broker) == 6
-    await broker.feed_apply(FeedApply(from_version=3, to_version=4, changes=[namespace(4, True)]))
+    await AdminHandlers(broker).feed.apply(FeedApply(from_version=3, to_version=4, changes=[namespace(4, True)]))
     await eventually(lambda: topic.publisher.dedup is not None)
     await send(broker, 0, 3)
     await send(broker, 0, 3)
     assert await entries(broker) == 9, "from then on each is stored once"
 
 
-async def test_trimming_stops_at_the_snapshot(broker: BrokerService) -> None:
+async def test_trimming_stops_at_the_snapshot(broker: Broker) -> None:
     await send(broker, 0, 3)
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
     assert topic.publisher.dedup is not None
     before = topic.publisher.dedup.snapshot_position
-    await broker.topics_unload(TopicRef(topic=TOPIC))
+    await AdminHandlers(broker).topics.unload(TopicRef(topic=TOPIC))
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
     assert topic.publisher.dedup is not None
     assert topic.publisher.dedup.snapshot_position > before
     assert topic.publisher.dedup.snapshot_position == topic.ledger_list.last
 
 
-async def test_what_is_known_of_producers_is_charged_and_given_back_when_the_topic_closes(broker: BrokerService) -> None:
+async def test_what_is_known_of_producers_is_charged_and_given_back_when_the_topic_closes(broker: Broker) -> None:
     """It was bounded, and in no account."""
     account = broker.memory_limiter.records
     await send(broker, 0, 1)
@@ -116,15 +120,15 @@ async def test_what_is_known_of_producers_is_charged_and_given_back_when_the_top
     for number in range(100):
         topic.publisher.dedup.took(b"name %d" % number, [], broker.now_ms())
     assert account.tenants.get("acme", 0) >= 16 << 10
-    await broker.topics_unload(TopicRef(topic=TOPIC))
+    await AdminHandlers(broker).topics.unload(TopicRef(topic=TOPIC))
     assert "acme" not in account.tenants
     await send(broker, 2_000, 2_001)
     assert account.tenants.get("acme", 0) >= 16 << 10  # read back from the snapshot
-    await broker.feed_apply(FeedApply(from_version=2, to_version=3, changes=[namespace(3, False)]))
+    await AdminHandlers(broker).feed.apply(FeedApply(from_version=2, to_version=3, changes=[namespace(3, False)]))
     await eventually(lambda: "acme" not in account.tenants)
 
 
-async def test_others_have_their_turns_while_a_snapshot_is_packed(broker: BrokerService) -> None:
+async def test_others_have_their_turns_while_a_snapshot_is_packed(broker: Broker) -> None:
     """100,000 names were packed in one turn of the loop."""
     await send(broker, 0, 1)
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
@@ -146,7 +150,7 @@ async def test_others_have_their_turns_while_a_snapshot_is_packed(broker: Broker
     await asyncio.gather(saving, later)
 
 
-async def test_a_snapshot_that_is_packed_while_its_topic_is_deleted_is_not_stored(broker: BrokerService) -> None:
+async def test_a_snapshot_that_is_packed_while_its_topic_is_deleted_is_not_stored(broker: Broker) -> None:
     await send(broker, 0, 1)
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
     dedup = topic.publisher.dedup

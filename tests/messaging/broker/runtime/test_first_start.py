@@ -25,6 +25,6 @@ async def test_a_client_that_comes_too_early_is_told_to_try_again(world: BrokerW
     anybody.say(pb.Command.PRODUCER, topic=TOPIC, producer_id=1)
     assert (await anybody.expect("ERROR")).error == pb.ServiceNotReady
 
-    await world.service.feed_apply(FeedApply(from_version=0, to_version=1, full=True, changes=told))
+    await world.admin.feed.apply(FeedApply(from_version=0, to_version=1, full=True, changes=told))
     await anybody.producer(TOPIC)
     await world.connected("owner")

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from messaging.adminrpc.schema import FeedApply, FeedChange
+from messaging.broker.runtime.admin.handlers import AdminHandlers
+from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage
+from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.main import start
-from messaging.broker.runtime.service import BrokerService
 from messaging.errors import MagnetarError, NotReady, StorageFailed
 from messaging.identity import create_secrets
 from messaging.protocol.names import parse_topic
@@ -26,7 +28,7 @@ TOPIC = "persistent://acme/orders/new"
 
 
 @pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[BrokerService]:
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     settings = Settings(data_dir=str(tmp_path), broker_port=0, ws_port=0, broker_rpc_port=0)
     create_secrets(settings)
     async with AsyncExitStack() as stack:
@@ -35,23 +37,21 @@ async def broker(tmp_path: Path) -> AsyncIterator[BrokerService]:
             FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
             FeedChange(version=2, kind="namespace", key="acme/orders", state={}),
         ]
-        await service.feed_apply(FeedApply(from_version=0, to_version=2, full=True, changes=changes))
+        await AdminHandlers(service).feed.apply(FeedApply(from_version=0, to_version=2, full=True, changes=changes))
         yield service
         await service.stop()
 
 
 @pytest.fixture
-def disk(broker: BrokerService) -> FaultyLedgerStore:
+def disk(broker: Broker) -> FaultyLedgerStore:
     """Stands between topics and the log; the cursor log keeps the real one, as it has space of its own."""
     faulty = FaultyLedgerStore(broker.storage.ledgers)
     broker.storage.ledgers = faulty
     return faulty
 
 
-async def publish(
-    broker: BrokerService, payload: bytes, sink: Inbox
-) -> tuple[Sequence[MessagePosition] | None, MagnetarError | None]:
-    producer = await broker.open_producer(ADMIN, TOPIC, None, sink)
+async def publish(broker: Broker, payload: bytes, sink: Inbox) -> tuple[Sequence[MessagePosition] | None, MagnetarError | None]:
+    producer = await LocalSessions(broker).open_producer(ADMIN, TOPIC, None, sink)
     answer: asyncio.Future[tuple[Sequence[MessagePosition] | None, MagnetarError | None]]
     answer = asyncio.get_running_loop().create_future()
     producer.publish([OutgoingMessage(payload)], lambda positions, error: answer.set_result((positions, error)))
@@ -61,11 +61,9 @@ async def publish(
 
 
 @pytest.mark.parametrize("fault", [DiskFull("no space"), AppendFailed("the outcome is unknown")])
-async def test_producers_are_refused_and_consumers_go_on(
-    broker: BrokerService, disk: FaultyLedgerStore, fault: AppendFailed
-) -> None:
+async def test_producers_are_refused_and_consumers_go_on(broker: Broker, disk: FaultyLedgerStore, fault: AppendFailed) -> None:
     inbox, sink = Inbox(), Inbox()
-    consumer = await broker.open_consumer(ADMIN, TOPIC, "s", "Shared", "earliest", True, None, inbox)
+    consumer = await LocalSessions(broker).open_consumer(ADMIN, TOPIC, "s", "Shared", "earliest", True, None, inbox)
     assert (await publish(broker, b"before", sink))[1] is None
     disk.fail_appends(fault)
     positions, error = await publish(broker, b"lost", sink)
@@ -83,27 +81,27 @@ async def test_producers_are_refused_and_consumers_go_on(
     assert topic.subscriptions["s"].consumers
 
 
-async def _stores(broker: BrokerService, payload: bytes) -> bool:
+async def _stores(broker: Broker, payload: bytes) -> bool:
     try:
         return (await publish(broker, payload, Inbox()))[1] is None
     except MagnetarError:
         return False
 
 
-async def test_no_ledger_can_be_created(broker: BrokerService, disk: FaultyLedgerStore) -> None:
+async def test_no_ledger_can_be_created(broker: Broker, disk: FaultyLedgerStore) -> None:
     inbox = Inbox()
-    await broker.open_consumer(ADMIN, TOPIC, "s", "Shared", "earliest", True, None, inbox)
+    await LocalSessions(broker).open_consumer(ADMIN, TOPIC, "s", "Shared", "earliest", True, None, inbox)
     disk.fail_next("create", DiskFull("no space"))
     with pytest.raises(StorageFailed, match="no space"):
-        await broker.open_producer(ADMIN, TOPIC, None, Inbox())
+        await LocalSessions(broker).open_producer(ADMIN, TOPIC, None, Inbox())
     assert not inbox.ended
     assert (await publish(broker, b"now", Inbox()))[1] is None
 
 
-async def test_readiness_comes_back_with_the_space_for_acknowledgements(broker: BrokerService) -> None:
+async def test_readiness_comes_back_with_the_space_for_acknowledgements(broker: Broker) -> None:
     """It took a restart."""
     inbox = Inbox()
-    consumer = await broker.open_consumer(ADMIN, TOPIC, "s", "Shared", "earliest", True, None, inbox)
+    consumer = await LocalSessions(broker).open_consumer(ADMIN, TOPIC, "s", "Shared", "earliest", True, None, inbox)
     assert (await publish(broker, b"one", Inbox()))[1] is None
     consumer.flow(10)
     await eventually(lambda: len(inbox.messages) == 1)

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from messaging.adminrpc.schema import FeedApply, FeedChange, TopicRef
+from messaging.broker.runtime.admin.handlers import AdminHandlers
+from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import DeliveredMessage, OutgoingMessage
+from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.main import start
-from messaging.broker.runtime.service import BrokerService
 from messaging.errors import MagnetarError
 from messaging.identity import create_secrets
 from messaging.permissions.model import Principal
@@ -45,25 +47,25 @@ class Inbox:
 
 
 @pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[BrokerService]:
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     settings = Settings(data_dir=str(tmp_path), broker_port=0, ws_port=0, broker_rpc_port=0)
     create_secrets(settings)
     async with AsyncExitStack() as stack:
         service = await start(settings, stack)
-        await service.feed_apply(FeedApply(from_version=0, to_version=2, full=True, changes=CHANGES))
+        await AdminHandlers(service).feed.apply(FeedApply(from_version=0, to_version=2, full=True, changes=CHANGES))
         yield service
         await service.stop()
 
 
-async def publish_batch(broker: BrokerService, payloads: list[bytes]) -> Position:
+async def publish_batch(broker: Broker, payloads: list[bytes]) -> Position:
     return await store(broker, TOPIC, b"".join(map(single, payloads)), len(payloads))
 
 
-async def consume(broker: BrokerService, inbox: Inbox) -> LocalConsumer:
-    return await broker.open_consumer(ADMIN, TOPIC, "s", "Shared", "earliest", True, None, inbox)
+async def consume(broker: Broker, inbox: Inbox) -> LocalConsumer:
+    return await LocalSessions(broker).open_consumer(ADMIN, TOPIC, "s", "Shared", "earliest", True, None, inbox)
 
 
-async def test_messages_acknowledged_before_take_no_permits(broker: BrokerService) -> None:
+async def test_messages_acknowledged_before_take_no_permits(broker: Broker) -> None:
     first, second = Inbox(), Inbox()
     consumer = await consume(broker, first)
     await publish_batch(broker, [b"a%d" % index for index in range(20)])
@@ -83,13 +85,13 @@ async def test_messages_acknowledged_before_take_no_permits(broker: BrokerServic
     assert topic.subscriptions["s"].backlog_entries == 0
 
 
-async def test_the_end_of_a_terminated_topic_is_told_once_when_all_is_acknowledged(broker: BrokerService) -> None:
+async def test_the_end_of_a_terminated_topic_is_told_once_when_all_is_acknowledged(broker: Broker) -> None:
     inbox = Inbox()
     consumer = await consume(broker, inbox)
     await publish_batch(broker, [b"only"])
     consumer.flow(10)
     await eventually(lambda: inbox.messages)
-    await broker.topics_terminate(TopicRef(topic=TOPIC))
+    await AdminHandlers(broker).topics.terminate(TopicRef(topic=TOPIC))
     assert inbox.ended == 0
     await consumer.ack([inbox.messages[0].position])
     await eventually(lambda: inbox.ended)
@@ -101,9 +103,9 @@ async def test_the_end_of_a_terminated_topic_is_told_once_when_all_is_acknowledg
 
 
 @pytest.mark.parametrize("wrong", [OutgoingMessage(b"x", sequence_id=-1), OutgoingMessage(b"x", event_time_ms=-1)])
-async def test_a_message_that_cannot_be_written_is_answered_and_stops_nobody(broker: BrokerService, wrong: OutgoingMessage) -> None:
+async def test_a_message_that_cannot_be_written_is_answered_and_stops_nobody(broker: Broker, wrong: OutgoingMessage) -> None:
     """A sequence id of -1 raised behind the session: neither it nor what came with it was stored or answered."""
-    producer = await broker.open_producer(ADMIN, TOPIC, None, Inbox())
+    producer = await LocalSessions(broker).open_producer(ADMIN, TOPIC, None, Inbox())
     answers: list[MagnetarError | None] = []
     producer.publish([wrong], lambda positions, error: answers.append(error))
     producer.publish([OutgoingMessage(b"y", sequence_id=2**63 - 1)], lambda positions, error: answers.append(error))

@@ -51,5 +51,5 @@ async def test_stats_of_a_topic_with_clients_can_be_sent(world: BrokerWorld) -> 
     await client.producer(TOPIC)
     await client.subscribe(TOPIC, "s")
     topic = world.service.topics.loaded[TOPIC]
-    read = msgspec.msgpack.decode(msgspec.msgpack.encode(topic_stats(topic, Asked("broker", str, 0, {}))))
+    read = msgspec.msgpack.decode(msgspec.msgpack.encode(topic_stats(topic, Asked("broker", 0, {}))))
     assert read["publishers"][0]["metadata"] == {} and len(read["subscriptions"]["s"]["consumers"]) == 1

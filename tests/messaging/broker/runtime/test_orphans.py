@@ -12,9 +12,11 @@ from structlog.testing import capture_logs
 
 from messaging.adminrpc.schema import FeedApply, FeedChange
 from messaging.broker.runtime import orphans
+from messaging.broker.runtime.admin.handlers import AdminHandlers
+from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage
+from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.main import start
-from messaging.broker.runtime.service import BrokerService
 from messaging.errors import MagnetarError, NotReady
 from messaging.identity import create_secrets
 from messaging.permissions.model import Principal
@@ -26,7 +28,7 @@ from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.waiting import eventually
 
 KEPT, DELETED = "persistent://acme/orders/kept", "persistent://acme/orders/deleted"
-RunBroker = Callable[[], Awaitable[BrokerService]]
+RunBroker = Callable[[], Awaitable[Broker]]
 
 
 class Sink:
@@ -40,7 +42,7 @@ async def run_broker(tmp_path: Path) -> AsyncIterator[RunBroker]:
     create_secrets(settings)
     stacks: list[AsyncExitStack] = []
 
-    async def run() -> BrokerService:
+    async def run() -> Broker:
         await end()
         stack = AsyncExitStack()
         stacks.append(stack)
@@ -50,7 +52,7 @@ async def run_broker(tmp_path: Path) -> AsyncIterator[RunBroker]:
             FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
             FeedChange(version=2, kind="namespace", key="acme/orders", state={}),
         ]
-        await service.feed_apply(FeedApply(from_version=0, to_version=2, full=True, changes=changes))
+        await AdminHandlers(service).feed.apply(FeedApply(from_version=0, to_version=2, full=True, changes=changes))
         return service
 
     async def end() -> None:
@@ -61,8 +63,8 @@ async def run_broker(tmp_path: Path) -> AsyncIterator[RunBroker]:
     await end()
 
 
-async def publish(broker: BrokerService, topic: str) -> None:
-    producer = await broker.open_producer(Principal("admin"), topic, None, Sink())
+async def publish(broker: Broker, topic: str) -> None:
+    producer = await LocalSessions(broker).open_producer(Principal("admin"), topic, None, Sink())
     answer: asyncio.Future[MagnetarError | None] = asyncio.get_running_loop().create_future()
 
     def done(_: Sequence[MessagePosition] | None, error: MagnetarError | None) -> None:

@@ -39,7 +39,7 @@ def clock(world: BrokerWorld) -> Clock:
 
 
 async def upkeep(world: BrokerWorld) -> MaintenanceResult:
-    result = await world.service.upkeep_run(MaintenanceRun(task_id="1", topics=[TOPIC]))
+    result = await world.admin.maintenance.run(MaintenanceRun(task_id="1", topics=[TOPIC]))
     assert result.failed == {}
     return result
 
@@ -70,7 +70,7 @@ async def test_policy_message_ttl_s_keeps_expired_messages_from_consumers(world:
 
 async def rolled(world: BrokerWorld, topic: Topic) -> None:
     await topic.ledger.roll()
-    await world.service.subscriptions_skip(SubscriptionSkip(topic=TOPIC, subscription="s"))
+    await world.admin.subscriptions.skip(SubscriptionSkip(topic=TOPIC, subscription="s"))
 
 
 async def test_policy_retention_time_min_keeps_acknowledged_messages_that_long(world: BrokerWorld, clock: Clock) -> None:
@@ -164,7 +164,7 @@ async def test_policy_max_subscriptions_per_topic_refuses_one_more(world: Broker
     await client.subscribe(TOPIC, "s", 1)
     assert await refused(client, C.SUBSCRIBE, subscription="more", consumer_id=2, sub_type=1) == pb.NotAllowedError
     with pytest.raises(PreconditionFailed, match="max_subscriptions_per_topic = 1"):
-        await world.service.subscriptions_create(SubscriptionCreate(topic=TOPIC, subscription="more"))
+        await world.admin.subscriptions.create(SubscriptionCreate(topic=TOPIC, subscription="more"))
     await client.subscribe(TOPIC, "s", 2)
     await client.subscribe(TOPIC, "reader", 3, durable=False)
 
@@ -187,7 +187,7 @@ async def test_policy_auto_subscription_creation_decides_whether_use_creates_a_s
     initial = {"producer_id": 1, "initial_subscription_name": "s"}
     assert await refused(client, C.PRODUCER, **initial) == pb.SubscriptionNotFound
     await client.subscribe(TOPIC, "reader", 2, durable=False)
-    await world.service.subscriptions_create(SubscriptionCreate(topic=TOPIC, subscription="s"))
+    await world.admin.subscriptions.create(SubscriptionCreate(topic=TOPIC, subscription="s"))
     await client.subscribe(TOPIC, "s", 3)
 
 
@@ -196,8 +196,8 @@ async def test_policy_max_topics_per_namespace_refuses_one_more_by_use_and_by_re
     client = await world.connected("owner")
     await client.producer(TOPIC)
     with pytest.raises(PreconditionFailed, match="max_topics_per_namespace = 3"):
-        await world.service.topics_create(TopicCreate(topic=f"{TOPIC}-partitioned", partitions=3))
-    await world.service.topics_create(TopicCreate(topic=f"{TOPIC}-partitioned", partitions=2))
+        await world.admin.topics.create(TopicCreate(topic=f"{TOPIC}-partitioned", partitions=3))
+    await world.admin.topics.create(TopicCreate(topic=f"{TOPIC}-partitioned", partitions=2))
     client.say(C.PRODUCER, topic=f"{TOPIC}-more", producer_id=2)
     assert (await client.expect("ERROR")).error == pb.NotAllowedError
     await set_policies(world)

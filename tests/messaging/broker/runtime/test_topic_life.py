@@ -39,7 +39,7 @@ async def closed(client: RawClient) -> None:
 
 async def test_unloading_closes_and_the_next_use_goes_on(world: BrokerWorld) -> None:
     client = await busy(world)
-    await world.service.topics_unload(TopicRef(topic=TOPIC))
+    await world.admin.topics.unload(TopicRef(topic=TOPIC))
     await closed(client)
     client.write(send_frame(1, b"on its way"))  # passed over: its producer was closed from our side
     assert await client.quiet() == []
@@ -68,19 +68,19 @@ async def test_acknowledgements_survive_unloading(world: BrokerWorld) -> None:
 async def test_a_topic_in_use_is_not_deleted_without_force(world: BrokerWorld) -> None:
     client = await busy(world)
     with pytest.raises(PreconditionFailed):
-        await world.service.topics_delete(TopicDelete(topic=TOPIC))
+        await world.admin.topics.delete(TopicDelete(topic=TOPIC))
     assert await client.quiet() == []
     client.say(C.CLOSE_CONSUMER, consumer_id=1)
     client.say(C.CLOSE_PRODUCER, producer_id=1)
     await client.expect("SUCCESS")
     await client.expect("SUCCESS")
     with pytest.raises(PreconditionFailed):  # its subscription
-        await world.service.topics_delete(TopicDelete(topic=TOPIC))
+        await world.admin.topics.delete(TopicDelete(topic=TOPIC))
 
 
 async def test_deleting_by_force_closes_and_removes_everything(world: BrokerWorld) -> None:
     client = await busy(world)
-    await world.service.topics_delete(TopicDelete(topic=TOPIC, force=True))
+    await world.admin.topics.delete(TopicDelete(topic=TOPIC, force=True))
     await closed(client)
     assert await world.meta.get_topic(TOPIC) is None
     assert await world.meta.subscriptions(TOPIC) == []
@@ -98,7 +98,7 @@ async def test_a_client_that_comes_back_at_once_finds_a_new_topic(world: BrokerW
         await delete(name)
 
     world.meta.delete_topic = slow  # type: ignore[method-assign]
-    deleting = asyncio.ensure_future(world.service.topics_delete(TopicDelete(topic=TOPIC, force=True)))
+    deleting = asyncio.ensure_future(world.admin.topics.delete(TopicDelete(topic=TOPIC, force=True)))
     await closed(client)
     for attempt in range(1, 4):
         client.say(C.PRODUCER, topic=TOPIC, producer_id=attempt + 10, producer_name=f"p{attempt}")
@@ -124,7 +124,7 @@ async def test_a_client_without_the_right_to_create_is_told_that_it_is_gone(worl
     await world.service.topics.create(parse_topic(strict), {})
     client = await world.connected("owner")
     await client.producer(strict)
-    deleting = asyncio.ensure_future(world.service.topics_delete(TopicDelete(topic=strict, force=True)))
+    deleting = asyncio.ensure_future(world.admin.topics.delete(TopicDelete(topic=strict, force=True)))
     await client.expect("CLOSE_PRODUCER")
     client.say(C.PRODUCER, topic=strict, producer_id=2)
     assert (await client.expect("ERROR")).error == pb.TopicNotFound
@@ -148,7 +148,7 @@ async def test_what_was_durable_while_unloading_is_metered(world: BrokerWorld) -
 
 async def test_a_terminated_topic_takes_no_more(world: BrokerWorld) -> None:
     client = await busy(world)
-    last = await world.service.topics_terminate(TopicRef(topic=TOPIC))
+    last = await world.admin.topics.terminate(TopicRef(topic=TOPIC))
     assert last.entry_id == 0
     await client.expect("CLOSE_PRODUCER")
     client.say(C.PRODUCER, topic=TOPIC, producer_id=2)
@@ -167,7 +167,7 @@ async def test_java_is_told_of_the_end(world: BrokerWorld) -> None:
     client.write(send_frame(0, b"x"))
     await client.expect("SEND_RECEIPT")
     (message,) = await client.messages(1)
-    await world.service.topics_terminate(TopicRef(topic=TOPIC))
+    await world.admin.topics.terminate(TopicRef(topic=TOPIC))
     await client.expect("CLOSE_PRODUCER")
     ack = pb.Ack(consumer_id=1, ack_type=pb.Ack.Individual, message_id=[message.body.message_id])
     client.write(frames.command(C.ACK, ack=ack))
@@ -241,7 +241,7 @@ async def test_schemas_that_are_not_there(world: BrokerWorld) -> None:
 
 
 async def test_the_health_check_goes_through_the_whole_path(world: BrokerWorld) -> None:
-    await world.service.round_trip()
+    await world.sessions.round_trip()
 
 
 async def test_acknowledgements_survive_an_unloading_that_could_not_save_them(
@@ -259,7 +259,7 @@ async def test_acknowledgements_survive_an_unloading_that_could_not_save_them(
 
     with monkeypatch.context() as patch:
         patch.setattr(world.service.storage.meta, "save_cursors", refuse)
-        await world.service.topics_unload(TopicRef(topic=TOPIC))
+        await world.admin.topics.unload(TopicRef(topic=TOPIC))
     again = await world.service.topics.get(NAME, create=False)
     assert again is not topic
     assert [one.backlog_entries for one in again.subscriptions.values()] == [0]

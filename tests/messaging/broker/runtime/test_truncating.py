@@ -39,7 +39,7 @@ async def test_everything_goes_and_everybody_stays(world: BrokerWorld) -> None:
     before = [await sent(client, index) for index in range(5)]
     client.say(pb.Command.FLOW, consumer_id=1, message_permits=2)
     await client.messages(2)  # held, and not acknowledged
-    await world.service.topics_truncate(TopicRef(topic=TOPIC))
+    await world.admin.topics.truncate(TopicRef(topic=TOPIC))
     topic = world.service.topics.loaded[TOPIC]
     assert await entries_stored(world) == 0
     assert topic.ledger_list.entries == topic.ledger.stored_bytes == 0
@@ -64,12 +64,12 @@ async def test_ids_rise_over_any_number_of_truncations(world: BrokerWorld) -> No
     last = Position(-1, -1)
     for index in range(3):
         for _ in range(2):  # the second finds nothing to do
-            await world.service.topics_truncate(TopicRef(topic=TOPIC))
+            await world.admin.topics.truncate(TopicRef(topic=TOPIC))
         position = await sent(client, index)
         assert position > last
         last = position
     await world.service.topics.unload(NAME)
-    await world.service.topics_truncate(TopicRef(topic=TOPIC))  # nobody is connected now
+    await world.admin.topics.truncate(TopicRef(topic=TOPIC))  # nobody is connected now
     assert await entries_stored(world) == 0
     await client.expect("CLOSE_PRODUCER")
     await client.producer(TOPIC, producer_id=2)
@@ -85,7 +85,7 @@ async def test_what_is_on_its_way_is_answered(world: BrokerWorld) -> None:
     world.ledgers.hold()
     client.write(send_frame(0, b"0"))
     await eventually(lambda: bool(world.ledgers._held))
-    truncating = asyncio.ensure_future(world.service.topics_truncate(TopicRef(topic=TOPIC)))
+    truncating = asyncio.ensure_future(world.admin.topics.truncate(TopicRef(topic=TOPIC)))
     assert await client.quiet() == []
     world.ledgers.release()
     await truncating
@@ -100,10 +100,10 @@ async def test_what_was_cut_off_is_finished_by_the_next_call(world: BrokerWorld)
     await sent(client, 0)
     world.ledgers.fail_next("create", Unavailable("not now"))
     with pytest.raises(NotReady):
-        await world.service.topics_truncate(TopicRef(topic=TOPIC))
+        await world.admin.topics.truncate(TopicRef(topic=TOPIC))
     topic = world.service.topics.loaded[TOPIC]
     await topic.recover()
-    await world.service.topics_truncate(TopicRef(topic=TOPIC))
+    await world.admin.topics.truncate(TopicRef(topic=TOPIC))
     assert await entries_stored(world) == 0
 
 
@@ -112,7 +112,7 @@ async def test_duplicates_are_known_after_truncating(world: BrokerWorld) -> None
     client = await world.connected("owner")
     await client.producer(TOPIC, producer_name="p")
     await sent(client, 0)
-    await world.service.topics_truncate(TopicRef(topic=TOPIC))
+    await world.admin.topics.truncate(TopicRef(topic=TOPIC))
     await world.service.topics.unload(NAME)
     await client.expect("CLOSE_PRODUCER")
     await client.producer(TOPIC, producer_name="p", producer_id=2)
@@ -131,10 +131,10 @@ async def test_every_partition_is_truncated(world: BrokerWorld) -> None:
         await client.producer(str(base.of_partition(index)), producer_id=index)
         client.write(send_frame(0, b"x", index))
         await client.expect("SEND_RECEIPT")
-    await world.service.topics_truncate(TopicRef(topic=str(base)))
+    await world.admin.topics.truncate(TopicRef(topic=str(base)))
     assert await entries_stored(world) == 0
 
 
 async def test_a_topic_that_does_not_exist_is_not_made(world: BrokerWorld) -> None:
     with pytest.raises(TopicNotFound):
-        await world.service.topics_truncate(TopicRef(topic=TOPIC))
+        await world.admin.topics.truncate(TopicRef(topic=TOPIC))

@@ -31,7 +31,7 @@ def clock(world: BrokerWorld) -> Clock:
 
 
 async def upkeep(world: BrokerWorld) -> MaintenanceResult:
-    result = await world.service.upkeep_run(MaintenanceRun(task_id="1", topics=[TOPIC]))
+    result = await world.admin.maintenance.run(MaintenanceRun(task_id="1", topics=[TOPIC]))
     assert result.failed == {}
     return result
 
@@ -46,7 +46,7 @@ async def with_three_messages(world: BrokerWorld, *, consumed: bool) -> Topic:
         client.write(send_frame(index, b"%d" % index))
         await client.expect("SEND_RECEIPT")
     if consumed:
-        await world.service.subscriptions_skip(SubscriptionSkip(topic=TOPIC, subscription="s"))
+        await world.admin.subscriptions.skip(SubscriptionSkip(topic=TOPIC, subscription="s"))
     await client.close()
     return topic
 
@@ -77,7 +77,7 @@ async def test_a_topic_that_is_not_loaded_is_loaded_only_to_drop_something(world
     world.ledgers.calls.clear()
     assert (await upkeep(world)).trimmed_ledgers == 0
     assert world.ledgers.calls == [], "what is not acknowledged stays, and that was known without loading the topic"
-    await world.service.subscriptions_skip(SubscriptionSkip(topic=TOPIC, subscription="s"))
+    await world.admin.subscriptions.skip(SubscriptionSkip(topic=TOPIC, subscription="s"))
     await world.service.topics.unload(NAME)
     result = await upkeep(world)
     assert (result.trimmed_ledgers, result.freed_bytes > 0) == (1, True)
@@ -176,6 +176,6 @@ async def test_seeking_by_time_ends_whatever_the_clocks_said(world: BrokerWorld,
         client.write(send_frame(sequence_id, b"x"))
         await client.expect("SEND_RECEIPT")
     for at_ms, most in ((0, 8), (1_001, 8), (1_004, 8), (10**8, 5), (10**12, 0)):
-        await world.service.subscriptions_reset(SubscriptionReset(topic=TOPIC, subscription="s", timestamp_ms=at_ms))
+        await world.admin.subscriptions.reset(SubscriptionReset(topic=TOPIC, subscription="s", timestamp_ms=at_ms))
         backlog = topic.subscriptions["s"].backlog_entries
         assert (backlog == 8) if at_ms == 0 else (0 <= backlog <= most)

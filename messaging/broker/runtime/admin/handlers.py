@@ -1,0 +1,67 @@
+"""Which function answers which method of the admin RPC."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from messaging.adminrpc.schema import Answer
+from messaging.broker.runtime.admin.feed import FeedHandlers
+from messaging.broker.runtime.admin.maintenance import MaintenanceHandlers
+from messaging.broker.runtime.admin.namespaces import NamespaceHandlers
+from messaging.broker.runtime.admin.status import StatusHandlers
+from messaging.broker.runtime.admin.subscriptions import SubscriptionHandlers
+from messaging.broker.runtime.admin.topic_stats import TopicStatsHandlers
+from messaging.broker.runtime.admin.topics import TopicHandlers
+from messaging.broker.runtime.admin.usage import UsageHandlers
+from messaging.broker.runtime.broker import Broker
+
+Method = Callable[[Any], Awaitable[Answer]]
+
+
+class AdminHandlers:
+    """The handlers of one broker. `methods` has a row for each of `messaging.adminrpc.schema.METHODS`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.status = StatusHandlers(broker)
+        self.feed = FeedHandlers(broker)
+        self.namespaces = NamespaceHandlers(broker)
+        self.topics = TopicHandlers(broker)
+        self.topic_stats = TopicStatsHandlers(broker)
+        self.subscriptions = SubscriptionHandlers(broker)
+        self.maintenance = MaintenanceHandlers(broker)
+        self.usage = UsageHandlers(broker)
+        self.methods: Mapping[str, Method] = {
+            "status": self.status.describe,
+            "health": self.status.check_health,
+            "feed.apply": self.feed.apply,
+            "feed.version": self.feed.version,
+            "feed.pull": self.feed.pull,
+            "topics.list": self.namespaces.list_topics,
+            "names.search": self.namespaces.search_names,
+            "namespaces.live": self.namespaces.live,
+            "namespaces.purge": self.namespaces.purge,
+            "topics.create": self.topics.create,
+            "topics.delete": self.topics.delete,
+            "topics.partitions": self.topics.partitions,
+            "topics.update_partitions": self.topics.update_partitions,
+            "topics.lookup": self.topics.lookup,
+            "topics.unload": self.topics.unload,
+            "topics.terminate": self.topics.terminate,
+            "topics.truncate": self.topics.truncate,
+            "topics.last_message_id": self.topics.last_message_id,
+            "topics.stats": self.topic_stats.stats,
+            "topics.internal_stats": self.topic_stats.internal_stats,
+            "topics.partitioned_stats": self.topic_stats.partitioned_stats,
+            "subscriptions.list": self.subscriptions.list_names,
+            "subscriptions.create": self.subscriptions.create,
+            "subscriptions.delete": self.subscriptions.delete,
+            "subscriptions.skip": self.subscriptions.skip,
+            "subscriptions.reset": self.subscriptions.reset,
+            "subscriptions.expire": self.subscriptions.expire,
+            "subscriptions.peek": self.subscriptions.peek,
+            "upkeep.topics": self.maintenance.list_topics,
+            "upkeep.run": self.maintenance.run,
+            "usage.flush": self.usage.flush,
+            "audit.take": self.usage.take_audit_events,
+        }

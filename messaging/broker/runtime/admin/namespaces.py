@@ -1,0 +1,77 @@
+"""Admin RPC: the topics of a namespace, by name and alive."""
+
+from __future__ import annotations
+
+import structlog
+
+from messaging.adminrpc import schema
+from messaging.broker.runtime.admin import stats
+from messaging.broker.runtime.broker import Broker
+from messaging.errors import PreconditionFailed, TopicNotFound
+from messaging.protocol.names import parse_namespace, parse_topic
+
+log = structlog.get_logger("broker.topics")
+
+SEARCH_MAX = 100  # names of a kind in one answer
+LIVE_LOAD_MAX = 200  # topics of one namespace that a live table loads to know their backlog; of the rest it shows the names
+
+
+class NamespaceHandlers:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._live_sequence = 0
+
+    async def list_topics(self, request: schema.TopicsList) -> schema.TopicNames:
+        namespace = str(parse_namespace(request.namespace))
+        names = await self._broker.topic_names(namespace)
+        partitioned = {one.name: one.partitions for one in await self._broker.storage.meta.list_partitioned(namespace)}
+        return schema.TopicNames(topics=names, partitioned=partitioned)
+
+    async def search_names(self, request: schema.NamesSearch) -> schema.SearchResult:
+        limit = min(request.limit, SEARCH_MAX)
+        topics: list[str] = []
+        subscriptions: list[schema.SubscriptionFound] = []
+        tenants = [""] if request.everywhere else [name for name in request.tenants if name]
+        for tenant in tenants:
+            found = await self._broker.storage.meta.search(tenant, request.words.lower(), limit)
+            topics += found.topics
+            subscriptions += [schema.SubscriptionFound(topic=topic, name=name) for topic, name in found.subscriptions]
+            if len(topics) >= limit and len(subscriptions) >= limit:
+                break
+        return schema.SearchResult(topics=topics[:limit], subscriptions=subscriptions[:limit])
+
+    async def purge(self, request: schema.TopicsList) -> schema.Empty:
+        """Deletes what is left in a namespace that does not exist. Raises `PreconditionFailed` for one that does."""
+        namespace = str(parse_namespace(request.namespace))
+        partitioned = [one.name for one in await self._broker.storage.meta.list_partitioned(namespace)]
+        for text in (*partitioned, *await self._broker.topic_names(namespace)):
+            name = parse_topic(text)
+            if namespace in self._broker.access.view.namespaces:
+                break
+            try:
+                if text in partitioned:
+                    await self._broker.topics.partitioned.delete(name, force=True)
+                else:
+                    await self._broker.topics.delete(name, force=True)
+            except TopicNotFound:
+                continue  # a partition that went with its topic
+            log.warning("namespace.leftover_deleted", topic=text)
+        if namespace in self._broker.access.view.namespaces:
+            raise PreconditionFailed(f"namespace {namespace} exists: its topics are deleted one by one")
+        return schema.Empty()
+
+    async def live(self, request: schema.TopicsList) -> schema.NamespaceLive:
+        names = await self._broker.topic_names(str(parse_namespace(request.namespace)))
+        rows = []
+        for text in names:
+            topic = self._broker.topics.loaded.get(text)
+            if topic is None and len(names) <= LIVE_LOAD_MAX:
+                try:
+                    topic = await self._broker.topics.get(parse_topic(text), create=False)
+                except TopicNotFound:  # deleted since it was listed
+                    continue
+            rows.append(stats.live(topic) if topic is not None else stats.not_loaded(text))
+        self._live_sequence += 1
+        return schema.NamespaceLive(
+            sequence=self._live_sequence, at_ms=self._broker.now_ms(), boot_epoch=self._broker.boot_epoch, topics=rows
+        )

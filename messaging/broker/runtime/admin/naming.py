@@ -1,0 +1,45 @@
+"""Names in requests of the admin RPC, and the topics they stand for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.errors import NotAllowed
+from messaging.protocol.names import TopicName, parse_topic
+
+
+async def topic_name(broker: Broker, text: str) -> TopicName:
+    """Raises `InvalidName`, and `NotFound` for a namespace that does not exist."""
+    name = parse_topic(text)
+    if not name.persistent:
+        raise NotAllowed(f"{text}: non-persistent topics are not served yet")
+    await broker.require_namespace(str(name.namespace))
+    return name
+
+
+async def plain_topic(broker: Broker, text: str) -> Topic:
+    """A topic that has messages of its own: not a partitioned one."""
+    name = await topic_name(broker, text)
+    await check_plain(broker, name)
+    return await broker.topics.get(name, create=False)
+
+
+async def check_plain(broker: Broker, name: TopicName) -> None:
+    if name.partition < 0 and await broker.topics.partitioned.get(name) is not None:
+        raise NotAllowed(f"{name} is a partitioned topic: name one of its partitions, {name}-partition-0 and so on")
+
+
+class Parts(NamedTuple):
+    """The topics that hold the messages of a name: the topic itself, or its partitions."""
+
+    names: list[TopicName]
+    partitioned: bool
+
+
+async def parts_of(broker: Broker, name: TopicName) -> Parts:
+    held = await broker.topics.partitioned.get(name)
+    if held is None:
+        return Parts([name], partitioned=False)
+    return Parts([name.of_partition(index) for index in range(held.partitions)], partitioned=True)

@@ -1,0 +1,67 @@
+"""Positions of a subscription as administrators name them, and moving it to one."""
+
+from __future__ import annotations
+
+import asyncio
+
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.topics.entry_lookup import mark_delete_before_broker_time
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.errors import StorageFailed
+from messaging.storage.ledger_store import Position, StoreError
+
+
+async def expire(topic: Topic, subscription: Subscription, cutoff_ms: int) -> int:
+    """Acknowledges what the broker stored before `cutoff_ms`. Returns how many entries that were."""
+    if not subscription.backlog_entries:
+        return 0
+    last = await mark_delete_before_broker_time(topic, cutoff_ms)
+    if topic.subscriptions.get(subscription.name) is not subscription:
+        return 0  # deleted while the position was looked up
+    topic.check_open()
+    now_ms = topic.services.clock_ms()
+    before = subscription.backlog_entries  # again: acknowledgements came in meanwhile
+    delta = subscription.acknowledge_up_to(last, now_ms)
+    if not delta:
+        return 0
+    expired = before - subscription.backlog_entries
+    subscription.entries_expired += expired
+    subscription.last_expired_ms = now_ms
+    await _store(topic, subscription, delta)
+    return expired
+
+
+async def acknowledge_up_to(topic: Topic, subscription: Subscription, last: Position) -> None:
+    """Raises for a topic or subscription that was closed meanwhile: it would not remember the acknowledgement."""
+    topic.check_current(subscription)
+    await _store(topic, subscription, subscription.acknowledge_up_to(last, topic.services.clock_ms()))
+
+
+async def _store(topic: Topic, subscription: Subscription, delta: bytes) -> None:
+    stored: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+    topic.store(subscription, delta, lambda error: None if stored.done() else stored.set_result(error))
+    error = await stored
+    if error is not None:
+        raise StorageFailed(f"the change of subscription {subscription.name!r} is not stored: {error}")
+    topic.dispatcher.dispatch(subscription)
+
+
+def nth_unacknowledged(subscription: Subscription, number: int) -> Position | None:
+    """Counted from 1; None where there are fewer."""
+    ledger_list, cursor = subscription.ledger_list, subscription.cursor
+    position = ledger_list.resolve(ledger_list.next_after(cursor.mark_delete))
+    left = number
+    while ledger_list.holds(position):
+        last = ledger_list.last_of(position.ledger_id)
+        for first, stop in cursor.unacked_ranges(position.ledger_id, position.entry_id, last):
+            if left <= stop - first + 1:
+                return Position(position.ledger_id, first + left - 1)
+            left -= stop - first + 1
+        position = ledger_list.next_after(Position(position.ledger_id, last))
+    return None
+
+
+def position_ahead(subscription: Subscription, entries: int) -> Position:
+    """Up to here lie `entries` more unacknowledged entries, or all that there are."""
+    position = nth_unacknowledged(subscription, entries)
+    return position if position is not None else subscription.ledger_list.last

@@ -1,0 +1,47 @@
+"""Admin RPC: the broker process itself."""
+
+from __future__ import annotations
+
+from messaging.adminrpc import schema
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.local.sessions import LocalSessions
+from messaging.broker.runtime.process import resident_bytes
+from messaging.clock import boottime_ms
+from messaging.errors import NotReady
+from messaging.protocol import hot
+from messaging.version import VERSION
+
+
+class StatusHandlers:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._sessions = LocalSessions(broker)
+
+    async def describe(self, request: schema.Request) -> schema.BrokerStatus:
+        broker = self._broker
+        ready, why = broker.ready()
+        topics = list(broker.topics)
+        return schema.BrokerStatus(
+            broker_id=broker.settings.broker_id,
+            boot_epoch=broker.boot_epoch,
+            version=VERSION,
+            uptime_ms=boottime_ms() - broker.started_at,
+            ready=ready,
+            why_not_ready=why,
+            feed_version=broker.access.view.version,
+            connections=len(broker.peers.connections),
+            topics_loaded=len(topics),
+            producers=sum(len(topic.producers) for topic in topics),
+            consumers=sum(len(one.consumers) for topic in topics for one in topic.subscriptions.values()),
+            hot_loops="compiled" if hot.COMPILED else "python",
+            durability=broker.settings.durability,
+            resident_bytes=resident_bytes(),
+        )
+
+    async def check_health(self, request: schema.Request) -> schema.Empty:
+        """One message through the log and back to a reader, on a topic of the broker's own."""
+        ready, why = self._broker.ready()
+        if not ready:
+            raise NotReady(why)
+        await self._sessions.round_trip()
+        return schema.Empty()
