@@ -25,16 +25,13 @@ NO_PROPERTIES: dict[str, str] = {}  # one for all: there may be 100,000 topics, 
 
 
 class LedgerRecord(msgspec.Struct, frozen=True, gc=False):
-    """One ledger of a topic. `last_entry` is None while it is open (or was when the broker died: seal tells). `offloaded`: a copy
-    is kept outside the store (see `offload.py`); not `local`: only there."""
+    """One ledger of a topic. `last_entry` is None while it is open (or was when the broker died: seal tells)."""
 
     ledger_id: int
     last_entry: int | None = None
     length_bytes: int = 0
     created_ms: int = 0
     sealed_ms: int = 0
-    offloaded: bool = False
-    local: bool = True
 
 
 @dataclass(frozen=True, slots=True)

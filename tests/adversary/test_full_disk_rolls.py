@@ -144,7 +144,7 @@ async def test_the_disk_is_full_from_each_operation_on_until_producers_were_refu
             refused += 1
             if refused == 3:
                 disk.capacity_bytes = 1 << 30
-                await eventually(lambda: not held.store._log.full)
+                await eventually(lambda: not held.store.log.allocator.full)
 
         disk.fail, held.on_refused = fill_up, refuse
         await held.send_all()

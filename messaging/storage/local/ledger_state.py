@@ -1,81 +1,28 @@
 """What is kept in memory of each ledger: a few numbers, and its index in segments whose footer is not yet on the disk.
 
-Where blocks stand in all other segments their footers say (see `locate.py`).
+Where blocks stand in all other segments their footers say (see `read/index.py`).
 
-Threads: whoever has the log's turn (`write/writer.py`) owns the index (`extents`, `last_segment` and the segments of records); the
+Threads: whoever has the log's turn (`log_thread.py`) owns the index (`extents`, `last_segment` and the segments of records); the
 loop owns all else. Others may read the index at any time if they read `extents` before `last_segment`: a segment may then be seen
-twice, never not at all.
+twice, but is never missed.
 """
 
 from __future__ import annotations
 
-from array import array
-from typing import TYPE_CHECKING
+from enum import IntEnum
 
-if TYPE_CHECKING:
-    from messaging.storage.local.write.ledger_writer import LocalLedgerWriter
-
-EXTENT_WIDTH = 2  # numbers of a row: first entry | offset << 32 | bytes
+from messaging.storage.local.append_state import AppendState
+from messaging.storage.local.format.extents import Extents
 
 
-class Extents:
-    """Where one ledger's blocks stand in one segment, 16 bytes a run.
+class Phase(IntEnum):
+    """The loop sets all but the last, which whoever has the log's turn sets when the record of the deletion is durable: only from
+    then on may the ledger's blocks go, however late the loop hears of it."""
 
-    `table` alternates first entry and (offset << 32 | bytes): from that record on, for so many bytes, the ledger's blocks stand,
-    perhaps with a few records of others between them. `last_entry` and `length_bytes` count from the ledger's beginning.
-    """
-
-    __slots__ = (
-        "dirty_from",
-        "dirty_mark",
-        "last_entry",
-        "ledger_id",
-        "length_bytes",
-        "link",
-        "older",
-        "record_bytes",
-        "segment",
-        "table",
-    )
-
-    def __init__(
-        self, ledger_id: int, segment: int, last_entry: int, length_bytes: int, link: int = 0, older: Extents | None = None
-    ) -> None:
-        self.ledger_id = ledger_id
-        self.segment = segment
-        self.link = link  # the segment before this one that holds blocks of the ledger, 0: none
-        self.older = older  # the runs there, until that footer is durable
-        self.table = array("Q")
-        self.last_entry = last_entry
-        self.length_bytes = length_bytes
-        self.record_bytes = 0
-        self.dirty_mark = -1  # number of the checkpoint that will first cover what is new
-        self.dirty_from = 0  # index in `table` of the first row to go into it
-
-    def add(self, last: int, first: int, offset: int, record_bytes: int, data_bytes: int, extent_bytes_max: int) -> int:
-        """Indexes a block; returns how many rows that took (0 or 1)."""
-        table = self.table
-        self.record_bytes += record_bytes
-        self.last_entry = last
-        self.length_bytes += data_bytes
-        if table:
-            place = table[-1]
-            begin = place >> 32
-            stop = begin + (place & 0xFFFFFFFF)
-            if offset - stop <= GAP_BYTES_MAX and offset + record_bytes - begin <= extent_bytes_max:
-                table[-1] = begin << 32 | (offset + record_bytes - begin)
-                return 0
-        table.append(first)
-        table.append(offset << 32 | record_bytes)
-        return 1
-
-
-GAP_BYTES_MAX = 4096  # of other ledgers' records inside a run: reading over them is cheaper than a row of its own
-
-
-# Phases of a ledger. The loop sets all but the last, which the log thread sets when the record of the deletion is durable: only
-# from then on may its blocks go, however late the loop hears of it.
-OPEN, SEALED, DELETED, TOMBSTONED = range(4)
+    OPEN = 0
+    SEALED = 1
+    DELETING = 2
+    DELETED = 3
 
 
 class LedgerState:
@@ -101,11 +48,11 @@ class LedgerState:
         self.properties = properties  # shared with others: never change them
         self.last_entry = last_entry  # confirmed, in the log and readable
         self.length_bytes = length_bytes
-        self.phase = OPEN
+        self.phase = Phase.OPEN
         self.created_segment = created_segment  # where its CREATED record stands
         self.sealed_segment = 0  # where its SEALED record stands, 0: nowhere
         self.last_segment = 0  # the newest one whose footer is durable and lists blocks of it, 0: none
-        self.writer: LocalLedgerWriter | None = None
+        self.writer: AppendState | None = None
         self.extents: Extents | None = None  # in the newest segment that holds blocks of it and whose footer is not yet durable
 
     @property
@@ -118,14 +65,14 @@ class LedgerState:
 
     @property
     def sealed(self) -> bool:
-        return self.phase == SEALED
+        return self.phase is Phase.SEALED
 
     @property
     def deleted(self) -> bool:
-        return self.phase >= DELETED
+        return self.phase >= Phase.DELETING
 
     def extents_in(self, segment: int) -> Extents:
-        """With the log's turn: the runs of the segment being written."""
+        """With the log's turn: the extents in the segment being written."""
         extents = self.extents
         if extents is None:
             fresh = Extents(self.ledger_id, segment, self.last_entry, self.length_bytes, self.last_segment, None)

@@ -24,20 +24,18 @@ from messaging.storage.ledger_store import (
 from messaging.storage.local.config import LocalConfig
 from messaging.storage.local.device.aio import AioContext
 from messaging.storage.local.device.disk import DirectoryLock, Disk, OsDisk
+from messaging.storage.local.environment import LogEnvironment
 from messaging.storage.local.format.directory import claim, lock
 from messaging.storage.local.format.records import CREATED, DELETED, SEALED
-from messaging.storage.local.ledger_state import DELETED as GONE
-from messaging.storage.local.ledger_state import SEALED as ENDED
-from messaging.storage.local.ledger_state import LedgerState
+from messaging.storage.local.ledger_state import LedgerState, Phase
 from messaging.storage.local.log import Log
 from messaging.storage.local.read.index import EntryIndex
 from messaging.storage.local.read.reader import LocalLedgerReader, forecast
-from messaging.storage.local.reclaim.reclaimer import Reclaimer
 from messaging.storage.local.recover.commit_scan import Damage
 from messaging.storage.local.recover.recovery import Recovery
-from messaging.storage.local.segment_files import NoSpace
 from messaging.storage.local.write.ledger_writer import LocalLedgerWriter, control
 from messaging.storage.local.write.queue import CommitQueue, Committed
+from messaging.storage.local.write.segment_files import NoSpace
 from messaging.storage.local.write.writer import LogWriter
 
 READ_THREADS = 2
@@ -46,11 +44,11 @@ SCOPE = "local"
 
 
 class LocalLedgerStore:
-    """Lives on the event loop that runs `start`. `disk` is for tests.
+    """Lives on the event loop that runs `start`. `disk` is for tests; so are `log`, `writer` and `queue`: an open store.
 
-    Beyond the seam: `failed` is the reason why nothing is taken any more, or None; `on_failed` is called once with it, on the loop.
-    `damage` is what recovery found. Ledgers created with properties ``{"reserved": ...}`` may use the space that is kept when the
-    disk is full; ``{"tenant": name}`` names whose share of a commit an append takes.
+    Beyond the interface: `failed` is the reason why nothing is taken any more, or None; `on_failed` is called once with it, on the
+    loop. `damage` is what recovery found. Ledgers created with properties ``{"reserved": ...}`` may use the space that is kept when
+    the disk is full; ``{"tenant": name}`` names whose share of a commit an append takes.
     """
 
     def __init__(self, directory: Path | str, config: LocalConfig | None = None, *, disk: Disk | None = None) -> None:
@@ -60,26 +58,26 @@ class LocalLedgerStore:
         self.failed: StoreError | None = None
         self.on_failed: Callable[[StoreError], None] | None = None
         self.damage: list[Damage] = []
-        self._disk: Disk = disk or OsDisk()
+        self.disk: Disk = disk or OsDisk()
         self._lock: DirectoryLock | None = None
         self._aio: AioContext | None = None
         self._seal_state = self._seal  # one bound method for all writers
-        self._fence = Fence(SCOPE, 0)
+        self.fence = Fence(SCOPE, 0)
         self._running = False
         self._creating: set[int] = set()  # ledgers whose CREATED record is not yet durable
         self._space_timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop
-        self._log: Log
-        self._writer: LogWriter
-        self._queue: CommitQueue
+        self.log: Log
+        self.writer: LogWriter
+        self.queue: CommitQueue
         self._index: EntryIndex
         self._pool: ThreadPoolExecutor
 
     async def start(self) -> Fence:
         """Raises `DirectoryInUse`, `DiskFull` and `Unavailable`, each naming the directory."""
         self._loop = asyncio.get_running_loop()
-        self._lock = lock(self._disk, self.directory)
-        self._aio = self._disk.aio(self._loop)
+        self._lock = lock(self.disk, self.directory)
+        self._aio = self.disk.aio(self._loop)
         try:
             await self._loop.run_in_executor(None, self._open)
         except BaseException as error:
@@ -90,11 +88,11 @@ class LocalLedgerStore:
                 raise Unavailable(f"the log in {self.directory} cannot be opened: {error}") from error
             raise
         self._running = True
-        return self._fence
+        return self.fence
 
     def _open(self) -> None:
-        store_id, epoch = claim(self._disk, self.directory)
-        log = self._log = Log(self.directory, self._disk, self.config, store_id, epoch)
+        environment = LogEnvironment(self.directory, self.disk, self.config, *claim(self.disk, self.directory), self._reported)
+        log = self.log = Log.of(environment)
         recovery = Recovery(log)
         try:
             active = recovery.run()
@@ -102,44 +100,41 @@ class LocalLedgerStore:
             log.close()
             raise
         self.damage = recovery.damage
-        self._index = EntryIndex(log.segments, log.files, log.snapshots.distrust)
+        self._index = EntryIndex(log.segments.by_number, log.segments.files, log.snapshots.distrust)
         self.failed = None
-        self._fence = Fence(SCOPE, epoch)
-        self._writer = LogWriter(log, self.config, active, self._aio, self._deliver, self._committed)
-        log.post = self._writer.post
-        reclaim = Reclaimer(log)
-        log.reclaim_later = reclaim.later
-        log.on_report = self._reported
-        self._queue = CommitQueue(
-            self._loop, self._writer.commit, self.config.commit_bytes_max, self.entry_bytes_max, self.config.durability
+        self.fence = Fence(SCOPE, environment.epoch)
+        self.writer = LogWriter(log, active, self._aio, self._deliver, self._committed)
+        self.queue = CommitQueue(
+            self._loop, self.writer.commit, self.config.commit_bytes_max, self.entry_bytes_max, self.config.durability
         )
         self._pool = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="ledger-read")
-        self._writer.start()
-        self._writer.post(log.prepare_preallocated)
+        log.thread.start()
+        log.thread.post(log.allocator.prepare)
         for older in recovery.unsealed:
-            log.seal_later(older)
-        log.in_background(lambda: reclaim.drop_tombstones(recovery.rewritten))
-        self._writer.post(log.snapshots.write_if_due)
-        self._writer.post(log.reclaim_later)
+            log.sealer.seal_later(older)
+        log.background.maintain(lambda: log.reclaimer.drop_tombstones(recovery.rewritten))
+        log.thread.post(log.snapshots.write_if_due)
+        log.thread.post(log.reclaimer.start_if_due)
 
     async def stop(self) -> None:
         if not self._running:
             return
         self._running = False
-        for state in self._log.states.values():
+        for state in self.log.ledgers.states.values():
             if state.writer is not None:
                 state.writer.end(LedgerClosed("the store was stopped", state.ledger_id))
-        await self._queue.idle()
+        await self.queue.idle()
         if self._space_timer is not None:
             self._space_timer.cancel()
         await self._loop.run_in_executor(None, self._close)
         self._release()
 
     def _close(self) -> None:
-        self._log.stop()
-        self._writer.stop()
+        self.log.background.stop()
+        self.log.thread.stop()
+        self.writer.close()
         self._pool.shutdown(wait=True)
-        self._log.close()
+        self.log.close()
 
     def _release(self) -> None:
         if self._aio is not None:
@@ -149,15 +144,15 @@ class LocalLedgerStore:
 
     async def create(self, fence: Fence, ledger_id: int, properties: dict[str, str]) -> LocalLedgerWriter:
         self._check(fence)
-        if ledger_id in self._log.states or ledger_id in self._log.tombstones:
+        if ledger_id in self.log.ledgers.states or ledger_id in self.log.ledgers.tombstones:
             raise LedgerExists(f"ledger {ledger_id} exists", ledger_id)
-        state = LedgerState(ledger_id, self._log.intern(properties))
-        self._log.states[ledger_id] = state
+        state = LedgerState(ledger_id, self.log.ledgers.intern(properties))
+        self.log.ledgers.states[ledger_id] = state
         self._creating.add(ledger_id)
         try:
             await self._record(state, CREATED, msgspec.msgpack.encode(state.properties))
         except StoreError as error:
-            self._log.states.pop(ledger_id, None)
+            self.log.ledgers.states.pop(ledger_id, None)
             if isinstance(error, DiskFull):
                 raise
             raise Unavailable(f"ledger {ledger_id} could not be made: {error}", ledger_id) from error
@@ -165,7 +160,7 @@ class LocalLedgerStore:
             raise  # it may come to be: whoever collects orphans must see it
         finally:
             self._creating.discard(ledger_id)
-        state.writer = LocalLedgerWriter(state, self._queue, self._seal_state)
+        state.writer = LocalLedgerWriter(state, self.queue, self._seal_state)
         return state.writer
 
     async def seal(self, fence: Fence, ledger_id: int) -> LedgerInfo:
@@ -176,7 +171,7 @@ class LocalLedgerStore:
         return await self._seal(state)
 
     async def _seal(self, state: LedgerState) -> LedgerInfo:
-        self._check(self._fence)
+        self._check(self.fence)
         if state.deleted:
             raise NoSuchLedger(f"ledger {state.ledger_id} was deleted", state.ledger_id)
         if not state.sealed:
@@ -186,53 +181,53 @@ class LocalLedgerStore:
             except StoreError as error:
                 raise Unavailable(f"ledger {state.ledger_id} could not be sealed: {error}", state.ledger_id) from error
             if not state.deleted:  # meanwhile
-                state.phase = ENDED
+                state.phase = Phase.SEALED
             if state.writer is not None:
                 state.writer.end(Fenced(f"ledger {state.ledger_id} is sealed", state.ledger_id))
         return self._info(state)
 
     async def open(self, ledger_id: int) -> LocalLedgerReader:
-        return LocalLedgerReader(self._get(ledger_id), self._log, self._index, self._pool, self._aio, self._flush)
+        return LocalLedgerReader(self._get(ledger_id), self.log.segments, self._index, self._pool, self._aio, self._flush)
 
     def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> int:
-        state = self._log.states.get(ledger_id)
+        state = self.log.ledgers.states.get(ledger_id)
         if state is None or state.deleted:
             return 0
         return forecast(state, self._index, first, entries_max, bytes_max)
 
     async def delete(self, fence: Fence, ledger_id: int) -> None:
         self._check(fence)
-        state = self._log.states.get(ledger_id)
+        state = self.log.ledgers.states.get(ledger_id)
         if state is None or state.deleted:
             return
-        state.phase = GONE
+        state.phase = Phase.DELETING
         if state.writer is not None:
             state.writer.end(LedgerClosed(f"ledger {ledger_id} was deleted", ledger_id))
         try:
             await self._record(state, DELETED, b"")
         except StoreError as error:
             raise Unavailable(f"ledger {ledger_id} could not be deleted: {error}", ledger_id) from error
-        self._log.states.pop(ledger_id, None)
+        self.log.ledgers.states.pop(ledger_id, None)
 
     async def info(self, ledger_id: int) -> LedgerInfo:
         return self._info(self._get(ledger_id))
 
     async def ledgers(self) -> list[LedgerInfo]:
-        states = self._log.states.values()
+        states = self.log.ledgers.states.values()
         return [self._info(state) for state in sorted(states, key=lambda state: state.ledger_id) if not state.deleted]
 
     async def ledger_ids(self) -> list[int]:
-        return list(self._log.states)
+        return list(self.log.ledgers.states)
 
     def statistics(self) -> StoreStatistics:
-        writer, segments = self._writer, list(self._log.segments.values())
+        writer, segments = self.writer, list(self.log.segments.by_number.values())
         return StoreStatistics(
             writer.syncs, writer.sync_s, writer.written_bytes, len(segments), sum(one.size_bytes for one in segments)
         )
 
     async def _record(self, state: LedgerState, type_: int, header: bytes) -> None:
         item, future = control(self._loop, state, type_, header)
-        self._queue.push(item)
+        self.queue.push(item)
         await future
 
     async def _flush(self) -> None:
@@ -244,11 +239,11 @@ class LocalLedgerStore:
             raise self.failed
         if not self._running:
             raise Unavailable(f"the store in {self.directory} is not running")
-        if fence != self._fence:
-            raise Fenced(f"epoch {fence.epoch} does not own {self.directory}; epoch {self._fence.epoch} does")
+        if fence != self.fence:
+            raise Fenced(f"epoch {fence.epoch} does not own {self.directory}; epoch {self.fence.epoch} does")
 
     def _get(self, ledger_id: int) -> LedgerState:
-        state = self._log.states.get(ledger_id)
+        state = self.log.ledgers.states.get(ledger_id)
         if state is None or state.deleted or ledger_id in self._creating:
             raise NoSuchLedger(f"there is no ledger {ledger_id}", ledger_id)
         return state
@@ -276,11 +271,11 @@ class LocalLedgerStore:
     def _committed(self, outcome: Committed) -> None:
         if outcome.error is not None:
             self._fail(outcome.error)
-        self._queue.committed(outcome)
+        self.queue.committed(outcome)
 
     def _fail(self, error: StoreError) -> None:
         if self.failed is None:
-            self.failed = self._queue.failed = error
+            self.failed = self.queue.failed = error
             if self.on_failed is not None:
                 self.on_failed(error)
 
@@ -288,10 +283,10 @@ class LocalLedgerStore:
         """Tries again while the disk is full: space returns by deletes of ours and of others."""
         self._space_timer = None
         if self._running and self.failed is None:
-            self._writer.post(self._retry_space)
+            self.log.thread.post(self._retry_space)
 
     def _retry_space(self) -> None:
-        if not self._log.retry_space():
+        if not self.log.allocator.retry_space():
             self._on_loop(self._later)
 
     def _later(self) -> None:

@@ -12,12 +12,10 @@ from msgspec import structs
 from messaging.storage.ledger_store import (
     Block,
     Corrupt,
-    LedgerReader,
     NoSuchEntry,
     NoSuchLedger,
     Position,
     StoreError,
-    Unavailable,
 )
 from messaging.storage.managed.appender import Appender
 from messaging.storage.managed.retention import Retention, droppable, ending_is_due
@@ -60,7 +58,7 @@ class ManagedLedger(Appender):
                 return cls(storage, record.with_ledgers(tuple(ledgers)), properties)
             for ledger in ledgers:
                 if ledger not in kept:
-                    await storage.delete_ledger(ledger)
+                    await storage.delete_ledger(ledger.ledger_id)
         return cls(storage, record, properties)
 
     # --- reading
@@ -74,7 +72,7 @@ class ManagedLedger(Appender):
         if position.entry_id > last:
             return []
         try:
-            reader = await self._open(position.ledger_id)
+            reader = await self.storage.ledgers.open(position.ledger_id)
             try:
                 return await reader.read(position.entry_id, entries_max=entries_max, bytes_max=bytes_max)
             finally:
@@ -90,38 +88,6 @@ class ManagedLedger(Appender):
         """How many entries a `read` of about this size brings: see `LedgerStore.forecast`."""
         ledger_id, first = position
         return self.storage.ledgers.forecast(ledger_id, first, entries_max=entries_max, bytes_max=bytes_max)
-
-    async def _open(self, ledger_id: int) -> LedgerReader:
-        """The record is looked at only where the store has not got it: nearly every ledger is local."""
-        try:
-            return await self.storage.ledgers.open(ledger_id)
-        except NoSuchLedger:
-            if not any(one.ledger_id == ledger_id and not one.local for one in self.record.ledgers):
-                raise
-        if self.storage.offloader is None:
-            raise Unavailable(f"ledger {ledger_id} was offloaded, and where to is not configured", ledger_id)
-        return await self.storage.offloader.open(ledger_id)
-
-    async def offload(self, ledger_id: int, *, keep_local: bool) -> None:
-        """Copies a sealed ledger of this topic to the offloader; then drops the local copy, unless `keep_local`. Idempotent; cut
-        off anywhere, the ledger is where its record says. Raises `NoSuchLedger`, `StoreError`."""
-        storage, offloader = self.storage, self.storage.offloader
-        assert offloader is not None, "where to is configured first"
-        held = next((one for one in self.record.ledgers if one.ledger_id == ledger_id and one.last_entry is not None), None)
-        if held is None:
-            raise NoSuchLedger(f"topic {self.record.name} has no sealed ledger {ledger_id}", ledger_id)
-        if not held.offloaded:
-            reader = await storage.ledgers.open(ledger_id)
-            try:
-                await offloader.offload(await storage.ledgers.info(ledger_id), reader)
-            finally:
-                await reader.aclose()
-        moved = structs.replace(held, offloaded=True, local=held.local and keep_local)
-        await self.update(lambda record: record.with_ledgers(tuple(moved if one == held else one for one in record.ledgers)))
-        if moved not in self.record.ledgers:  # dropped while it was copied
-            await offloader.delete(ledger_id)
-        elif not moved.local:
-            await storage.ledgers.delete(storage.fence, ledger_id)
 
     # --- ending
 
@@ -176,11 +142,11 @@ class ManagedLedger(Appender):
         for ledger in dropped:
             if self.ledger_list.first_id == ledger.ledger_id:  # else another call was faster
                 self.ledger_list.drop_first()
-            await self.storage.delete_ledger(ledger)
+            await self.storage.delete_ledger(ledger.ledger_id)
 
     async def delete(self) -> None:
         """Closes and removes the topic with all its ledgers."""
         await self.close()
         await self.storage.meta.delete_topic(self.record.name)
         for ledger in self.record.ledgers:
-            await self.storage.delete_ledger(ledger)
+            await self.storage.delete_ledger(ledger.ledger_id)

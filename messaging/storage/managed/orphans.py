@@ -15,8 +15,7 @@ topics are loaded, trimmed, deleted and made again meanwhile:
   alone, and the old ones are its deleter's to drop;
 - a topic that exists all the time is on exactly one page, as pages go by name. One page is one look at the records.
 
-What the owner deletes first is deleted twice, which is allowed. A ledger that a record names and the store does not hold (it was
-offloaded) is none of the store's ids.
+What the owner deletes first is deleted twice, which is allowed.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from typing import NamedTuple
 from messaging.storage.ledger_store import NoSuchLedger, StoreError
 from messaging.storage.managed.cursor_log import cursor_ledgers
 from messaging.storage.managed.storage import Storage
-from messaging.storage.meta_store import LedgerRecord
 
 DELETES_MAX = 100  # at a time: they share a commit
 
@@ -99,11 +97,10 @@ def _mark(found: array[int], named: bytearray, ledger_ids: list[int]) -> None:
 
 
 async def _delete(storage: Storage, ledger_id: int) -> int | None:
-    """The bytes of a ledger that was deleted; None where its owner had deleted it. A copy outside the store goes first, as with
-    `Storage.delete_ledger` always: whether one was made only the name said."""
+    """The bytes of a ledger that was deleted; None where its owner had deleted it."""
     try:
         info = await storage.ledgers.info(ledger_id)
     except NoSuchLedger:
         return None
-    await storage.delete_ledger(LedgerRecord(ledger_id, offloaded=True))
+    await storage.delete_ledger(ledger_id)
     return info.length_bytes

@@ -11,8 +11,7 @@ from messaging.clock import ExpiryClock
 from messaging.storage.disk_reserve import NO_RESERVE, DiskReserve
 from messaging.storage.ledger_store import Fence, LedgerStore
 from messaging.storage.managed.retention import Limits
-from messaging.storage.meta_store import LedgerRecord, MetaStore
-from messaging.storage.offload import LedgerOffloader
+from messaging.storage.meta_store import MetaStore
 
 # What was passed over because it cannot be read, by what needed it; `docs/metrics.md` says what that costs.
 DAMAGE = ("delivery", "deduplication", "ledger", "cursor", "segment")
@@ -27,7 +26,6 @@ class Storage:
     fence: Fence
     clock_ms: Callable[[], int]
     limits: Limits = field(default_factory=Limits)
-    offloader: LedgerOffloader | None = None
     expiry_clock: ExpiryClock | None = None
     background: BackgroundLoops = field(default_factory=BackgroundLoops)
     reserve: DiskReserve = NO_RESERVE
@@ -42,8 +40,6 @@ class Storage:
         """Equal properties as one object: those of ledgers name the tenant, and a tenant has many topics."""
         return self._interned.setdefault(tuple(sorted(properties.items())), properties)
 
-    async def delete_ledger(self, ledger: LedgerRecord) -> None:
-        """Deletes a ledger wherever it is kept; its topic's record does not name it any more. Raises `StoreError`."""
-        if ledger.offloaded and self.offloader is not None:
-            await self.offloader.delete(ledger.ledger_id)
-        await self.ledgers.delete(self.fence, ledger.ledger_id)
+    async def delete_ledger(self, ledger_id: int) -> None:
+        """Deletes a ledger that no record names any more. Raises `StoreError`."""
+        await self.ledgers.delete(self.fence, ledger_id)

@@ -101,7 +101,7 @@ class LocalHarness:
             reached.set()
             copied.wait(30)
 
-        self.store._writer.post(pause)
+        self.store.log.thread.post(pause)
         await asyncio.to_thread(reached.wait, 30)
         shutil.copytree(self.store.directory, self._root / f"log-{self._number}")
         copied.set()

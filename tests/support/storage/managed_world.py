@@ -10,7 +10,6 @@ from messaging.storage.managed.ledger import ManagedLedger, Storage
 from messaging.storage.managed.pending_append import PendingAppend
 from messaging.storage.managed.retention import Limits
 from messaging.storage.meta_store import TopicRecord
-from messaging.storage.offload import LedgerOffloader
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.storage.memory_ledgers import MemoryLedgerStore, MemoryMetaStore
 
@@ -38,7 +37,6 @@ class World:
     bytes_max: int = 1 << 30
     age_max_ms: int = 1 << 40
     consumed_age_max_ms: int = 1 << 40
-    offloader: LedgerOffloader | None = None
 
     async def start(self) -> World:
         self.store = FaultyLedgerStore(self.memory)
@@ -49,7 +47,6 @@ class World:
             fence,
             lambda: self.now_ms,
             Limits(self.entries_max, self.bytes_max, self.age_max_ms, self.consumed_age_max_ms),
-            self.offloader,
         )
         await self.open()
         return self

@@ -47,7 +47,7 @@ def topic_stats(topic: Topic, asked: Asked) -> dict[str, Any]:
         "averageMsgSize": topic.publisher.bytes_in / count if count else 0.0,
         "storageSize": topic.ledger.stored_bytes,
         "backlogSize": _backlog_bytes(topic, max_backlog(topic)),
-        "offloadedStorageSize": sum(one.length_bytes for one in topic.ledger.record.ledgers if one.offloaded),
+        "offloadedStorageSize": 0,
         "earliestMsgPublishTimeInBacklogs": known.get(oldest, 0),
         "oldestBacklogMessageAgeSeconds": _age_s(known.get(oldest, UNKNOWN), asked.now_ms),
         "oldestBacklogMessageSubscriptionName": oldest,
@@ -168,7 +168,7 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
                 "size": ledger.length_bytes
                 if ledger.last_entry is not None
                 else topic.ledger.stored_bytes - topic.ledger.sealed_bytes,
-                "offloaded": ledger.offloaded,
+                "offloaded": False,
                 "underReplicated": False,
             }
             for ledger in record.ledgers

@@ -218,7 +218,7 @@ class Topics:
         if record is not None:
             self.services.quota.add(name.tenant, str(name.namespace), -1)
         for ledger in record.ledgers if record else ():
-            await self.services.storage.delete_ledger(ledger)
+            await self.services.storage.delete_ledger(ledger.ledger_id)
 
     async def delete(self, name: TopicName, *, force: bool) -> None:
         """Raises `TopicNotFound`, `PreconditionFailed` while producers or subscriptions are attached (unless `force`).

@@ -21,8 +21,8 @@ from crc32c import crc32c
 
 from messaging.storage.local.device.disk import Disk, read_file
 from messaging.storage.local.format.summary import pack, unpack
-from messaging.storage.local.ledger_state import OPEN, SEALED, LedgerState
-from messaging.storage.local.recover.catalog import CHUNK, Catalog, Pause
+from messaging.storage.local.ledger_state import LedgerState, Phase
+from messaging.storage.local.pausing import CHUNK, Pause
 
 NAME = "index"
 FORMAT_VERSION = 1
@@ -52,7 +52,7 @@ class Content(msgspec.Struct, array_like=True):
     properties: list[dict[str, str]]
     segments: list[SegmentCounts]
     tombstones: dict[int, tuple[int, int]]
-    deletions_pending: dict[int, tuple[int, int]]  # see `Catalog` for both
+    deletions_pending: dict[int, tuple[int, int]]  # see `LedgerTable` for both
 
     @property
     def ledgers(self) -> int:
@@ -66,12 +66,20 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Content)
 
 
-def encode(store_id: int, covered: int, catalog: Catalog, segments: list[SegmentCounts], pause: Pause) -> bytes:
-    """The whole file. `catalog` holds what the footers up to `covered` tell."""
+def encode(
+    store_id: int,
+    covered: int,
+    ledgers: Iterable[LedgerState],
+    segments: list[SegmentCounts],
+    tombstones: dict[int, tuple[int, int]],
+    deletions_pending: dict[int, tuple[int, int]],
+    pause: Pause,
+) -> bytes:
+    """The whole file. `ledgers` are as the footers up to `covered` tell."""
     columns = [array(typecode) for typecode in COLUMNS]
     places: dict[int, int] = {}  # of properties, by identity: equal ones are one object
     properties: list[dict[str, str]] = []
-    for states in _chunks(catalog.states.values()):
+    for states in _chunks(ledgers):
         for state in states:
             if id(state.properties) not in places:
                 places[id(state.properties)] = len(properties)
@@ -85,9 +93,7 @@ def encode(store_id: int, covered: int, catalog: Catalog, segments: list[Segment
         columns[6].extend([places[id(state.properties)] for state in states])
         pause()
     packed = [pack(column) for column in columns]
-    content = Content(
-        FORMAT_VERSION, store_id, covered, packed, properties, segments, catalog.tombstones, catalog.deletions_pending
-    )
+    content = Content(FORMAT_VERSION, store_id, covered, packed, properties, segments, tombstones, deletions_pending)
     return encode_content(content)
 
 
@@ -118,24 +124,22 @@ def read(disk: Disk, directory: Path, store_id: int) -> Content | None:
     return content
 
 
-def restore(content: Content, catalog: Catalog, segments: Iterable[int], pause: Pause = lambda: None) -> None:
-    """Puts what `content` says into `catalog`, which is empty."""
+def restore_ledgers(content: Content, states: dict[int, LedgerState], segments: Iterable[int], pause: Pause) -> None:
+    """Puts the ledgers of `content` into `states`, which is empty."""
     # Numbers of segments are the same objects in all states: at a hundred thousand ledgers that is megabytes.
     shared = {number: number for number in segments}
     columns = [unpack(column, typecode) for column, typecode in zip(content.columns, COLUMNS, strict=True)]
-    properties, states = content.properties, catalog.states
+    properties = content.properties
     for start in range(0, len(columns[0]), CHUNK):
         for ledger_id, last_entry, length_bytes, created, sealed, last, at in zip(
             *(column[start : start + CHUNK] for column in columns), strict=True
         ):
             created = shared.get(created, created)
             state = states[ledger_id] = LedgerState(ledger_id, properties[at], created, last_entry, length_bytes)
-            state.phase = SEALED if sealed else OPEN
+            state.phase = Phase.SEALED if sealed else Phase.OPEN
             state.sealed_segment = shared.get(sealed, sealed)
             state.last_segment = shared.get(last, last)
         pause()
-    catalog.tombstones.update(content.tombstones)
-    catalog.deletions_pending.update(content.deletions_pending)
 
 
 def _chunks(states: Iterable[LedgerState]) -> Iterator[list[LedgerState]]:

@@ -23,7 +23,7 @@ from operator import attrgetter
 
 import msgspec
 
-from messaging.storage.local.ledger_state import EXTENT_WIDTH, Extents
+from messaging.storage.local.format.extents import EXTENT_WIDTH, Extents
 
 HEAD = struct.Struct("<9Q")
 COLUMNS = ("ledgers", "last_entries", "record_bytes", "extent_stops", "length_bytes", "previous_segments")  # in this order

@@ -18,8 +18,8 @@ from typing import NamedTuple, TypeVar
 
 from messaging.storage.local.format.segment import Segment
 from messaging.storage.local.read.footers import BadFooter, Footer, whole_footer
+from messaging.storage.local.read.open_files import OpenFiles
 from messaging.storage.local.read.rebuilt_footers import FooterRebuilder, RebuiltFooter
-from messaging.storage.local.segment_files import OpenFiles
 
 STEPS_MAX = 4  # segments tried right behind the last find before searching
 HINTS_MAX = 4096

@@ -19,12 +19,13 @@ from messaging.storage.local.device.aio import AioContext
 from messaging.storage.local.device.bad_pages import read_around
 from messaging.storage.local.device.disk import DiskFile
 from messaging.storage.local.format import records
+from messaging.storage.local.format.extents import EXTENT_WIDTH
 from messaging.storage.local.format.segment import Segment
-from messaging.storage.local.ledger_state import EXTENT_WIDTH, LedgerState
-from messaging.storage.local.log import Log
+from messaging.storage.local.ledger_state import LedgerState
 from messaging.storage.local.read.footers import BadFooter
 from messaging.storage.local.read.index import EntryIndex, Place
 from messaging.storage.local.read.ledger_scan import own_records
+from messaging.storage.local.segments import SegmentTable
 
 READ_BYTES_MAX = 576 << 10  # one read of the file: a commit may wait for the disk behind it. Two bring a MiB, in whole runs
 GAP_BYTES_MAX = 16 << 10  # foreign bytes read over rather than read around
@@ -77,11 +78,11 @@ def forecast(state: LedgerState, entry_index: EntryIndex, first: int, entries_ma
 
 class LocalLedgerReader:
     def __init__(
-        self, state: LedgerState, log: Log, index: EntryIndex, pool: Executor, aio: AioContext | None, flush: Flush
+        self, state: LedgerState, segments: SegmentTable, index: EntryIndex, pool: Executor, aio: AioContext | None, flush: Flush
     ) -> None:
         self.ledger_id = state.ledger_id
         self._state = state
-        self._log = log
+        self._segments = segments
         self._index = index
         self._pool = pool
         self._aio = aio
@@ -128,7 +129,7 @@ class LocalLedgerReader:
         place = _at_hand(places, self._index, wanted.ledger_id, wanted.first)
         if place is None:
             return []
-        segment, files = self._log.segments.get(place.segment), self._log.files
+        segment, files = self._segments.get(place.segment), self._segments.files
         if segment is None or segment.generation != place.generation or not files.is_open(segment.path):
             return []
         found = _Found(wanted._replace(last=min(wanted.last, place.last)))
@@ -176,18 +177,20 @@ class LocalLedgerReader:
         entry = found.next_entry
         at = bisect_right(places, entry, key=_first_of) - 1
         place: Place | None = places[at] if at >= 0 else None
-        if place is None or self._log.segments[place.segment].generation > 0:  # the index in memory is of the first generation
+        if (
+            place is None or self._segments.by_number[place.segment].generation > 0
+        ):  # the index in memory is of the first generation
             last = last if place is None else max(last, place.segment)
             place = self._index.locate(found.wanted.ledger_id, entry, first, last)
         if place is None and at + 1 < len(places):
             place = places[at + 1]  # it is lost: what follows says where reading goes on
         if place is not None:
-            self._fetch_segment(self._log.segments[place.segment], place.table, found)
+            self._fetch_segment(self._segments.by_number[place.segment], place.table, found)
         return place
 
     def _fetch_segment(self, segment: Segment, table: array[int], found: _Found) -> None:
         index = max(0, _extent_of(table, found.next_entry))
-        with self._log.files.use(segment.path) as file:
+        with self._segments.files.use(segment.path) as file:
             while index < len(table) and not found.full:
                 index, stretches, begin, stop = _plan(table, index, found)
                 view = memoryview(read_around(file, stop - begin, begin))

@@ -13,12 +13,12 @@ from collections.abc import Callable
 
 from messaging.storage.local.device.disk import DiskFile
 from messaging.storage.local.format import summary as summary
+from messaging.storage.local.format.extents import Extents
 from messaging.storage.local.format.records import BLOCK
 from messaging.storage.local.format.segment import PAGE_BYTES, Segment
 from messaging.storage.local.format.summary import Events, SegmentSummary
-from messaging.storage.local.ledger_state import Extents
+from messaging.storage.local.read.open_files import OpenFiles
 from messaging.storage.local.recover.commit_scan import Scan
-from messaging.storage.local.segment_files import OpenFiles
 
 EXTENT_BYTES_MAX = 64 << 10
 NUMBERS_MAX = 1 << 20  # over all that are kept: 8 MiB; the newest stays however long it is

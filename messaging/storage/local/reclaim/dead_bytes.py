@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 from messaging.storage.local.format.segment import Segment
+from messaging.storage.local.pausing import CHUNK, Pause
 from messaging.storage.local.read.footers import BadFooter, Footer
-from messaging.storage.local.recover.catalog import CHUNK, Pause
-from messaging.storage.local.segment_files import OpenFiles
+from messaging.storage.local.read.open_files import OpenFiles
 
 MANY = 64  # ledgers looked up in one footer: from here on it is read at once
 

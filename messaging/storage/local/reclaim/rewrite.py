@@ -12,17 +12,19 @@ from collections.abc import Container
 
 import msgspec
 
+from messaging.storage.local.background import BackgroundThreads
 from messaging.storage.local.device.disk import DiskFile
-from messaging.storage.local.format import records
-from messaging.storage.local.format import summary as summary
+from messaging.storage.local.environment import LogEnvironment
+from messaging.storage.local.format import records, summary
+from messaging.storage.local.format.extents import EXTENT_WIDTH, Extents
 from messaging.storage.local.format.records import CREATED, DELETED, SEALED, CommitHeader, seed_of
 from messaging.storage.local.format.segment import PAGE_BYTES, SEAL_OFFSET, Segment, header_page, name_of, seal_bytes
 from messaging.storage.local.format.summary import Events, SegmentSummary
-from messaging.storage.local.ledger_state import EXTENT_WIDTH, Extents
-from messaging.storage.local.log import Log
+from messaging.storage.local.ledgers import LedgerTable
 from messaging.storage.local.read.ledger_scan import own_records
 from messaging.storage.local.read.reader import GAP_BYTES_MAX
 from messaging.storage.local.reclaim.rate_limiter import RateLimiter
+from messaging.storage.local.write.allocator import SegmentAllocator
 from messaging.storage.local.write.seal import with_footer
 
 COMMIT_BYTES_MAX = 256 << 10
@@ -41,56 +43,69 @@ class Damaged(Exception):
 class SegmentRewrite:
     """Copies what lives in `segment` to its next generation."""
 
-    def __init__(self, log: Log, segment: Segment, footer: SegmentSummary, file: DiskFile) -> None:
-        self._log = log
+    def __init__(
+        self,
+        environment: LogEnvironment,
+        ledgers: LedgerTable,
+        background: BackgroundThreads,
+        allocator: SegmentAllocator,
+        segment: Segment,
+        footer: SegmentSummary,
+        file: DiskFile,
+    ) -> None:
+        self._environment = environment
+        self._ledgers = ledgers
+        self._background = background
         self._old = segment
         self._footer = footer
         self._file = file
         generation = segment.generation + 1
         path = segment.path.with_name(name_of(segment.number, generation))
-        seed = seed_of(log.store_id, segment.number, generation)
+        seed = seed_of(environment.store_id, segment.number, generation)
         self._new = Segment(segment.number, generation, path, seed, 0)
         self._parts: list[bytes] = []
         self._bytes = 0
         self._offset = PAGE_BYTES
-        self._sequence = log.epoch << 40
+        self._sequence = environment.epoch << 40
         self._unsynced = 0
-        self._rate_limiter = RateLimiter(log.config.rewrite_bytes_per_s, lambda: log.stopping or log.short_of_space())
-        self._runs: list[Extents] = []
+        self._rate_limiter = RateLimiter(
+            environment.config.rewrite_bytes_per_s, lambda: background.stopping or allocator.short_of_space()
+        )
+        self._extents: list[Extents] = []
         self.created: Container[int] = ()  # ledgers whose CREATED record was copied
 
     def run(self) -> Segment:
-        """The new segment, durable under its name. All that was copied counts as living: what was deleted since will be settled.
+        """The new segment, durable under its name. All that was copied counts as living: what was deleted since is counted later.
 
         Blocks, long. Raises `Interrupted`, `Damaged` and `OSError`."""
-        log, new = self._log, self._new
+        new = self._new
         temporary = new.path.with_name(new.path.name + ".rewrite")
-        self._out = log.disk.open(temporary, create=True, truncate=True)
+        self._out = self._environment.disk.open(temporary, create=True, truncate=True)
         try:
-            self._out.write([header_page(log.store_id, new.number, new.generation, recycled=False)], 0)
+            self._out.write([header_page(self._environment.store_id, new.number, new.generation, recycled=False)], 0)
             events = self._events()
             self.created = events.created.keys()
             for at, ledger_id in enumerate(self._footer.ledgers):
-                if log.alive(ledger_id) and self._footer.extents_at(at):
+                if self._ledgers.alive(ledger_id) and self._footer.extents_at(at):
                     self._ledger(at, ledger_id)
             self._commit()
             self._finish(events)
         except BaseException:
-            log.disk.remove(temporary)
+            self._environment.disk.remove(temporary)
             raise
         finally:
             self._out.close()
-        log.disk.rename(temporary, new.path)
-        log.disk.sync_directory(log.directory)
+        self._environment.disk.rename(temporary, new.path)
+        self._environment.disk.sync_directory(self._environment.directory)
         return new
 
     def _events(self) -> Events:
-        log, old = self._log, self._footer.events
+        old = self._footer.events
         # A ledger created and deleted here leaves neither record; one created elsewhere keeps its DELETED.
-        tombstones = dict(log.tombstones)
+        tombstones = dict(self._ledgers.tombstones)
         kept = Events(
-            {ledger_id: properties for ledger_id, properties in old.created.items() if log.alive(ledger_id)},
-            {ledger_id: end for ledger_id, end in old.sealed.items() if log.alive(ledger_id)},
+            {ledger_id: properties for ledger_id, properties in old.created.items() if self._ledgers.alive(ledger_id)},
+            {ledger_id: end for ledger_id, end in old.sealed.items() if self._ledgers.alive(ledger_id)},
             [ledger_id for ledger_id in old.deleted if tombstones.get(ledger_id, (self._old.number,))[0] != self._old.number],
         )
         seed = self._new.seed
@@ -121,7 +136,7 @@ class SegmentRewrite:
         if extents.record_bytes != self._footer.record_bytes[at]:
             raise Damaged(f"ledger {ledger_id} is damaged in {self._old.path}: the segment is kept as it is")
         extents.last_entry, extents.length_bytes = self._footer.last_entries[at], self._footer.length_bytes[at]
-        self._runs.append(extents)
+        self._extents.append(extents)
 
     def _run(self, view: memoryview, start: int, end: int, extents: Extents) -> None:
         for record in own_records(view, start, end, extents.ledger_id, self._old.seed):
@@ -132,7 +147,7 @@ class SegmentRewrite:
             offset = self._offset + records.COMMIT_BYTES + self._bytes
             last = record.first_entry + record.entries - 1
             size = record.stop - record.data_start
-            extents.add(last, record.first_entry, offset, len(copy), size, self._log.config.extent_bytes_max)
+            extents.add(last, record.first_entry, offset, len(copy), size, self._environment.config.extent_bytes_max)
             self._add(copy)
 
     def _add(self, record: bytes) -> None:
@@ -145,7 +160,14 @@ class SegmentRewrite:
         self._sequence += 1
         new = self._new
         header = CommitHeader(
-            self._sequence, self._log.epoch, new.number, self._offset, new.number, self._offset, self._bytes, len(self._parts)
+            self._sequence,
+            self._environment.epoch,
+            new.number,
+            self._offset,
+            new.number,
+            self._offset,
+            self._bytes,
+            len(self._parts),
         )
         self._out.write([b"".join([records.encode_commit(new.seed, header), *self._parts])], self._offset)
         size = records.COMMIT_BYTES + self._bytes
@@ -156,13 +178,13 @@ class SegmentRewrite:
             self._out.sync()
             self._unsynced = 0
         self._rate_limiter.pause(size)
-        if self._log.stopping:
+        if self._background.stopping:
             raise Interrupted
 
     def _finish(self, events: Events) -> None:
         new = self._new
         new.data_stop = new.footer_offset = self._offset
-        content = summary.footer((new.number, PAGE_BYTES, self._offset, 0), self._runs, events)
+        content = summary.footer((new.number, PAGE_BYTES, self._offset, 0), self._extents, events)
         new.live_bytes = sum(content.record_bytes)
         new.overhead_bytes = content.overhead_bytes = new.data_bytes - new.live_bytes
         new.events = events.count

@@ -5,22 +5,13 @@ Opening a log and writing a snapshot of its index are the same computation; a sn
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from messaging.storage.local.format.segment import Segment
+from messaging.storage.local.format.snapshot import Content, restore_ledgers
 from messaging.storage.local.format.summary import Events, SegmentSummary
-from messaging.storage.local.ledger_state import SEALED, TOMBSTONED, LedgerState
-
-CHUNK = 4096  # ledgers handled between two pauses
-PAUSE_S = 0.0005
-
-Pause = Callable[[], object]
-
-
-def let_others_run() -> None:
-    """For threads beside the event loop with much to compute: a sleep, however short, gives the interpreter to who waits for it."""
-    time.sleep(PAUSE_S)
+from messaging.storage.local.ledger_state import LedgerState, Phase
+from messaging.storage.local.pausing import CHUNK, Pause
 
 
 class Catalog:
@@ -37,12 +28,16 @@ class Catalog:
     ) -> None:
         self.lost = lost
         self.states = states
-        # Deleted ledgers whose CREATED record is still in a segment (the first): the DELETED one (in the second) must stay.
-        self.tombstones: dict[int, tuple[int, int]] = {}
-        # Deleted ledgers whose blocks are still counted as living: where the newest of them and the CREATED record stand.
+        self.tombstones: dict[int, tuple[int, int]] = {}  # for these two see `LedgerTable`
         self.deletions_pending: dict[int, tuple[int, int]] = {}
         self._intern = intern
         self._pause = pause
+
+    def restore(self, content: Content, segments: Iterable[int] = ()) -> None:
+        """Begins with what a snapshot says. `segments`: the numbers of those that exist."""
+        restore_ledgers(content, self.states, segments, self._pause)
+        self.tombstones.update(content.tombstones)
+        self.deletions_pending.update(content.deletions_pending)
 
     def apply(self, number: int, summary: SegmentSummary) -> int:
         """Takes in the footer of segment `number`, the next one. Returns the bytes of living ledgers' blocks in it."""
@@ -73,13 +68,13 @@ class Catalog:
         for ledger_id, (last_entry, length_bytes) in events.sealed.items():
             state = self.states.get(ledger_id) or self._found_again(ledger_id, number)
             if state is not None:
-                state.phase = SEALED
+                state.phase = Phase.SEALED
                 state.sealed_segment = number
                 state.last_entry, state.length_bytes = last_entry, length_bytes
         for ledger_id in events.deleted:
             state = self.states.pop(ledger_id, None)
             if state is not None:
-                state.phase = TOMBSTONED
+                state.phase = Phase.DELETED
                 self.tombstones[ledger_id] = (state.created_segment, number)
                 if state.last_segment:
                     self.deletions_pending[ledger_id] = (state.last_segment, state.created_segment)

@@ -14,6 +14,7 @@ from pathlib import Path
 from messaging.storage.ledger_store import Unavailable
 from messaging.storage.local.config import LocalConfig
 from messaging.storage.local.device.disk import Disk, DiskFile, OsDisk, replace_file
+from messaging.storage.local.environment import LogEnvironment
 from messaging.storage.local.format import records, snapshot
 from messaging.storage.local.format.directory import FORMAT_VERSION, claim, lock, read_epoch, read_store_id
 from messaging.storage.local.format.segment import (
@@ -110,12 +111,12 @@ def repair(directory: Path | str, *, disk: Disk | None = None) -> RepairReport:
 
 def _recover(disk: Disk, directory: Path, report: RepairReport) -> None:
     disk.remove(directory / snapshot.NAME)  # of what was mended it may know nothing
-    log = Log(directory, disk, LocalConfig(), *claim(disk, directory))
+    log = Log.of(LogEnvironment(directory, disk, LocalConfig(), *claim(disk, directory)))
     recovery = Recovery(log)
     try:
         recovery.run().file.close()
     finally:
-        log.stop()
+        log.background.stop()
         log.close()
     for active in recovery.unsealed:
         write_footer(active)

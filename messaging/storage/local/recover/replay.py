@@ -10,49 +10,52 @@ from collections.abc import Callable
 import msgspec
 
 from messaging.storage.local.device.bad_pages import read_around
-from messaging.storage.local.device.disk import DiskFile, replace_file
+from messaging.storage.local.device.disk import Disk, DiskFile, replace_file
 from messaging.storage.local.format import records
 from messaging.storage.local.format import summary as summary
 from messaging.storage.local.format.records import BLOCK, CHECKPOINT, CREATED, DELETED, SEALED
 from messaging.storage.local.format.segment import PAGE_BYTES, Segment
 from messaging.storage.local.format.summary import BadSummary, Events, SegmentSummary
-from messaging.storage.local.ledger_state import SEALED as ENDED
-from messaging.storage.local.ledger_state import TOMBSTONED, LedgerState
+from messaging.storage.local.ledger_state import LedgerState, Phase
 from messaging.storage.local.log import Log
 from messaging.storage.local.recover.commit_scan import Commit, Damage, Scan
-from messaging.storage.local.segment_files import NO_SPACE
 from messaging.storage.local.write.active import ActiveSegment
+from messaging.storage.local.write.segment_files import NO_SPACE
 
 SET_ASIDE = "set-aside"
 _properties = msgspec.msgpack.Decoder(dict[str, str])
 
 
 class Replay:
-    """`states` are the ledgers as of all segments before; `mark_deleted` is called with one that is deleted, and where."""
+    """`states` are the ledgers as of all segments before, `lost` the segments of which something cannot be read;
+    `mark_deleted` is called with one that is deleted, and where."""
 
     def __init__(
         self,
         log: Log,
         states: dict[int, LedgerState],
+        lost: set[int],
         damage: list[Damage],
         mark_deleted: Callable[[LedgerState, int], None] = lambda state, segment: None,
     ) -> None:
         self.commits = 0
         self._log = log
+        self._environment = log.environment
         self._states = states
+        self._lost = lost
         self._damage = damage
         self._mark_deleted = mark_deleted
 
     def run(self, segment: Segment, synced_until: int) -> ActiveSegment:
         """`synced_until`: how far the segment was synced, as a later one says. The file of what comes back is open and synced."""
-        file = self._log.disk.open(segment.path)
-        active = ActiveSegment(segment, file, self._log.config.extent_bytes_max)
+        file = self._environment.disk.open(segment.path)
+        active = ActiveSegment(segment, file, self._environment.config.extent_bytes_max)
         try:
             limit = segment.data_stop if segment.sealed else 0
             scan = Scan(file, segment, self._from_checkpoint(active), limit, synced_until)
             for commit in scan.commits():
                 if scan.damage:
-                    self._log.lost.add(segment.number)
+                    self._lost.add(segment.number)
                 self._apply(commit, active)
                 self.commits += 1
             active.offset = segment.data_stop = max(scan.stop, synced_until)
@@ -89,13 +92,13 @@ class Replay:
             self._create(ledger_id, properties, active)
 
     def _create(self, ledger_id: int, properties: dict[str, str], active: ActiveSegment) -> LedgerState:
-        state = LedgerState(ledger_id, self._log.intern(properties), active.segment.number)
+        state = LedgerState(ledger_id, self._log.ledgers.intern(properties), active.segment.number)
         self._states[ledger_id] = state
         return state
 
     def _found_again(self, ledger_id: int, active: ActiveSegment) -> LedgerState | None:
         """Its beginning is lost. As far as anybody can tell from now on, it begins here."""
-        if not self._log.lost or ledger_id in self._log.tombstones:
+        if not self._lost or ledger_id in self._log.ledgers.tombstones:
             return None
         state = self._create(ledger_id, {}, active)
         active.created(state, 16)
@@ -114,7 +117,7 @@ class Replay:
     def _delete(self, ledger_id: int, active: ActiveSegment) -> None:
         state = self._states.pop(ledger_id, None)
         if state is not None:
-            state.phase = TOMBSTONED
+            state.phase = Phase.DELETED
             self._mark_deleted(state, active.segment.number)
 
     def _apply(self, commit: Commit, active: ActiveSegment) -> None:
@@ -145,25 +148,24 @@ class Replay:
 
     def _judge(self, scan: Scan, active: ActiveSegment) -> None:
         """Reports damage; sets aside a torn tail so that what is written over it is never confused with it."""
-        log = self._log
         for damage in scan.damage:
             self._damage.append(damage)
             if damage.synced:
-                log.report("corrupt", f"{damage}; the entries in it cannot be read, the rest of the log is served")
+                self._environment.report("corrupt", f"{damage}; the entries in it cannot be read, the rest of the log is served")
                 continue
             torn = read_around(active.file, damage.stop - damage.start, damage.start)
-            log.report(
+            self._environment.report(
                 "torn", f"{damage}; never confirmed, or rotten since: {self._set_aside(damage, torn)}, the log ends before it"
             )
             active.file.write([bytes(len(torn))], damage.start)
 
     def _set_aside(self, damage: Damage, torn: bytes) -> str:
         """What became of the bytes. A full disk does not keep the log from opening."""
-        log = self._log
-        place = log.directory / SET_ASIDE / f"{log.segments[damage.segment].path.stem}-{damage.start}.bin"
+        segment = self._log.segments.by_number[damage.segment]
+        place = self._environment.directory / SET_ASIDE / f"{segment.path.stem}-{damage.start}.bin"
         try:
-            log.disk.make_directory(place.parent)
-            replace_file(log.disk, place, torn)
+            self._environment.disk.make_directory(place.parent)
+            replace_file(self._environment.disk, place, torn)
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise
@@ -171,9 +173,9 @@ class Replay:
         return f"kept in {place}"
 
 
-def synced_by(log: Log, following: Segment) -> tuple[int, int]:
+def synced_by(disk: Disk, following: Segment) -> tuple[int, int]:
     """(segment, offset) up to which the log was synced, as the first commit of `following` says."""
-    file = log.disk.open(following.path)
+    file = disk.open(following.path)
     try:
         for commit in Scan(file, following).commits():
             return commit.header.synced_segment, commit.header.synced_offset
@@ -183,7 +185,7 @@ def synced_by(log: Log, following: Segment) -> tuple[int, int]:
 
 
 def _seal(state: LedgerState, last_entry: int, length_bytes: int) -> None:
-    state.phase = ENDED
+    state.phase = Phase.SEALED
     state.last_entry, state.length_bytes = last_entry, length_bytes
 
 

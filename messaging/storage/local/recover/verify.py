@@ -106,7 +106,7 @@ class _Index:
             return
         if content is not None:
             self.covered = content.covered
-            snapshot.restore(content, self._claimed, ())
+            self._claimed.restore(content)
 
     def compare(self, alive: set[int]) -> None:
         """Only ledgers that are still alive: of others a broker may have dropped parts since."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from messaging.storage.local.device.disk import DiskFile
 from messaging.storage.local.format import records
 from messaging.storage.local.format import summary as summary
+from messaging.storage.local.format.extents import EXTENT_WIDTH, Extents
 from messaging.storage.local.format.segment import PAGE_BYTES, Segment
 from messaging.storage.local.format.summary import Events, SegmentSummary
-from messaging.storage.local.ledger_state import EXTENT_WIDTH, Extents, LedgerState
+from messaging.storage.local.ledger_state import LedgerState
 
 FOOTER_BYTES_MIN = 512 + summary.HEAD.size
 PADDING_BYTES = 128 << 10
@@ -15,7 +16,7 @@ PADDED_COMMIT_BYTES_MAX = 32 << 10  # larger ones gain little, and their zeros w
 
 
 class ActiveSegment:
-    """Owned by whoever has the log's turn, see `log_writer.py` (by recovery before that)."""
+    """Owned by whoever has the log's turn, see `log_thread.py` (by recovery before that)."""
 
     def __init__(self, segment: Segment, file: DiskFile, extent_bytes_max: int) -> None:
         self.segment = segment

@@ -22,7 +22,6 @@ from messaging.storage.local.format.records import (
     CommitHeader,
 )
 from messaging.storage.local.ledger_state import LedgerState
-from messaging.storage.local.log import Log
 from messaging.storage.local.write.active import ActiveSegment
 from messaging.storage.local.write.queue import Item
 
@@ -41,36 +40,44 @@ class Commit(NamedTuple):
     stop: int
     padding_bytes: int
     checkpoint: bool  # it holds one
-    tombstoned: list[LedgerState]  # deleted by it
+    deleted: list[LedgerState]  # deleted by it
 
 
-def checkpoint_due(active: ActiveSegment, checkpoint_bytes: int) -> bool:
-    return active.offset - active.checkpoint_start >= checkpoint_bytes
+class CommitLayout:
+    """Owns the sequence numbers of commits. They rise with the epoch, so that older bytes never continue newer ones."""
+
+    def __init__(self, epoch: int, checkpoint_bytes: int) -> None:
+        self._epoch = epoch
+        self._sequence = epoch << 40
+        self._checkpoint_bytes = checkpoint_bytes
+
+    def checkpoint_due(self, active: ActiveSegment) -> bool:
+        return active.offset - active.checkpoint_start >= self._checkpoint_bytes
+
+    def lay_out(self, active: ActiveSegment, items: list[Item], synced: tuple[int, int]) -> Commit | None:
+        """The next commit of `active`, which stands behind it afterwards; None if nothing is to be written. `synced`: (segment,
+        offset) up to which the log is durable. The items must fit."""
+        if all(item[4] is None and not item[5] for item in items):
+            return None  # only waiters
+        segment = active.segment
+        checkpoint = b""
+        if self.checkpoint_due(active):
+            checkpoint = records.encode(segment.seed, CHECKPOINT, -1, -1, b"", summary.encode(active.checkpoint()))
+            active.checkpointed(active.offset)
+        start = active.offset
+        deleted: list[LedgerState] = []
+        parts, size, count = _encode(active, items, start + COMMIT_BYTES + len(checkpoint), deleted)
+        size += len(checkpoint)
+        self._sequence += 1
+        header = CommitHeader(self._sequence, self._epoch, segment.number, start, *synced, size, count + bool(checkpoint))
+        parts[:0] = [records.encode_commit(segment.seed, header), checkpoint]
+        size += COMMIT_BYTES
+        buffers: list[Buffer] = [b"".join(parts)] if size < JOINED_PART_BYTES * len(parts) else parts
+        active.offset = start + size
+        return Commit(buffers, start, start + size, active.padding(start + size, size), bool(checkpoint), deleted)
 
 
-def lay_out(log: Log, active: ActiveSegment, items: list[Item], synced: tuple[int, int]) -> Commit | None:
-    """The next commit of `active`, which stands behind it afterwards; None if nothing is to be written. `synced`: (segment, offset)
-    up to which the log is durable. The items must fit."""
-    if all(item[4] is None and not item[5] for item in items):
-        return None  # only waiters
-    segment = active.segment
-    checkpoint = b""
-    if checkpoint_due(active, log.config.checkpoint_bytes):
-        checkpoint = records.encode(segment.seed, CHECKPOINT, -1, -1, b"", summary.encode(active.checkpoint()))
-        active.checkpointed(active.offset)
-    start = active.offset
-    tombstoned: list[LedgerState] = []
-    parts, size, count = _encode(active, items, start + COMMIT_BYTES + len(checkpoint), tombstoned)
-    size += len(checkpoint)
-    header = CommitHeader(log.next_sequence(), log.epoch, segment.number, start, *synced, size, count + bool(checkpoint))
-    parts[:0] = [records.encode_commit(segment.seed, header), checkpoint]
-    size += COMMIT_BYTES
-    buffers: list[Buffer] = [b"".join(parts)] if size < JOINED_PART_BYTES * len(parts) else parts
-    active.offset = start + size
-    return Commit(buffers, start, start + size, active.padding(start + size, size), bool(checkpoint), tombstoned)
-
-
-def _encode(active: ActiveSegment, items: list[Item], offset: int, tombstoned: list[LedgerState]) -> tuple[list[Buffer], int, int]:
+def _encode(active: ActiveSegment, items: list[Item], offset: int, deleted: list[LedgerState]) -> tuple[list[Buffer], int, int]:
     """(buffers, bytes, records) of `items`, whose first record will stand at `offset`; indexes them."""
     seed = active.segment.seed
     begin = offset
@@ -88,7 +95,7 @@ def _encode(active: ActiveSegment, items: list[Item], offset: int, tombstoned: l
                 )
                 following = None
             if end_offsets is None:
-                record = _control(active, state, first, header, tombstoned)
+                record = _control(active, state, first, header, deleted)
                 if record:
                     parts.append(record)
                     count += 1
@@ -114,7 +121,7 @@ def _encode(active: ActiveSegment, items: list[Item], offset: int, tombstoned: l
     return parts, offset - begin, count
 
 
-def _control(active: ActiveSegment, state: LedgerState, type_: int, header: bytes, tombstoned: list[LedgerState]) -> bytes:
+def _control(active: ActiveSegment, state: LedgerState, type_: int, header: bytes, deleted: list[LedgerState]) -> bytes:
     first = -1
     if type_ == CREATED:
         active.created(state, len(header) + 16)
@@ -124,7 +131,7 @@ def _control(active: ActiveSegment, state: LedgerState, type_: int, header: byte
         active.sealed(state, first, length)
     elif type_ == DELETED:
         active.deleted(state.ledger_id)
-        tombstoned.append(state)
+        deleted.append(state)
     else:
         return b""
     return records.encode(active.segment.seed, type_, state.ledger_id, first, header)

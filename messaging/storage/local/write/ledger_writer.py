@@ -6,7 +6,8 @@ import asyncio
 from array import array
 from collections.abc import Awaitable, Callable
 
-from messaging.storage.ledger_store import Buffer, Done, Fenced, LedgerClosed, LedgerInfo, StoreError, check_block
+from messaging.storage.ledger_store import Buffer, Done, LedgerClosed, LedgerInfo, StoreError, check_block
+from messaging.storage.local.append_state import AppendState
 from messaging.storage.local.format.records import FIXED_BYTES
 from messaging.storage.local.ledger_state import LedgerState
 from messaging.storage.local.write.queue import CommitQueue, Item
@@ -14,28 +15,11 @@ from messaging.storage.local.write.queue import CommitQueue, Item
 HEADER_BYTES_MAX = 1 << 20
 
 
-class LocalLedgerWriter:
-    __slots__ = (
-        "_queue",
-        "_seal",
-        "_state",
-        "broken",
-        "last_confirmed",
-        "ledger_id",
-        "length_bytes",
-        "next_entry",
-        "pending_bytes",
-        "refusal",
-    )
+class LocalLedgerWriter(AppendState):
+    __slots__ = ("_queue", "_seal", "_state")
 
     def __init__(self, state: LedgerState, queue: CommitQueue, seal: Callable[[LedgerState], Awaitable[LedgerInfo]]) -> None:
-        self.ledger_id = state.ledger_id
-        self.last_confirmed = -1
-        self.next_entry = 0
-        self.length_bytes = 0
-        self.pending_bytes = 0
-        self.refusal: StoreError | None = None  # why no append is taken any more
-        self.broken = False  # an append failed
+        super().__init__(state.ledger_id)
         self._state = state
         self._queue = queue
         self._seal = seal
@@ -61,16 +45,6 @@ class LocalLedgerWriter:
         if not queue.busy:
             queue.begin()
         return first
-
-    def refuse(self, reason: StoreError, size: int) -> None:
-        """An append of `size` bytes failed."""
-        self.pending_bytes -= size
-        self.broken = True
-        self.end(LedgerClosed(f"ledger {self.ledger_id} takes no more appends: {reason}", self.ledger_id))
-
-    def end(self, reason: StoreError) -> None:
-        if self.refusal is None or (isinstance(reason, Fenced) and not self.broken):
-            self.refusal = reason
 
     async def close(self) -> LedgerInfo:
         self.end(LedgerClosed(f"ledger {self.ledger_id} was closed", self.ledger_id))

@@ -40,17 +40,17 @@ async def test_idle_ledgers_cost_little(tmp_path: Path) -> None:
         if len(told) == LEDGERS:
             ended.set_result(None)
 
-    commits = store._queue.commits
+    commits = store.queue.commits
     data, end_offsets = b"x", array("I", [1])
     for writer in writers:
         writer.append(b"", data, end_offsets, done)
     await ended
-    assert store._queue.commits - commits <= 2, "one turn of the loop is one commit, however many ledgers it touches"
+    assert store.queue.commits - commits <= 2, "one turn of the loop is one commit, however many ledgers it touches"
     written, _ = tracemalloc.get_traced_memory()
     other = await store.create(fence, 1_000_001, {})
     for _ in range(6):  # until no footer is missing that lists them
         await append(other, bytes(1 << 20))
-    await eventually(lambda: all(store._log.states[writer.ledger_id].extents is None for writer in writers))
+    await eventually(lambda: all(store.log.ledgers.states[writer.ledger_id].extents is None for writer in writers))
     told.clear()
     gc.collect()
     idle, _ = tracemalloc.get_traced_memory()

@@ -7,20 +7,18 @@ import json
 from array import array
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from messaging.storage.ledger_store import Fenced, NoSuchLedger, Position, StoreError, Unavailable
+from messaging.storage.ledger_store import Fenced, Position, StoreError, Unavailable
 from messaging.storage.managed import orphans
 from messaging.storage.managed.cursor_log import KEY, CursorLog
 from messaging.storage.managed.ledger import ManagedLedger, Storage
 from messaging.storage.managed.orphans import Collected, collect_orphans
 from messaging.storage.managed.retention import NOTHING
 from messaging.storage.meta_store import LedgerRecord, PartitionedRecord, TopicRecord
-from messaging.storage.offload_directory import DirectoryOffloader
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.storage.managed_world import NAME, World
 from tests.support.storage.memory_ledgers import MemoryLedgerStore, MemoryMetaStore
@@ -139,30 +137,6 @@ async def test_a_crash_in_the_middle_of_deleting_a_topic_or_of_a_checkpoint(run:
     assert (await after.collect()).ledgers == 3
     assert await after.ids() == set(json.loads(await after.meta.get_value(KEY) or b""))
     await after.cursors.checkpoint()
-
-
-async def test_offloaded_ledgers_stay_and_an_orphans_copy_goes_with_it(tmp_path: Path) -> None:
-    offloader = DirectoryOffloader(tmp_path)
-    world = await World(offloader=offloader).start()
-    for entry in (b"a", b"b", b"c"):
-        await world.ledger.writable()
-        world.append(entry)
-        await eventually(lambda: world.ledger.in_flight == 0)
-        await world.ledger.roll()
-    first, second, third, _ = [one.ledger_id for one in world.ledger.record.ledgers]
-    await world.ledger.offload(first, keep_local=True)
-    await world.ledger.offload(second, keep_local=False)
-    await world.ledger.offload(third, keep_local=True)
-    record = world.ledger.record
-    await world.meta.cas_topic(record.with_ledgers(record.ledgers[1:]))  # and the crash
-    after = await world.crash()
-    assert await collect_orphans(after.storage, await after.meta.next_ledger_id()) == Collected(1, 1)
-    for copied in (second, third):
-        await (await offloader.open(copied)).aclose()
-    with pytest.raises(NoSuchLedger):
-        await offloader.open(first)
-    assert first not in await after.store.ledger_ids()
-    assert [data for _, data in await after.read_all()] == [b"b", b"c"]
 
 
 async def test_names_that_cannot_be_read_are_no_reason_to_delete(run: Run) -> None:
@@ -287,7 +261,7 @@ async def test_only_orphans_of_earlier_runs_go(earlier: list[tuple[int, str]], l
             orphaned.add(ledger_id)
         else:
             topics.setdefault(f"{NAME}-{topic}", []).append(ledger_id)
-            if fate == "gone":  # offloaded, or lost: named all the same
+            if fate == "gone":  # lost: named all the same
                 await run.store.delete(run.storage.fence, ledger_id)
     for name, ledger_ids in topics.items():
         await run.name(name, *ledger_ids)

@@ -19,7 +19,7 @@ from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.device.aio import AioContext, Done, aio_available
 from messaging.storage.local.device.direct import PAGE_BYTES
 from messaging.storage.local.ledger_state import LedgerState
-from messaging.storage.local.write.commit import checkpoint_due, lay_out
+from messaging.storage.local.write.commit import CommitLayout
 from messaging.storage.local.write.queue import Committed, Item
 from messaging.storage.local.write.writer import LogWriter
 from tests.support.storage.fake_disk import FakeAio, FakeDisk, FakeFile
@@ -132,7 +132,7 @@ async def append_and_read(store: LocalLedgerStore, sizes: Sequence[int] = (10, 5
         await results.wait(number + 1)
     assert [error for _, error in results.got] == [None] * len(payloads)
     await store.stop()
-    again = LocalLedgerStore(store.directory, store.config, disk=store._disk)
+    again = LocalLedgerStore(store.directory, store.config, disk=store.disk)
     await again.start()
     assert again.damage == []
     assert await read_all(await again.open(1), len(payloads) - 1) == payloads
@@ -204,8 +204,8 @@ async def test_the_log_thread_waits_for_what_the_loop_began(monkeypatch: pytest.
             done(error)
 
         begun.append(offset)
-        store._writer.post(lambda: order.append(("job", offset)))
-        while not store._writer._jobs.empty():
+        store.log.thread.post(lambda: order.append(("job", offset)))
+        while store.log.thread.queued:
             os.sched_yield()
         for _ in range(1000):  # the thread has it, and every chance to go on
             os.sched_yield()
@@ -229,20 +229,20 @@ async def test_who_only_waits_uses_up_no_checkpoint() -> None:
     writer, results = await store.create(await store.start(), 1, {}), Results()
     results.append(writer, [bytes(5000)])
     await results.wait(1)
-    log, active = store._log, store._writer._active
-    assert checkpoint_due(active, 4096)
+    layout, active = CommitLayout(store.log.environment.epoch, 4096), store.writer.active
+    assert layout.checkpoint_due(active)
     waiter = Item(LedgerState(-1, {}), lambda error: None, b"", b"", None, 0, 0)
-    assert lay_out(log, active, [waiter], (1, active.offset)) is None
-    assert checkpoint_due(active, 4096)
+    assert layout.lay_out(active, [waiter], (1, active.offset)) is None
+    assert layout.checkpoint_due(active)
     block = Item(LedgerState(2, {}), lambda error: None, b"", b"x", array("I", [1]), 0, 100)
-    commit = lay_out(log, active, [waiter, block], (1, active.offset))
+    commit = layout.lay_out(active, [waiter, block], (1, active.offset))
     assert commit is not None
     assert commit.checkpoint
-    assert not checkpoint_due(active, 4096)
+    assert not layout.checkpoint_due(active)
 
 
 @pytest.mark.skipif(not aio_available(), reason="needs Linux's asynchronous I/O (io_submit)")
-async def test_what_is_under_way_when_completions_close_failed(tmp_path: Path) -> None:
+async def test_what_is_under_way_when_the_aio_context_closes_failed(tmp_path: Path) -> None:
     aio = AioContext(asyncio.get_running_loop())
     (tmp_path / "file").write_bytes(bytes(FILE_BYTES))
     memory = mmap.mmap(-1, PAGE_BYTES)

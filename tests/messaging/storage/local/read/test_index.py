@@ -14,8 +14,8 @@ from messaging.storage.local.format.segment import PAGE_BYTES, Segment, name_of
 from messaging.storage.local.ledger_state import LedgerState
 from messaging.storage.local.read.footers import BadFooter
 from messaging.storage.local.read.index import EntryIndex
+from messaging.storage.local.read.open_files import OpenFiles
 from messaging.storage.local.reclaim.dead_bytes import bytes_by_segment
-from messaging.storage.local.segment_files import OpenFiles
 from messaging.storage.local.write.active import ActiveSegment
 from messaging.storage.local.write.seal import write_footer
 from tests.support.storage.fake_disk import FakeDisk

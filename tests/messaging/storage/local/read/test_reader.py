@@ -60,7 +60,7 @@ async def test_known_places_are_read_without_a_thread(tmp_path: Path, monkeypatc
     fetched = counting_fetches(monkeypatch)
     store = LocalLedgerStore(tmp_path, SMALL) if on == "the disk" else LocalLedgerStore("/log", SMALL, disk=FakeDisk())
     reader = await stored(store, 1000)
-    segments = len(store._log.segments)
+    segments = len(store.log.segments.by_number)
     assert segments > 3
     assert await read_through(reader, 1000) >= 100
     assert 1 <= len(fetched) <= segments + 1  # the first of each segment

@@ -27,7 +27,7 @@ async def read_everything(store: LocalLedgerStore) -> None:
 
 
 def footers(store: LocalLedgerStore) -> list[Segment]:
-    found = [segment for segment in store._log.segments.values() if segment.sealed]
+    found = [segment for segment in store.log.segments.by_number.values() if segment.sealed]
     assert len(found) >= 2
     return found
 

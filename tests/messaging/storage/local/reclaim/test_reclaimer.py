@@ -59,7 +59,7 @@ async def test_dead_segments_go_and_live_ledgers_move_together() -> None:
     before = segment_names(disk)
     assert len(before) > 5
     for ledger_id in range(1, 10):
-        await store.delete(store._fence, ledger_id)
+        await store.delete(store.fence, ledger_id)
     live = (await store.info(10)).length_bytes
 
     def small() -> bool:
@@ -74,7 +74,7 @@ async def test_dead_segments_go_and_live_ledgers_move_together() -> None:
     assert [info.ledger_id for info in await store.ledgers()] == [10]
     assert store.damage == []
     await blocks_read_back(store, 10)
-    await store.delete(store._fence, 10)
+    await store.delete(store.fence, 10)
     await eventually(lambda: len(segment_names(disk)) <= 2)
     await store.stop()
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
@@ -87,7 +87,7 @@ async def test_space_comes_back_however_late_the_loop_hears_of_the_deletion() ->
     disk = FakeDisk()
     store = await filled(disk, 1, 300)
     assert len(segment_names(disk)) > 4
-    deleting = asyncio.ensure_future(store.delete(store._fence, 1))
+    deleting = asyncio.ensure_future(store.delete(store.fence, 1))
     await asyncio.sleep(0)  # the delete pushes its record,
     await asyncio.sleep(0)  # the queue hands it to the log thread; from here on the loop stands still
     eventually_sync(lambda: len(segment_names(disk)) <= 2)
@@ -109,7 +109,7 @@ async def test_reading_goes_on_while_segments_are_rewritten() -> None:
 
     readers = [asyncio.ensure_future(read_on(5)), asyncio.ensure_future(read_on(6))]
     for ledger_id in range(1, 5):
-        await store.delete(store._fence, ledger_id)
+        await store.delete(store.fence, ledger_id)
     await eventually(lambda: all(not name.endswith("-0000.log") for name in segment_names(disk)[:-1]))
     stopping = True
     assert all(rounds > 0 for rounds in await asyncio.gather(*readers))
@@ -130,7 +130,7 @@ async def test_power_loss_before_every_operation_of_a_reclaim() -> None:
         store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
         await store.start()
         for ledger_id in (1, 2, 3, 5):
-            await store.delete(store._fence, ledger_id)
+            await store.delete(store.fence, ledger_id)
         await eventually(lambda: all(not name.endswith("-0000.log") for name in segment_names(disk)[:-1]))
         await store.stop()
         return disk
@@ -183,7 +183,7 @@ async def test_a_damaged_segment_is_kept_as_it_is() -> None:
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
     await store.start()
     for ledger_id in (1, 2, 3):
-        await store.delete(store._fence, ledger_id)
+        await store.delete(store.fence, ledger_id)
     await eventually(lambda: sum(name.endswith("-0000.log") for name in segment_names(disk)) <= 2)
     assert name in segment_names(disk)
     await store.stop()
@@ -194,7 +194,7 @@ async def test_a_rewrite_that_fails_leaves_everything_as_it_was() -> None:
     store = await filled(disk, 4, 60)
     disk.fail = lambda kind, path, number: kind == "write" and path.name.endswith(".rewrite")
     for ledger_id in (1, 2, 3):
-        await store.delete(store._fence, ledger_id)
+        await store.delete(store.fence, ledger_id)
     await store.stop()
     assert not [name for name in disk.names(DIRECTORY) if name.endswith(".rewrite")]
     disk.fail = lambda kind, path, number: False
@@ -220,18 +220,19 @@ async def test_a_ledger_deleted_while_its_segment_is_copied_does_not_come_back()
 
     disk.before_unlocked = hold
     for ledger_id in (1, 2, 3, 4):
-        await store.delete(store._fence, ledger_id)
+        await store.delete(store.fence, ledger_id)
     assert await asyncio.to_thread(copying.wait, 10)
-    await store.delete(store._fence, 5)
+    await store.delete(store.fence, 5)
     deleted.set()
     await eventually(lambda: name_of(1, 0) not in segment_names(disk))
     for _ in range(3):
-        fence = store._fence
+        fence = store.fence
         writer = await store.create(fence, 100 + fence.epoch, {})  # moves the log on, so that more is reclaimed
         for _ in range(60):
             await append(writer, b"x" * 4000)
         await store.delete(fence, writer.ledger_id)
-        await eventually(lambda: len(segment_names(disk)) < 8 and all(s.index_released for s in store._log.segments.values()))  # noqa: B023
+        segments = store.log.segments.by_number
+        await eventually(lambda: len(segment_names(disk)) < 8 and all(s.index_released for s in segments.values()))  # noqa: B023
         await store.stop()
         store = LocalLedgerStore(DIRECTORY, config, disk=disk)
         await store.start()
@@ -245,7 +246,7 @@ async def test_a_stop_does_not_wait_for_a_copy_and_the_next_start_makes_it() -> 
     slow = dataclasses.replace(CONFIG, rewrite_bytes_per_s=1)
     store = await filled(disk, 4, 60, slow)
     for ledger_id in (1, 2, 3):
-        await store.delete(store._fence, ledger_id)
+        await store.delete(store.fence, ledger_id)
     await eventually(lambda: any(name.endswith(".rewrite") for name in disk.names(DIRECTORY)))
     before = segment_names(disk)
     await store.stop()
@@ -297,10 +298,10 @@ async def test_topics_that_came_and_went_leave_nothing_in_the_log(together: int)
         writers = await asyncio.gather(*(store.create(fence, ledger_id, {"tenant": "a"}) for ledger_id in ids))
         await asyncio.gather(*(writer.close() for writer in writers))
         await asyncio.gather(*(store.delete(fence, ledger_id) for ledger_id in ids))
-        most = max(most, len(store._log.tombstones))
+        most = max(most, len(store.log.ledgers.tombstones))
 
     def reclaimed() -> bool:
-        return len(store._log.tombstones) < 1_500 and len(segment_names(disk)) <= 8
+        return len(store.log.ledgers.tombstones) < 1_500 and len(segment_names(disk)) <= 8
 
     await eventually(reclaimed)
     assert most < 4_000

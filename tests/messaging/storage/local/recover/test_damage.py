@@ -145,7 +145,7 @@ async def test_a_damaged_header_page_costs_nothing(offset: int, segment: int) ->
     for ledger in (1, 2):
         good, bad = await readable(store, ledger)
         assert (len(good), bad) == ((400, []) if ledger == 1 else (134, []))
-    await append(await store.create(store._fence, 3, {}), b"it goes on")
+    await append(await store.create(store.fence, 3, {}), b"it goes on")
     await store.stop()
     store = await reopened(disk)
     assert store.damage == []
@@ -190,8 +190,8 @@ async def test_a_segment_that_is_lost_costs_what_stood_in_it(lost: str) -> None:
     with pytest.raises(Corrupt) as refused:
         await (await store.open(1)).read(0, entries_max=9, bytes_max=999)
     assert refused.value.resume_entry == good[0]
-    await store.delete(store._fence, 1)
-    await append(await store.create(store._fence, 3, {}), b"it goes on")
+    await store.delete(store.fence, 1)
+    await append(await store.create(store.fence, 3, {}), b"it goes on")
     await store.stop()
     store = await reopened(disk)
     assert {info.ledger_id for info in await store.ledgers()} == {2, 3}
@@ -238,7 +238,7 @@ async def test_an_index_that_cannot_be_read_is_made_again(part: str) -> None:
     disk = FakeDisk()
     await fill(disk, 400)
     store = await reopened(disk)
-    footer = store._log.segments[1].footer_offset
+    footer = store.log.segments.by_number[1].footer_offset
     await store.stop()
     if part == "footer":
         disk.bad_pages.add((name_of(1, 0), footer // PAGE_BYTES))
@@ -270,7 +270,7 @@ async def test_a_full_disk_does_not_keep_a_log_from_opening() -> None:
     store = await reopened(disk)
     assert read_epoch(disk, DIRECTORY) == epoch + 1
     assert await readable(store, 1) == ([*range(59)], [])
-    await append(await store.create(store._fence, 3, {}), *[b"x" * 10_000] * 1)
+    await append(await store.create(store.fence, 3, {}), *[b"x" * 10_000] * 1)
     assert store.failed is None
     await store.stop()
 
@@ -279,7 +279,7 @@ async def test_a_damaged_footer_is_replaced_by_reading_the_segment() -> None:
     disk = FakeDisk()
     await fill(disk, 400)
     store = await reopened(disk)
-    footer = store._log.segments[1].footer_offset
+    footer = store.log.segments.by_number[1].footer_offset
     await store.stop()
     flip(disk, 1, footer + 60)
     store = await reopened(disk)
@@ -322,7 +322,7 @@ async def test_a_commit_cut_short_anywhere_is_set_aside() -> None:
         disk.file(DIRECTORY / name_of(1, 0))[cut:stop] = bytes(stop - cut)
         store = await reopened(disk)
         assert await readable(store, 1) == ([*range(19)], [])
-        writer = await store.create(store._fence, 3, {})
+        writer = await store.create(store.fence, 3, {})
         await append(writer, b"goes on")
         await store.stop()
         store = await reopened(disk)
@@ -337,7 +337,7 @@ async def test_a_payload_that_looks_like_a_commit_is_no_commit() -> None:
     foreign = bytes(disk.file(DIRECTORY / name_of(1, 0))[PAGE_BYTES : PAGE_BYTES + 3000])
     disk = FakeDisk()
     store = await reopened(disk)
-    writer = await store.create(store._fence, 1, {})
+    writer = await store.create(store.fence, 1, {})
     await append(writer, foreign)
     await store.stop()
     content = disk.file(DIRECTORY / name_of(1, 0))

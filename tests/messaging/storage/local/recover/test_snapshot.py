@@ -13,7 +13,6 @@ from messaging.storage.ledger_store import LedgerInfo
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.format import snapshot
 from messaging.storage.local.format.segment import name_of
-from messaging.storage.local.log import Log
 from messaging.storage.local.recover.inspect import inspect, repair, verify
 from tests.messaging.storage.local.reclaim.test_reclaimer import blocks_read_back, filled, segment_names
 from tests.messaging.storage.local.recover.test_damage import append
@@ -37,7 +36,7 @@ async def opened(disk: FakeDisk, config: LocalConfig = CONFIG) -> LocalLedgerSto
 async def snapshotted(disk: FakeDisk, ledgers: int = 6, rounds: int = 60) -> None:
     """A stopped store with a snapshot that covers most of its segments."""
     store = await filled(disk, ledgers, rounds)
-    await eventually(lambda: store._log.snapshots.covered >= 2)
+    await eventually(lambda: store.log.snapshots.covered >= 2)
     await store.stop()
 
 
@@ -70,7 +69,7 @@ async def test_opening_reads_no_footer_that_the_snapshot_covers() -> None:
     await snapshotted(disk)
     read = footers_read(disk)
     store = await opened(disk, NEVER)
-    covered = store._log.snapshots.covered
+    covered = store.log.snapshots.covered
     assert covered >= 2
     for number in range(1, covered + 1):
         assert read.count(name_of(number, 0)) == 1, "the header page, nothing else"
@@ -119,7 +118,7 @@ async def test_a_damaged_snapshot_is_reported_and_footers_are_read(damage: str, 
 
 async def store_id(disk: FakeDisk) -> int:
     store = await opened(disk.frozen(), NEVER)
-    found = store._log.store_id
+    found = store.log.environment.store_id
     await store.stop()
     return found
 
@@ -171,7 +170,7 @@ async def test_a_damaged_footer_under_a_snapshot_is_met_by_a_reader_and_mended_b
     await snapshotted(disk)
     expected = await ledgers_in(disk.frozen())
     store = await opened(disk, NEVER)
-    segment = store._log.segments[1]
+    segment = store.log.segments.by_number[1]
     await store.stop()
     content = disk.file(segment.path)
     content[segment.footer_offset + 40 : segment.footer_offset + segment.footer_bytes] = bytes(segment.footer_bytes - 40)
@@ -192,14 +191,14 @@ async def test_what_was_deleted_after_the_snapshot_stays_deleted_when_its_segmen
     """While the snapshot lists a ledger, its DELETED record may not go: reclaim first makes a newer snapshot."""
     disk = FakeDisk()
     store = await filled(disk, 6, 60)
-    await eventually(lambda: store._log.snapshots.covered >= 2)
+    await eventually(lambda: store.log.snapshots.covered >= 2)
     for ledger_id in (1, 2, 3, 4, 5):
-        await store.delete(store._fence, ledger_id)
-    writer = await store.create(store._fence, 100, {})
+        await store.delete(store.fence, ledger_id)
+    writer = await store.create(store.fence, 100, {})
     for _ in range(60):  # seals the segment with the DELETED records
         await append(writer, b"x" * 4000)
-    await store.delete(store._fence, 100)
-    await eventually(lambda: store._log.deletions_pending == {} and len(segment_names(disk)) < 9)
+    await store.delete(store.fence, 100)
+    await eventually(lambda: store.log.ledgers.deletions_pending == {} and len(segment_names(disk)) < 9)
     await store.stop()
     for left in (disk.frozen(), disk.power_loss(Random(1))):
         assert [info.ledger_id for info in await ledgers_in(left)] == [6]
@@ -237,13 +236,13 @@ async def test_no_deleted_ledger_comes_back_whichever_way_the_log_is_opened(seed
 async def test_a_snapshot_that_cannot_be_written_does_not_stop_reclaim() -> None:
     disk = FakeDisk()
     store = await filled(disk, 6, 60)
-    await eventually(lambda: store._log.snapshots.covered >= 2)
+    await eventually(lambda: store.log.snapshots.covered >= 2)
     disk.fail = lambda kind, path, number: kind == "write" and path.name == f"{snapshot.NAME}.new"
-    writer = await store.create(store._fence, 100, {})
+    writer = await store.create(store.fence, 100, {})
     for _ in range(60):
         await append(writer, b"x" * 4000)
     for ledger_id in (1, 2, 3, 4, 5, 6, 100):
-        await store.delete(store._fence, ledger_id)
+        await store.delete(store.fence, ledger_id)
     await eventually(lambda: len(segment_names(disk)) <= 2)
     assert snapshot.NAME not in disk.names(DIRECTORY), "an older one would know of ledgers that are gone"
     await store.stop()
@@ -255,16 +254,15 @@ async def test_the_counts_of_a_start_from_a_snapshot_lead_to_the_same_reclaim() 
     await snapshotted(disk, 8, 60)
     store = await opened(disk, NEVER)
     for ledger_id in range(1, 8):
-        await store.delete(store._fence, ledger_id)
+        await store.delete(store.fence, ledger_id)
     await eventually(lambda: all(not name.endswith("-0000.log") for name in segment_names(disk)[:-1]))
-    await store.delete(store._fence, 8)
+    await store.delete(store.fence, 8)
     await eventually(lambda: len(segment_names(disk)) <= 1)
     await store.stop()
 
 
-async def test_a_log_upkeep_question_is_answered_by_the_log_thread() -> None:
+async def test_a_question_is_answered_by_the_log_thread() -> None:
     disk = FakeDisk()
     store = await opened(disk)
-    log: Log = store._log
-    assert await asyncio.to_thread(log.ask, lambda: 7) == 7
+    assert await asyncio.to_thread(store.log.thread.ask, lambda: 7) == 7
     await store.stop()

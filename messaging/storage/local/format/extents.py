@@ -1,0 +1,62 @@
+"""Where the blocks of one ledger stand in one segment."""
+
+from __future__ import annotations
+
+from array import array
+
+EXTENT_WIDTH = 2  # numbers of a row: first entry | offset << 32 | bytes
+
+
+class Extents:
+    """Where one ledger's blocks stand in one segment, 16 bytes a run.
+
+    `table` alternates first entry and (offset << 32 | bytes): from that record on, for so many bytes, the ledger's blocks stand,
+    perhaps with a few records of others between them. `last_entry` and `length_bytes` count from the ledger's beginning.
+    """
+
+    __slots__ = (
+        "dirty_from",
+        "dirty_mark",
+        "last_entry",
+        "ledger_id",
+        "length_bytes",
+        "link",
+        "older",
+        "record_bytes",
+        "segment",
+        "table",
+    )
+
+    def __init__(
+        self, ledger_id: int, segment: int, last_entry: int, length_bytes: int, link: int = 0, older: Extents | None = None
+    ) -> None:
+        self.ledger_id = ledger_id
+        self.segment = segment
+        self.link = link  # the segment before this one that holds blocks of the ledger, 0: none
+        self.older = older  # the runs there, until that footer is durable
+        self.table = array("Q")
+        self.last_entry = last_entry
+        self.length_bytes = length_bytes
+        self.record_bytes = 0
+        self.dirty_mark = -1  # number of the checkpoint that will first cover what is new
+        self.dirty_from = 0  # index in `table` of the first row to go into it
+
+    def add(self, last: int, first: int, offset: int, record_bytes: int, data_bytes: int, extent_bytes_max: int) -> int:
+        """Indexes a block; returns how many rows that took (0 or 1)."""
+        table = self.table
+        self.record_bytes += record_bytes
+        self.last_entry = last
+        self.length_bytes += data_bytes
+        if table:
+            place = table[-1]
+            begin = place >> 32
+            stop = begin + (place & 0xFFFFFFFF)
+            if offset - stop <= GAP_BYTES_MAX and offset + record_bytes - begin <= extent_bytes_max:
+                table[-1] = begin << 32 | (offset + record_bytes - begin)
+                return 0
+        table.append(first)
+        table.append(offset << 32 | record_bytes)
+        return 1
+
+
+GAP_BYTES_MAX = 4096  # of other ledgers' records inside a run: reading over them is cheaper than a row of its own

@@ -1,0 +1,66 @@
+"""Descriptors of segments that are kept open for reading."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from messaging.storage.local.device.disk import Disk, DiskFile
+
+DESCRIPTORS_A_FILE = 2  # at most: one of them past the page cache
+
+
+class OpenFiles:
+    """Descriptors of segments for reading, the least recently used closed first. For any thread."""
+
+    def __init__(self, disk: Disk, descriptors_max: int) -> None:
+        self._disk = disk
+        self._files_max = max(1, descriptors_max // DESCRIPTORS_A_FILE)
+        self._lock = threading.Lock()
+        self._files: OrderedDict[Path, tuple[DiskFile, list[int]]] = OrderedDict()
+
+    def is_open(self, path: Path) -> bool:
+        """Whether `use` need not open it. Does not block."""
+        return path in self._files
+
+    @contextmanager
+    def use(self, path: Path) -> Iterator[DiskFile]:
+        with self._lock:
+            entry = self._files.get(path)
+            if entry is None:
+                entry = self._files[path] = (self._disk.open(path, scattered=True), [0])
+            self._files.move_to_end(path)
+            file, users = entry
+            users[0] += 1
+        try:
+            yield file
+        finally:
+            with self._lock:
+                users[0] -= 1
+                if self._files.get(path) is not entry:
+                    if users[0] == 0:
+                        file.close()  # forgotten while in use
+                elif len(self._files) > self._files_max:
+                    self._close_idle()
+
+    def forget(self, path: Path) -> None:
+        """Closes the descriptor, once nobody uses it."""
+        with self._lock:
+            entry = self._files.pop(path, None)
+            if entry is not None and entry[1][0] == 0:
+                entry[0].close()
+
+    def close(self) -> None:
+        for path in list(self._files):
+            self.forget(path)
+
+    def _close_idle(self) -> None:
+        for path, (file, users) in list(self._files.items()):
+            if len(self._files) <= self._files_max:
+                return
+            if users[0] == 0:
+                del self._files[path]
+                file.close()

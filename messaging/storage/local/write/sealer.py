@@ -1,0 +1,78 @@
+"""Sealing segments in the background: first the footer is made durable, then the index of it in memory is released."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from messaging.storage.local.background import BackgroundThreads
+from messaging.storage.local.format.extents import Extents
+from messaging.storage.local.format.segment import Segment
+from messaging.storage.local.ledgers import LedgerTable
+from messaging.storage.local.log_thread import LogThread
+from messaging.storage.local.reclaim.reclaimer import Reclaimer
+from messaging.storage.local.recover.snapshot_writer import SnapshotWriter
+from messaging.storage.local.write.active import ActiveSegment
+from messaging.storage.local.write.seal import write_footer
+
+RELEASE_LEDGERS = 1000  # index entries released between two commits
+
+
+class SegmentSealer:
+    """With the log's turn. A segment that is sealed may be part of the next snapshot, and may be reclaimed."""
+
+    def __init__(
+        self,
+        thread: LogThread,
+        background: BackgroundThreads,
+        ledgers: LedgerTable,
+        snapshots: SnapshotWriter,
+        reclaimer: Reclaimer,
+    ) -> None:
+        self._thread = thread
+        self._background = background
+        self._ledgers = ledgers
+        self._snapshots = snapshots
+        self._reclaimer = reclaimer
+        self._releasing: deque[tuple[Segment, list[Extents]]] = deque()
+
+    def seal_later(self, active: ActiveSegment) -> None:
+        """`active` gets no more commits."""
+        active.segment.index_released = False
+
+        def seal() -> None:
+            try:
+                write_footer(active)
+            except OSError as error:
+                failure = error
+                self._thread.post(lambda: _raise(failure))  # a sync failed: the store trusts this disk no more
+                return
+            self._thread.post(lambda: self._sealed(active))
+
+        self._background.seal(seal)
+
+    def _sealed(self, active: ActiveSegment) -> None:
+        self._snapshots.listed(active.segment.number, len(active.touched))
+        self._releasing.append((active.segment, active.touched))
+        if len(self._releasing) == 1:
+            self._release_index(0)
+
+    def _release_index(self, start: int) -> None:
+        """One segment after another: what is left in memory of a ledger is always the newest of it."""
+        segment, touched = self._releasing[0]
+        for extents in touched[start : start + RELEASE_LEDGERS]:
+            state = self._ledgers.states.get(extents.ledger_id)
+            if state is not None:
+                state.release_index(extents)
+        if start + RELEASE_LEDGERS < len(touched):
+            self._thread.post(lambda: self._release_index(start + RELEASE_LEDGERS))
+            return
+        segment.index_released = True
+        self._releasing.popleft()
+        self._snapshots.write_if_due()
+        self._reclaimer.start_if_due()
+        if self._releasing:
+            self._thread.post(lambda: self._release_index(0))
+
+
+def _raise(error: OSError) -> None:
+    raise error
