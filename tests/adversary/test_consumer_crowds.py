@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.dispatch.consumer_order import RoundRobin
-from messaging.broker.core.subscription import Subscription, SubscriptionType
+from messaging.broker.core.dispatch.round_robin import RoundRobin
+from messaging.broker.core.dispatch.shared import SharedDispatch
+from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.protocol import frames
@@ -113,7 +114,7 @@ async def test_a_delivery_looks_only_at_who_may_take_it(world: BrokerWorld, monk
     publisher = await world.connected("owner")
     await publisher.producer(TOPIC)
     client = await crowd(world, pb.Subscribe.Shared)
-    looked = counted(monkeypatch, Subscription, "_ready")
+    looked = counted(monkeypatch, SharedDispatch, "ready")
     client.say(pb.Command.FLOW, consumer_id=CROWD - 1, message_permits=1000)
     publisher.write(b"".join(send_frame(number, b"x") for number in range(1000)))
     for _ in range(1000):
@@ -132,7 +133,7 @@ def test_whoever_holds_what_others_acknowledged_lets_go_of_it() -> None:
     world.subscription.can_dispatch()
     assert [one.unacked_messages for one in consumers] == [0] * 40
     world.detach(consumers[1])
-    assert world.subscription.next_position() is None, "nothing of it is sent again"
+    assert world.subscription.next_due() is None, "nothing of it is sent again"
 
 
 def test_the_rotation_is_fair_and_goes_by_priority() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.subscription import Subscription, SubscriptionType
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
 from messaging.storage.managed.ledger_list import LedgerList
 
@@ -85,16 +86,17 @@ class World:
         for _ in range(10_000):
             if not self.subscription.can_dispatch():
                 return
-            position = self.subscription.next_position()
-            if position is None:
+            due = self.subscription.next_due()
+            if due is None:
                 return
+            source, position = due
             found = self.block(position)
-            assignment = self.subscription.assign(found, position, found.last_entry, self.expired_before_ms, self.now_ms)
-            for consumer, block, first, last, redelivery_counts in assignment.deliveries:
+            assignment = self.subscription.assign(source, found, position, found.last_entry, self.expired_before_ms, self.now_ms)
+            for consumer, block, first, last, redelivery_counts, _ in assignment.deliveries:
                 consumer.sink.deliver(consumer, block, first, last, redelivery_counts)
             if not assignment.more:
                 return
-        raise AssertionError(f"dispatch does not end: it stands at {self.subscription.next_position()}")
+        raise AssertionError(f"dispatch does not end: it stands at {self.subscription.next_due()}")
 
     def block(self, position: Position) -> EntryBlock:
         for block in self.blocks:

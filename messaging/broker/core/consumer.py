@@ -21,7 +21,7 @@ class ConsumerSink(Protocol):
         """False while the peer does not read: nothing is assigned to it then."""
 
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redelivery_counts: list[int] | None) -> int:
-        """Sends entries `first` to ``last - 1`` of `block`; returns the bytes sent. `redeliveries`: a count for each, or None."""
+        """Sends entries `first` to ``last - 1`` of `block`; returns the bytes sent. `redelivery_counts`: one for each, or None."""
 
     def active_changed(self, consumer: Consumer, active: bool) -> None:
         """Failover: this consumer became the active one, or ceased to be."""
@@ -49,12 +49,12 @@ class Consumer:
         "messages_redelivered",
         "metadata",
         "name",
+        "on_ready",
         "permits",
         "priority",
         "session",
         "sink",
         "unacked_messages",
-        "wakes",
     )
 
     def __init__(self, consumer_id: int, name: str, sink: ConsumerSink, *, priority: int = 0, now_ms: int = 0) -> None:
@@ -64,7 +64,7 @@ class Consumer:
         self.priority = priority
         self.session: OpenSession | None = None  # the right it was opened under; None for the broker's own
         self.metadata: dict[str, str] = {}
-        self.wakes: Callable[[Consumer], None] | None = None  # of a Shared subscription: puts it into the rotation again
+        self.on_ready: Callable[[Consumer], None] | None = None  # set by a strategy that waits for it to be able to take messages
         self.permits = 0  # messages the client asked for and was not sent; may dip below zero by one batch
         self.held: dict[int, BitMap] = {}  # ledger -> entries sent and not acknowledged (Shared only)
         self.held_batches: dict[Position, int] = {}  # of those, the messages of entries that count for other than one
@@ -92,8 +92,8 @@ class Consumer:
 
     def wake(self) -> None:
         """It may be able to take messages again: it has permits, holds less, or its sink became writable."""
-        if self.wakes is not None:
-            self.wakes(self)
+        if self.on_ready is not None:
+            self.on_ready(self)
 
     def messages_of(self, entries: int) -> int:
         """How many messages so many of the entries hold that were sent: exactly, where all hold as many."""

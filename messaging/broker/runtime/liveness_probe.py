@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Iterable
 from typing import Protocol, runtime_checkable
 
 from messaging.broker.core.producers import ProducerTable
-from messaging.broker.core.subscription import Subscription, SubscriptionType
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.subscription_type import SubscriptionType
 
 ASKED_MAX = 16  # at a time: where more are in the way, not all of them are gone
 

@@ -1,4 +1,4 @@
-"""What a subscription decided to hand out. Pure."""
+"""What a subscription decided to send. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from messaging.broker.core.entries import EntryBlock
 
 
 class Delivery(NamedTuple):
+    """Entries of one block for one consumer."""
+
     consumer: Consumer
     block: EntryBlock
     first: int  # indexes of entries in the block: all before `last`
     last: int
     redelivery_counts: list[int] | None
+    messages: int  # those that take permits: of batches only what is not acknowledged yet
 
 
 class Assignment(NamedTuple):

@@ -9,7 +9,8 @@ from messaging.adminrpc.schema import TopicLive
 from messaging.broker.core.bitmaps import count_ranges, ranges_of
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.producers import Producer
-from messaging.broker.core.subscription import TYPE_NAMES, Subscription, SubscriptionType
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.runtime.topics.backlog_age import UNKNOWN
 from messaging.broker.runtime.topics.member_rates import MemberRates
 from messaging.broker.runtime.topics.services import QUIET

@@ -138,7 +138,7 @@ class LocalConsumer:
                     payload,
                     block.broker_time_ms,
                     redelivery_counts[index - first] if redelivery_counts else 0,
-                    self.subscription.open_messages_of(block, index),
+                    self.subscription.unacked_messages_in(block, index),
                 )
             )
         return size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from messaging.broker.core.subscription import SubscriptionType
+from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import open_subscription
 from messaging.broker.runtime.liveness_probe import probe_consumers, probe_producer

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from messaging.broker.core.subscription import TYPE_NAMES, Subscription, SubscriptionType
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.errors import ConsumerBusy, NotAllowed, PreconditionFailed, ProducerBusy, SubscriptionNotFound
 
 if TYPE_CHECKING:

@@ -67,13 +67,13 @@ class BacklogReader:
 
     # --- finding
 
-    def find(self, subscription: Subscription, position: Position) -> EntryBlock | None:
-        """The block that holds `position`; None while it is being read: `subscription` is served when it is there."""
+    def find(self, subscription: Subscription, position: Position, *, again: bool) -> EntryBlock | None:
+        """The block that holds `position`; None while it is being read: `subscription` is served when it is there. `again`: it is
+        one of single entries, and not the place up to which the subscription has read."""
         reader = self.readers.get(subscription)
         if reader is None:
             reader = self.readers[subscription] = ReadAhead()
         reader.idle = False
-        again = bool(subscription.redeliveries)
         read = reader.again if again else reader.current
         if read is None or not read.covers(position):
             read = self._again(subscription, reader, position) if again else self._go_on(subscription, reader, position)
@@ -241,7 +241,7 @@ class BacklogReader:
     def sweep(self) -> None:
         """Who takes nothing keeps the read it is in, and the next time nothing."""
         for subscription, reader in list(self.readers.items()):
-            if subscription.can_dispatch() and subscription.next_position() is not None:
+            if subscription.can_dispatch() and subscription.next_due() is not None:
                 continue
             if reader.idle:
                 self.forget(subscription)

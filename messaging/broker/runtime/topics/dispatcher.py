@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from messaging.broker.core.command_costs import BLOCK, SEND_BYTES_A_UNIT
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.dispatch.sources import EntrySource
+from messaging.broker.core.dispatch.state import Due
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.backlog_reader import BacklogReader
@@ -55,7 +57,7 @@ class Dispatcher:
 
     def dispatch_soon(self, subscription: Subscription) -> None:
         """The same in the next turn of the loop, once however often it was asked for. Nothing where all was handed out already."""
-        if subscription.next_position() is None and not self.topic.ledger.terminated:
+        if subscription.next_due() is None and not self.topic.ledger.terminated:
             return
         self.topic.services.dispatch_turns.wait(self.topic.name.tenant, DueDispatch(self, subscription))
 
@@ -63,17 +65,18 @@ class Dispatcher:
         """What was spent of `cost_max`, and whether there is more to hand out."""
         cost = 0
         while cost < cost_max:
-            position = self._next_position(subscription)
-            if position is None:
+            due = self._next_due(subscription)
+            if due is None:
                 return cost, False
+            source, position = due
             block = self.cache.find(position)
             if block is None:
                 self.topic.services.backlog_scheduler.serve(self, subscription)
                 return cost, False
-            if self.backlog is not None and not subscription.redeliveries:
+            if self.backlog is not None and source.sequential:
                 self.backlog.forget(subscription)
             last = min(block.last_entry, position.entry_id + DISPATCH_ENTRIES_MAX - 1)
-            size, more, deliveries = self._send(subscription, block, position, last)
+            size, more, deliveries = self._send(subscription, source, block, position, last)
             cost += size // SEND_BYTES_A_UNIT + BLOCK * (1 + deliveries)
             if not more:
                 return cost, False
@@ -84,34 +87,37 @@ class Dispatcher:
         """Hands out about `bytes_max` that storage has. Whether there is more that can be handed out now."""
         sent_bytes = 0
         while sent_bytes < bytes_max:
-            position = self._next_position(subscription)
-            if position is None:
+            due = self._next_due(subscription)
+            if due is None:
                 return False
+            source, position = due
             if self.cache.find(position) is not None:
                 self.dispatch(subscription)
                 return False
             if self.backlog is None:
                 self.backlog = BacklogReader(self)
-            block = self.backlog.find(subscription, position)
+            block = self.backlog.find(subscription, position, again=not source.sequential)
             if block is None:
                 return False
             last = block.last_within(position.entry_id, bytes_max - sent_bytes)
-            size, more, _ = self._send(subscription, block, position, last)
+            size, more, _ = self._send(subscription, source, block, position, last)
             if not more:
                 return False
             # Entries passed over are work too.
             sent_bytes += size or block.bytes_in(position.entry_id - block.first_entry, last + 1 - block.first_entry)
         return True
 
-    def _next_position(self, subscription: Subscription) -> Position | None:
+    def _next_due(self, subscription: Subscription) -> Due | None:
         """Where something is that can be handed out."""
         if self.topic.ledger.terminated:
             tell_end_of_topic(subscription)
         if not subscription.can_dispatch() or self.closed:
             return None
-        return subscription.next_position()
+        return subscription.next_due()
 
-    def _send(self, subscription: Subscription, block: EntryBlock, position: Position, last: int) -> tuple[int, bool, int]:
+    def _send(
+        self, subscription: Subscription, source: EntrySource, block: EntryBlock, position: Position, last: int
+    ) -> tuple[int, bool, int]:
         """Hands out the entries of `block` from `position` to entry `last`: (bytes, whether to go on, deliveries)."""
         topic = self.topic
         services = topic.services
@@ -119,9 +125,9 @@ class Dispatcher:
         ttl_s = services.message_ttl_s(topic.name)
         expired_before_ms = services.storage.safe_expiry_ms() - ttl_s * 1000 if ttl_s else 0
         topic.mark_active()
-        assignment = subscription.assign(block, position, last, expired_before_ms, now_ms)
+        assignment = subscription.assign(source, block, position, last, expired_before_ms, now_ms)
         total = 0
-        for consumer, given, first, stop, redelivery_counts in assignment.deliveries:
+        for consumer, given, first, stop, redelivery_counts, _ in assignment.deliveries:
             size = consumer.sink.deliver(consumer, given, first, stop, redelivery_counts)
             consumer.bytes_out += size
             total += size

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from messaging.broker.core.ack_count import messages_acknowledged
 from messaging.broker.core.backlog_trend import BacklogTrend
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.producers import Producer
@@ -104,5 +103,5 @@ def _members(topic: Topic) -> Iterator[Member]:
 
 
 def _consumed(subscription: Subscription, consumer: Consumer) -> ConsumerTotals:
-    acknowledged = messages_acknowledged(subscription, consumer)
+    acknowledged = subscription.acknowledged_messages(consumer)
     return ConsumerTotals(consumer.messages_out, consumer.bytes_out, consumer.messages_redelivered, acknowledged)

@@ -16,7 +16,8 @@ import structlog
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.cursor_deltas import merged
-from messaging.broker.core.subscription import Subscription, SubscriptionType
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime.topics.admission import check_consumer, check_durable_subscription
 from messaging.broker.runtime.topics.dispatcher import Dispatcher
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from messaging.broker.core.ack_validation import MessageAck, signed
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.subscription import TYPE_NAMES, Subscription, SubscriptionType
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.runtime.client_subscriptions import delete_subscription, open_subscription, seek_subscription
 from messaging.broker.runtime.liveness_probe import probe_consumers
 from messaging.broker.runtime.topics import acknowledgements

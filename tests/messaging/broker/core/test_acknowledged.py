@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.broker.core.ack_count import messages_acknowledged
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.subscription import SubscriptionType
+from messaging.broker.core.subscription_type import SubscriptionType
 from tests.support.subscription_world import World
 
 KINDS = [SubscriptionType.SHARED, SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER]
@@ -20,7 +19,7 @@ def test_what_was_sent_and_is_neither_open_nor_wanted_again(kind: SubscriptionTy
     first, second, third, _ = world.publish([size] * 4)
 
     def counted(consumer: Consumer) -> int:
-        return messages_acknowledged(world.subscription, consumer)
+        return world.subscription.acknowledged_messages(consumer)
 
     assert counted(consumer) == 0
     world.ack(consumer, first, third)
@@ -39,7 +38,7 @@ def test_one_nack_of_shared_is_one_message() -> None:
     consumer = world.attach(SubscriptionType.SHARED, 1_000)
     first, _ = world.publish([5, 3])
     world.nack(consumer, first)
-    assert (consumer.messages_redelivered, messages_acknowledged(world.subscription, consumer)) == (5, 0)
+    assert (consumer.messages_redelivered, world.subscription.acknowledged_messages(consumer)) == (5, 0)
 
 
 def test_who_waits_in_failover_has_acknowledged_nothing() -> None:
@@ -47,4 +46,4 @@ def test_who_waits_in_failover_has_acknowledged_nothing() -> None:
     active, waiting = world.attach(SubscriptionType.FAILOVER, 10), world.attach(SubscriptionType.FAILOVER, 10)
     (one,) = world.publish([1])
     world.ack(active, one)
-    assert [messages_acknowledged(world.subscription, who) for who in (active, waiting)] == [1, 0]
+    assert [world.subscription.acknowledged_messages(who) for who in (active, waiting)] == [1, 0]

@@ -9,7 +9,7 @@ import pytest
 
 from messaging.broker.core import bitmaps
 from messaging.broker.core.cursor import Cursor
-from messaging.broker.core.subscription import SubscriptionType
+from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
 from messaging.storage.managed.ledger_list import LedgerList
 from tests.support.subscription_world import World

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from messaging.broker.core import cursor_deltas as cursor_deltas
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
-from messaging.broker.core.subscription import Subscription, SubscriptionType
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.managed.ledger_list import LedgerList
 from tests.support.subscription_world import World
@@ -134,8 +135,9 @@ def whole_state(subscription: Subscription) -> tuple[Any, ...]:
         (one.unacked_messages, {key: list(bitmap) for key, bitmap in one.held.items()}, dict(one.held_batches))
         for one in subscription.consumers
     ]
-    redeliveries = {key: list(bitmap) for key, bitmap in subscription.redeliveries.entries.items()}
-    return state_of(subscription.cursor), subscription.read_position, held, redeliveries, dict(subscription.redeliveries.counts)
+    redeliveries = subscription.state.redeliveries
+    again = {key: list(bitmap) for key, bitmap in redeliveries.entries.items()}
+    return state_of(subscription.cursor), subscription.read_position, held, again, dict(redeliveries.counts)
 
 
 @settings(max_examples=300)

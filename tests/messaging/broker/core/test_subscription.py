@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from messaging.broker.core.cursor import Cursor
-from messaging.broker.core.subscription import SHARE_MESSAGES_MAX, SubscriptionType
+from messaging.broker.core.dispatch.shared import SHARE_MESSAGES_MAX
+from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.errors import ConsumerBusy, NotAllowed, NotReady
 from messaging.storage.ledger_store import Position
 from tests.support.subscription_world import World, counted, received, told
@@ -283,8 +284,8 @@ def test_entries_that_expire_while_they_wait_to_be_sent_again() -> None:
     world.flow(consumer, 100)
     assert received(consumer) == []
     assert world.subscription.backlog_entries == 0
-    assert not world.subscription.redeliveries
-    assert not world.subscription.redeliveries.counts
+    assert not world.subscription.state.redeliveries.entries
+    assert not world.subscription.state.redeliveries.counts
 
 
 def test_markers_are_never_delivered() -> None:
@@ -328,7 +329,7 @@ def test_cumulative_acknowledgement_empties_what_is_held() -> None:
     world.detach(consumer)
     other = world.attach(SubscriptionType.SHARED, permits=100)
     assert received(other) == [entries[5]]
-    assert not world.subscription.redeliveries.counts
+    assert not world.subscription.state.redeliveries.counts
 
 
 def test_what_storage_cannot_give_again_counts_as_acknowledged() -> None:
@@ -342,7 +343,7 @@ def test_what_storage_cannot_give_again_counts_as_acknowledged() -> None:
     deltas = world.subscription.skip_lost(1, 2)
     assert world.subscription.entries_lost == 2
     assert world.subscription.cursor.mark_delete == Position(1, 1)
-    assert not world.subscription.redeliveries.counts
+    assert not world.subscription.state.redeliveries.counts
     copy = Cursor.restore(Position(-1, -1), before)
     for delta in deltas:
         copy.apply(delta, world.ledger_list)
@@ -358,7 +359,8 @@ def test_damage_ahead_counts_as_acknowledged_and_nothing_else_does(kind: Subscri
     entries = world.publish([1] * 10)
     received(consumer)
     world.ack(consumer, entries[5])
-    assert world.subscription.next_position() == entries[3]
+    due = world.subscription.next_due()
+    assert due is not None and due[1] == entries[3]
     assert len(world.subscription.skip_lost(1, 7)) == 2, "a delta for each stretch around what was acknowledged"
     assert world.subscription.entries_lost == 3
     assert world.subscription.backlog_entries == 6

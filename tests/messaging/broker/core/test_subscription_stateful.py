@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.subscription import SubscriptionType
+from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import EARLIEST, Position
 from tests.support.subscription_world import World, counted
 
@@ -187,7 +187,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         subscription = self.world.subscription
         if not subscription.can_dispatch():
             return
-        assert subscription.next_position() is None
+        assert subscription.next_due() is None
         left = [position for position in self.sizes if position not in self.acked and position not in self.with_whom]
         if self.kind is not SubscriptionType.SHARED:
             left = [position for position in left if self.reached is None or position > self.reached]
@@ -214,7 +214,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             self.world.subscription.detach(consumer)
         self.with_whom.clear()
         last = self.world.attach(self.kind)
-        self.world.subscription.unacked_max = 10**9
+        self.world.subscription.state.unacked_max = 10**9
         self.world.flow(last, 10**6)
         assert [position for position, _ in counted(last)] == [position for position in self.sizes if position not in self.acked]
 

@@ -7,7 +7,8 @@ import pytest
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.subscription import Subscription, SubscriptionType
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.managed.ledger_list import LedgerList
 
 BATCH = 100
@@ -42,10 +43,10 @@ def test_acknowledged_batches_never_block_a_single_reader(kind: SubscriptionType
     received = 0
     for _ in range(count):
         consumer.permits = BATCH
-        position = subscription.next_position()
-        assert position is not None, f"nothing to read after {received} of {count} entries"
+        due = subscription.next_due()
+        assert due is not None, f"nothing to read after {received} of {count} entries"
         assert subscription.can_dispatch()
-        for delivery in subscription.assign(block, position, block.last_entry, 0, 0).deliveries:
+        for delivery in subscription.assign(due[0], block, due[1], block.last_entry, 0, 0).deliveries:
             assert subscription.unacked_of(consumer) == 1
             for index in range(delivery.first, delivery.last):
                 subscription.acknowledge(consumer, 7, [block.first_entry + index], 0)
@@ -62,9 +63,9 @@ def test_a_shared_consumer_is_held_at_the_bound_and_goes_on_when_it_acknowledges
     subscription.attach(consumer, SubscriptionType.SHARED)
     consumer.permits = 1_000_000
     block = entries_of_batches(50)
-    position = subscription.next_position()
-    assert position is not None
-    first = subscription.assign(block, position, block.last_entry, 0, 0)
+    due = subscription.next_due()
+    assert due is not None
+    first = subscription.assign(due[0], block, due[1], block.last_entry, 0, 0)
     assert sum(delivery.last - delivery.first for delivery in first.deliveries) == UNACKED_MAX // BATCH
     assert subscription.blocked
     assert not subscription.can_dispatch()

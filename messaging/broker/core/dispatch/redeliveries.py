@@ -1,4 +1,4 @@
-"""Entries that are to be sent again before anything new: a bitmap a ledger, and how often each was asked for again. Pure."""
+"""Entries that are to be sent again, before anything new: a bitmap for each ledger, and how often each was asked for. Pure."""
 
 from __future__ import annotations
 
@@ -10,22 +10,26 @@ from messaging.storage.ledger_store import Position
 
 
 class Redeliveries:
-    __slots__ = ("counts", "entries")
+    """An `EntrySource`. Nothing in it is acknowledged."""
 
-    def __init__(self) -> None:
+    __slots__ = ("_cursor", "counts", "entries")
+    sequential = False
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
         self.entries: dict[int, BitMap] = {}
         self.counts: dict[Position, int] = {}  # explicit requests; a disconnect raises nothing (Pulsar's rule)
 
-    def __bool__(self) -> bool:
-        return bool(self.entries)
-
-    def first(self) -> Position:
-        """The lowest position to send again. Only while there is one."""
+    def next_position(self) -> Position | None:
+        """The lowest."""
+        if not self.entries:
+            return None
         ledger_id = min(self.entries)
         return Position(ledger_id, self.entries[ledger_id].min())
 
-    def add(self, ledger_id: int, entries: BitMap, cursor: Cursor) -> None:
-        """What came back of a ledger; what is acknowledged meanwhile stays out."""
+    def add(self, ledger_id: int, entries: BitMap) -> None:
+        """Entries of a ledger came back; those that were acknowledged meanwhile stay out."""
+        cursor = self._cursor
         bitmap = self.entries.get(ledger_id, BitMap()) | entries
         if cursor.mark_delete.ledger_id == ledger_id:
             bitmap.remove_range(0, cursor.mark_delete.entry_id + 1)
@@ -50,14 +54,14 @@ class Redeliveries:
         return found if any(found) else None
 
     def unacked_ranges(self, ledger_id: int, first: int, last: int) -> list[tuple[int, int]]:
-        """The stretches (first, last) to send again within entries `first`..`last`."""
+        """The ranges (first, last) to send again within entries `first`..`last`."""
         return list(ranges_of(self.entries[ledger_id] & BitMap(range(first, last + 1))))
 
-    def sent(self, ledger_id: int, first: int, last: int) -> None:
-        """Entries `first` to before `last` are on their way."""
+    def advance(self, ledger_id: int, first: int, stop: int) -> None:
+        """Entries `first` to before `stop` are on their way."""
         bitmap = self.entries.get(ledger_id)
         if bitmap is not None:
-            bitmap.remove_range(first, last)
+            bitmap.remove_range(first, stop)
             self._keep(ledger_id, bitmap)
 
     def acknowledged(self, ledger_id: int, entries: BitMap) -> None:
@@ -69,14 +73,14 @@ class Redeliveries:
                 self.counts.pop(Position(ledger_id, entry), None)
 
     def acknowledged_range(self, ledger_id: int, first: int, last: int) -> None:
-        self.sent(ledger_id, first, last + 1)
+        self.advance(ledger_id, first, last + 1)
         if self.counts:
             for position in [held for held in self.counts if held.ledger_id == ledger_id and first <= held.entry_id <= last]:
                 del self.counts[position]
 
     def acknowledged_up_to(self, mark: Position) -> None:
         for ledger_id in [held for held in self.entries if held <= mark.ledger_id]:
-            self.sent(ledger_id, 0, 1 << 32 if ledger_id < mark.ledger_id else mark.entry_id + 1)
+            self.advance(ledger_id, 0, 1 << 32 if ledger_id < mark.ledger_id else mark.entry_id + 1)
         for position in [held for held in self.counts if held <= mark]:
             del self.counts[position]
 

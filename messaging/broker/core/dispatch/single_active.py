@@ -1,0 +1,68 @@
+"""One consumer at a time gets everything, in order: what Exclusive and Failover have in common. Pure.
+
+Reading begins anew after the mark-delete position whenever another consumer becomes active, so nothing is kept about what the
+active one holds: it is what lies between the mark-delete and the read position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.dispatch.assignment import Delivery
+from messaging.broker.core.dispatch.state import DispatchState
+from messaging.broker.core.entries import EntryBlock
+from messaging.storage.ledger_store import Position
+
+
+class SingleActiveDispatch:
+    __slots__ = ("_state", "active")
+
+    def __init__(self, state: DispatchState) -> None:
+        self._state = state
+        self.active: Consumer | None = None
+
+    def _activate(self, consumer: Consumer | None) -> None:
+        if consumer is not self.active:
+            self.active = consumer
+            self._state.rewind()
+
+    def can_dispatch(self) -> bool:
+        active = self.active
+        return active is not None and active.permits > 0 and active.sink.writable
+
+    def next_delivery(self, block: EntryBlock, first: int, last: int) -> Delivery | None:
+        active = self.active
+        if active is None or active.permits <= 0 or not active.sink.writable:
+            return None
+        return self._state.deliver(active, block, first, last, active.permits, hold=False)
+
+    def acknowledged(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int]) -> None:
+        """The cursor knows: nothing is held, and nothing waits to be sent again."""
+
+    def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None) -> None:
+        """Everything that is not acknowledged: clients rely on the order."""
+        if consumer is self.active:
+            count = self.unacked_of(consumer)
+            consumer.messages_redelivered += consumer.messages_of(count)
+            consumer.entries_redelivered += count
+            self._state.rewind()
+
+    def reset(self) -> None:
+        """Nothing is held."""
+
+    def unacked_of(self, consumer: Consumer) -> int:
+        """Entries."""
+        if consumer is not self.active:
+            return 0
+        ledger_list, cursor = self._state.ledger_list, self._state.cursor
+        sent = ledger_list.count_up_to(ledger_list.before(self._state.reading.position)) - ledger_list.count_up_to(
+            cursor.mark_delete
+        )
+        return max(0, sent - cursor.individual_ack_count)
+
+    def acknowledged_messages(self, consumer: Consumer) -> int:
+        """An estimate where entries hold different numbers of messages."""
+        if consumer is not self.active:
+            return 0
+        return consumer.messages_of(consumer.entries_out - consumer.entries_redelivered - self.unacked_of(consumer))

@@ -1,0 +1,68 @@
+"""What a subscription and its dispatch strategy share: cursor, consumers, and the sources of entries to send. Pure."""
+
+from __future__ import annotations
+
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.dispatch.assignment import Delivery
+from messaging.broker.core.dispatch.redeliveries import Redeliveries
+from messaging.broker.core.dispatch.sources import EntrySource, ReadPosition
+from messaging.broker.core.entries import EntryBlock
+from messaging.storage.ledger_store import Position
+from messaging.storage.managed.ledger_list import LedgerList
+
+Due = tuple[EntrySource, Position]  # the next entry to send, and the source that it comes from
+
+
+class DispatchState:
+    __slots__ = ("consumers", "cursor", "ledger_list", "partition", "reading", "redeliveries", "sources", "unacked_max")
+
+    def __init__(self, cursor: Cursor, ledger_list: LedgerList, *, partition: int, unacked_max: int) -> None:
+        self.cursor = cursor
+        self.ledger_list = ledger_list
+        self.partition = partition
+        self.unacked_max = unacked_max  # messages that one consumer may hold unacknowledged
+        self.consumers: dict[Consumer, None] = {}  # in the order in which they came
+        self.redeliveries = Redeliveries(cursor)
+        self.reading = ReadPosition(cursor, ledger_list)
+        self.sources: tuple[EntrySource, ...] = (self.redeliveries, self.reading)
+
+    def rewind(self) -> None:
+        """Reading goes on right after the mark-delete position, so that nothing has to be sent again on top of that."""
+        self.redeliveries.clear()
+        self.reading.rewind()
+
+    def acknowledged_up_to(self, mark: Position) -> None:
+        self.reading.skip_to(self.ledger_list.next_after(mark))
+        self.redeliveries.acknowledged_up_to(mark)
+        for consumer in self.consumers:
+            consumer.release_up_to(mark)
+
+    def unacked_messages_in(self, block: EntryBlock, index: int) -> int:
+        """Messages of an entry that are not acknowledged: only those take permits, the client passes over the others."""
+        size, batches = block.counts[index], self.cursor.batches
+        bits = batches.bits(Position(block.ledger_id, block.first_entry + index)) if batches else None
+        return size if bits is None else (bits & ((1 << size) - 1)).bit_count()
+
+    def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, messages_max: int, *, hold: bool) -> Delivery:
+        """Gives `consumer` entries from `first` on, before `last`, until they have `messages_max` messages: at least one entry.
+        `hold`: until it acknowledges them they are its own."""
+        unacked: list[int] | None = None
+        if block.uniform:
+            last = min(last, first + messages_max)
+            messages = last - first
+        else:
+            messages, index = 0, first
+            unacked = []
+            while index < last and messages < messages_max:
+                unacked.append(self.unacked_messages_in(block, index))
+                messages += unacked[-1]
+                index += 1
+            last = index
+        consumer.permits -= messages
+        consumer.messages_out += messages
+        consumer.entries_out += last - first
+        if hold:
+            consumer.hold(block, first, last, unacked)
+        counts = self.redeliveries.counts_of(block.ledger_id, block.first_entry + first, block.first_entry + last)
+        return Delivery(consumer, block, first, last, counts, messages)

@@ -1,0 +1,52 @@
+"""What a dispatch strategy promises. It decides which consumer of a subscription gets the next entries, and what becomes of entries
+that a consumer gives back. Pure: no clock, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.dispatch.assignment import Delivery
+from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.subscription_type import SubscriptionType
+from messaging.storage.ledger_store import Position
+
+
+class DispatchStrategy(Protocol):
+    """Made for a `DispatchState` when the first consumer of its type attaches. The subscription has added a consumer to the state
+    before `attach`, and taken it out before `detach`."""
+
+    @property
+    def kind(self) -> SubscriptionType: ...
+
+    @property
+    def active(self) -> Consumer | None:
+        """The only consumer that is sent anything; None where all are, or none is there."""
+
+    def attach(self, consumer: Consumer) -> None: ...
+
+    def detach(self, consumer: Consumer) -> None:
+        """What it has not acknowledged is to be sent again."""
+
+    def can_dispatch(self) -> bool:
+        """Whether some consumer could take a message now."""
+
+    def next_delivery(self, block: EntryBlock, first: int, last: int) -> Delivery | None:
+        """Gives entries of `block`, from index `first` on and before `last`, to the consumer whose turn it is: at least the first
+        of them. None: nobody can take it now."""
+
+    def acknowledged(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int]) -> None:
+        """These entries are done: nobody holds them any more, and nobody is sent them again."""
+
+    def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None) -> None:
+        """`consumer` wants these again; None: all that it has not acknowledged."""
+
+    def reset(self) -> None:
+        """A seek: no consumer holds anything any more."""
+
+    def unacked_of(self, consumer: Consumer) -> int:
+        """What `consumer` was sent and has not acknowledged."""
+
+    def acknowledged_messages(self, consumer: Consumer) -> int:
+        """How many messages `consumer` has acknowledged, told from what it was sent: acknowledging itself counts nothing."""

@@ -1,0 +1,22 @@
+"""The types of a subscription, as Pulsar numbers and names them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class SubscriptionType(IntEnum):
+    """By their numbers on the wire."""
+
+    EXCLUSIVE = 0
+    SHARED = 1
+    FAILOVER = 2
+    KEY_SHARED = 3
+
+
+TYPE_NAMES = {
+    SubscriptionType.EXCLUSIVE: "Exclusive",
+    SubscriptionType.SHARED: "Shared",
+    SubscriptionType.FAILOVER: "Failover",
+    SubscriptionType.KEY_SHARED: "Key_Shared",
+}
