@@ -22,6 +22,7 @@ HOT := $(wildcard messaging/protocol/hot/*.py messaging/protocol/hot/*.pxd)
 PACKAGES := messaging tenants admin_ui workers spark_jobs controlplane
 # Arguments for the program behind a target: make run ARGS="--web-port 0", make test ARGS="tests/messaging -k log"
 ARGS ?=
+SEEDS ?= 200
 
 .PHONY: help
 help: ## list the targets
@@ -63,6 +64,10 @@ crash: setup $(VENV)/.installed-test ## kill a broker at work 300 times and see 
 .PHONY: hostile
 hostile: setup $(VENV)/.installed-test ## send a broker ten million frames that nobody should; ARGS="--frames 100000 --seed 7"
 	$(BIN)/python -m tests.adversary.hostile.campaign $(ARGS)
+
+.PHONY: simulation
+simulation: setup $(VENV)/.installed-test ## run a whole broker from seeds, on a clock, disk and network of its own; SEEDS=1000, ARGS="--seed 7"
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
 
 .PHONY: audit
 audit: $(VENV)/.installed-test ## look for known vulnerabilities in what we depend on

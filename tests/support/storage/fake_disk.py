@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from messaging.storage.ledger_store import Buffer
 from messaging.storage.local.device.aio import Done
@@ -59,14 +60,8 @@ class FakeFile:
         self.write([*buffers, bytes(padding_bytes + min(-stop % PAGE_BYTES, max(0, self.size() - stop)))], offset)
         self.sync()
 
-    def begin_synced(self, buffers: Sequence[Buffer], offset: int, padding_bytes: int, aio: FakeAio, done: Done) -> bool:
-        """At once; the loop hears of it later."""
-        try:
-            self.write_synced(buffers, offset, padding_bytes)
-        except OSError as error:
-            aio.later(done, error)
-        else:
-            aio.later(done, None)
+    def begin_synced(self, buffers: Sequence[Buffer], offset: int, padding_bytes: int, aio: Any, done: Done) -> bool:
+        aio.begin(lambda: self.write_synced(buffers, offset, padding_bytes), done)
         return True
 
     def read(self, size: int, offset: int) -> bytes:
@@ -76,12 +71,9 @@ class FakeFile:
                     raise OSError(errno.EIO, f"page {page} of {name} cannot be read")
             return bytes(self._inode.current[offset : offset + size])
 
-    def begin_read(self, size: int, offset: int, aio: FakeAio, done: Got) -> bool:
-        try:
-            view = memoryview(self.read(size, offset))
-        except OSError:
-            view = None
-        aio.later(lambda _: done(view), None)
+    def begin_read(self, size: int, offset: int, aio: Any, done: Got) -> bool:
+        found: list[memoryview] = []
+        aio.begin(lambda: found.append(memoryview(self.read(size, offset))), lambda _: done(found[0] if found else None))
         return True
 
     def sync(self) -> None:
@@ -113,11 +105,21 @@ class FakeFile:
 
 
 class FakeAio:
+    """What is begun happens at once; the loop hears of it later."""
+
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self.loop = loop
+
+    def begin(self, work: Callable[[], None], done: Done) -> None:
+        try:
+            work()
+        except OSError as error:
+            self.later(done, error)
+        else:
+            self.later(done, None)
 
     def later(self, done: Done, error: OSError | None) -> None:
-        self._loop.call_soon(done, error)
+        self.loop.call_soon(done, error)
 
     def close(self) -> None:
         pass
@@ -164,6 +166,7 @@ class FakeDisk:
         self.image: FakeDisk | None = None
         self.on_image: Callable[[], None] = lambda: None
         self.on_sync: Callable[[Path], None] = lambda path: None
+        self.make_aio: Callable[[asyncio.AbstractEventLoop], FakeAio] = FakeAio
         self._names: dict[Path, _Inode] = {}
         self._durable_names: dict[Path, _Inode] = {}
 
@@ -207,14 +210,18 @@ class FakeDisk:
     def free(self) -> int:
         return self.capacity_bytes - sum(len(inode.current) for inode in self._names.values())
 
+    def holds(self, data: bytes) -> bool:
+        """Whether a power loss now would leave `data` in some file."""
+        return any(data in inode.durable for inode in self._durable_names.values())
+
     def file(self, path: Path) -> bytearray:
         """Its bytes, to damage them: both what is seen and what is durable."""
         inode = self._names[path]
         inode.durable = inode.current
         return inode.current
 
-    def aio(self, loop: asyncio.AbstractEventLoop) -> FakeAio:
-        return FakeAio(loop)
+    def aio(self, loop: asyncio.AbstractEventLoop) -> Any:
+        return self.make_aio(loop)
 
     def make_directory(self, path: Path) -> None:
         pass

@@ -25,7 +25,7 @@ class BacklogRead:
         self.stop_entry = stop_entry  # behind its last one; 0 while that is not known
         self.blocks: list[Block] = []
         self._made: EntryBlock | None = None  # of the block that was asked for last
-        self.users: set[Subscription] = set()
+        self.users: dict[Subscription, None] = {}  # in the order in which they came
         self.task: asyncio.Task[list[Block]] | None = None
         self.there = False
         self.to_end = False  # it came to the last confirmed entry

@@ -133,13 +133,13 @@ class BacklogReader:
         for read in self.reads:
             if read.covers(position):
                 self.backlog_scheduler.reads_joined += subscription not in read.users
-                read.users.add(subscription)
+                read.users[subscription] = None
                 return read
         ledger = self.dispatcher.topic.ledger
         entries = ledger.forecast(position, entries_max=READ_ENTRIES, bytes_max=size)
         guess = 1 + size // (2 * self._bytes_an_entry)
         read = BacklogRead(position, size, entries or guess, position.entry_id + entries if entries else 0)
-        read.users.add(subscription)
+        read.users[subscription] = None
         self.reads.append(read)
         self.backlog_scheduler.ask(self, read)
         return read
@@ -259,7 +259,7 @@ class BacklogReader:
         """`reader` no longer has `read` in the place where it had it."""
         if read is None or read in reader.reads or subscription not in read.users:
             return
-        read.users.remove(subscription)
+        del read.users[subscription]
         if read.users:
             return
         self.reads.remove(read)

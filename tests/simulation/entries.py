@@ -1,0 +1,33 @@
+"""What a MESSAGE command carries: where the entry is, and which messages of it."""
+
+from __future__ import annotations
+
+from messaging.protocol import frames
+from messaging.protocol import pulsar_pb2 as pb
+from tests.simulation.checker import Place
+from tests.support.raw_client import Received
+
+LENGTH_BYTES = 4  # of the length before the metadata of one message in a batch
+
+
+def texts_of(one: Received) -> tuple[Place, list[str]]:
+    """Where it is, and the messages by their index; "" for one that its ack set says is done."""
+    place = (one.body.message_id.ledger_id, one.body.message_id.entry_id)
+    metadata, payload = frames.parse_stored(one.payload)
+    if not metadata.HasField("num_messages_in_batch"):
+        return place, [_id_of(payload)]
+    texts, at = [], 0
+    while at < len(payload):
+        size = int.from_bytes(payload[at : at + LENGTH_BYTES], "big")
+        head = pb.SingleMetadata.FromString(payload[at + LENGTH_BYTES : at + LENGTH_BYTES + size])
+        at += LENGTH_BYTES + size
+        texts.append(_id_of(payload[at : at + head.payload_size]))
+        at += head.payload_size
+    words = [word % 2**64 for word in one.body.ack_set]
+    if words:
+        texts = [text if words[index // 64] >> index % 64 & 1 else "" for index, text in enumerate(texts)]
+    return place, texts
+
+
+def _id_of(payload: bytes) -> str:
+    return payload.rstrip(b".").decode()

@@ -1,0 +1,60 @@
+"""What must hold. To add one: write a function that returns what is wrong, and list it.
+
+What can be judged at each command that the broker writes is in `checker.py`; here is what needs a look at the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.simulation.checker import Subscribed
+from tests.simulation.simulation import Invariant, Simulation
+
+GIVEN_BACK = ("ingress", "egress", "catch_up", "sessions")  # accounts that hold nothing for nobody
+
+
+def nothing_raised(simulation: Simulation) -> Iterator[str]:
+    yield from simulation.life.problems
+
+
+def accounts_are_sums(simulation: Simulation) -> Iterator[str]:
+    if simulation.life.serving:
+        for account in simulation.life.service.memory_limiter.accounts:
+            if min([account.used_bytes, *account.tenants.values()]) < 0 or sum(account.tenants.values()) != account.used_bytes:
+                yield f"account {account.name} holds {account.used_bytes} for {account.tenants}"
+
+
+def permits_meet_messages(simulation: Simulation) -> Iterator[str]:
+    """A consumer with permits and a message that is owed find each other."""
+    for subscribed in simulation.checker.subscriptions.values():
+        ready = [one for one in simulation.consumers if one.ready and one.consumer and one.consumer.subscription is subscribed]
+        waiting = [
+            one.consumer.name
+            for one in ready
+            if one.consumer and one.consumer.permits > 0 and one.consumer.active and one.link and one.link.peer_reads
+        ]
+        if waiting and (owed := undelivered(subscribed)):
+            yield f"{', '.join(waiting)} of {subscribed.topic} {subscribed.name} have permits, and {owed[:5]} are not delivered"
+
+
+def undelivered(subscribed: Subscribed) -> list[str]:
+    held = {text for consumer in subscribed.consumers.values() for text in consumer.holds}
+    return [f"{message.text} at {message.place}" for message in subscribed.must_deliver() if message.text not in held]
+
+
+def nothing_is_lost(simulation: Simulation) -> Iterator[str]:
+    for subscribed in simulation.checker.subscriptions.values():
+        if owed := undelivered(subscribed):
+            yield f"{len(owed)} messages never came to {subscribed.topic} {subscribed.name}: {owed[:5]}"
+
+
+def memory_is_given_back(simulation: Simulation) -> Iterator[str]:
+    for account in simulation.life.service.memory_limiter.accounts:
+        if account.name in GIVEN_BACK and account.used_bytes:
+            yield f"nobody is connected, and account {account.name} holds {account.used_bytes} bytes for {account.tenants}"
+
+
+AFTER_EVERY_STEP: tuple[Invariant, ...] = (nothing_raised, accounts_are_sums)
+AT_REST: tuple[Invariant, ...] = (permits_meet_messages,)
+AFTER_ALL_IS_READ: tuple[Invariant, ...] = (nothing_is_lost,)
+AT_THE_END: tuple[Invariant, ...] = (memory_is_given_back,)

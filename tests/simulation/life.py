@@ -1,0 +1,175 @@
+"""One life of a simulated broker: from its start on what an earlier one left on the disk, until it is stopped or killed."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from messaging.adminrpc.schema import FeedApply, FeedChange
+from messaging.broker.runtime.access import Access
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.wire.commands import Commands
+from messaging.broker.runtime.wire.connection import Connection
+from messaging.clock import ExpiryClock, boottime_ms, wall_ms
+from messaging.settings import Settings
+from messaging.storage.local import LocalConfig, LocalLedgerStore
+from messaging.storage.local.device.aio import Done
+from messaging.storage.managed.cursor_log import CursorLog
+from messaging.storage.managed.ledger import Storage
+from messaging.storage.managed.retention import Limits
+from tests.simulation.threads import ThreadPool, Threads
+from tests.simulation.virtual_time import VirtualClock, VirtualLoop
+from tests.support.storage.fake_disk import FakeAio, FakeDisk
+from tests.support.storage.memory_ledgers import MemoryMetaStore
+
+DISK_S_MAX = 0.004  # of one write or read
+ROUNDS_MAX = 100  # until the last task is cancelled
+META_S_MAX = 0.002  # of one call of the metadata store
+CONFIG = LocalConfig(segment_bytes=64 << 10, commit_bytes_max=32 << 10, reserved_bytes=64 << 10, checkpoint_bytes=16 << 10)
+LIMITS = Limits(entries_max=40)
+
+
+class Killed(Exception):
+    """The process is gone: nothing that it does now counts."""
+
+
+class Life:
+    """`crash_at`: the operation of disk or metadata before which it dies; 0: none. `died` is called at that moment."""
+
+    def __init__(self, settings: Settings, clock: VirtualClock, random: Random, disk: FakeDisk, meta: MemoryMetaStore) -> None:
+        self.loop = VirtualLoop(clock)
+        self.random = random
+        self.disk = disk
+        self.dead = False
+        self.died: Callable[[], None] = lambda: None
+        self.operations = 0
+        self.crash_at = 0
+        self.problems: list[str] = []
+        self.service: Broker
+        self._settings = settings
+        self._threads = Threads.current = Threads(self.loop, random)
+        self.loop.executor = ThreadPool(8)
+        self.loop.set_exception_handler(self._raised)
+        self._meta: Any = _Metadata(meta, self)
+        disk.before_unlocked = self._before_disk
+        disk.make_aio = lambda loop: _Aio(loop, self)
+        self._starting = self.loop.create_task(self._start(), name="start")
+
+    # --- what befalls it
+
+    def operation(self) -> None:
+        """Counts one, and ends this life if it is the one chosen."""
+        self.operations += 1
+        if self.operations == self.crash_at:
+            self.kill()
+        if self.dead:
+            raise Killed
+
+    def kill(self) -> None:
+        if not self.dead:
+            self.dead = True
+            self.died()
+            self.loop.stop()
+
+    def bury(self) -> None:
+        """Nothing of it is left: no task, no thread."""
+        self.dead = True
+        self._threads.kill()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # what was to be awaited, and never will be
+            for _ in range(ROUNDS_MAX):
+                self.loop.run_for(0.001)
+                if not (tasks := asyncio.all_tasks(self.loop)):
+                    break
+                for task in tasks:
+                    task.cancel()
+                del tasks
+            self.loop.close()
+
+    def _before_disk(self, kind: str, path: Path) -> None:
+        self.operation()
+        self._threads.pause(self.random.random() * DISK_S_MAX)
+
+    def _raised(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not self.dead:
+            self.problems.append(f"{context['message']}: {context.get('exception')!r}")
+
+    # --- starting and stopping
+
+    @property
+    def serving(self) -> bool:
+        return self._starting.done() and not self.dead and self.refusal is None
+
+    @property
+    def refusal(self) -> BaseException | None:
+        """Why it does not start."""
+        return self._starting.exception() if self._starting.done() and not self.dead else None
+
+    async def _start(self) -> None:
+        store = LocalLedgerStore("/log", CONFIG, disk=self.disk)
+        fence = await store.start()
+        access = Access(self._settings, wall_ms)
+        storage = Storage(store, self._meta, fence, wall_ms, LIMITS, expiry_clock=ExpiryClock(wall_ms, boottime_ms))
+        cursors = CursorLog(storage, checkpoint_bytes=16 << 10)
+        await cursors.start()
+        self.service = Broker(self._settings, storage, cursors, access, fence.epoch)
+        store.on_failed = self.service.store_failed
+        self._commands = Commands(self.service)
+        self.service.before_stop.append(self._commands.stop)
+        self.service.why_not_ready = ""
+        feed = [
+            FeedChange(version=1, kind="tenant", key="public", state={"admin_roles": []}),
+            FeedChange(version=1, kind="namespace", key="public/default", state={}),
+        ]
+        await self.admin.feed.apply(FeedApply(from_version=0, to_version=1, full=True, changes=feed))
+        self.service.start_background_loops()
+
+    def connection(self) -> Connection:
+        return Connection(self.service, self._commands, tls=False)
+
+
+class _Metadata:
+    """A metadata store that takes its time. A call that a crash cuts off was carried out, or was not."""
+
+    def __init__(self, store: MemoryMetaStore, life: Life) -> None:
+        self._store = store
+        self._life = life
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._store, name)
+        life = self._life
+
+        async def call(*values: Any, **named: Any) -> Any:
+            life.operation()
+            await asyncio.sleep(life.random.random() * META_S_MAX)
+            if life.dead:
+                raise Killed
+            result = await real(*values, **named)
+            life.operation()
+            await asyncio.sleep(life.random.random() * META_S_MAX)
+            return result
+
+        return call
+
+
+class _Aio(FakeAio):
+    """Reads and writes that happen some time after they were begun."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, life: Life) -> None:
+        super().__init__(loop)
+        self._life = life
+
+    def begin(self, work: Callable[[], None], done: Done) -> None:
+        self.loop.call_later(self._life.random.random() * DISK_S_MAX, self._carry_out, work, done)
+
+    def _carry_out(self, work: Callable[[], None], done: Done) -> None:
+        try:
+            work()
+        except OSError as error:
+            done(error)
+        else:
+            done(None)

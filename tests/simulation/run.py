@@ -1,0 +1,130 @@
+"""One run: clients come, things happen step by step, everything is read in the end. The same seed gives the same run.
+
+simulate(seed)
+operations.py    what can happen                invariants.py, checker.py   what must hold
+simulation.py    the world                      life.py                     the broker in it
+client.py, producer.py, consumer.py             its clients
+    network.py                  their connections
+threads.py, virtual_time.py, environment.py     what makes it repeatable
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.settings import Settings
+from tests.simulation import invariants
+from tests.simulation.checker import Violated
+from tests.simulation.client import Client
+from tests.simulation.consumer import ConsumerClient
+from tests.simulation.environment import substituted
+from tests.simulation.operations import OPERATIONS
+from tests.simulation.producer import ProducerClient
+from tests.simulation.simulation import Simulation, Trace
+
+STEPS = 300
+STEP_S_MAX = 0.02
+RESTS = 0.04  # of the steps, after which everything under way comes to its end
+REST_S = 2.0  # how long that takes at most
+KINDS = (pb.Subscribe.Exclusive, pb.Subscribe.Failover, pb.Subscribe.Shared)
+PERMITS_OF_READER = 1_000_000
+
+
+@dataclass
+class Result:
+    seed: int
+    trace: Trace
+    counts: dict[str, int]
+    violation: str  # empty: everything held
+
+
+def simulate(seed: int, settings: Settings, steps: int = STEPS) -> Result:
+    """`settings` names a directory that the broker may write what is not simulated to: the snapshot of the feed."""
+    simulation = Simulation(seed, settings, invariants.AFTER_EVERY_STEP)
+    violation = ""
+    with substituted(simulation.clock, Random(f"chance in {seed}")):
+        try:
+            begin(simulation)
+            for _ in range(steps):
+                step(simulation)
+            end(simulation)
+        except Violated as violated:
+            violation = str(violated)
+            simulation.note(f"VIOLATED: {violation}")
+        finally:
+            simulation.abandon()
+    return Result(seed, simulation.trace, simulation.checker.counts, violation)
+
+
+def begin(simulation: Simulation) -> None:
+    simulation.begin_life()
+    simulation.life.loop.call(lambda: come(simulation))
+
+
+def come(simulation: Simulation) -> None:
+    """Two topics, each with two producers and two subscriptions."""
+    for number, topic in enumerate(simulation.topics):
+        simulation.producers += [ProducerClient(simulation, f"p{number}{letter}", topic) for letter in "ab"]
+        for kind in simulation.random.sample(KINDS, 2):
+            name = pb.Subscribe.SubType.Name(kind).lower()
+            for member in range(1 if kind == pb.Subscribe.Exclusive else 2):
+                consumer = ConsumerClient(simulation, f"c{number}-{name}-{member}", topic, name, kind)
+                simulation.consumers.append(consumer)
+
+
+def step(simulation: Simulation) -> None:
+    names = list(OPERATIONS)
+    [name] = simulation.random.choices(names, [OPERATIONS[name].weight for name in names])
+    done = simulation.life.loop.call(lambda: OPERATIONS[name].perform(simulation))
+    if done is not None:
+        simulation.note(f"{name}: {done}")
+        simulation.checker.count(name)
+    if simulation.random.random() < RESTS:
+        rest(simulation)
+        if not simulation.full:
+            simulation.require(invariants.AT_REST)
+    else:
+        simulation.run_for(simulation.random.random() * STEP_S_MAX)
+
+
+def rest(simulation: Simulation) -> None:
+    """Until nothing is under way. A crash that was to come does not."""
+    simulation.life.crash_at = 0
+    simulation.run_for(REST_S)
+
+
+def end(simulation: Simulation) -> None:
+    """All clients go, everything that is owed is read, and nothing is left behind in memory."""
+    simulation.free_disk()
+    rest(simulation)
+    simulation.require(invariants.AT_REST)
+    leave(simulation, [*simulation.producers, *simulation.consumers])
+    simulation.life.loop.call(lambda: send_readers(simulation))
+    rest(simulation)
+    for reader in simulation.consumers:
+        if not reader.ready:
+            raise Violated(f"{reader.name} cannot subscribe to {reader.topic} {reader.subscription}")
+        simulation.life.loop.call(partial(reader.flow, PERMITS_OF_READER))
+    rest(simulation)
+    simulation.require(invariants.AFTER_ALL_IS_READ)
+    leave(simulation, simulation.consumers)
+    simulation.require(invariants.AT_THE_END)
+    simulation.stop()
+
+
+def send_readers(simulation: Simulation) -> None:
+    """One for each subscription, in place of its consumers."""
+    simulation.consumers = []
+    for number, one in enumerate(simulation.checker.subscriptions.values()):
+        kind = pb.Subscribe.Shared if one.shared else pb.Subscribe.Exclusive
+        simulation.consumers.append(ConsumerClient(simulation, f"reader-{number}", one.topic, one.name, kind))
+
+
+def leave(simulation: Simulation, clients: Sequence[Client]) -> None:
+    for client in clients:
+        simulation.life.loop.call(client.stop)
+    rest(simulation)

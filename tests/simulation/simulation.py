@@ -1,0 +1,183 @@
+"""The simulated world: a broker and its lives, its disk, its clients, and what survives a crash."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
+from random import Random
+
+from messaging.settings import Settings
+from tests.simulation.checker import Checker, Violated
+from tests.simulation.consumer import ConsumerClient
+from tests.simulation.life import Life
+from tests.simulation.network import Link
+from tests.simulation.producer import ProducerClient
+from tests.simulation.virtual_time import VirtualClock
+from tests.support.raw_client import Received
+from tests.support.storage.fake_disk import FakeDisk
+from tests.support.storage.memory_ledgers import MemoryMetaStore
+
+START_S = 30.0
+CRASHES_IN_RECOVERY = 0.2  # of all recoveries
+RECOVERY_OPERATIONS = 40  # before one of the first so many
+LINES_KEPT = 200
+DISK_BYTES = 64 << 20
+
+
+class Trace:
+    """What happened, line by line: a hash of all, and the last lines."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.lines: deque[str] = deque(maxlen=LINES_KEPT)
+        self._clock = clock
+        self._hash = hashlib.sha256()
+
+    def note(self, line: str) -> None:
+        line = f"{self._clock.now_s:.6f} {line}"
+        self.lines.append(line)
+        self._hash.update(line.encode() + b"\n")
+
+    @property
+    def hash(self) -> str:
+        return self._hash.hexdigest()
+
+
+Invariant = Callable[["Simulation"], Iterator[str]]  # what is wrong, if anything is
+
+
+class Simulation:
+    """`random` decides what happens. `always`: what must hold whenever the loop has run."""
+
+    def __init__(self, seed: int, settings: Settings, always: Iterable[Invariant]) -> None:
+        self.random = Random(f"what happens in {seed}")
+        self.clock = VirtualClock()
+        self.trace = Trace(self.clock)
+        self.disk = FakeDisk(DISK_BYTES)
+        self.topics = [f"persistent://public/default/t{number}" for number in range(2)]
+        self.checker = Checker(lambda data: self.disk.holds(data), self.note)
+        self.producers: list[ProducerClient] = []
+        self.consumers: list[ConsumerClient] = []
+        self.violation = ""
+        self.full = False
+        self.life: Life
+        self._always = always
+        self._settings = settings
+        self._meta = MemoryMetaStore()
+        self._timers: dict[int, tuple[float, Callable[[], None]]] = {}
+        self._timer_ids = count()
+        self._links: list[Link] = []
+        self._left_behind: FakeDisk | None = None
+
+    # --- what clients ask for
+
+    def note(self, line: str) -> None:
+        self.trace.note(line)
+
+    def later(self, seconds: float, act: Callable[[], None]) -> None:
+        """Happens whether or not the broker of now lives then."""
+        number = next(self._timer_ids)
+        self._timers[number] = (self.clock.now_s + seconds, act)
+        self._set(number)
+
+    def _set(self, number: int) -> None:
+        if not self.life.dead:
+            self.life.loop.call_at(self._timers[number][0], self._fire, number)
+
+    def _fire(self, number: int) -> None:
+        self._timers.pop(number)[1]()
+
+    def link(
+        self, written: Callable[[Received], None], received: Callable[[Received], None], lost: Callable[[], None]
+    ) -> Link | None:
+        if self.life.dead or not self.life.serving:
+            return None
+        made = Link(self.life.loop, self.random, self._judged(written), received, lost)
+        made.connect(self.life.connection())
+        self._links = [one for one in self._links if one.open] + [made]
+        return made
+
+    def _judged(self, written: Callable[[Received], None]) -> Callable[[Received], None]:
+        """A violation is kept: the broker, which calls this, is not to see it."""
+
+        def judge(one: Received) -> None:
+            try:
+                written(one)
+            except Violated as violated:
+                self.violation = self.violation or str(violated)
+                self.life.loop.stop()
+
+        return judge
+
+    # --- lives
+
+    def begin_life(self) -> None:
+        """Until the broker serves. One that comes after a crash may meet the next one while it recovers."""
+        self.life = Life(self._settings, self.clock, self.random, self.disk, self._meta)
+        self.life.died = self._died
+        if self._left_behind is not None and self.random.random() < CRASHES_IN_RECOVERY:
+            self.life.crash_at = self.random.randint(1, RECOVERY_OPERATIONS)
+        for number in self._timers:
+            self._set(number)
+        until = self.clock.now_s + START_S
+        while not self.life.serving and not self.life.dead:
+            self.life.loop.run_for(0.01)
+            if self.life.refusal is not None:
+                raise Violated(f"the broker does not start: {self.life.refusal!r}")
+            if self.clock.now_s > until:
+                raise Violated(f"the broker did not come up within {START_S} s")
+        if self.life.dead:
+            self._begin_again()
+
+    def _died(self) -> None:
+        self._left_behind = self.disk.frozen()
+        self.note(f"crash before operation {self.life.operations}")
+        for link in self._links:
+            link.cut(arrives=self.random.random() < 0.5)
+        self._links.clear()
+
+    def _begin_again(self) -> None:
+        assert self._left_behind is not None
+        power_lost = self.random.random() < 0.5
+        self.disk = self._left_behind.power_loss(self.random) if power_lost else self._left_behind
+        self.disk.capacity_bytes, self.full = DISK_BYTES, False
+        self.life.bury()
+        self.note("the power was lost" if power_lost else "the process was killed")
+        self.checker.count("power losses" if power_lost else "kills")
+        self.begin_life()
+
+    def stop(self) -> None:
+        """The broker is told to stop, and does."""
+        self.life.loop.run_until_complete(self.life.service.stop())
+
+    def abandon(self) -> None:
+        """The end of the run, whatever its state."""
+        self.life.died = lambda: None
+        self.life.bury()
+
+    # --- the disk
+
+    def fill_disk(self) -> None:
+        self.disk.capacity_bytes -= self.disk.free()
+        self.full = True
+
+    def free_disk(self) -> None:
+        self.disk.capacity_bytes, self.full = DISK_BYTES, False
+
+    # --- letting time pass
+
+    def run_for(self, seconds: float) -> None:
+        if not self.violation:
+            self.life.loop.run_for(seconds)
+        if not self.violation:
+            self.require(self._always)
+        if self.violation:
+            raise Violated(self.violation)
+        if self.life.dead:
+            self._begin_again()
+
+    def require(self, what: Iterable[Invariant]) -> None:
+        for invariant in what:
+            for wrong in invariant(self):
+                raise Violated(wrong)

@@ -1,0 +1,108 @@
+"""A few seeds in every run of the tests, and the simulation itself: it is repeatable, and it notices a broker that breaks its word.
+
+`make simulation` runs many more.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from messaging.identity import create_secrets
+from messaging.settings import Settings
+from messaging.storage.local.config import Durability
+from messaging.storage.managed.cursor_log import CursorLog
+from tests.simulation import life
+from tests.simulation.__main__ import described
+from tests.simulation.network import Link
+from tests.simulation.operations import OPERATIONS
+from tests.simulation.run import STEPS, Result, simulate
+from tests.simulation.silence import silenced
+from tests.support.storage.fake_disk import FakeDisk, FakeFile
+
+SEEDS = range(8)
+COUNTED = {"receipts", "deliveries", "confirmed acknowledgements", "kills", "power losses", "producers closed"}
+
+FLOW_BYTES = 16  # of a FLOW command with small numbers
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    settings = Settings(data_dir=str(tmp_path))
+    create_secrets(settings)
+    with silenced():
+        yield lambda seed, steps=STEPS: simulate(seed, settings, steps)
+
+
+def test_the_broker_keeps_its_promises(run: Run) -> None:
+    seen: set[str] = set()
+    for seed in SEEDS:
+        result = run(seed)
+        assert not result.violation, described(result, STEPS, 100)
+        seen |= {what for what, count in result.counts.items() if count}
+    assert seen >= COUNTED | OPERATIONS.keys()  # each of them happened
+
+
+def test_the_same_seed_gives_the_same_run(run: Run, tmp_path: Path, repository: Path) -> None:
+    """Also in another process, whose sets and hashes are in another order."""
+    here = run(5)
+    assert run(5).trace.hash == here.trace.hash
+    assert run(6).trace.hash != here.trace.hash
+    program = (
+        "import sys\nfrom messaging.settings import Settings\nfrom tests.simulation.run import simulate\n"
+        "from tests.simulation.silence import silenced\n"
+        "with silenced():\n    print(simulate(5, Settings(data_dir=sys.argv[1])).trace.hash)"
+    )
+    environ = os.environ | {"PYTHONHASHSEED": "42", "PYTHONPATH": str(repository)}
+    elsewhere = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], env=environ, cwd=repository, capture_output=True, text=True, check=True
+    )
+    assert elsewhere.stdout.split() == [here.trace.hash]
+
+
+def violations(run: Run, seeds: range) -> set[str]:
+    return {result.violation for seed in seeds if (result := run(seed)).violation}
+
+
+def test_a_receipt_before_the_disk_has_the_message_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(life, "CONFIG", replace(life.CONFIG, durability=Durability.LOSE_ON_POWER_LOSS))
+    assert any("before the disk had it" in found for found in violations(run, range(2)))
+
+
+def test_messages_that_a_crash_took_are_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that says that it synced and did not: the messages are missed when everything is read."""
+    monkeypatch.setattr(FakeFile, "sync", lambda file: None)
+    monkeypatch.setattr(FakeDisk, "holds", lambda disk, data: True)
+    assert violations(run, range(4))
+
+
+def test_a_consumer_that_is_forgotten_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of what clients say never arrives; permits among it."""
+    send = Link.send
+
+    def lossy(link: Link, data: bytes) -> None:
+        if len(data) != FLOW_BYTES:
+            send(link, data)
+
+    monkeypatch.setattr(Link, "send", lossy)
+    assert any("have permits, and" in found for found in violations(run, range(2)))
+
+
+def test_an_acknowledgement_that_is_forgotten_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker's metadata and cursors are of before: as if a checkpoint had been lost with a crash."""
+    real = CursorLog.start
+
+    async def without_deltas(cursors: CursorLog) -> None:
+        await real(cursors)
+        cursors.recovered.clear()
+
+    monkeypatch.setattr(CursorLog, "start", without_deltas)
+    assert any("its acknowledgement had been confirmed" in found for found in violations(run, range(6)))
