@@ -11,6 +11,7 @@ from typing import Any
 
 from messaging.adminrpc.schema import FeedApply, FeedChange
 from messaging.broker.runtime.access import Access
+from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
@@ -125,11 +126,21 @@ class Life:
             FeedChange(version=1, kind="tenant", key="public", state={"admin_roles": []}),
             FeedChange(version=1, kind="namespace", key="public/default", state={}),
         ]
-        await self.admin.feed.apply(FeedApply(from_version=0, to_version=1, full=True, changes=feed))
+        await AdminHandlers(self.service).feed.apply(FeedApply(from_version=0, to_version=1, full=True, changes=feed))
         self.service.start_background_loops()
 
     def connection(self) -> Connection:
         return Connection(self.service, self._commands, tls=False)
+
+
+async def _passed(seconds: float) -> None:
+    """That much virtual time."""
+    over = asyncio.get_running_loop().create_future()
+    timer = asyncio.get_running_loop().call_later(seconds, over.set_result, None)
+    try:
+        await over
+    finally:
+        timer.cancel()
 
 
 class _Metadata:
@@ -145,12 +156,12 @@ class _Metadata:
 
         async def call(*values: Any, **named: Any) -> Any:
             life.operation()
-            await asyncio.sleep(life.random.random() * META_S_MAX)
+            await _passed(life.random.random() * META_S_MAX)
             if life.dead:
                 raise Killed
             result = await real(*values, **named)
             life.operation()
-            await asyncio.sleep(life.random.random() * META_S_MAX)
+            await _passed(life.random.random() * META_S_MAX)
             return result
 
         return call
