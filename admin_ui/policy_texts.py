@@ -43,8 +43,8 @@ def one(name: str, policies: dict[str, Any]) -> InForce:
 def retention(policies: dict[str, Any]) -> InForce:
     """Time and size together: the stricter one applies."""
     time, size = one("retention_time_min", policies), one("retention_size_mb", policies)
-    limits = [limit.text for limit in (time, size) if limit.text not in ("for ever", "without limit")]
-    text = "not at all" if "not at all" in limits else ", ".join(limits) or "for ever"
+    limits = [limit.text for limit in (time, size) if limit.text != "unlimited"]
+    text = "not at all" if "not at all" in limits else ", ".join(limits) or "unlimited"
     return InForce("Retention", text, time.is_set or size.is_set, time.source, time.meaning)
 
 

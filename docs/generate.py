@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that are made from the sources: ``make docs``. A test fails while they differ."""
+"""Generates the pages of docs/ that come from the sources: ``make docs``. A test fails if they are out of date."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from messaging.policies.model import range_text
 from messaging.policies.registry import POLICIES
 
 FOLDER = Path(__file__).resolve().parent
-_NOTE = "<!-- Made from {source} by `make docs`. Change that, not this page. -->\n\n"
+_NOTE = "<!-- Generated from {source} by `make docs`. Edit the source, not this page. -->\n\n"
 
 
 def _comments_of_settings() -> tuple[dict[str, str], dict[str, str]]:
@@ -84,10 +84,10 @@ def configuration() -> str:
     hints = get_type_hints(settings.Settings, include_extras=True)
     page = _NOTE.format(source="messaging/settings.py") + (
         "# Configuration\n\n"
-        "Every process reads one typed object, from, in rising order: the defaults, the TOML file that `MAGNETAR_CONFIG` names, "
-        "variables `MAGNETAR_<KEY IN CAPITALS>`, and the options of the command. The keys of the file are the names below, "
-        "all at its top level.\n\n"
-        "An unknown key, an unknown `MAGNETAR_*` variable and an impossible value are errors that name it; nothing starts.\n\n"
+        "Settings come from the defaults, the TOML file that `MAGNETAR_CONFIG` names, the environment variables "
+        "`MAGNETAR_<KEY IN CAPITALS>`, and the options of the command; later ones take precedence. The keys of the file are the "
+        "names below, all at the top level.\n\n"
+        "An unknown key, an unknown `MAGNETAR_*` variable or an invalid value is an error that names it, and nothing starts.\n\n"
         '```toml\n# magnetar.toml\nweb_port = 9080\ntls = "self-signed"\nsuperuser_roles = ["admin"]\n```\n'
     )
     last = ""
@@ -103,10 +103,10 @@ def configuration() -> str:
 def metrics_page() -> str:
     page = _NOTE.format(source="messaging/metrics.py") + (
         "# Metrics\n\n"
-        "`GET /metrics` on the broker's HTTP port and on the web process, in Prometheus's text format. A metric whose labels "
-        "name a tenant's things is given only to a superuser (send the token as `Authorization: Bearer`); "
-        "everybody else sees sums.\n\n"
-        "| metric | from | kind | unit | labels | seen by | meaning |\n| --- | --- | --- | --- | --- | --- | --- |\n"
+        "`GET /metrics` on the broker's WebSocket port and on the web process returns Prometheus's text format. Metrics whose "
+        "labels name things of a tenant are returned only to superusers (send the token as `Authorization: Bearer`); everybody "
+        "else sees totals.\n\n"
+        "| metric | process | kind | unit | labels | visible to | meaning |\n| --- | --- | --- | --- | --- | --- | --- |\n"
     )
     for metric in metrics.METRICS.values():
         labels = ", ".join(metric.labels) or "none"
@@ -119,29 +119,29 @@ def metrics_page() -> str:
 def permissions_page() -> str:
     page = _NOTE.format(source="messaging/permissions/") + (
         "# Permissions\n\n"
-        "What each command, path, route and page asks of who calls it. The order of the decision is Pulsar's: superuser, "
-        "administrator of the tenant, grant on the namespace, grant on the topic.\n\n"
-        "The audit log has a record of each request with a name in the last column, and of every refusal as `denied`: who, from "
-        "which address, what was asked for, and for changes of rows what was before and after.\n\n"
-        f"What clients of the broker are refused is recorded too: `{BROKER_SIGN_IN_FAILED}` for a bad, revoked or expired token, "
-        f"`{BROKER_DENIED}` for what the role lacks. So are durable subscriptions that clients create, delete or seek, with the "
-        "position before and after; a record is made where something was done, not for each command. The broker counts equal "
-        "events, and a task writes them every `audit_interval_s`: how many, the first and the last. Where too many different ones "
-        f"come, an action that ends in `{MORE}` says how many more there were. They are in the log of the tenant that the topic or "
-        "the key is of, and in the platform's where there is none. A broker that stops loses what it was not asked for yet "
-        f"(`magnetar_audit_events_pending`); `{BROKER_RESTART}` says when that may have been.\n\n"
+        "The permission that each command, path, route and page requires. It is checked in Pulsar's order: superuser, tenant "
+        "administrator, grant on the namespace, grant on the topic.\n\n"
+        "Requests with a name in the last column are recorded in the audit log, and refused requests as `denied`: the role, the "
+        "address, what was requested and, for changes, the state before and after.\n\n"
+        f"Refused clients of the broker are recorded too: `{BROKER_SIGN_IN_FAILED}` for an invalid, revoked or expired token, "
+        f"`{BROKER_DENIED}` for a missing permission. So are durable subscriptions that clients create, delete or seek, with the "
+        "position before and after, but only if something changed. The broker counts identical events, and a task writes them "
+        "every `audit_interval_s` with their number and the times of the first and the last. If there are too many different "
+        f"ones, an action that ends in `{MORE}` says how many more there were. They are in the audit log of the tenant to which "
+        "the topic or key belongs, or of the platform. A broker that stops loses the events that were not written yet "
+        f"(`magnetar_audit_events_pending`); `{BROKER_RESTART}` records when this may have happened.\n\n"
     )
     rows: list[tuple[str, dict[str, str]]] = [
         ("Binary protocol", {name: action.value for name, action in table.BINARY.items()}),
         ("WebSocket", {name: action.value for name, action in table.WEBSOCKET.items()}),
-        ("HTTP of the broker", {name: action.value for name, action in table.BROKER_HTTP.items()}),
+        ("Broker HTTP", {name: action.value for name, action in table.BROKER_HTTP.items()}),
         ("REST", {f"{method} {route}": action.value for (method, route), action in sorted(table.REST.items())}),
         ("Console", {f"{method} {route}": action.value for (method, route), action in sorted(table.CONSOLE.items())}),
     ]
     audited = {f"{method} {route}": f"`{action}`" for (method, route), action in AUDITED.items()}
     audited |= {what: f"`{action}`" for what, action in BROKER_AUDITED.items()}
     for title, entries in rows:
-        page += f"## {title}\n\n| what | asks for | recorded as |\n| --- | --- | --- |\n"
+        page += f"## {title}\n\n| request | required permission | recorded as |\n| --- | --- | --- |\n"
         page += "".join(f"| `{name}` | {action} | {audited.get(name, '')} |\n" for name, action in entries.items()) + "\n"
     return page.rstrip("\n") + "\n"
 
@@ -149,17 +149,17 @@ def permissions_page() -> str:
 def policies_page() -> str:
     page = _NOTE.format(source="messaging/policies/") + (
         "# Policies\n\n"
-        "A policy is set on a namespace, over Pulsar's admin API (`pulsar-admin namespaces set-...`), over `/api/v1` or in the "
-        "console. What the namespace does not set is the broker's default, which is a setting where one is named "
+        "Policies are set on a namespace, over Pulsar's admin API (`pulsar-admin namespaces set-...`), over `/api/v1` or in the "
+        "console. If the namespace does not set a policy, the broker's default applies, which may be a setting "
         "([configuration](configuration.md)).\n\n"
-        "A policy is accepted only if it is enforced. Setting another one answers 412 with the code `policy_not_enforced` and its "
-        "name; reading it answers as Pulsar does for what is not set; removing it always works, for values that an earlier release "
+        "Only enforced policies are accepted. Setting any other one returns 412 with the code `policy_not_enforced` and its name; "
+        "reading it returns what Pulsar returns for an unset policy; removing it always works, for values that an earlier release "
         "stored.\n\n"
-        "Path: below `/admin/v2/namespaces/TENANT/NAMESPACE/`. Name: as `/api/v1` has it.\n"
+        "The path is relative to `/admin/v2/namespaces/TENANT/NAMESPACE/`. The name is the one that `/api/v1` uses.\n"
     )
     columns = "| name | values | unit | default | Pulsar's path | field | meaning |\n| --- | --- | --- | --- | --- | --- | --- |\n"
     head = "\n## {}\n\n" + columns
-    for title, enforced in (("Enforced", True), ("Not enforced yet: refused", False)):
+    for title, enforced in (("Enforced", True), ("Not enforced yet", False)):
         page += head.format(title)
         for policy in POLICIES.values():
             if policy.enforced is enforced:

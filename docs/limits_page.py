@@ -1,4 +1,4 @@
-"""`docs/limits.md`, from the table in messaging/limits/."""
+"""Generates `docs/limits.md` from the tables in messaging/limits/."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ _HEAD = "| field | limit | why |\n| --- | --- | --- |\n"
 def page(note: str) -> str:
     text = note + (
         "# Limits\n\n"
-        "What a client may put into each field. A request over a limit is refused whole with an error that names the field, its "
-        "size and the limit; nothing of it is done. Sizes of texts are in bytes of UTF-8.\n\n"
-        "A number without a row may be any of its type, a flag either value, an enumeration one of its names; "
-        "an object is bounded by its own fields.\n\n"
+        "Limits of every field that a client sends. A request over a limit is refused as a whole, with an error that names the "
+        "field, "
+        "its size and the limit. Sizes of texts are in bytes of UTF-8.\n\n"
+        "Numbers, flags and enumerations without a row may have any value of their type. Objects are limited by their own "
+        "fields.\n\n"
     )
     by_field = {f"*.{name}": row for name, row in binary.BY_FIELD.items()}
     for title, words, rows in _sections(by_field):
@@ -28,25 +29,25 @@ def page(note: str) -> str:
 def _sections(by_field: dict[str, Limit]) -> Iterator[tuple[str, str, dict[str, Limit]]]:
     yield (
         "Binary protocol",
-        "A request over a limit gets its error as the answer, a SEND a SEND_ERROR of `NotAllowedError`. A command that has no "
-        "answer ends the connection.",
+        "A request over a limit gets an error response, and a SEND gets a SEND_ERROR with `NotAllowedError`. A command that has "
+        "no response closes the connection.",
         {**binary.BINARY, **by_field},
     )
     yield (
         "Messages",
-        "The broker stores messages unopened, so that all their fields together are bounded by `message_bytes_max` and 10 KiB of "
-        "metadata. Where it opens one, for WebSocket consumers and for peeking, these are checked first.",
+        "The broker stores messages without parsing them, so all their fields together are limited by `message_bytes_max` and "
+        "10 KiB of metadata. Where it parses a message, for WebSocket consumers and for peeking, it checks these limits first.",
         metadata.METADATA,
     )
     yield (
         "WebSocket",
-        "A message over a limit gets a `send-error`; any other frame closes the connection with 1007; a query parameter refuses "
-        "the upgrade with 400.",
+        "A message over a limit gets a `send-error`. Any other frame over a limit closes the connection with 1007. A query "
+        "parameter over a limit refuses the upgrade with 400.",
         websocket.WEBSOCKET,
     )
-    yield "REST: `/api/v1`", f"400 with the reason; 413 for a body of more than {rest.BODY_BYTES_MAX} bytes.", rest.API
-    yield "REST: `/admin/v2`", "400 or, where Pulsar does so, 412 with the reason.", rest.PULSAR
-    yield "Admin RPC", "Between our own processes: 400 with the reason.", rest.RPC
+    yield "REST: `/api/v1`", f"400 with the reason, or 413 for a body of more than {rest.BODY_BYTES_MAX} bytes.", rest.API
+    yield "REST: `/admin/v2`", "400 with the reason, or 412 where Pulsar returns it.", rest.PULSAR
+    yield "Admin RPC", "Used between the platform's own processes: 400 with the reason.", rest.RPC
 
 
 def _numbers(row: Limit) -> str:
@@ -56,7 +57,7 @@ def _numbers(row: Limit) -> str:
     if row.bytes_max is not None:
         parts.append(f"at most {row.bytes_max:,} bytes" + (" each" if row.count_max is not None else ""))
     if row.total_bytes_max is not None:
-        parts.append(f"{row.total_bytes_max:,} bytes in all")
+        parts.append(f"{row.total_bytes_max:,} bytes in total")
     if row.minimum is not None and row.maximum is not None:
         parts.append(f"{row.minimum:,} to {row.maximum:,}")
     elif row.minimum is not None:

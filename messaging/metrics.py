@@ -1,8 +1,8 @@
-"""Every metric of the platform, once: its kind, unit, labels and meaning. `docs/metrics.md` is made from this table.
+"""All metrics of the platform with their kind, unit, labels and meaning. `docs/metrics.md` is generated from this table.
 
-Counters are plain integers on the objects that count; a process gives them out as `Sample`s, and `exposition` makes Prometheus's
-text of them. A sample whose name is not in the table is an error. Metrics with a label that names something of a tenant are
-*private*: only a superuser sees them.
+Counters are plain integers on the objects that count. A process exports them as `Sample`s, and `exposition` turns these into
+Prometheus's text format. A sample whose name is not in the table is an error. Metrics with a label that names something of a tenant
+are *private*: only superusers see them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LISTENER, _LANE = ("listener",), ("listener", "lane")
 
 
 class Metric(NamedTuple):
-    """`name` is what a scrape shows; a counter's ends in ``_total``. `process` is who gives it out."""
+    """`name` is the exported name; a counter's ends in ``_total``. `process` is the process that exports it."""
 
     name: str
     kind: Literal["counter", "gauge"]
@@ -46,90 +46,124 @@ class Sample(NamedTuple):
 
 _TABLE = (
     # The broker as a whole
-    Metric("magnetar_build_info", "gauge", "", ("version", "hot_loops"), "Always 1; which version runs, and whether compiled."),
-    Metric("magnetar_ready", "gauge", "", (), "1 if the broker takes traffic, else 0."),
-    Metric("magnetar_start_time_seconds", "gauge", "s", (), "When the broker started, in seconds since 1970."),
-    Metric("magnetar_feed_version", "gauge", "", (), "Version of the control plane's snapshot that the broker holds."),
+    Metric(
+        "magnetar_build_info",
+        "gauge",
+        "",
+        ("version", "hot_loops"),
+        "Always 1; the labels give the version and whether the hot loops are compiled.",
+    ),
+    Metric("magnetar_ready", "gauge", "", (), "1 if the broker accepts traffic, else 0."),
+    Metric("magnetar_start_time_seconds", "gauge", "s", (), "Start time of the broker, in seconds since 1970."),
+    Metric("magnetar_feed_version", "gauge", "", (), "Version of the control-plane snapshot that the broker holds."),
     Metric(
         "magnetar_feed_changes_ignored_total",
         "counter",
         "changes",
         (),
-        "Changes of the control plane of a kind that this release does not know.",
+        "Control-plane changes of a kind that this release does not know.",
     ),
     Metric(
-        "magnetar_feed_pages_refused_total", "counter", "pages", (), "Malformed pages of the control plane's changes, not taken."
+        "magnetar_feed_pages_refused_total", "counter", "pages", (), "Malformed pages of control-plane changes that were refused."
     ),
     Metric("magnetar_resident_bytes", "gauge", "bytes", (), "Resident memory of the process."),
-    Metric("magnetar_memory_budget_bytes", "gauge", "bytes", (), "What buffers, caches and queues may use together."),
-    Metric("magnetar_memory_budget_used_bytes", "gauge", "bytes", (), "What of that they use."),
+    Metric("magnetar_memory_budget_bytes", "gauge", "bytes", (), "Budget for all buffers, caches and queues."),
+    Metric("magnetar_memory_budget_used_bytes", "gauge", "bytes", (), "Used part of that budget."),
     Metric(
         "magnetar_memory_account_bytes",
         "gauge",
         "bytes",
         ("account",),
-        "What one use of memory holds: ingress (not durable), egress (not read by peers), catch_up (read for them), "
-        "sessions (names, properties and requests of clients), cursors (acknowledged out of order), "
-        "records (deduplication and audit events), tail.",
+        "Memory per purpose: ingress (not durable yet), egress (not read by clients yet), catch_up (backlog reads), "
+        "sessions (names, properties and requests of clients), cursors (individual acknowledgements), "
+        "records (deduplication and audit events), tail (the entry cache).",
     ),
-    Metric("magnetar_memory_account_limit_bytes", "gauge", "bytes", ("account",), "The most that it may hold."),
-    Metric("magnetar_sources_paused", "gauge", "connections", (), "Connections and WebSockets that wait before they are read."),
-    Metric("magnetar_catch_up_reads_total", "counter", "reads", (), "Reads of the log for consumers that are behind."),
-    Metric("magnetar_catch_up_reads_shared_total", "counter", "reads", (), "Times one of them found what was read for another."),
-    Metric("magnetar_catch_up_reads_waiting", "gauge", "reads", (), "Reads that wait for memory or for their turn."),
-    # What the broker does by itself
+    Metric("magnetar_memory_account_limit_bytes", "gauge", "bytes", ("account",), "Limit of that memory."),
+    Metric(
+        "magnetar_sources_paused",
+        "gauge",
+        "connections",
+        (),
+        "Connections and WebSockets whose reading is paused by the publish limits.",
+    ),
+    Metric("magnetar_catch_up_reads_total", "counter", "reads", (), "Reads of the log for consumers with a backlog."),
+    Metric(
+        "magnetar_catch_up_reads_shared_total",
+        "counter",
+        "reads",
+        (),
+        "Backlog reads that were served from another subscription's read.",
+    ),
+    Metric("magnetar_catch_up_reads_waiting", "gauge", "reads", (), "Backlog reads that wait for memory or for their turn."),
+    # Background work
     Metric(
         "magnetar_background_failures_total",
         "counter",
         "failures",
         ("loop",),
-        "Times that a background loop met what it did not expect; it goes on, and the log has the traceback.",
+        "Failures of a background loop. The loop continues, and the log has the traceback.",
     ),
-    Metric("magnetar_background_failing", "gauge", "", ("loop",), "1 if the loop has failed and not succeeded since, else 0."),
+    Metric("magnetar_background_failing", "gauge", "", ("loop",), "1 if the loop's last run failed, else 0."),
     Metric(
         "magnetar_background_last_success_seconds",
         "gauge",
         "s",
         ("loop",),
-        "When the loop last did all its work, in seconds since 1970; 0 where it had nothing to do since the start.",
+        "Time of the loop's last success, in seconds since 1970; 0 if there was none since the start.",
     ),
     # Connections of the binary protocol
     Metric("magnetar_connections", "gauge", "connections", (), "Open connections of the binary protocol."),
-    Metric("magnetar_connections_opened_total", "counter", "connections", (), "Connections accepted since the start."),
+    Metric("magnetar_connections_opened_total", "counter", "connections", (), "Accepted connections since the start."),
     Metric(
-        "magnetar_connections_refused_total", "counter", "connections", ("reason",), "Connections ended by the broker, by reason."
+        "magnetar_connections_refused_total", "counter", "connections", ("reason",), "Connections closed by the broker, by reason."
     ),
-    Metric("magnetar_connections_unauthenticated", "gauge", "connections", (), "Those of all kinds that have not signed in yet."),
+    Metric(
+        "magnetar_connections_unauthenticated",
+        "gauge",
+        "connections",
+        (),
+        "Connections and WebSockets that have not authenticated yet.",
+    ),
     Metric(
         "magnetar_connections_deferred_total",
         "counter",
         "times",
         (),
-        "Times that a connection had more to do than a turn of the loop allows, and waited for another.",
+        "Times that a connection used up its share of a turn of the event loop and had to wait for another.",
     ),
-    Metric("magnetar_requests_pending", "gauge", "requests", (), "Requests of the binary protocol that are not answered yet."),
-    Metric("magnetar_requests_pending_bytes", "gauge", "bytes", (), "What they hold."),
+    Metric("magnetar_requests_pending", "gauge", "requests", (), "Unanswered requests of the binary protocol."),
+    Metric("magnetar_requests_pending_bytes", "gauge", "bytes", (), "Memory of unanswered requests."),
     # Topics and traffic
-    Metric("magnetar_topics_loaded", "gauge", "topics", (), "Topics held in memory."),
-    Metric("magnetar_producers", "gauge", "producers", (), "Attached producers."),
-    Metric("magnetar_consumers", "gauge", "consumers", (), "Attached consumers."),
-    Metric("magnetar_messages_in_total", "counter", "messages", (), "Messages stored and receipted."),
-    Metric("magnetar_bytes_in_total", "counter", "bytes", (), "Bytes of them, as sent by the producers."),
-    Metric("magnetar_messages_out_total", "counter", "messages", (), "Messages handed to consumers, redeliveries included."),
-    Metric("magnetar_bytes_out_total", "counter", "bytes", (), "Bytes of them."),
+    Metric("magnetar_topics_loaded", "gauge", "topics", (), "Topics loaded in memory."),
+    Metric("magnetar_producers", "gauge", "producers", (), "Connected producers."),
+    Metric("magnetar_consumers", "gauge", "consumers", (), "Connected consumers."),
+    Metric("magnetar_messages_in_total", "counter", "messages", (), "Messages stored."),
+    Metric("magnetar_bytes_in_total", "counter", "bytes", (), "Bytes of the stored messages, as sent by producers."),
+    Metric("magnetar_messages_out_total", "counter", "messages", (), "Messages sent to consumers, including redeliveries."),
+    Metric("magnetar_bytes_out_total", "counter", "bytes", (), "Bytes sent to consumers."),
     Metric("magnetar_acknowledgements_total", "counter", "messages", (), "Messages acknowledged."),
-    Metric("magnetar_publish_errors_total", "counter", "messages", ("code",), "Messages refused, by the code of the error."),
+    Metric("magnetar_publish_errors_total", "counter", "messages", ("code",), "Refused messages, by error code."),
     # The audit log
     Metric(
         "magnetar_audit_events_total",
         "counter",
         "events",
         (),
-        "Refusals of clients, and what clients did to subscriptions, for the audit log.",
+        "Audit events: refused requests of clients and changes that clients made to subscriptions.",
     ),
-    Metric("magnetar_audit_events_further_total", "counter", "events", (), "Those of them that were only counted: too many came."),
     Metric(
-        "magnetar_audit_events_pending", "gauge", "events", (), "Those not in the audit log yet: a broker that stops loses them."
+        "magnetar_audit_events_further_total",
+        "counter",
+        "events",
+        (),
+        "Audit events that were only counted, because there were too many.",
+    ),
+    Metric(
+        "magnetar_audit_events_pending",
+        "gauge",
+        "events",
+        (),
+        "Audit events that are not in the audit log yet; they are lost if the broker stops.",
     ),
     # Storage
     Metric(
@@ -137,39 +171,37 @@ _TABLE = (
         "gauge",
         "subscriptions",
         (),
-        "Subscriptions whose acknowledgements are durable in the cursor log only, because the last saving of their cursor failed.",
+        "Subscriptions whose acknowledgements are only in the cursor log, because their last cursor snapshot failed.",
     ),
-    Metric("magnetar_log_syncs_total", "counter", "syncs", (), "Times that commits of the log were forced to disk."),
+    Metric("magnetar_log_syncs_total", "counter", "syncs", (), "Syncs of the log to disk."),
     Metric(
         "magnetar_log_sync_seconds_total",
         "counter",
         "s",
         (),
-        "Time that took, with the writing before it: over the number of times, what a commit waits for the disk.",
+        "Time spent writing and syncing the log. Divided by the number of syncs: the disk latency of a commit.",
     ),
-    Metric("magnetar_log_written_bytes_total", "counter", "bytes", (), "Bytes of commits written to the log, overhead included."),
+    Metric("magnetar_log_written_bytes_total", "counter", "bytes", (), "Bytes written to the log, including overhead."),
     Metric("magnetar_log_segments", "gauge", "files", (), "Segment files of the log."),
-    Metric("magnetar_log_bytes", "gauge", "bytes", (), "Size of them: what lives, and what was not reclaimed yet."),
+    Metric("magnetar_log_bytes", "gauge", "bytes", (), "Size of the segment files, including space that is not reclaimed yet."),
     Metric(
         "magnetar_metadata_reserve_missing_bytes",
         "gauge",
         "bytes",
         (),
-        "What is missing of the disk space kept for metadata: above 0 the disk is full, or was a moment ago or at the start.",
+        "Missing part of the disk space reserved for metadata; above 0, the disk is full or was full recently or at the start.",
     ),
     Metric(
         "magnetar_storage_damage_total",
         "counter",
         "",
         ("during",),
-        "Times that something stored could not be read and was passed over, by what needed it: delivery (a message is not "
-        "delivered), deduplication (a message sent again may be stored again), ledger (all messages in it are lost), "
-        "cursor (what was acknowledged is delivered again), segment (a part of the log was damaged when it was opened).",
+        "Stored data that could not be read and was skipped, by what needed it: delivery (a message is not delivered), "
+        "deduplication (a message sent again may be stored twice), ledger (all its messages are lost), cursor (acknowledged "
+        "messages are redelivered), segment (part of the log was damaged when it was opened).",
     ),
     # HTTP and WebSocket listeners of the broker
-    Metric(
-        "magnetar_http_requests_total", "counter", "requests", ("path", "status"), "HTTP requests answered, by route and status."
-    ),
+    Metric("magnetar_http_requests_total", "counter", "requests", ("path", "status"), "HTTP requests, by route and status."),
     # HTTP listeners of the broker (public, rpc) and of the web process (web, web-internal)
     Metric("magnetar_http_connections", "gauge", "connections", _LISTENER, "Open connections, WebSockets included."),
     Metric("magnetar_http_connections_made_room_total", "counter", "connections", _LISTENER, "Closed while at rest, for others."),
@@ -184,23 +216,23 @@ _TABLE = (
     Metric("magnetar_websocket_connections", "gauge", "connections", ("endpoint",), "Open connections of the WebSocket API."),
     Metric("magnetar_websocket_opened_total", "counter", "connections", ("endpoint",), "WebSocket connections accepted."),
     Metric(
-        "magnetar_websocket_refused_total", "counter", "connections", ("endpoint", "status"), "Upgrades refused, by HTTP status."
+        "magnetar_websocket_refused_total", "counter", "connections", ("endpoint", "status"), "Refused upgrades, by HTTP status."
     ),
     Metric("magnetar_websocket_messages_in_total", "counter", "messages", (), "Messages received from WebSocket producers."),
     Metric(
         "magnetar_websocket_messages_out_total", "counter", "messages", (), "Messages pushed to WebSocket consumers and readers."
     ),
-    # One series a topic, for superusers
+    # One series per topic, for superusers
     Metric("magnetar_topic_messages_in_total", "counter", "messages", _OF_A_TOPIC, "Messages stored in the topic."),
-    Metric("magnetar_topic_bytes_in_total", "counter", "bytes", _OF_A_TOPIC, "Bytes of them."),
-    Metric("magnetar_topic_messages_out_total", "counter", "messages", _OF_A_TOPIC, "Messages handed to the topic's consumers."),
-    Metric("magnetar_topic_bytes_out_total", "counter", "bytes", _OF_A_TOPIC, "Bytes of them."),
-    Metric("magnetar_topic_storage_bytes", "gauge", "bytes", _OF_A_TOPIC, "Stored bytes of the topic."),
+    Metric("magnetar_topic_bytes_in_total", "counter", "bytes", _OF_A_TOPIC, "Bytes stored in the topic."),
+    Metric("magnetar_topic_messages_out_total", "counter", "messages", _OF_A_TOPIC, "Messages sent to the topic's consumers."),
+    Metric("magnetar_topic_bytes_out_total", "counter", "bytes", _OF_A_TOPIC, "Bytes sent to the topic's consumers."),
+    Metric("magnetar_topic_storage_bytes", "gauge", "bytes", _OF_A_TOPIC, "Bytes that the topic occupies in storage."),
     Metric(
-        "magnetar_topics_left_out", "gauge", "topics", (), "Loaded topics that have no series of their own, for being too many."
+        "magnetar_topics_left_out", "gauge", "topics", (), "Loaded topics without their own series, because there are too many."
     ),
-    Metric("magnetar_topic_producers", "gauge", "producers", _OF_A_TOPIC, "Producers attached to the topic."),
-    Metric("magnetar_topic_consumers", "gauge", "consumers", _OF_A_TOPIC, "Consumers attached to the topic."),
+    Metric("magnetar_topic_producers", "gauge", "producers", _OF_A_TOPIC, "Connected producers of the topic."),
+    Metric("magnetar_topic_consumers", "gauge", "consumers", _OF_A_TOPIC, "Connected consumers of the topic."),
     Metric(
         "magnetar_subscription_backlog_entries",
         "gauge",
@@ -209,14 +241,14 @@ _TABLE = (
         "Entries of the topic that the subscription has not acknowledged.",
     ),
     # The web process
-    Metric("magnetar_web_requests_total", "counter", "requests", ("status",), "HTTP requests answered, by status.", "web"),
-    Metric("magnetar_web_audit_failures_total", "counter", "records", (), "Records that the audit log did not take.", "web"),
+    Metric("magnetar_web_requests_total", "counter", "requests", ("status",), "HTTP requests, by status.", "web"),
+    Metric("magnetar_web_audit_failures_total", "counter", "records", (), "Audit records that could not be written.", "web"),
     Metric("magnetar_web_live_connections", "gauge", "connections", (), "Open live views of the console.", "web"),
-    Metric("magnetar_web_feed_version", "gauge", "", (), "Newest version of the control plane's feed.", "web"),
-    Metric("magnetar_web_feed_confirmed_version", "gauge", "", (), "Version of it that the broker confirmed last.", "web"),
-    # The processes under one supervisor, as it reports them; nothing where there is none
-    Metric("magnetar_child_up", "gauge", "", ("child",), "1 if the process serves, else 0.", "web"),
-    Metric("magnetar_child_restarts_total", "counter", "restarts", ("child",), "Times the process was started again.", "web"),
+    Metric("magnetar_web_feed_version", "gauge", "", (), "Newest version of the control-plane feed.", "web"),
+    Metric("magnetar_web_feed_confirmed_version", "gauge", "", (), "Last version of the feed that the broker confirmed.", "web"),
+    # Processes as the supervisor reports them; absent without a supervisor
+    Metric("magnetar_child_up", "gauge", "", ("child",), "1 if the process is ready, else 0.", "web"),
+    Metric("magnetar_child_restarts_total", "counter", "restarts", ("child",), "Restarts of the process.", "web"),
 )
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _TABLE}
 
@@ -259,21 +291,3 @@ def exposition(samples: Iterable[Sample], *, private: bool) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Samples(list(families(samples, private=private))))
     return generate_latest(registry)
-
-
-def render_markdown() -> str:
-    """The table as the page `docs/metrics.md`."""
-    lines = [
-        "# Metrics",
-        "",
-        "`GET /metrics` on the broker (its WebSocket port) and on the web process answers in Prometheus's text format.",
-        "Metrics marked *private* name tenants' things: they are only in the answer if the request carries a superuser token",
-        "(`Authorization: Bearer ...`).",
-    ]
-    for process, title in (("broker", "Broker"), ("web", "Web process")):
-        lines += ["", f"## {title}", "", "| metric | kind | unit | labels | meaning |", "| --- | --- | --- | --- | --- |"]
-        for metric in _TABLE:
-            if metric.process == process:
-                labels = ", ".join(metric.labels) + (" (*private*)" if metric.private else "")
-                lines.append(f"| `{metric.name}` | {metric.kind} | {metric.unit} | {labels} | {metric.meaning} |")
-    return "\n".join(lines) + "\n"

@@ -1,8 +1,8 @@
 """Limits of the binary protocol, by message and field as `pulsar.proto` names them.
 
-Texts, bytes and repeated fields have a row each, or one by the name of the field where it means the same everywhere. A number
-without a row may be any of its type, a flag is either value, an enumeration one of its names, and a message is bounded by its own
-fields. Commands that only a broker sends need no rows: whoever else sends one is cut off.
+Each text, bytes or repeated field has a row, or shares one under its field name if it means the same in every message. Numbers,
+flags and enumerations without a row may have any value of their type, and a message is limited by its own fields. Commands that
+only a broker sends need no rows: a client that sends one is disconnected.
 """
 
 from __future__ import annotations
@@ -56,31 +56,31 @@ NAME = Limit(WHY_NAME, bytes_max=NAME_BYTES_MAX)
 TOPIC = Limit(WHY_TOPIC, bytes_max=TOPIC_BYTES_MAX, error=InvalidName)
 PAIRS = Limit(WHY_PAIRS, bytes_max=PAIR_BYTES_MAX, count_max=PAIRS_COUNT_MAX, total_bytes_max=PAIRS_TOTAL_BYTES_MAX)
 TOKEN = Limit(WHY_TOKEN, bytes_max=TOKEN_BYTES_MAX)
-METHOD = Limit("the longest name of a method that anybody uses has 20 characters", bytes_max=255)
-VERSION = Limit("kept with the connection and written to the log: a name, a version and a word of the operator's", bytes_max=255)
-MESSAGE_IDS = Limit("what one consumer may hold unacknowledged, by default: nobody can name more", count_max=MESSAGE_IDS_MAX)
+METHOD = Limit("the longest method name in use has 20 characters", bytes_max=255)
+VERSION = Limit("kept with the connection and logged: a name, a version and a short description", bytes_max=255)
+MESSAGE_IDS = Limit("the default limit of unacknowledged messages per consumer, so nobody can name more", count_max=MESSAGE_IDS_MAX)
 ACK_SET = Limit(
-    "one bit for each message of the largest batch; each entry's set is held against that entry's batch besides",
+    "one bit for each message of the largest batch; a set must also fit the batch of its entry",
     count_max=ACK_SET_WORDS_MAX,
 )
-_SEQUENCE = Limit("kept as a signed number of 64 bits, -1 for none", minimum=0, maximum=INT64_MAX)
+_SEQUENCE = Limit("stored as a signed 64-bit number, -1 for none", minimum=0, maximum=INT64_MAX)
 
-# By the name of the field alone, where no row names its message too.
+# By field name, for fields without a row for their message.
 BY_FIELD: dict[str, Limit] = {
     "topic": TOPIC,
     "metadata": PAIRS,
     "properties": PAIRS,
     "ack_set": ACK_SET,
-    "schema_version": Limit("a number of 8 bytes in every implementation, and some room", bytes_max=64),
+    "schema_version": Limit("8 bytes in every implementation, with some margin", bytes_max=64),
 }
 
 BINARY: dict[str, Limit] = {
-    "KeyValue.key": Limit("one text of the properties it belongs to", bytes_max=PAIR_BYTES_MAX),
-    "KeyValue.value": Limit("one text of the properties it belongs to", bytes_max=PAIR_BYTES_MAX),
+    "KeyValue.key": Limit("part of a properties field", bytes_max=PAIR_BYTES_MAX),
+    "KeyValue.value": Limit("part of a properties field", bytes_max=PAIR_BYTES_MAX),
     "Schema.name": NAME,
     "Schema.schema_data": Limit(WHY_SCHEMA, bytes_max=SCHEMA_BYTES_MAX),
     "Schema.properties": Limit(
-        f"{WHY_SCHEMA}: of Protobuf and of keys with values they hold the whole schema again",
+        f"{WHY_SCHEMA}; for Protobuf and key-value schemas they contain the schema again",
         bytes_max=SCHEMA_BYTES_MAX,
         count_max=PAIRS_COUNT_MAX,
         total_bytes_max=SCHEMA_BYTES_MAX,
@@ -89,7 +89,7 @@ BINARY: dict[str, Limit] = {
     "Connect.proxy_version": VERSION,
     "Connect.auth_data": TOKEN,
     "Connect.auth_method_name": METHOD,
-    "Connect.proxy_to_broker_url": Limit("connections through a proxy are refused whatever it says", bytes_max=1024),
+    "Connect.proxy_to_broker_url": Limit("connections through a proxy are always refused", bytes_max=1024),
     "Connect.original_principal": NAME,
     "Connect.original_auth_data": TOKEN,
     "Connect.original_auth_method": METHOD,
@@ -98,28 +98,26 @@ BINARY: dict[str, Limit] = {
     "AuthResponse.client_version": VERSION,
     "Lookup.advertised_listener_name": NAME,
     "GetTopicsOfNamespace.namespace": Limit("two names and a slash", bytes_max=2 * NAME_BYTES_MAX + 1, error=InvalidName),
-    "GetTopicsOfNamespace.topics_pattern": Limit(
-        "clients filter by it themselves: it is not looked at here", bytes_max=TOPIC_BYTES_MAX
-    ),
-    "GetTopicsOfNamespace.topics_hash": Limit("a checksum in hexadecimal: 8 characters today", bytes_max=64),
+    "GetTopicsOfNamespace.topics_pattern": Limit("ignored: clients apply it themselves", bytes_max=TOPIC_BYTES_MAX),
+    "GetTopicsOfNamespace.topics_hash": Limit("a hexadecimal checksum, 8 characters today", bytes_max=64),
     "Producer.producer_name": NAME,
     "Producer.initial_subscription_name": NAME,
     "Send.sequence_id": _SEQUENCE,
     "Send.highest_sequence_id": _SEQUENCE,
     "Send.num_messages": Limit(
-        "a batch of the largest size whose messages have 40 bytes each; and what the payload can hold at 6 bytes a message",
+        "a batch of the largest size with 40 bytes per message, and at most as many as fit the payload at 6 bytes each",
         minimum=1,
         maximum=BATCH_MESSAGES_MAX,
     ),
     "Subscribe.subscription": NAME,
     "Subscribe.consumer_name": NAME,
     "Subscribe.subscription_properties": PAIRS,
-    "KeySharedMeta.hash_ranges": Limit("one for each of 65,536 hashes at most, and clients name a few", count_max=1024),
+    "KeySharedMeta.hash_ranges": Limit("there are 65,536 hashes, and clients send a few ranges", count_max=1024),
     "Ack.message_id": MESSAGE_IDS,
     "RedeliverUnacknowledgedMessages.message_ids": MESSAGE_IDS,
 }
 
 
 def limit_of(message: str, field: str) -> Limit | None:
-    """The row of a field; None where its type alone is the limit."""
+    """The row of a field, or None if only its type limits it."""
     return BINARY.get(f"{message}.{field}") or BY_FIELD.get(field)

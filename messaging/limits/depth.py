@@ -1,4 +1,4 @@
-"""How deep JSON may be nested: objects and lists within each other."""
+"""Limits how deeply objects and lists may be nested in JSON."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from messaging.limits.rest import BODY_DEPTH_MAX
 
 
 def too_deep() -> str:
-    return f"the body is nested deeper than {BODY_DEPTH_MAX} objects and lists within each other: send it flatter"
+    return f"the body has more than {BODY_DEPTH_MAX} levels of nested objects and lists: use fewer levels"
 
 
 def check_depth(value: object) -> None:
-    """Raises `InvalidValue`. Goes down level by level, so that no depth is too much for this."""
+    """Raises `InvalidValue`. Works level by level instead of recursively, so that no depth can overflow the stack."""
     level = [value]
     for _ in range(BODY_DEPTH_MAX + 1):
         inner: list[object] = []

@@ -1,7 +1,7 @@
-"""Limits of what producers write about a message. The broker stores it unopened: on the way in it is bounded by the frame.
+"""Limits of message metadata. The broker stores messages without parsing them, so on the way in only the frame size limits them.
 
-Where the broker opens a message (WebSocket consumers, peeking, the last message id) the counts below are checked before anything is
-made of them; a message over one of them is passed over there as unreadable, and binary clients still get it.
+Where the broker parses a message (WebSocket consumers, peeking, the last message id), it checks the limits below first. A message
+over one of them is treated as unreadable there; binary clients still receive it.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 from messaging.limits.model import Limit
 from messaging.limits.sizes import BATCH_MESSAGES_MAX, INT32_MAX
 
-_FRAME = Limit("part of the message, and bounded with it: the broker stores it unopened", setting="message_bytes_max")
+_FRAME = Limit("part of the message and limited with it; the broker stores it without parsing it", setting="message_bytes_max")
 
 METADATA: dict[str, Limit] = {
     "Metadata.num_messages_in_batch": Limit(
-        "as `num_messages` of its SEND, which is the number that counts", minimum=1, maximum=BATCH_MESSAGES_MAX
+        "the same as `num_messages` of its SEND, which is authoritative", minimum=1, maximum=BATCH_MESSAGES_MAX
     ),
     "Metadata.uncompressed_size": Limit(
-        "four times the largest message: what opening one may take", minimum=0, setting="message_bytes_max"
+        "four times the largest message: the memory that unpacking may use", minimum=0, setting="message_bytes_max"
     ),
-    "SingleMetadata.payload_size": Limit("within the bytes of its batch", minimum=0, maximum=INT32_MAX),
+    "SingleMetadata.payload_size": Limit("must fit in its batch", minimum=0, maximum=INT32_MAX),
 }
 
 

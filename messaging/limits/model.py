@@ -1,4 +1,4 @@
-"""The shape of a row of the limits table, and the comparison of a value with it. Pure."""
+"""A row of the limits table, and the comparison of values with it. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ SHOWN_CHARACTERS = 40  # of a refused value, in the error
 
 
 class Limit(NamedTuple):
-    """`why` is the reason for the numbers. A number that is None does not apply to the kind of field.
+    """`why` is the reason for the limits. A limit that is None does not apply to the field.
 
-    Of a list or a map, `bytes_max` counts for each text in it and `total_bytes_max` for all of them together. `setting` names the
-    setting that holds the limit, where an operator sets it. `error` is what a request over the limit is answered with.
+    For a list or a map, `bytes_max` applies to each text in it and `total_bytes_max` to all of them together. `setting` names the
+    setting that contains the limit, if an operator can change it. `error` is the error for a request over the limit.
     """
 
     why: str
@@ -28,7 +28,7 @@ class Limit(NamedTuple):
 
 
 def violation(field: str, value: object, limit: Limit) -> str | None:
-    """What is wrong with `value`, by name, size and limit; None if it keeps the limit. Types are the schema's to check."""
+    """What is wrong with `value`, with its name, size and limit, or None. The schema has already checked its type."""
     if isinstance(value, str | bytes):
         return _text(field, value, limit)
     if isinstance(value, bool) or value is None:
@@ -50,7 +50,8 @@ def check(field: str, value: object, limit: Limit) -> None:
 
 
 def size_bytes(value: object) -> int:
-    """Of a text in UTF-8 (lone surrogates, which JSON can carry, count as three bytes), of bytes, or of all in a container."""
+    """Size of a text in UTF-8 (lone surrogates, which JSON allows, count as three bytes), of bytes, or of a container's
+    contents."""
     if isinstance(value, str):
         return len(value) if value.isascii() else len(value.encode("utf-8", "surrogatepass"))
     if isinstance(value, bytes):
@@ -71,7 +72,7 @@ def too_many(field: str, count: int, count_max: int) -> str:
 
 
 def too_large(field: str, size: int, limit_bytes: int) -> str:
-    return f"{field} has {size} bytes in all; at most {limit_bytes} are allowed: send less"
+    return f"{field} has {size} bytes in total; at most {limit_bytes} are allowed: send less"
 
 
 def _text(field: str, value: str | bytes, limit: Limit) -> str | None:

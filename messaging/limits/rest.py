@@ -1,6 +1,6 @@
-"""Limits of request bodies: of our API (`tenants.rest.shapes`), of Pulsar's (`/admin/v2`), of the admin RPC, by object and field.
+"""Limits of request bodies by object and field: our API (`tenants.rest.shapes`), Pulsar's (`/admin/v2`) and the admin RPC.
 
-A body over a limit is answered with the error of its row: 400 on our API and the admin RPC, 412 on Pulsar's where Pulsar does so.
+A body over a limit gets the error of its row: 400 on our API and the admin RPC, and 412 on Pulsar's API where Pulsar returns it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from messaging.limits.sizes import (
     WHY_TOPIC,
 )
 
-BODY_BYTES_MAX = 1 << 20  # of REST: the largest body that fits its fields' limits has a third of it
-BODY_DEPTH_MAX = 16  # of objects and lists within each other: the deepest that anything here takes has 4
+BODY_BYTES_MAX = 1 << 20  # of REST: three times the largest body whose fields are all within their limits
+BODY_DEPTH_MAX = 16  # nesting of objects and lists: valid bodies have at most 4 levels
 
 _NAME = Limit(WHY_NAME, bytes_max=NAME_BYTES_MAX)
 _TOPIC = Limit(WHY_TOPIC, bytes_max=TOPIC_BYTES_MAX)
-_ROLES = Limit("each is compared at every decision", bytes_max=2 * NAME_BYTES_MAX + 1, count_max=ROLES_MAX)
+_ROLES = Limit("all of them are compared at every permission check", bytes_max=2 * NAME_BYTES_MAX + 1, count_max=ROLES_MAX)
 _CLUSTERS = Limit("there is one cluster", bytes_max=NAME_BYTES_MAX, count_max=100)
 _PROPERTIES = Limit(WHY_PAIRS, bytes_max=PAIR_BYTES_MAX, count_max=PAIRS_COUNT_MAX, total_bytes_max=PAIRS_TOTAL_BYTES_MAX)
 _PARTITIONS = Limit("each partition is a topic", minimum=0, maximum=PARTITIONS_MAX)
 _PULSAR_PARTITIONS = Limit("each partition is a topic", minimum=1, maximum=PARTITIONS_MAX, error=NotAcceptable)
-_COUNT_OR_UNLIMITED = Limit("what JSON readers keep exactly; -1 is without limit", minimum=-1, maximum=2**53 - 1)
-_VERSION = Limit("rises by one with each change, of 64 bits", minimum=0, maximum=INT64_MAX)
+_COUNT_OR_UNLIMITED = Limit("exactly representable in JSON; -1 is unlimited", minimum=-1, maximum=2**53 - 1)
+_VERSION = Limit("incremented with each change, 64 bits", minimum=0, maximum=INT64_MAX)
 _LEDGER_ID = Limit("a position: -1 is the earliest, 2^63-1 the latest", minimum=-1, maximum=INT64_MAX)
 
 API: dict[str, Limit] = {
@@ -43,16 +43,16 @@ API: dict[str, Limit] = {
     "TenantChange.admin_roles": _ROLES,
     "TenantChange.allowed_clusters": _CLUSTERS,
     "NewNamespace.name": _NAME,
-    "NewNamespace.policies": Limit("as the policies themselves (messaging.policies)", count_max=100),
-    "PermissionActions.actions": Limit("there are six", bytes_max=64, count_max=16),
+    "NewNamespace.policies": Limit("the policies have their own limits (messaging.policies)", count_max=100),
+    "PermissionActions.actions": Limit("there are six actions", bytes_max=64, count_max=16),
     "NewTopic.name": _NAME,
     "NewTopic.partitions": _PARTITIONS,
     "NewKey.name": _NAME,
 }
 
 PULSAR: dict[str, Limit] = {
-    # Bodies that are one bare value
-    "body.actions": Limit("there are six", bytes_max=64, count_max=16),
+    # Bodies that are a single value
+    "body.actions": Limit("there are six actions", bytes_max=64, count_max=16),
     "body.roles": _ROLES,
     "body.clusters": _CLUSTERS,
     "body.properties": _PROPERTIES,
@@ -68,12 +68,12 @@ PULSAR: dict[str, Limit] = {
     # Objects
     "TenantInfo.admin_roles": _ROLES,
     "TenantInfo.allowed_clusters": _CLUSTERS,
-    "_Bundles.num_bundles": Limit("not used here; Pulsar allows 1,024", minimum=0, maximum=1024, error=PreconditionFailed),
+    "_Bundles.num_bundles": Limit("ignored; Pulsar allows 1,024", minimum=0, maximum=1024, error=PreconditionFailed),
     "_NewNamespace.replication_clusters": _CLUSTERS,
     "_Quota.limit_size": _COUNT_OR_UNLIMITED,
     "_Quota.limit": _COUNT_OR_UNLIMITED,
     "_Quota.limit_time": _COUNT_OR_UNLIMITED,
-    "_Quota.policy": Limit("one of three words", bytes_max=64),
+    "_Quota.policy": Limit("one of three values", bytes_max=64),
     "_PartitionedTopic.partitions": _PULSAR_PARTITIONS,
     "_PartitionedTopic.properties": _PROPERTIES,
     "_MessageId.ledger_id": _LEDGER_ID,
@@ -82,7 +82,7 @@ PULSAR: dict[str, Limit] = {
     "_MessageId.batch_index": Limit("a message of the largest batch, or -1", minimum=-1, maximum=BATCH_MESSAGES_MAX - 1),
 }
 
-# The admin RPC, by field: a name means the same in every request.
+# The admin RPC, by field: a field name means the same in every request.
 RPC: dict[str, Limit] = {
     "topic": _TOPIC,
     "namespace": Limit("two names and a slash", bytes_max=2 * NAME_BYTES_MAX + 1),
@@ -91,28 +91,26 @@ RPC: dict[str, Limit] = {
     "partitions": _PARTITIONS,
     "ledger_id": _LEDGER_ID,
     "entry_id": _LEDGER_ID,
-    "timestamp_ms": Limit("milliseconds since 1970, of 64 bits", minimum=0, maximum=INT64_MAX),
-    "older_than_s": Limit("seconds, so that milliseconds fit 64 bits", minimum=0, maximum=INT64_MAX // 1000),
-    "entries": Limit("of one subscription, of 64 bits", minimum=0, maximum=INT64_MAX),
-    "position": Limit("counts from 1, of 64 bits", minimum=1, maximum=INT64_MAX),
+    "timestamp_ms": Limit("milliseconds since 1970, 64 bits", minimum=0, maximum=INT64_MAX),
+    "older_than_s": Limit("seconds; the milliseconds fit 64 bits", minimum=0, maximum=INT64_MAX // 1000),
+    "entries": Limit("of one subscription, 64 bits", minimum=0, maximum=INT64_MAX),
+    "position": Limit("counts from 1, 64 bits", minimum=1, maximum=INT64_MAX),
     "after": _TOPIC,
-    "words": Limit("a part of a topic's or subscription's name", bytes_max=TOPIC_BYTES_MAX),
-    "tenants": Limit("those that one person may see and that are searched at once", bytes_max=NAME_BYTES_MAX, count_max=100),
+    "words": Limit("part of the name of a topic or subscription", bytes_max=TOPIC_BYTES_MAX),
+    "tenants": Limit("tenants that are searched at once", bytes_max=NAME_BYTES_MAX, count_max=100),
     "limit": Limit("topics of one page", minimum=1, maximum=10_000),
     "topics": Limit("topics of one page", bytes_max=TOPIC_BYTES_MAX, count_max=10_000),
     "task_id": _NAME,
-    "boot_id": Limit("one run of a broker: 32 hexadecimal digits", bytes_max=64),
-    "acknowledged_sequence": Limit("counts the audit events of one run of a broker, of 64 bits", minimum=0, maximum=INT64_MAX),
+    "boot_id": Limit("identifies one run of a broker: 32 hexadecimal digits", bytes_max=64),
+    "acknowledged_sequence": Limit("number of an audit event within one run of a broker, 64 bits", minimum=0, maximum=INT64_MAX),
     "from_version": _VERSION,
     "newest_version": _VERSION,
     "feed_id": _NAME,
     "next_key": _TOPIC,
     "to_version": _VERSION,
     "version": _VERSION,
-    "changes": Limit(
-        "of all tenants at once: the body's size bounds them, and only the control plane sends them", count_max=1_000_000
-    ),
-    "kind": Limit("one of a few words", bytes_max=64),
+    "changes": Limit("of all tenants together; limited by the body size and sent only by the control plane", count_max=1_000_000),
+    "kind": Limit("one of a few values", bytes_max=64),
     "key": _TOPIC,
-    "state": Limit("one namespace with its grants: their own limits bound it", count_max=64),
+    "state": Limit("one namespace with its grants, which have their own limits", count_max=64),
 }

@@ -1,4 +1,4 @@
-"""Holds decoded JSON objects against a table of limits: by ``Type.field``, or by ``field`` where it means the same everywhere."""
+"""Checks decoded JSON objects against a table of limits, by ``Type.field`` or by ``field``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _rows(kind: type[msgspec.Struct], table: str) -> tuple[Row, ...]:
 
 
 def over_limit(value: msgspec.Struct, table: str) -> tuple[str, Limit] | None:
-    """What is wrong with the first field over its limit, here or in an object within, and that limit; None if nothing is."""
+    """What is wrong with the first field over its limit, in this object or a nested one, and that limit; None if nothing is."""
     for attribute, name, limit in _rows(type(value), table):
         held: Any = getattr(value, attribute)
         if held is None:

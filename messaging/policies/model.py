@@ -1,4 +1,4 @@
-"""What a policy is: its name, the values it takes, and who holds it."""
+"""The description of a policy: its name, its valid values, and where it is set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies of what comes into being by use, of delivery and of schemas; see `registry`."""
+"""Policies of auto-creation, delivery and schemas; see `registry`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BROKER = "messaging.broker.runtime.broker:Broker"
 _ADMISSION = "messaging.broker.runtime.topics.admission"
 
 TABLE = (
-    # What comes into being by use
+    # Auto-creation
     Policy(
         name="auto_topic_creation",
         kind=m.Flag,
@@ -18,8 +18,8 @@ TABLE = (
         path="autoTopicCreation",
         field="allowAutoTopicCreation",
         fill=True,
-        label="Topics created on first use",
-        meaning="A producer or consumer of a topic that does not exist creates it.",
+        label="Auto-create topics",
+        meaning="A topic is created when a producer or consumer first uses it.",
         enforced_by=f"{_BROKER}.auto_creates",
     ),
     Policy(
@@ -29,7 +29,7 @@ TABLE = (
         default=0,
         path="autoTopicCreation",
         field="defaultNumPartitions",
-        meaning="How many partitions a topic has that is created by use; 0: a plain topic.",
+        meaning="Number of partitions of an auto-created topic; 0: a non-partitioned topic.",
     ),
     Policy(
         name="auto_subscription_creation",
@@ -38,8 +38,8 @@ TABLE = (
         path="autoSubscriptionCreation",
         field="allowAutoSubscriptionCreation",
         fill=True,
-        label="Subscriptions created on first use",
-        meaning="A consumer of a durable subscription that does not exist creates it.",
+        label="Auto-create subscriptions",
+        meaning="A durable subscription is created when a consumer first uses it.",
         enforced_by=f"{_ADMISSION}:check_creation_by_use",
     ),
     # Delivery
@@ -48,7 +48,7 @@ TABLE = (
         kind=m.Flag,
         setting="deduplication",
         path="deduplication",
-        meaning="A message that a producer sends again, with the same name and sequence id, is stored once.",
+        meaning="A message that a producer sends again with the same producer name and sequence id is stored only once.",
         enforced_by=f"{_BROKER}.deduplicates",
     ),
     Policy(
@@ -57,7 +57,7 @@ TABLE = (
         unit="entries",
         default=0,
         path="deduplicationSnapshotInterval",
-        meaning="How many entries are stored between two snapshots of the deduplication state.",
+        meaning="Number of entries between snapshots of the deduplication state.",
     ),
     Policy(
         name="delayed_delivery",
@@ -66,7 +66,7 @@ TABLE = (
         path="delayedDelivery",
         field="active",
         fill=True,
-        meaning="A message with a delivery time is delivered then.",
+        meaning="Deliver messages at the delivery time that the producer requests.",
     ),
     Policy(
         name="delayed_delivery_tick_ms",
@@ -76,7 +76,7 @@ TABLE = (
         path="delayedDelivery",
         field="tickTime",
         fill=1000,
-        meaning="How exactly delivery times are kept.",
+        meaning="Precision of delivery times.",
     ),
     Policy(
         name="delayed_delivery_max_ms",
@@ -86,7 +86,7 @@ TABLE = (
         path="delayedDelivery",
         field="maxDeliveryDelayInMillis",
         fill=0,
-        meaning="The longest delay that a producer may ask for; 0: without limit.",
+        meaning="The longest delay that a producer may request; 0: unlimited.",
     ),
     Policy(
         name="subscription_types",
@@ -95,7 +95,7 @@ TABLE = (
         path="subscriptionTypesEnabled",
         label="Subscription types",
         words={(): "all"},
-        meaning="The types that a subscription may have; an empty list: all.",
+        meaning="Allowed subscription types; an empty list allows all.",
         enforced_by=f"{_ADMISSION}:check_consumer",
     ),
     Policy(
@@ -103,14 +103,14 @@ TABLE = (
         kind=m.SubscriptionAuthMode,
         default="None",
         path="subscriptionAuthMode",
-        meaning="With `Prefix`, the name of a subscription begins with the role that uses it.",
+        meaning="With `Prefix`, the name of a subscription must begin with the role that uses it.",
     ),
     Policy(
         name="encryption_required",
         kind=m.Flag,
         default=False,
         path="encryptionRequired",
-        meaning="Producers encrypt their messages, or are refused.",
+        meaning="Producers must encrypt their messages.",
     ),
     # Schemas
     Policy(
@@ -118,29 +118,29 @@ TABLE = (
         kind=m.SchemaStrategy,
         default="UNDEFINED",
         path="schemaCompatibilityStrategy",
-        meaning="Which change of a schema is accepted.",
+        meaning="Which schema changes are allowed.",
     ),
     Policy(
         name="schema_auto_update",
         kind=m.Flag,
         default=True,
         path="isAllowAutoUpdateSchema",
-        meaning="A producer may register a new version of a schema.",
+        meaning="Producers may register new versions of a schema.",
     ),
     Policy(
         name="schema_enforced",
         kind=m.Flag,
         default=False,
         path="schemaValidationEnforced",
-        meaning="A producer without a schema is refused on a topic that has one.",
+        meaning="Refuse producers without a schema on topics that have one.",
     ),
-    # Names that people attach
+    # Properties
     Policy(
         name="properties",
         kind=m.Properties,
         default={},
         path="properties",
-        meaning="Names and values that people attach to the namespace. They are kept and shown; nothing else follows from them.",
+        meaning="Names and values attached to the namespace. They are stored and shown, and have no other effect.",
         enforced_by="tenants.actions.namespaces:set_policies",
     ),
 )

@@ -15,8 +15,8 @@ TABLE = (
         unit="producers",
         default=0,
         path="maxProducersPerTopic",
-        words={0: "no limit"},
-        meaning="Producers that may be attached to a topic at the same time; 0: no limit.",
+        words={0: "unlimited"},
+        meaning="Maximum number of connected producers per topic; 0: unlimited.",
         enforced_by=f"{_ADMISSION}:check_producer",
     ),
     Policy(
@@ -25,8 +25,8 @@ TABLE = (
         unit="consumers",
         default=0,
         path="maxConsumersPerTopic",
-        words={0: "no limit"},
-        meaning="Consumers that may be attached to a topic at the same time; 0: no limit.",
+        words={0: "unlimited"},
+        meaning="Maximum number of connected consumers per topic; 0: unlimited.",
         enforced_by=f"{_ADMISSION}:check_consumer",
     ),
     Policy(
@@ -35,8 +35,8 @@ TABLE = (
         unit="consumers",
         default=0,
         path="maxConsumersPerSubscription",
-        words={0: "no limit"},
-        meaning="Consumers that may be attached to a subscription at the same time; 0: no limit.",
+        words={0: "unlimited"},
+        meaning="Maximum number of connected consumers per subscription; 0: unlimited.",
         enforced_by=f"{_ADMISSION}:check_consumer",
     ),
     Policy(
@@ -45,8 +45,8 @@ TABLE = (
         unit="messages",
         setting="consumer_unacked_max",
         path="maxUnackedMessagesPerConsumer",
-        words={0: "no limit"},
-        meaning="A consumer that holds this many messages without acknowledging them gets no more; 0: no limit.",
+        words={0: "unlimited"},
+        meaning="A consumer with this many unacknowledged messages receives no more; 0: unlimited.",
     ),
     Policy(
         name="max_unacked_per_subscription",
@@ -54,7 +54,7 @@ TABLE = (
         unit="messages",
         default=0,
         path="maxUnackedMessagesPerSubscription",
-        meaning="The same over all consumers of a subscription; 0: no limit.",
+        meaning="The same for all consumers of a subscription together; 0: unlimited.",
     ),
     Policy(
         name="max_subscriptions_per_topic",
@@ -62,8 +62,8 @@ TABLE = (
         unit="subscriptions",
         default=0,
         path="maxSubscriptionsPerTopic",
-        words={0: "no limit"},
-        meaning="Durable subscriptions that a topic may have; 0: no limit.",
+        words={0: "unlimited"},
+        meaning="Maximum number of durable subscriptions per topic; 0: unlimited.",
         enforced_by=f"{_ADMISSION}:check_durable_subscription",
     ),
     Policy(
@@ -72,8 +72,8 @@ TABLE = (
         unit="topics",
         default=0,
         path="maxTopicsPerNamespace",
-        words={0: "no limit"},
-        meaning="Topics that the namespace may have, each partition counted; 0: no limit.",
+        words={0: "unlimited"},
+        meaning="Maximum number of topics in the namespace; each partition counts. 0: unlimited.",
         enforced_by="messaging.broker.core.topic_quota:TopicQuota.refusal",
     ),
     # Rates
@@ -85,7 +85,7 @@ TABLE = (
         path="publishRate",
         field="publishThrottlingRateInMsg",
         fill=-1,
-        meaning="Messages that a topic takes in a second; -1: without limit.",
+        meaning="Messages per second that a topic accepts; -1: unlimited.",
     ),
     Policy(
         name="publish_rate_bytes",
@@ -95,7 +95,7 @@ TABLE = (
         path="publishRate",
         field="publishThrottlingRateInByte",
         fill=-1,
-        meaning="Bytes that a topic takes in a second; -1: without limit.",
+        meaning="Bytes per second that a topic accepts; -1: unlimited.",
     ),
     *(
         policy
@@ -112,7 +112,7 @@ TABLE = (
                 path=path,
                 field="dispatchThrottlingRateInMsg",
                 fill=-1,
-                meaning=f"Messages that {of} delivers in a period; -1: without limit.",
+                meaning=f"Messages that {of} delivers per period; -1: unlimited.",
             ),
             Policy(
                 name=f"{prefix}_bytes",
@@ -122,7 +122,7 @@ TABLE = (
                 path=path,
                 field="dispatchThrottlingRateInByte",
                 fill=-1,
-                meaning=f"Bytes that {of} delivers in a period; -1: without limit.",
+                meaning=f"Bytes that {of} delivers per period; -1: unlimited.",
             ),
             Policy(
                 name=f"{prefix}_relative",
@@ -131,7 +131,7 @@ TABLE = (
                 path=path,
                 field="relativeToPublishRate",
                 fill=False,
-                meaning="The limit is on top of the rate at which messages come in.",
+                meaning="The limit is relative to the publish rate.",
             ),
             Policy(
                 name=f"{prefix}_period_s",
@@ -141,7 +141,7 @@ TABLE = (
                 path=path,
                 field="ratePeriodInSecond",
                 fill=1,
-                meaning="The period of that limit.",
+                meaning="Period of this limit.",
             ),
         )
     ),
@@ -153,7 +153,7 @@ TABLE = (
         path="subscribeRate",
         field="subscribeThrottlingRatePerConsumer",
         fill=-1,
-        meaning="How often a consumer may subscribe in a period; -1: without limit.",
+        meaning="How often a consumer may subscribe per period; -1: unlimited.",
     ),
     Policy(
         name="subscribe_rate_period_s",
@@ -163,6 +163,6 @@ TABLE = (
         path="subscribeRate",
         field="ratePeriodInSecond",
         fill=30,
-        meaning="The period of that limit.",
+        meaning="Period of this limit.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Policies of how long and where messages are kept; see `registry`."""
+"""Policies of retention, quotas and storage; see `registry`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ TABLE = (
         unit="seconds",
         setting="message_ttl_s",
         path="messageTTL",
-        label="Message expiry (TTL)",
+        label="Message TTL",
         phrase="after {}",
         words={0: "never"},
-        meaning="A message that a subscription has not acknowledged after this time counts as acknowledged; 0: never.",
+        meaning="A message that is not acknowledged within this time is acknowledged automatically; 0: never.",
         enforced_by=f"{_BROKER}.message_ttl_s",
     ),
     Policy(
@@ -31,8 +31,8 @@ TABLE = (
         fill=0,
         label="Retention time",
         phrase="for {}",
-        words={0: "not at all", -1: "for ever"},
-        meaning="How long messages stay that every subscription has acknowledged; 0: not at all, -1: for ever.",
+        words={0: "not at all", -1: "unlimited"},
+        meaning="How long messages are kept after all subscriptions have acknowledged them; 0: not at all, -1: unlimited.",
         enforced_by="messaging.storage.managed.retention:droppable",
     ),
     Policy(
@@ -45,8 +45,8 @@ TABLE = (
         fill=0,
         label="Retention size",
         phrase="up to {}",
-        words={0: "not at all", -1: "without limit"},
-        meaning="How much of them stays for each topic; the stricter of time and size holds. 0: nothing, -1: without limit.",
+        words={0: "not at all", -1: "unlimited"},
+        meaning="How much acknowledged data is kept per topic; the stricter of time and size applies. 0: none, -1: unlimited.",
         enforced_by="messaging.storage.managed.retention:droppable",
     ),
     Policy(
@@ -56,7 +56,7 @@ TABLE = (
         default=-1,
         path="backlogQuota",
         field="destination_storage.limitSize",
-        meaning="The most that may be stored and not acknowledged in a topic; -1: without limit.",
+        meaning="Size limit of a topic's backlog; -1: unlimited.",
     ),
     Policy(
         name="backlog_quota_bytes_policy",
@@ -64,7 +64,7 @@ TABLE = (
         default="producer_request_hold",
         path="backlogQuota",
         field="destination_storage.policy",
-        meaning="What happens when `backlog_quota_bytes` is passed.",
+        meaning="What happens when `backlog_quota_bytes` is exceeded.",
     ),
     Policy(
         name="backlog_quota_age_s",
@@ -73,7 +73,7 @@ TABLE = (
         default=-1,
         path="backlogQuota",
         field="message_age.limitTime",
-        meaning="How old the oldest unacknowledged message of a topic may be; -1: without limit.",
+        meaning="Age limit of the oldest unacknowledged message of a topic; -1: unlimited.",
     ),
     Policy(
         name="backlog_quota_age_policy",
@@ -81,7 +81,7 @@ TABLE = (
         default="producer_request_hold",
         path="backlogQuota",
         field="message_age.policy",
-        meaning="What happens when `backlog_quota_age_s` is passed.",
+        meaning="What happens when `backlog_quota_age_s` is exceeded.",
     ),
     Policy(
         name="subscription_expiration_min",
@@ -97,7 +97,7 @@ TABLE = (
         unit="bytes",
         default=0,
         path="compactionThreshold",
-        meaning="A backlog of this size starts a compaction of the topic; 0: never.",
+        meaning="A backlog of this size triggers compaction of the topic; 0: never.",
     ),
     Policy(
         name="inactive_topic_delete",
@@ -106,7 +106,7 @@ TABLE = (
         path="inactiveTopicPolicies",
         field="deleteWhileInactive",
         fill=True,
-        meaning="A topic that nobody uses is deleted.",
+        meaning="Delete inactive topics.",
     ),
     Policy(
         name="inactive_topic_mode",
@@ -115,7 +115,7 @@ TABLE = (
         path="inactiveTopicPolicies",
         field="inactiveTopicDeleteMode",
         fill="delete_when_no_subscriptions",
-        meaning="Which topics count as not used.",
+        meaning="Which topics count as inactive.",
     ),
     Policy(
         name="inactive_topic_after_s",
@@ -125,15 +125,15 @@ TABLE = (
         path="inactiveTopicPolicies",
         field="maxInactiveDurationSeconds",
         fill=60,
-        meaning="After how long without use a topic is deleted.",
+        meaning="How long a topic must be inactive before it is deleted.",
     ),
     # Storage
     *(
         Policy(name=f"persistence_{name}", kind=m.Positive, default=1, path="persistence", field=field, fill=2, meaning=meaning)
         for name, field, meaning in (
-            ("ensemble", "bookkeeperEnsemble", "Stores that a ledger is spread over."),
-            ("write_quorum", "bookkeeperWriteQuorum", "Copies of each entry."),
-            ("ack_quorum", "bookkeeperAckQuorum", "Copies that are waited for."),
+            ("ensemble", "bookkeeperEnsemble", "Number of bookies across which a ledger is spread."),
+            ("write_quorum", "bookkeeperWriteQuorum", "Number of copies of each entry."),
+            ("ack_quorum", "bookkeeperAckQuorum", "Number of copies that must be acknowledged before a receipt is sent."),
         )
     ),
     Policy(
@@ -144,6 +144,6 @@ TABLE = (
         path="persistence",
         field="managedLedgerMaxMarkDeleteRate",
         fill=0.0,
-        meaning="How often the position of a cursor is written; 0: without limit.",
+        meaning="How often a cursor's mark-delete position is written; 0: unlimited.",
     ),
 )

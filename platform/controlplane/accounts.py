@@ -1,6 +1,6 @@
-"""`magnetar users` and `magnetar keys`: for whoever has the data directory, with the platform running or not.
+"""`magnetar users` and `magnetar keys`, for whoever has access to the data directory, whether or not the platform is running.
 
-They change the database by the same actions as the console and REST, and are in the audit log as role ``service:cli``.
+They use the same actions as the console and REST, and appear in the audit log with the role ``service:cli``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PRINT = sys.stdout.write
 
 @contextmanager
 def _control_plane(settings: Settings) -> Iterator[Actor]:
-    """Django on the platform's database, made if need be, and who acts. What an action refuses becomes a `ConfigError`."""
+    """Sets up Django with the platform's database, which is created if needed. Errors of actions become `ConfigError`."""
     from controlplane import bootstrap, current, datadir
 
     datadir.prepare(settings)
@@ -42,20 +42,18 @@ def _control_plane(settings: Settings) -> Iterator[Actor]:
 
 
 def add_user(settings: Settings, username: str, password: str, *, superuser: bool, tenant: str, level: str) -> None:
-    """`password` "": one is made and printed, this one time."""
+    """If `password` is empty, one is generated and printed."""
     with _control_plane(settings) as actor:
         from tenants.actions.people import create_person, new_password, set_member
         from tenants.models import Tenant
 
         if tenant and not Tenant.unscoped.filter(name=tenant).exists():
-            raise ConfigError(f"tenant {tenant!r} does not exist: nobody was added")
+            raise ConfigError(f"tenant {tenant!r} does not exist, so the user was not added: create the tenant first")
         made = password or new_password()
         create_person(actor, username, made, superuser=superuser)
         if tenant:
             set_member(actor, tenant, username, level)
-    _PRINT(
-        f"added {username}{f', {level} of {tenant}' if tenant else ''}{', administrator of the platform' if superuser else ''}\n"
-    )
+    _PRINT(f"added {username}{f', {level} of {tenant}' if tenant else ''}{', platform administrator' if superuser else ''}\n")
     if not password:
         _PRINT(f"password: {made}\n")
 
@@ -66,7 +64,7 @@ def set_user_password(settings: Settings, username: str, password: str) -> None:
 
         made = password or new_password()
         set_password(actor, username, made)
-    _PRINT(f"changed; sessions of {username} end\n")
+    _PRINT(f"changed the password of {username} and ended their sessions\n")
     if not password:
         _PRINT(f"password: {made}\n")
 
@@ -76,7 +74,7 @@ def set_user_active(settings: Settings, username: str, active: bool) -> None:
         from tenants.actions.people import set_active
 
         set_active(actor, username, active)
-    _PRINT(f"{username} {'may sign in' if active else 'may not sign in any more, and is signed out'}\n")
+    _PRINT(f"{username} {'can sign in again' if active else 'can no longer sign in and was signed out'}\n")
 
 
 def list_users(settings: Settings) -> None:
@@ -103,18 +101,21 @@ def rotate_signing_key(settings: Settings) -> None:
     from messaging.identity import signing_keys
 
     made = signing_keys.rotate(settings)
-    _PRINT(f"key {made} signs new tokens; tokens of the former keys stay valid until `magnetar keys retire-signing ID`\n")
+    _PRINT(
+        f"key {made} signs new tokens; tokens of older keys stay valid until you retire those keys with `magnetar keys "
+        f"retire-signing ID`\n"
+    )
 
 
 def retire_signing_key(settings: Settings, key_id: str) -> None:
     from messaging.identity import signing_keys
 
     signing_keys.retire(settings, key_id)
-    _PRINT(f"key {key_id} verifies nothing any more: tokens that it signed are refused, and their connections end within seconds\n")
+    _PRINT(f"key {key_id} was retired: tokens that it signed are refused, and their connections are closed within seconds\n")
 
 
 def rotate_superuser_key(settings: Settings, expires_days: int) -> None:
-    """`expires_days` 0: never. The former token is revoked once the new one is in its file."""
+    """`expires_days` 0: never. The old token is revoked after the new one has been written to its file."""
     import jwt
 
     from messaging.identity import files, first_start
@@ -132,5 +133,5 @@ def rotate_superuser_key(settings: Settings, expires_days: int) -> None:
         try:
             revoke_key(actor, "", former)
         except NotReady:
-            _PRINT("no broker answers: it hears that the former token is revoked when it starts\n")
-    _PRINT(f"{path} holds a new token; the former one opens nothing any more\n")
+            _PRINT("no broker responded; it will learn that the old token is revoked when it starts\n")
+    _PRINT(f"{path} contains a new token; the old one is no longer valid\n")

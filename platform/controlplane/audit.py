@@ -41,8 +41,8 @@ from tenants.names import namespace_of, subscription_of, topic_of
 _log = logs.get_logger("audit")
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
-UNKNOWN = "unknown"  # who was refused before it was clear who asked
-TEXT_MAX = 500  # characters of anything that a caller chose
+UNKNOWN = "unknown"  # the actor of a request that was refused before authentication
+TEXT_MAX = 500  # characters of any text that a caller sends
 # The request was not understood, or named nothing that exists: nothing was done.
 NOTHING_DONE = frozenset({400, 404, 405, 406, 413, 415})
 _NAMES = ("tenant", "namespace", "domain", "topic", "subscription")
@@ -82,7 +82,7 @@ class AuditTrail:
         return response
 
     def process_view(self, request: HttpRequest, view: object, args: object, kwargs: dict[str, Any]) -> None:
-        """Who signs out is known only before it is done."""
+        """Remembers the user before they are signed out."""
         match = request.resolver_match
         user: Any = getattr(request, "user", None)
         if match is not None and AUDITED.get((request.method or "", match.view_name)) == SIGN_OUT and user.is_authenticated:
@@ -156,14 +156,14 @@ def _written(write: Callable[..., None], *arguments: Any) -> bool:
 
 def _not_recorded(request: HttpRequest, asked: tuple[str, str]) -> HttpResponse:
     if asked in PAYLOAD_READS:
-        text = "the audit log cannot be written now, and without a record no message is shown: try again later"
+        text = "the audit log is unavailable, and messages are not shown without an audit record: try again later"
     else:
-        text = "this was done, but the audit log could not be written: do not repeat it, and tell whoever runs the platform"
+        text = "the request was carried out, but the audit log could not be written: do not repeat it, and tell the operator"
     return answer(request, 503, "not_recorded", text)
 
 
 def _resource(kwargs: dict[str, Any]) -> str:
-    """What a route acts on, as text."""
+    """The resource that a route acts on, as text."""
     parts = kwargs.get("tenant", "")
     try:
         if "topic" in kwargs:

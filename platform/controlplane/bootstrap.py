@@ -1,7 +1,7 @@
-"""The database before the first page: its tables, and the first tenant, person and key.
+"""Prepares the database: its tables, and the first tenant, user and key.
 
-`needed` costs a few directory listings; `prepare` does nothing when it is False. The work runs in a process of its own
-(``python -m controlplane.bootstrap``), so that the web process carries neither migrations nor the apps that only they need.
+`needed` costs a few directory listings, and `prepare` does nothing if it is False. The work runs in a separate process
+(``python -m controlplane.bootstrap``), so that the web process loads neither migrations nor the apps that only they need.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 
 from messaging.settings import ConfigError, Settings
 
-FULL_BYTES = 1 << 20  # less than a transaction of a migration may take
-NEEDED_BYTES = 16 << 20  # for all tables, with the database's journal beside them
+FULL_BYTES = 1 << 20  # less than one migration transaction may need
+NEEDED_BYTES = 16 << 20  # for all tables and the database's journal
 
-# Packages with migrations; their names are looked at without importing them.
+# Packages with migrations, whose file names are listed without importing them.
 _MIGRATED = (
     "django/contrib/auth",
     "django/contrib/contenttypes",
@@ -35,7 +35,7 @@ _MIGRATED = (
 
 
 def needed(settings: Settings) -> bool:
-    """Whether the database may lack tables or its first rows. The stamp says what this data directory last saw done."""
+    """Whether the database may lack tables or first rows, judged by a stamp file in the data directory."""
     if not settings.database_url and not (settings.data_path / "control" / "db.sqlite3").exists():
         return True
     try:
@@ -45,18 +45,18 @@ def needed(settings: Settings) -> bool:
 
 
 def prepare(settings: Settings) -> None:
-    """Migrations and first rows, if needed. Idempotent; safe beside another process doing the same. Raises `ConfigError`."""
+    """Runs migrations and creates first rows if needed. Idempotent and safe to run concurrently. Raises `ConfigError`."""
     if not needed(settings):
         return
     from controlplane.supervisor.standalone import environment
 
     command = [sys.executable, "-P", "-m", "controlplane.bootstrap"]
     if subprocess.run(command, env={**os.environ, **environment(settings)}, check=False).returncode != 0:
-        raise ConfigError("the database could not be prepared: the lines above say why")
+        raise ConfigError("the database could not be prepared: see the lines above")
 
 
 def run(settings: Settings) -> None:
-    """The work itself; sets up Django in this process. Raises `ConfigError` where the disk is full."""
+    """Does the work; sets up Django in this process. Raises `ConfigError` if the disk is full."""
     try:
         _run(settings)
     except Exception as error:
@@ -65,7 +65,7 @@ def run(settings: Settings) -> None:
             raise
         raise ConfigError(
             f"the disk under {settings.data_path} is full ({free} bytes are free): the database could not be prepared "
-            f"({error}). Free at least {NEEDED_BYTES >> 20} MiB, or choose another place with --data-dir, and start again"
+            f"({error}). Free at least {NEEDED_BYTES >> 20} MiB, or choose another directory with --data-dir, and start again"
         ) from None
 
 
@@ -103,7 +103,7 @@ def _stamp_path(settings: Settings) -> Path:
 
 
 def _stamp(settings: Settings) -> str:
-    """Changes with any migration that is added, renamed or removed, and with the database."""
+    """Changes whenever a migration is added, renamed or removed, or the database changes."""
     digest = hashlib.sha256(settings.database_url.encode())
     for package in _MIGRATED:
         top, _, below = package.partition("/")

@@ -1,4 +1,4 @@
-"""The data directory before anything is started in it: it exists, can be written, and holds the first-start secrets."""
+"""Prepares the data directory before a process starts: it exists, is writable, and contains the first-start secrets."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ _SECRETS = (
 
 
 def prepare(settings: Settings) -> None:
-    """What a process needs before it starts. Raises `ConfigError`."""
+    """Prepares everything that a process needs. Raises `ConfigError`."""
     make_writable(settings)
     make_secrets(settings)
 
 
 def make_writable(settings: Settings) -> None:
-    """Makes the directory if need be, and tries to write in it. Raises `ConfigError`."""
+    """Creates the directory if needed and checks that it is writable. Raises `ConfigError`."""
     path = settings.data_path
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as error:
-        why = "a part of its path is not a folder" if isinstance(error, FileExistsError | NotADirectoryError) else error.strerror
+        why = "part of its path is not a directory" if isinstance(error, FileExistsError | NotADirectoryError) else error.strerror
         raise ConfigError(
-            f"the data directory {path} cannot be written ({why}): choose another with --data-dir or MAGNETAR_DATA_DIR, "
+            f"the data directory {path} is not writable ({why}): choose another with --data-dir or MAGNETAR_DATA_DIR, "
             "or change its permissions"
         ) from None
 
 
 def make_secrets(settings: Settings) -> None:
-    """Makes what is missing of the first-start secrets and the certificate.
+    """Creates missing first-start secrets and the certificate.
 
-    What is there already costs a few look-ups only: the cryptographic library is not loaded for it.
+    If nothing is missing, this costs only a few file lookups; the cryptography library is not loaded.
     """
     if not all((settings.data_path / "secrets" / name).exists() for name in _SECRETS):
         from messaging.identity import create_secrets
@@ -55,8 +55,8 @@ def make_secrets(settings: Settings) -> None:
 
 
 def loose_permissions(path: Path) -> list[str]:
-    """Files that others may read and folders that they may enter, as paths relative to the data directory. Where nobody else may
-    enter the directory itself, that is enough for all but secrets/."""
+    """Files and directories that other users can access, as paths relative to the data directory. If the data directory itself is
+    private, only secrets/ is checked."""
     begin = path / "secrets" if _private(path) else path
     return sorted(str(entry.relative_to(path)) for entry in [begin, *begin.rglob("*")] if not _private(entry))
 

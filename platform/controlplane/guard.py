@@ -1,5 +1,5 @@
-"""The outermost layer: who we are called by (`Host`), which pages may use us (`Origin`), how much we read. Plain ASGI, so that
-WebSockets pass through the same gate."""
+"""The outermost ASGI layer: checks `Host` and `Origin` and limits the size of request bodies. Plain ASGI, so that it covers
+WebSockets too."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Guard:
             return await self._application(scope, receive, send)
         length = _one(headers, b"content-length")
         if refused is None and length is not None and (not length.isdecimal() or int(length) > BODY_BYTES_MAX):
-            refused = 413, f"the body of the request is larger than {BODY_BYTES_MAX} bytes"
+            refused = 413, f"the request body is larger than {BODY_BYTES_MAX} bytes: send less"
         if refused is not None:
             return await _refuse(send, *refused)
         await self._bounded(scope, receive, send)
 
     async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Django spools a body to disk before anybody looks at it, so one without a length is cut off here."""
+        """Django spools a body to disk before a view sees it, so a body without a length is limited here."""
         received, started, passed = 0, False, False
 
         async def counted_receive() -> MutableMapping[str, Any]:
@@ -60,7 +60,7 @@ class Guard:
 
         await self._application(scope, counted_receive, noted_send)
         if passed and not started:
-            await _refuse(send, 413, f"the body of the request is larger than {BODY_BYTES_MAX} bytes")
+            await _refuse(send, 413, f"the request body is larger than {BODY_BYTES_MAX} bytes: send less")
 
 
 _CODES = {403: "foreign_origin", 413: "too_large", 421: "unknown_host"}
@@ -87,7 +87,7 @@ async def _refuse(send: Send, status: int, reason: str) -> None:
 
 
 def _one(headers: list[tuple[bytes, bytes]], name: bytes) -> str | None:
-    """The header's value; two different ones count as an invalid one."""
+    """The header's value; two different values count as an invalid one."""
     values = {value for key, value in headers if key == name}
     if not values:
         return None

@@ -1,4 +1,4 @@
-"""Live, ready, metrics."""
+"""Health, readiness and metrics of the web process."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def _text(value: str, status: int = 200) -> HttpResponse:
 
 
 def live(request: HttpRequest) -> HttpResponse:
-    """The process answers. Nothing else is looked at: a restart would mend nothing else."""
+    """The process responds. Nothing else is checked, because a restart would fix nothing else."""
     return _text("ok")
 
 
 def ready(request: HttpRequest) -> HttpResponse:
-    """The database answers, and its tables are there. The broker may be away: the console says so, and most of it works."""
+    """The database responds and has its tables. The broker may be unavailable: the console says so, and most of it works."""
     from tenants.models import FeedHead
 
     try:
         FeedHead.objects.filter(id=1).exists()
     except DatabaseError as error:
         connection.close()
-        return _text(f"not ready: the database does not answer ({type(error).__name__})", 503)
+        return _text(f"not ready: the database is not responding ({type(error).__name__})", 503)
     return _text("ok")
 
 
@@ -70,5 +70,5 @@ urlpatterns = [
     path("healthz", route(GET=live), name="live"),
     path("readyz", route(GET=ready), name="ready"),
     path("metrics", route(GET=metrics), name="metrics"),
-    path("status.html", route(GET=live), name="status"),  # where Pulsar's load balancers look
+    path("status.html", route(GET=live), name="status"),  # the path that Pulsar's load balancers check
 ]

@@ -1,4 +1,4 @@
-"""``magnetar log inspect | verify | repair``: prints what `messaging.storage.local.recover.inspect` finds and does."""
+"""``magnetar log inspect | verify | repair``: prints the results of `messaging.storage.local.recover.inspect`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from messaging.storage.local.recover.inspect import inspect, repair, verify
 
 
 def run(settings: Settings, what: str) -> int:
-    """0 if all is well, 1 if something is lost or damaged. Raises `ConfigError` if there is no log, or a broker has it."""
+    """Returns 0 if the log is intact and 1 if something is lost or damaged. Raises `ConfigError` if there is no log or it is in
+    use."""
     folder = settings.data_path / "broker" / "log"
     if not folder.is_dir():
-        raise ConfigError(f"there is no log in {folder}: name the data directory of a broker with --data-dir")
+        raise ConfigError(f"there is no log in {folder}: choose the data directory of a broker with --data-dir")
     try:
         return {"inspect": _inspect, "verify": _verify, "repair": _repair}[what](str(folder))
     except DirectoryInUse as error:
@@ -34,19 +35,19 @@ def _verify(folder: str) -> int:
     sys.stdout.write(
         f"{report.segments} segments, {report.commits} commits, {report.blocks} blocks, {report.entries} entries, "
         f"{report.data_bytes} bytes of {report.ledgers} ledgers"
-        + (f"; a tail of {report.tail_bytes} bytes is not finished" if report.tail_bytes else "")
+        + (f"; the last {report.tail_bytes} bytes are an unfinished commit" if report.tail_bytes else "")
         + "\n"
     )
     for problem in report.problems:
         sys.stdout.write(f"PROBLEM  {problem}\n")
     if report.problems:
-        sys.stdout.write("stop the broker, keep a copy of the folder, then run: magnetar log repair\n")
+        sys.stdout.write("stop the broker, copy the directory, then run: magnetar log repair\n")
     return 0 if report.ok else 1
 
 
 def _repair(folder: str) -> int:
     report = repair(folder)
-    for action in report.actions or ["nothing needed mending"]:
+    for action in report.actions or ["nothing needed repair"]:
         sys.stdout.write(f"{action}\n")
     for remaining in report.remaining:
         sys.stdout.write(f"LOST  {remaining}\n")

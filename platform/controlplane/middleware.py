@@ -1,4 +1,4 @@
-"""What happens to every request around its view.
+"""Middleware for every request.
 
 All of it is synchronous, like the views: Django then runs the whole chain on one thread, with one change of thread a request.
 """
@@ -25,15 +25,16 @@ from tenants.http.errors import answer, answer_error
 from tenants.names import namespace_of, subscription_of, topic_of
 
 _log = logs.get_logger("web")
-EXPECTED = (Http404, PermissionDenied, BadRequest, SuspiciousOperation)  # answered 404, 403 and 400: nothing is broken
+EXPECTED = (Http404, PermissionDenied, BadRequest, SuspiciousOperation)  # 404, 403 and 400: not failures
 GetResponse = Callable[[HttpRequest], HttpResponse]
-TABLED = ("api", "admin_v2", "lookup", "internal", "health")  # URL namespaces whose rows are in table_rest
+TABLED = ("api", "admin_v2", "lookup", "internal", "health")  # URL namespaces with rows in table_rest
 
 requests_by_status: Counter[int] = Counter()
 
 
 class RequestId:
-    """Outermost: an id for the log, the audit and the answer; and the count of answers. Never taken from the caller."""
+    """Outermost: assigns a request id for the log, the audit log and the response, and counts responses. Ids of callers are
+    ignored."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self._get_response = get_response
@@ -43,7 +44,7 @@ class RequestId:
         with bound_contextvars(request_id=request.request_id):  # type: ignore[attr-defined]
             response = self._get_response(request)
         if response.status_code == 204:
-            # It has no body, so it says nothing of one: Pulsar's Java client waits for ever on a 204 with a type.
+            # No body, so no content type: Pulsar's Java client waits forever on a 204 with a content type.
             response.headers.pop("Content-Type", None)
             response.headers.pop("Content-Length", None)
         response.headers["X-Request-ID"] = request.request_id  # type: ignore[attr-defined]
@@ -61,7 +62,7 @@ class SegmentsAsSent:
         if request.path_info.startswith(segments.PREFIXES):
             raw = getattr(request, "scope", {}).get("raw_path")
             request.path_info = segments.as_sent(raw) if raw else segments.from_decoded(request.path_info)
-            # REST framework takes a body without a length for none. (The guard has bounded what is read here.)
+            # REST framework ignores a body without a length. (`guard` has limited the size of what is read here.)
             if "CONTENT_LENGTH" not in request.META and "HTTP_TRANSFER_ENCODING" in request.META:
                 request.META["CONTENT_LENGTH"] = str(len(request.body))
         return self._get_response(request)
@@ -102,7 +103,7 @@ class PermissionTable:
             return
         actor = actor_of(request)
         if action is Action.AUTHENTICATED and actor.principal.anonymous:
-            raise NotAuthorized("this is for those who are known")
+            raise NotAuthorized("sign in first, or send a token")
         require(actor, action, resource_of(kwargs))
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
@@ -116,8 +117,8 @@ class PermissionTable:
 
 
 def _not_a_method(request: HttpRequest, offered: list[str]) -> HttpResponse:
-    if not offered:  # a hole in the table: a test keeps it from happening
-        return answer(request, 403, "not_authorized", "this address has no row in the permission table: it is closed")
+    if not offered:  # a route without a row; a test prevents this
+        return answer(request, 403, "not_authorized", "this route has no row in the permission table, so it is closed")
     text = f"{request.method} is not offered here: use {', '.join(offered)}"
     response = answer(request, 405, "method_not_allowed", text)
     response.headers["Allow"] = ", ".join(offered)
@@ -125,9 +126,9 @@ def _not_a_method(request: HttpRequest, offered: list[str]) -> HttpResponse:
 
 
 def resource_of(kwargs: dict[str, Any]) -> Resource:
-    """What a route acts on. Raises `InvalidName`."""
+    """The resource that a route acts on. Raises `InvalidName`."""
     if any("\x00" in value for value in kwargs.values()):
-        raise InvalidName("a name in the path holds a NUL character: leave it out")
+        raise InvalidName("a name in the path contains a NUL character: remove it")
     tenant = kwargs.get("tenant", "")
     if "namespace" not in kwargs:
         return Resource(tenant)

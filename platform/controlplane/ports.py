@@ -1,4 +1,4 @@
-"""Whether the ports that the settings name are free, and if not, who holds them and which option to use instead."""
+"""Checks that the configured ports are free; if not, says which process uses them and which option selects another."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def web_listeners(settings: Settings) -> list[Listener]:
 
 
 def require_free(listeners: Iterable[Listener]) -> None:
-    """Raises `ConfigError` for the first one that cannot be bound, or that two of ours want. Port 0 is always free."""
+    """Raises `ConfigError` for the first port that cannot be bound or is configured twice. Port 0 is always free."""
     taken: dict[tuple[str, int], Listener] = {}
     for listener in listeners:
         if listener.port == 0:
@@ -42,18 +42,19 @@ def require_free(listeners: Iterable[Listener]) -> None:
         twin = taken.setdefault((listener.host, listener.port), listener)
         if twin is not listener:
             raise ConfigError(
-                f"port {listener.port} is given to both {twin.what} and {listener.what}: choose another with {listener.option}"
+                f"port {listener.port} is configured for both {twin.what} and {listener.what}: choose another with "
+                f"{listener.option}"
             )
         problem = why_not_free(listener.host, listener.port)
         if problem:
             raise ConfigError(
-                f"port {listener.port} ({listener.what}) {problem}: stop that, or choose another with {listener.option} "
-                "(0 picks a free one)"
+                f"port {listener.port} ({listener.what}) {problem}: stop that process, or choose another port with "
+                f"{listener.option} (0 picks a free one)"
             )
 
 
 def why_not_free(host: str, port: int) -> str:
-    """Empty if `host`:`port` can be bound, else what stands against it."""
+    """Empty if `host`:`port` can be bound, else the reason."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -74,7 +75,7 @@ def why_not_free(host: str, port: int) -> str:
 
 
 def holder(port: int) -> str:
-    """`` by NAME (process PID)`` of the listener on `port`, where /proc tells us; empty otherwise."""
+    """`` by NAME (process PID)`` of the process that listens on `port`, or empty if /proc does not show it."""
     inodes = set()
     for table in ("tcp", "tcp6"):
         try:

@@ -1,4 +1,4 @@
-"""The web process: uvicorn on sockets of our own, so that port 0 works and the address is known before the first request."""
+"""The web process: uvicorn on sockets that we open, so that port 0 works and the address is known before the first request."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from messaging.settings import ConfigError, Settings, load
 from messaging.tls import server_context
 
 log = logs.get_logger("web")
-STOP_S = 3  # what requests under way are given to end
-WEBSOCKET_BYTES_MAX = 1 << 16  # pages send little; what they are sent is not bounded by this
+STOP_S = 3  # for requests in progress to finish
+WEBSOCKET_BYTES_MAX = 1 << 16  # of a message that a page sends; messages to pages are not limited by this
 
 
 def main(settings: Settings) -> int:
-    """Serves until SIGTERM or SIGINT; 0 after a clean stop. Raises `ConfigError` for what a person has to mend."""
+    """Serves until SIGTERM or SIGINT; returns 0 after a clean stop. Raises `ConfigError` for problems that the user has to fix."""
     logs.setup("web", settings)
-    logging.getLogger("django.request").setLevel(logging.ERROR)  # a refused request is no event of ours; metrics count it
+    logging.getLogger("django.request").setLevel(logging.ERROR)  # refused requests are counted by metrics, not logged
     current.use(settings)
     bootstrap.prepare(settings)
     os.environ["DJANGO_SETTINGS_MODULE"] = "controlplane.web_settings"
     listener = _listen(settings.host, settings.web_port)
     context = server_context(settings)
-    # Brokers reach us here: in the clear, on loopback, where the listener for everybody speaks TLS.
+    # Brokers use this listener: without TLS, on loopback, if the public listener uses TLS.
     internal = _listen("127.0.0.1", 0) if context is not None else None
     try:
         import uvloop
@@ -111,9 +111,9 @@ def _listen(host: str, port: int) -> socket.socket:
         opened.close()
         if error.errno == errno.EADDRINUSE:
             raise ConfigError(
-                f"web_port = {port} is in use on {host}: stop what uses it, or choose another (0: a free one)"
+                f"web_port = {port} is in use on {host}: stop the process that uses it, or choose another port (0 picks a free one)"
             ) from None
-        raise ConfigError(f"host = {host!r}, web_port = {port} cannot be listened on: {error.strerror or error}") from None
+        raise ConfigError(f"host = {host!r}, web_port = {port} cannot be opened: {error.strerror or error}") from None
     return opened
 
 
@@ -137,7 +137,7 @@ def _path(settings: Settings) -> Any:
 
 
 def _announce(settings: Settings, listener: socket.socket, internal: socket.socket | None) -> None:
-    """Writes run/web.json in one step: who reads it sees all of it or none."""
+    """Writes run/web.json atomically."""
     path = _path(settings)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     draft = path.with_name(f".web.json.{os.getpid()}")
@@ -155,4 +155,4 @@ if __name__ == "__main__":
         sys.exit(main(load()))
     except ConfigError as error:
         sys.stderr.write(f"magnetar web: {error}\n")
-        sys.exit(2)  # another start would not help: the supervisor gives up and shows the line
+        sys.exit(2)  # a restart would not help: the supervisor gives up and shows the error

@@ -82,7 +82,7 @@ def test_policies_say_what_is_in_force_and_where_it_comes_from(browse: Browse) -
         "retention_size_mb": -1,
     }
     page = text(client, f"{NAMESPACE}/policies")
-    assert "after 1 h 30 min" in page and "for 2 d" in page and "without limit" in page
+    assert "after 1 h 30 min" in page and "for 2 d" in page and "unlimited" in page
     assert page.count("<strong>this namespace</strong>") == 3
     assert client.post(f"{NAMESPACE}/policies", {"deduplication": "True", "auto_topic_creation": "False"}).status_code == 302
     assert Namespace.unscoped.get(name=ORDERS).policies == {"deduplication": True, "auto_topic_creation": False}

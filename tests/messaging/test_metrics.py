@@ -5,7 +5,8 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from messaging.metrics import METRICS, Metric, Sample, exposition, render_markdown
+from docs.generate import metrics_page
+from messaging.metrics import METRICS, Metric, Sample, exposition
 
 TOPIC = ("acme", "acme/orders", "persistent://acme/orders/new")
 
@@ -55,5 +56,5 @@ def test_each_metric_is_well_formed(metric: Metric) -> None:
 
 
 def test_the_page_names_every_metric_once() -> None:
-    page = render_markdown()
+    page = metrics_page()
     assert [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")] == list(METRICS)

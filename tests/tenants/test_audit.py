@@ -258,7 +258,7 @@ def test_what_messages_hold_is_not_shown_without_a_record(world: World, call: Ca
     world.broker.topics = {TOPIC: {"s"}}
     answer = call("GET", "/admin/v2/persistent/acme/orders/t/subscription/s/position/1")
     assert answer.status_code == 503
-    assert b"stored bytes" not in answer.content and "without a record" in answer.json()["reason"]
+    assert b"stored bytes" not in answer.content and "without an audit record" in answer.json()["reason"]
 
 
 def test_what_was_done_and_not_recorded_is_said(world: World, call: Caller, full_log: None) -> None:

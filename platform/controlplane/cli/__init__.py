@@ -1,6 +1,6 @@
-"""The `magnetar` command: one word for each process and tool. Each command imports what it needs when it runs.
+"""The `magnetar` command with a subcommand for each process and tool. Each subcommand imports what it needs when it runs.
 
-An error of configuration is one line on stderr that names the key and what would be right, and exit code 2; no traceback.
+A configuration error is one line on stderr that names the key and what is valid, with exit code 2 and no traceback.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from controlplane.cli.options import Refused, refusals, settings_options
 if TYPE_CHECKING:
     from messaging.settings import Settings
 
-PRIVATE_UMASK = 0o077  # what any process of ours writes is for its owner: messages, databases, logs
-STARTED_S = time.monotonic()  # as near to the start of the process as we can look
+PRIVATE_UMASK = 0o077  # files of the platform (messages, databases, logs) are private to their owner
+STARTED_S = time.monotonic()  # as close to the start of the process as possible
 
 
 def _print_version(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
@@ -31,7 +31,7 @@ def _print_version(context: click.Context, parameter: click.Parameter, asked: bo
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version.")
 def main() -> None:
-    """Magnetar: a multi-tenant messaging platform that Apache Pulsar clients already speak.
+    """Magnetar: a multi-tenant messaging platform for Apache Pulsar clients.
 
     Every setting is also a MAGNETAR_* variable or a key of the TOML file that MAGNETAR_CONFIG names.
     """
@@ -41,7 +41,7 @@ def main() -> None:
 @main.command()
 @settings_options("host", "broker_port", "web_port", "ws_port", "broker_tls_port", "tls")
 def standalone(**overrides: str | None) -> None:
-    """Run everything: broker, web, worker and queue, embedded, under one supervisor."""
+    """Run the whole platform (broker, web, worker and queue) under one supervisor."""
     from controlplane import datadir, ports
     from controlplane.supervisor import lock
     from controlplane.supervisor import standalone as plans
@@ -65,14 +65,14 @@ def _warn_of_open_listeners(settings: Settings) -> None:
 
     if settings.tls == "off" and not is_loopback(settings.host):
         click.echo(
-            f"magnetar: warning: the listeners on {settings.host} are open to other machines and speak no TLS: tokens, passwords "
-            "and messages can be read on the way. Use --tls self-signed or files, or listen on 127.0.0.1 behind a proxy with TLS.",
+            f"magnetar: warning: other machines can reach the listeners on {settings.host} without TLS, so tokens, passwords and "
+            "messages can be read on the network. Use --tls self-signed or files, or listen on 127.0.0.1 behind a TLS proxy.",
             err=True,
         )
 
 
 def _become_supervisor(plan: str, lock: int) -> None:
-    """Replaces this process: the supervisor keeps its process id and its lock, and none of the libraries loaded so far."""
+    """Replaces this process by the supervisor, which keeps the process id and the lock but none of the loaded libraries."""
     import tempfile
 
     from controlplane.supervisor.standalone import python
@@ -105,7 +105,7 @@ def broker(**overrides: str | None) -> None:
 @main.command()
 @settings_options("host", "web_port", "tls")
 def web(**overrides: str | None) -> None:
-    """Run the web process: console, REST and live views."""
+    """Run the web process: console, REST and live pages."""
     from controlplane import datadir, ports
     from messaging.settings import load
 
@@ -121,13 +121,13 @@ def web(**overrides: str | None) -> None:
 @main.command()
 @settings_options()
 def worker(**overrides: str | None) -> None:
-    """Run one worker: scheduled upkeep, usage and billing jobs."""
+    """Run one worker: scheduled maintenance and usage jobs."""
     from controlplane import bootstrap, datadir
     from messaging.settings import load
 
     settings = load(os.environ, **overrides)
     datadir.prepare(settings)
-    bootstrap.prepare(settings)  # as the web process does: whichever comes first
+    bootstrap.prepare(settings)  # as the web process does; whichever comes first prepares the database
     _export(settings)
     from controlplane.worker import main as run
 
@@ -135,7 +135,7 @@ def worker(**overrides: str | None) -> None:
 
 
 def _export(settings: Any) -> None:
-    """Django's settings module loads the settings again: options given here must be in what it reads."""
+    """Puts the options into the environment, because Django's settings module loads the settings again."""
     from controlplane.supervisor.standalone import environment
 
     os.environ.update(environment(settings))
@@ -143,9 +143,9 @@ def _export(settings: Any) -> None:
 
 @main.command()
 @settings_options()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def doctor(as_json: bool, **overrides: str | None) -> None:
-    """Look over the installation, the data directory and the platform running in it."""
+    """Check the installation, the data directory and the platform that runs in it."""
     from controlplane.doctor.report import run
     from messaging.settings import load
 
@@ -156,11 +156,11 @@ def doctor(as_json: bool, **overrides: str | None) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @refusals
 def bench(arguments: tuple[str, ...]) -> None:
-    """Measure this machine's floors and Magnetar against them. `magnetar bench --help` lists the options."""
+    """Measure Magnetar against what this machine can do. `magnetar bench --help` lists the options."""
     try:
         from tests.benchmarks.run import main as run
     except ModuleNotFoundError as error:
-        raise Refused(f"the benchmarks are part of the source checkout, which is not here ({error.name} is missing)") from None
+        raise Refused(f"the benchmarks are only in a source checkout ({error.name} is missing): run this command there") from None
     sys.exit(run(list(arguments)))
 
 
@@ -168,7 +168,7 @@ def bench(arguments: tuple[str, ...]) -> None:
 @click.argument("what", type=click.Choice(["inspect", "verify", "repair"]))
 @settings_options()
 def log(what: str, **overrides: str | None) -> None:
-    """Look into a broker's log, compare every checksum in it, or mend it (with the broker stopped)."""
+    """Inspect a broker's log, verify its checksums, or repair it (with the broker stopped)."""
     from controlplane.log_tools import run
     from messaging.settings import load
 

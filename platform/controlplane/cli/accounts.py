@@ -11,7 +11,7 @@ from controlplane.cli.options import loaded, settings_options
 
 @click.group()
 def users() -> None:
-    """People who sign in at the console: add them, give them a new password, shut them out."""
+    """Manage console users: add, list, set a password, deactivate."""
 
 
 _PASSWORD_STDIN = click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
@@ -23,13 +23,15 @@ def _password(from_stdin: bool) -> str:
 
 @users.command("add")
 @click.argument("name")
-@click.option("--superuser", is_flag=True, help="They administer the platform.")
-@click.option("--tenant", default="", metavar="TENANT", help="They are of this tenant.")
-@click.option("--level", type=click.Choice(["owner", "member"]), default="member", help="What they are in it. [default: member]")
+@click.option("--superuser", is_flag=True, help="Make the user a platform administrator.")
+@click.option("--tenant", default="", metavar="TENANT", help="Make the user a member of this tenant.")
+@click.option(
+    "--level", type=click.Choice(["owner", "member"]), default="member", help="The user's level in the tenant. [default: member]"
+)
 @_PASSWORD_STDIN
 @settings_options()
 def users_add(name: str, superuser: bool, tenant: str, level: str, password_stdin: bool, **overrides: str | None) -> None:
-    """Add somebody, and print their password this one time."""
+    """Add a user and print the generated password, which is shown only once."""
     from controlplane.accounts import add_user
 
     add_user(loaded(overrides), name, _password(password_stdin), superuser=superuser, tenant=tenant, level=level)
@@ -38,7 +40,7 @@ def users_add(name: str, superuser: bool, tenant: str, level: str, password_stdi
 @users.command("list")
 @settings_options()
 def users_list(**overrides: str | None) -> None:
-    """List people: name, rights, tenants; separated by tabs."""
+    """List users: name, state, tenants; separated by tabs."""
     from controlplane.accounts import list_users
 
     list_users(loaded(overrides))
@@ -49,7 +51,7 @@ def users_list(**overrides: str | None) -> None:
 @_PASSWORD_STDIN
 @settings_options()
 def users_password(name: str, password_stdin: bool, **overrides: str | None) -> None:
-    """Give somebody a new password; their sessions end."""
+    """Set a new password and end the user's sessions."""
     from controlplane.accounts import set_user_password
 
     set_user_password(loaded(overrides), name, _password(password_stdin))
@@ -59,7 +61,7 @@ def users_password(name: str, password_stdin: bool, **overrides: str | None) -> 
 @click.argument("name")
 @settings_options()
 def users_deactivate(name: str, **overrides: str | None) -> None:
-    """Shut somebody out; what they did stays in the audit log."""
+    """Deactivate a user. Their entries in the audit log remain."""
     from controlplane.accounts import set_user_active
 
     set_user_active(loaded(overrides), name, False)
@@ -69,7 +71,7 @@ def users_deactivate(name: str, **overrides: str | None) -> None:
 @click.argument("name")
 @settings_options()
 def users_activate(name: str, **overrides: str | None) -> None:
-    """Let somebody in again."""
+    """Activate a deactivated user."""
     from controlplane.accounts import set_user_active
 
     set_user_active(loaded(overrides), name, True)
@@ -77,13 +79,13 @@ def users_activate(name: str, **overrides: str | None) -> None:
 
 @click.group()
 def keys() -> None:
-    """The superuser's token and the keys that sign tokens: rotate them, retire them."""
+    """Rotate the superuser token; list, rotate and retire signing keys."""
 
 
 @keys.command("list")
 @settings_options()
 def keys_list(**overrides: str | None) -> None:
-    """List the keys that verify tokens, the newest first."""
+    """List the keys that verify tokens, newest first."""
     from controlplane.accounts import list_signing_keys
 
     list_signing_keys(loaded(overrides))
@@ -92,7 +94,7 @@ def keys_list(**overrides: str | None) -> None:
 @keys.command("rotate-signing")
 @settings_options()
 def keys_rotate_signing(**overrides: str | None) -> None:
-    """Sign tokens with a new key from now on; tokens that exist stay valid."""
+    """Create a key that signs new tokens. Existing tokens stay valid."""
     from controlplane.accounts import rotate_signing_key
 
     rotate_signing_key(loaded(overrides))
@@ -102,17 +104,17 @@ def keys_rotate_signing(**overrides: str | None) -> None:
 @click.argument("key_id")
 @settings_options()
 def keys_retire_signing(key_id: str, **overrides: str | None) -> None:
-    """Refuse every token that this key signed, and end its connections."""
+    """Refuse all tokens that this key signed and close their connections."""
     from controlplane.accounts import retire_signing_key
 
     retire_signing_key(loaded(overrides), key_id)
 
 
 @keys.command("rotate-superuser")
-@click.option("--expires-days", type=click.IntRange(0, 36_500), default=0, help="How long it is valid. [default: 0, for ever]")
+@click.option("--expires-days", type=click.IntRange(0, 36_500), default=0, help="Validity in days; 0: unlimited. [default: 0]")
 @settings_options()
 def keys_rotate_superuser(expires_days: int, **overrides: str | None) -> None:
-    """Replace the superuser's token, and revoke the former one."""
+    """Replace the superuser token and revoke the old one."""
     from controlplane.accounts import rotate_superuser_key
 
     rotate_superuser_key(loaded(overrides), expires_days)

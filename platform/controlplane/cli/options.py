@@ -1,4 +1,4 @@
-"""Options that override settings, and errors that are one line: the same for every command."""
+"""Options that override settings, and one-line errors, shared by all commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Refused(click.ClickException):
-    """One line for a person: what is wrong and what to do."""
+    """An error in one line: what is wrong and what to do."""
 
     exit_code = EXIT_CONFIGURATION
 
@@ -27,7 +27,7 @@ class Refused(click.ClickException):
 
 
 def refusals(command: Callable[P, T]) -> Callable[P, T]:
-    """What a person can mend becomes a line; anything else stays a traceback, because it is a bug."""
+    """Turns errors that the user can fix into one line. Anything else keeps its traceback, because it is a bug."""
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -40,27 +40,30 @@ def refusals(command: Callable[P, T]) -> Callable[P, T]:
             raise Refused(str(error)) from None
         except PermissionError as error:
             raise Refused(
-                f"{error.strerror or error}: {error.filename or 'see above'}; change its permissions or its owner"
+                f"{error.strerror or error}: {error.filename or 'see above'}: change its permissions or its owner"
             ) from None
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise
             raise Refused(
-                f"the disk is full ({error.filename or error.strerror}): free some space, or choose another place with --data-dir"
+                f"the disk is full ({error.filename or error.strerror}): free some space, or choose another directory with "
+                f"--data-dir"
             ) from None
 
     return run
 
 
 _OPTIONS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
-    "data_dir": click.option("--data-dir", metavar="DIR", help="Where everything is kept. [default: ~/.local/share/magnetar]"),
+    "data_dir": click.option("--data-dir", metavar="DIR", help="Directory for all data. [default: ~/.local/share/magnetar]"),
     "host": click.option("--host", metavar="HOST", help="Address to listen on. [default: 127.0.0.1]"),
     "broker_port": click.option(
-        "--broker-port", metavar="PORT", help="Clients, binary protocol; 0 picks a free one. [default: 6650]"
+        "--broker-port", metavar="PORT", help="Port of the binary protocol; 0 picks a free one. [default: 6650]"
     ),
-    "broker_tls_port": click.option("--broker-tls-port", metavar="PORT", help="The same with TLS. [default: 6651]"),
-    "ws_port": click.option("--ws-port", metavar="PORT", help="WebSocket clients; 0 picks a free one. [default: 8081]"),
-    "web_port": click.option("--web-port", metavar="PORT", help="Console and REST; 0 picks a free one. [default: 8080]"),
+    "broker_tls_port": click.option(
+        "--broker-tls-port", metavar="PORT", help="Port of the binary protocol with TLS. [default: 6651]"
+    ),
+    "ws_port": click.option("--ws-port", metavar="PORT", help="Port for WebSocket clients; 0 picks a free one. [default: 8081]"),
+    "web_port": click.option("--web-port", metavar="PORT", help="Port of console and REST; 0 picks a free one. [default: 8080]"),
     "tls": click.option(
         "--tls", metavar="MODE", help="off, self-signed, or files (with MAGNETAR_TLS_CERT_FILE and _KEY_FILE). [default: off]"
     ),
@@ -71,7 +74,7 @@ _COMMON = ("data_dir", "log_level", "log_format")
 
 
 def settings_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Options that override settings of the same name; their values are checked by the settings, which say what is wrong."""
+    """Options that override the settings of the same name; the settings validate their values."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         for name in reversed([*names, *_COMMON]):

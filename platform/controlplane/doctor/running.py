@@ -1,4 +1,4 @@
-"""What `magnetar doctor` says about the platform that runs in the data directory: processes, memory, readiness, time to start."""
+"""Checks of the platform that runs in the data directory: processes, memory, readiness and start time."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _METRICS_BYTES_MAX = 4 << 20
 _DAMAGE = re.compile(r'^magnetar_storage_damage_total\{during="([^"]*)"\} ([0-9.e+]+)$', re.MULTILINE)
 _TURNED_AWAY = re.compile(r"^magnetar_http_(\w+)_total\{[^}]*\} ([0-9.e+]+)$", re.MULTILINE)
 _WHY_TURNED_AWAY = {
-    "connections_turned_away": "connections closed at once",
-    "connections_unread": "connections cut off with answers that they did not read",
-    "requests_turned_away": "requests told to come again",
-    "bodies_turned_away": "requests with bodies told to come again",
+    "connections_turned_away": "connections refused",
+    "connections_unread": "connections closed because they did not read responses",
+    "requests_turned_away": "requests refused with 503",
+    "bodies_turned_away": "requests with bodies refused with 503",
 }
 _FAILING = re.compile(r'^magnetar_background_failing\{loop="([^"]*)"\} ([0-9.]+)$', re.MULTILINE)
 
 
 def proportional_mib(pid: int) -> float:
-    """Proportional set size of a process: its own pages, and its share of those it shares. Raises `OSError`."""
+    """Proportional set size of a process: its private pages and its share of shared ones. Raises `OSError`."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) / 1024
@@ -38,7 +38,7 @@ def proportional_mib(pid: int) -> float:
 
 
 def family(pid: int) -> list[int]:
-    """`pid` and everything below it."""
+    """`pid` and all its descendants."""
     found = [pid]
     try:
         listing = "".join(task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/children"))
@@ -63,14 +63,14 @@ def memory_mib(state: dict[str, Any]) -> dict[str, float]:
 def running(settings: Settings) -> Iterator[Finding]:
     state = running_state(settings.data_path)
     if state is None:
-        yield Finding("Platform", "ok", "does not run in this data directory")
+        yield Finding("Platform", "ok", "not running in this data directory")
         return
     names = {child["name"]: child for child in state["children"]}
     down = {name: child["state"] for name, child in names.items() if child["state"] not in ("ready", "done")}
     pids = ", ".join(f"{name} {child['pid']}" for name, child in names.items() if child["state"] == "ready")
     if down:
         says = ", ".join(f"{name} is {state}" for name, state in down.items())
-        yield Finding("Platform", "fail", f"supervisor {state['pid']}: {says}", f"look into {settings.data_path / 'logs'}")
+        yield Finding("Platform", "fail", f"supervisor {state['pid']}: {says}", f"see the logs in {settings.data_path / 'logs'}")
     else:
         yield Finding("Platform", "ok", f"supervisor {state['pid']}: {pids}")
     restarted = {name: child["restarts"] for name, child in names.items() if child["restarts"]}
@@ -91,9 +91,7 @@ def _readiness(settings: Settings) -> Iterator[Finding]:
         url = url.replace("ws://", "http://", 1).replace("wss://", "https://", 1).rstrip("/") + "/readyz"
         problem = _ask(url, settings)
         if problem:
-            yield Finding(
-                f"Readiness of {what}", "fail", f"{url}: {problem}", f"look into {settings.data_path / 'logs' / what}.log"
-            )
+            yield Finding(f"Readiness of {what}", "fail", f"{url}: {problem}", f"see {settings.data_path / 'logs' / what}.log")
         else:
             yield Finding(f"Readiness of {what}", "ok", url)
             yield from _by_metrics(what, url.removesuffix("/readyz") + "/metrics", settings)
@@ -104,7 +102,7 @@ def _by_metrics(what: str, url: str, settings: Settings) -> Iterator[Finding]:
         text = _get(url, settings, _METRICS_BYTES_MAX)
     except OSError as error:
         yield Finding(
-            "Background loops" if what == "broker" else f"HTTP of {what}", "warn", f"{url}: {error}", "ask again in a few seconds"
+            "Background loops" if what == "broker" else f"HTTP of {what}", "warn", f"{url}: {error}", "try again in a few seconds"
         )
         return
     if what == "broker":
@@ -114,40 +112,45 @@ def _by_metrics(what: str, url: str, settings: Settings) -> Iterator[Finding]:
 
 
 def http_listeners(what: str, metrics: str) -> Finding:
-    """Whether somebody was turned away for want of room."""
+    """Whether connections or requests were refused for lack of capacity."""
     counts: dict[str, int] = {}
     for name, value in _TURNED_AWAY.findall(metrics):
         counts[name] = counts.get(name, 0) + int(float(value))
     says = ", ".join(f"{counts[name]} {_WHY_TURNED_AWAY[name]}" for name in _WHY_TURNED_AWAY if counts.get(name))
     if says:
-        return Finding(f"HTTP of {what}", "warn", f"since the start: {says}", "see magnetar_http in its /metrics; raise http_*_max")
-    return Finding(f"HTTP of {what}", "ok", "had room for all that came")
+        return Finding(
+            f"HTTP of {what}",
+            "warn",
+            f"since the start: {says}",
+            "see magnetar_http_* in its /metrics; consider raising http_*_max",
+        )
+    return Finding(f"HTTP of {what}", "ok", "no connections or requests were refused")
 
 
 def _storage(text: str, settings: Settings) -> Iterator[Finding]:
-    """Whether what is stored can be read."""
+    """Whether stored data could be read."""
     damage = {during: int(float(count)) for during, count in _DAMAGE.findall(text) if float(count)}
     if damage:
         says = ", ".join(f"{count} times in {during}" for during, count in sorted(damage.items()))
         todo = f"see docs/operating-the-log.md, and look for damage in {settings.data_path / 'logs' / 'broker.log'}"
-        yield Finding("Stored data", "fail", f"passed over since the start, because it cannot be read: {says}", todo)
+        yield Finding("Stored data", "fail", f"unreadable and skipped since the start: {says}", todo)
     else:
-        yield Finding("Stored data", "ok", "all that was asked for could be read")
+        yield Finding("Stored data", "ok", "no unreadable data since the start")
 
 
 def _background(text: str, settings: Settings) -> Iterator[Finding]:
-    """What the broker does by itself beside serving clients."""
+    """The broker's background loops."""
     loops = _FAILING.findall(text)
     failing = sorted(loop for loop, value in loops if float(value))
     if failing:
         log = settings.data_path / "logs" / "broker.log"
         yield Finding("Background loops", "fail", f"failing: {', '.join(failing)}", f"look for background.failed in {log}")
     else:
-        yield Finding("Background loops", "ok", f"all {len(loops)} do their work")
+        yield Finding("Background loops", "ok", f"all {len(loops)} are working")
 
 
 def _ask(url: str, settings: Settings) -> str:
-    """Empty if `url` answers 200."""
+    """Empty if `url` returns 200, else the problem."""
     try:
         _get(url, settings, 0)
         return ""
@@ -166,7 +169,7 @@ def _get(url: str, settings: Settings, bytes_max: int) -> str:
         from messaging.tls import certificate_files
 
         context = ssl.create_default_context(cafile=str(certificate_files(settings).certificate))
-        context.check_hostname = False  # we ask ourselves, by whatever name we are advertised
+        context.check_hostname = False  # we call ourselves, whatever name the certificate has
     with urllib.request.urlopen(url, timeout=_TIMEOUT_S, context=context) as response:
         return str(response.read(bytes_max).decode(errors="replace"))
 
@@ -174,13 +177,13 @@ def _get(url: str, settings: Settings, bytes_max: int) -> str:
 def _start(state: dict[str, Any]) -> Iterator[Finding]:
     ready_s = state.get("ready_s")
     if ready_s is None:
-        yield Finding("Start", "warn", "not all is ready yet", "ask again in a few seconds")
+        yield Finding("Start", "warn", "not all processes are ready yet", "try again in a few seconds")
     elif ready_s > START_BUDGET_S:
         yield Finding(
             "Start",
             "warn",
-            f"took {ready_s:.1f} s; {START_BUDGET_S:.0f} s is the budget of a very first one",
-            "is the machine busy?",
+            f"took {ready_s:.1f} s; {START_BUDGET_S:.0f} s is the budget for a first start",
+            "check whether the machine is busy",
         )
     else:
         yield Finding("Start", "ok", f"took {ready_s:.1f} s")
@@ -194,6 +197,8 @@ def _memory(state: dict[str, Any]) -> Iterator[Finding]:
     parts = ", ".join(f"{name} {mib:.0f}" for name, mib in sorted(by_name.items(), key=lambda item: -item[1]))
     says = f"{total:.0f} MiB proportional ({parts})"
     if total > MEMORY_BUDGET_MIB:
-        yield Finding("Memory", "warn", f"{says}; the budget of an idle platform is {MEMORY_BUDGET_MIB:.0f}", "is it idle?")
+        yield Finding(
+            "Memory", "warn", f"{says}; the budget of an idle platform is {MEMORY_BUDGET_MIB:.0f}", "check whether it is under load"
+        )
     else:
         yield Finding("Memory", "ok", says)

@@ -1,7 +1,7 @@
-"""One supervisor a data directory: an exclusive `flock` on DATA_DIR/lock, whose text is the holder's process id.
+"""Ensures one supervisor per data directory by an exclusive `flock` on DATA_DIR/lock, which contains the holder's process id.
 
-The lock is shared by the supervisor and its watchdog. When the supervisor was killed, the watchdog holds on until the children are
-gone; whoever starts meanwhile sees a dead process id and waits for that, instead of finding the ports still in use.
+The supervisor shares the lock with its watchdog. If the supervisor is killed, the watchdog keeps the lock until the children have
+ended. A new start then finds a dead process id and waits, instead of finding the ports in use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The supervisor: one thread that waits on signals, on its children's output and on the next deadline.
+"""The supervisor: one thread that waits for signals, output of its children and the next deadline.
 
-Idle it does not wake up at all. While a child is starting it looks for that child's readiness a hundred times a second, which costs
-one failing `open` each.
+While idle it never wakes up. While a child is starting, it checks for readiness a hundred times a second, which costs one failing
+`open` each time.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Supervisor:
             member.process.log.on_trouble = self._log_trouble
 
     def run(self) -> int:
-        """Blocks until all is stopped. The exit code: 0 after a signal, 2 for a configuration that cannot work, else 1."""
+        """Blocks until everything has stopped. Returns 0 after a signal, 2 for a configuration error, else 1."""
         self._watchdog = watchdogs.start((self._ready_file, self._status_file))
         locks.record(self._lock)
         self._remove(self._ready_file)
@@ -72,7 +72,7 @@ class Supervisor:
         try:
             while not self._stopped():
                 self._look_for_readiness()
-                self._start_and_stop()  # after it: what became ready may be what another child waits for
+                self._start_and_stop()  # after checking readiness, because another child may wait for it
                 self._write_due()
                 for key, _ in self._selector.select(self._pause_s()):
                     if key.data is None:
@@ -164,8 +164,8 @@ class Supervisor:
         self._selector.register(member.process.output, selectors.EVENT_READ, member)
 
     def _give_up(self, member: Member, code: int) -> None:
-        """A child that cannot start ends all, with its own last words."""
-        lines = member.process.log.last or ["it said nothing"]
+        """Stops the platform because a child cannot start, and prints the child's last output."""
+        lines = member.process.log.last or ["it produced no output"]
         words = next((line for line in reversed(lines) if line.startswith("magnetar")), lines[-1])
         print_error(f"{member.spec.name} could not start (exit {code}): {re.sub('^magnetar[ a-z]*: ', '', words)}")
         self._exit_code = self._exit_code or (machine.EXIT_CONFIGURATION if code == machine.EXIT_CONFIGURATION else 1)
@@ -196,7 +196,7 @@ class Supervisor:
                 self._stopping = True
 
     def _pause_s(self) -> float | None:
-        """How long nothing needs to be done: None for as long as no signal or output comes."""
+        """How long to wait for signals or output; None for no limit."""
         waits = [member.record.deadline_s - time.monotonic() for member in self.members if member.record.deadline_s is not None]
         if any(member.record.state is State.STARTING for member in self.members):
             waits.append(_READINESS_POLL_S)
@@ -210,7 +210,7 @@ class Supervisor:
         return self._stopping and all(member.record.state in (State.STOPPED, State.FAILED) for member in self.members)
 
     def _write_due(self) -> None:
-        """A file that cannot be written (the disk is full) ends nobody: it is said, and tried again until it can."""
+        """Writes the files that are due. If that fails (the disk is full), it is logged and retried."""
         if not self._due or time.monotonic() < self._write_at_s:
             return
         try:
@@ -252,7 +252,7 @@ class Supervisor:
         notice(self.plan.log_format, level, event, **fields)
 
     def _wind_up(self) -> None:
-        """Also after an error of our own: nothing may be left running."""
+        """Stops everything, also after an internal error."""
         for member in self.members:
             if member.process.exit_code() is None and member.process.output >= 0:
                 member.process.signal(signal.SIGKILL)

@@ -1,10 +1,10 @@
-"""What happens to one child, without any process: a table of (state, event) -> (state, effects), and the clock handed in.
+"""The state machine of one child, without a process: a table of (state, event) -> (state, effects). The time is an argument.
 
     stopped --START--> starting --READY--> ready --EXITED--> backing-off --DUE--> starting ...
-    STOP leads from anywhere to stopping and, when the process is gone, to stopped.
-    failed is for good: a child that cannot start ends the whole platform with its message, as nobody would see it otherwise.
+    STOP leads from any state to stopping and, when the process has ended, to stopped.
+    failed is final: a child that cannot start stops the whole platform with its error message, which nobody would see otherwise.
 
-Times are seconds of one monotonic clock. Each state that may last only so long has a deadline; DUE is the event of passing it.
+Times are seconds of one monotonic clock. A state with a time limit has a deadline; DUE is the event of passing it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 BACKOFF_FIRST_S = 0.2
 BACKOFF_LONGEST_S = 10.0
-HEALTHY_AFTER_S = 30.0  # a child that was ready this long begins its backoff anew
-FIRST_STARTS_MAX = 5  # a child that never got ready in so many tries will not
-EXIT_CONFIGURATION = 2  # exit code of our programs for "this cannot work until a person changes something"
+HEALTHY_AFTER_S = 30.0  # being ready this long resets the backoff
+FIRST_STARTS_MAX = 5  # a child that was never ready after so many tries has failed
+EXIT_CONFIGURATION = 2  # exit code of our programs for a configuration error
 
 
 class State(Enum):
@@ -31,10 +31,10 @@ class State(Enum):
 class Event(Enum):
     START = "start"
     READY = "ready"
-    EXITED = "exited"  # unexpectedly, or as asked while stopping
-    DONE = "done"  # a child that is meant to end ended well
-    HOPELESS = "hopeless"  # exited in a way that another try cannot mend
-    DUE = "due"  # the deadline of the state passed
+    EXITED = "exited"  # unexpectedly, or as requested while stopping
+    DONE = "done"  # a child that is meant to end succeeded
+    HOPELESS = "hopeless"  # exited with an error that a restart cannot fix
+    DUE = "due"  # the deadline of the state has passed
     STOP = "stop"
 
 
@@ -52,7 +52,7 @@ TABLE: dict[tuple[State, Event], tuple[State, tuple[Effect, ...]]] = {
     (State.STARTING, Event.EXITED): (State.BACKING_OFF, _NONE),
     (State.STARTING, Event.DONE): (State.STOPPED, _NONE),
     (State.STARTING, Event.HOPELESS): (State.FAILED, _NONE),
-    (State.STARTING, Event.DUE): (State.STARTING, (Effect.KILL,)),  # too slow; its exit brings the backoff
+    (State.STARTING, Event.DUE): (State.STARTING, (Effect.KILL,)),  # too slow; its exit starts the backoff
     (State.STARTING, Event.STOP): (State.STOPPING, (Effect.TERMINATE,)),
     (State.READY, Event.EXITED): (State.BACKING_OFF, _NONE),
     (State.READY, Event.DUE): (State.READY, _NONE),  # healthy long enough
@@ -92,7 +92,7 @@ class Child(NamedTuple):
 
 
 def exit_event(child: Child, code: int) -> Event:
-    """Which event the end of the process is. `code` is negative for a signal, as `subprocess` has it."""
+    """The event for the end of the process. `code` is negative for a signal, as in `subprocess`."""
     if child.state is State.STOPPING:
         return Event.EXITED
     if child.meant_to_end:
@@ -103,12 +103,12 @@ def exit_event(child: Child, code: int) -> Event:
 
 
 def backoff_s(failures: int) -> float:
-    """How long to wait after the n-th exit in a row, n from 1."""
+    """How long to wait after the n-th consecutive exit, counted from 1."""
     return min(BACKOFF_LONGEST_S, BACKOFF_FIRST_S * 2.0 ** min(failures - 1, 16))
 
 
 def step(child: Child, event: Event, now_s: float) -> tuple[Child, tuple[Effect, ...]]:
-    """The child after `event`, and what to do. Raises `KeyError` for an event that cannot happen in its state."""
+    """The child after `event` and the effects to perform. Raises `KeyError` for an event that is impossible in its state."""
     state, effects = TABLE[child.state, event]
     if event in (Event.EXITED, Event.HOPELESS) and child.state is not State.STOPPING:
         child = child._replace(failures=child.failures + 1)

@@ -1,8 +1,8 @@
-"""The supervisor's own log lines and its children's, in the format of `messaging/logs.py`, without the weight of a log library.
+"""Log lines of the supervisor and its children, in the format of `messaging/logs.py` but without a logging library.
 
-Children write JSON lines (or console lines) themselves. Their lines go to DATA_DIR/logs/<name>.log as they came, and to the
-supervisor's stderr with the child's name. A stderr that nobody reads must not stop the platform: a line that would block is dropped
-there; the file has it.
+Children write JSON lines (or console lines) themselves. Their lines are copied unchanged to DATA_DIR/logs/<name>.log, and to the
+supervisor's stderr with the child's name. A stderr that nobody reads must not stop the platform: lines that would block are dropped
+from stderr, but not from the file.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-LOG_BYTES_MAX = 16 << 20  # then the file becomes <name>.log.1, which replaces the one before
-_PIPE_BYTES = 4096  # what a pipe that polls as writable takes without blocking
+LOG_BYTES_MAX = 16 << 20  # then the file is renamed to <name>.log.1, replacing the previous one
+_PIPE_BYTES = 4096  # what a writable pipe accepts without blocking
 
 
 _OURS = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z \[")
@@ -31,7 +31,7 @@ def timestamp(now_s: float | None = None) -> str:
 
 
 def _copy(line: bytes, descriptor: int = 2) -> None:
-    """To stderr, or another of its kind, unless that would block."""
+    """Writes to stderr or another descriptor, unless that would block."""
     for start in range(0, len(line), _PIPE_BYTES):
         poll = select.poll()
         poll.register(descriptor, select.POLLOUT)
@@ -54,20 +54,21 @@ def notice(log_format: str, level: str, event: str, **fields: object) -> None:
 
 
 def print_error(message: str) -> None:
-    """The one line that a person reads when the platform does not start."""
+    """The one line that explains why the platform does not start."""
     _copy(f"magnetar: {message}\n".encode())
 
 
 def print_line(text: str) -> None:
-    """To stdout, for people. One that is a file on a full disk does not get it."""
+    """Writes to stdout, and ignores a full disk."""
     _copy(text.encode(), 1)
 
 
 class ChildLog:
-    """Takes a child's output in pieces of any size; `last` holds its newest lines, for the message when it fails.
+    """Receives a child's output in chunks of any size; `last` holds its newest lines for the error message if it fails.
 
-    A file that cannot be written (the disk is full) costs what would stand in it, nothing else: `lost_bytes` counts that, and
-    `on_trouble` is told when it begins and when it is over."""
+    If the file cannot be written (the disk is full), the output is lost and counted in `lost_bytes`, and `on_trouble` is called
+    when
+    this begins and ends."""
 
     def __init__(self, folder: Path, name: str, log_format: str, quiet: bool = False) -> None:
         self.last: list[str] = []
@@ -79,7 +80,7 @@ class ChildLog:
         self._path = folder / f"{name}.log"
         self._file: BinaryIO | None = None
         self._rest = b""
-        with suppress(OSError):  # else with the first output
+        with suppress(OSError):  # otherwise opened with the first output
             self._file = self._path.open("ab", buffering=0)
 
     def feed(self, data: bytes) -> None:
@@ -106,11 +107,11 @@ class ChildLog:
             self._file = self._path.open("ab", buffering=0)
         assert self._file is not None
         if self.lost_bytes:
-            note = f"... {self.lost_bytes} bytes of output are lost: this file could not be written ...\n"
+            note = f"... {self.lost_bytes} bytes of output were lost because this file could not be written ...\n"
             self._file.write(note.encode())
-            self.on_trouble(f"{self._path} is written again; {self.lost_bytes} bytes of output are lost")
+            self.on_trouble(f"{self._path} can be written again; {self.lost_bytes} bytes of output were lost")
             self.lost_bytes = 0
-        self.lost_bytes = len(data) - self._file.write(data)  # a disk that fills up takes a part
+        self.lost_bytes = len(data) - self._file.write(data)  # a full disk may accept only part of it
         if self._file.tell() > LOG_BYTES_MAX:
             self._rotate()
 
@@ -122,7 +123,7 @@ class ChildLog:
         if self._quiet:
             return
         if not self._json:
-            # Our processes' own lines say who they are of.
+            # Log lines of our own processes already contain their name.
             _copy((text if _OURS.match(text) else f"{self._name} | {text}").encode() + b"\n")
         elif text.startswith("{"):
             _copy(text.encode() + b"\n")
@@ -137,5 +138,5 @@ class ChildLog:
     def _rotate(self) -> None:
         assert self._file is not None
         self._file.close()
-        self._file = None  # the next piece opens another
+        self._file = None  # opened again with the next output
         self._path.replace(self._path.with_name(f"{self._name}.log.1"))

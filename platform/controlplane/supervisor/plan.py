@@ -1,4 +1,4 @@
-"""The children as data: what the supervisor is given, so that it knows nothing of brokers and web servers."""
+"""The children as data, so that the supervisor knows nothing about brokers and web servers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class ChildSpec(NamedTuple):
     start_timeout_s: float = 60.0
     stop_timeout_s: float = 3.0
     pins: dict[str, str] = {}
-    quiet: bool = False  # what it says goes to its log file only
-    kill_on_orphan: bool = False  # has nothing to finish: SIGKILL instead of SIGTERM when the supervisor is gone
+    quiet: bool = False  # its output goes only to its log file
+    kill_on_orphan: bool = False  # needs no clean stop: SIGKILL instead of SIGTERM if the supervisor dies
 
     @property
     def meant_to_end(self) -> bool:

@@ -1,4 +1,4 @@
-"""One child's operating-system side: spawn, readiness, output and signals. What happens when is decided in `machine.py`."""
+"""A child process: spawn, readiness, output and signals. `machine.py` decides what happens when."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Process:
         self.spec = spec
         self.log = log
         self.pid = 0  # of the last run
-        self.answer: dict[str, Any] = {}  # what the ready file said
+        self.answer: dict[str, Any] = {}  # contents of the ready file
         self._environment = dict(environment) | spec.env
         self._popen: subprocess.Popen[bytes] | None = None
 
@@ -63,7 +63,7 @@ class Process:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            process_group=0,  # a signal reaches what it started too, and Ctrl-C does not reach it but through the supervisor
+            process_group=0,  # signals reach its own children too, and Ctrl-C reaches it only through the supervisor
             preexec_fn=_before_exec(os.getpid(), on_orphan),
         )
         assert self._popen.stdout is not None
@@ -90,7 +90,7 @@ class Process:
         return True
 
     def pump(self) -> bool:
-        """Takes what output there is, without blocking. False at its end."""
+        """Reads available output without blocking. False at end of file."""
         try:
             data = os.read(self.output, 65536)
         except BlockingIOError:
@@ -103,7 +103,7 @@ class Process:
         return self._popen.poll() if self._popen else None
 
     def reaped(self) -> None:
-        """Forgets a run that ended. What is left of its process group goes with it, and so do its last words into the log."""
+        """Cleans up after a process that ended: kills the rest of its process group and logs its remaining output."""
         assert self._popen is not None and self._popen.stdout is not None
         self.signal(signal.SIGKILL)
         while self.pump() and self._more():
@@ -116,7 +116,7 @@ class Process:
         return bool(select.select([self.output], [], [], 0)[0])
 
     def signal(self, number: int) -> None:
-        """To the child and whatever it started in its process group."""
+        """Sends a signal to the child's process group."""
         try:
             os.killpg(self.pid, number)
         except (ProcessLookupError, PermissionError):

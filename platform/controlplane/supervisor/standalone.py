@@ -1,4 +1,4 @@
-"""The plan of `magnetar standalone`: which processes, with which variables, ready when, stopped in which order."""
+"""The plan of `magnetar standalone`: its processes, their environment, when they are ready, and the order of stopping."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from controlplane.supervisor.plan import ChildSpec, Plan
 from messaging.local_caller import is_loopback
 from messaging.settings import PREFIX, Settings
 
-# Order of stopping: those who call first, those who are called last. The sum of the waves stays below ten seconds.
+# Stop order: callers first, then what they call. All waves together take less than ten seconds.
 _WAVE_CALLERS, _WAVE_BROKER, _WAVE_QUEUE = 0, 1, 2
 _STOP_CALLERS_S, _STOP_BROKER_S, _STOP_QUEUE_S = 3.5, 5.0, 1.0
 
@@ -22,7 +22,7 @@ CONSOLE_USER = "admin"
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """The variables that give a child these settings: what differs from the defaults, and the data directory always."""
+    """The environment variables for these settings: those that differ from the defaults, and always the data directory."""
     defaults = Settings()
     values: dict[str, str] = {}
     for key in Settings.__struct_fields__:
@@ -36,7 +36,7 @@ def environment(settings: Settings) -> dict[str, str]:
 
 
 def python(module: str) -> list[str]:
-    """`-P`: whatever lies in the folder that the command was started from is not ours to import."""
+    """`-P`: do not import modules from the current directory."""
     return [sys.executable, "-P", "-m", module]
 
 
@@ -47,7 +47,7 @@ def log_format(settings: Settings) -> str:
 
 
 def needs_preparation(settings: Settings) -> bool:
-    """Whether the database may lack migrations or first rows. Costs a look at a stamp, not a Django."""
+    """Whether the database may lack migrations or first rows. Reads a stamp file; does not load Django."""
     from controlplane import bootstrap
 
     return bootstrap.needed(settings)
@@ -72,7 +72,7 @@ def make_plan(settings: Settings, started_s: float, *, prepare: bool = True) -> 
                 ready_socket=str(socket),
                 stop_wave=_WAVE_QUEUE,
                 stop_timeout_s=_STOP_QUEUE_S,
-                quiet=True,  # it warns of kernel settings that matter to who saves to disk; ours does not
+                quiet=True,  # it warns about kernel settings that matter only if it saves to disk, which ours does not
                 kill_on_orphan=True,
             )
         )

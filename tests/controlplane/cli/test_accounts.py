@@ -30,7 +30,7 @@ def test_who_was_added_is_listed(data: str) -> None:
     [
         (("users", "add", "Ada"), "there is somebody called 'Ada' already"),
         (("users", "add", "a b"), "name 'a b': Enter a valid username"),
-        (("users", "add", "eve", "--tenant", "nowhere"), "tenant 'nowhere' does not exist: nobody was added"),
+        (("users", "add", "eve", "--tenant", "nowhere"), "tenant 'nowhere' does not exist, so the user was not added"),
         (("users", "password", "eve"), "there is nobody called 'eve'"),
         (("users", "deactivate", "admin"), "'admin' is the last administrator of the platform"),
         (("keys", "retire-signing", "0000"), "no key '0000' verifies tokens here"),

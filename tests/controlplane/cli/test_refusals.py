@@ -79,16 +79,16 @@ def test_a_data_directory_that_cannot_be_written(command: str, tmp_path: Path) -
     file = tmp_path / "file"
     file.touch()
     line = refused(magnetar(command, "--data-dir", str(file / "data")))
-    assert f"the data directory {file / 'data'} cannot be written (a part of its path is not a folder): choose another with" in line
+    assert f"the data directory {file / 'data'} is not writable (part of its path is not a directory): choose another with" in line
     if Path("/proc").is_dir():
-        assert "cannot be written" in refused(magnetar(command, "--data-dir", "/proc/magnetar"))
+        assert "is not writable" in refused(magnetar(command, "--data-dir", "/proc/magnetar"))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux: the capabilities of root are laid down")
 def test_a_data_directory_of_somebody_else(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     result = magnetar("standalone", "--data-dir", str(tmp_path), lay_down=_as_anybody)
-    assert "cannot be written (Permission denied)" in refused(result)
+    assert "is not writable (Permission denied)" in refused(result)
 
 
 def _as_anybody() -> None:
@@ -116,14 +116,14 @@ def test_a_port_in_use_says_which_and_who_and_what_to_do(
     line = refused(magnetar(command, "--data-dir", str(tmp_path), option, str(taken_port), *arguments))
     assert line.startswith(f"port {taken_port} ({what}) on 127.0.0.1 is in use by ")
     assert f"(process {os.getpid()})" in line
-    assert line.endswith(f"stop that, or choose another with {option} (0 picks a free one)")
+    assert line.endswith(f"stop that process, or choose another port with {option} (0 picks a free one)")
 
 
 def test_one_port_for_two_of_ours(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
     line = refused(magnetar("standalone", "--data-dir", str(tmp_path), "--broker-port", port, "--web-port", port, "--ws-port", "0"))
-    assert line == f"port {port} is given to both clients and console and REST: choose another with --web-port"
+    assert line == f"port {port} is configured for both clients and console and REST: choose another with --web-port"
 
 
 def test_an_address_that_is_not_ours(tmp_path: Path) -> None:

@@ -148,10 +148,10 @@ def test_the_report_for_people(settings: Settings, tmp_path: Path, capsys: pytes
     _state(tmp_path, state="backing-off")
     assert report.run(settings, as_json=False) == 1
     text = capsys.readouterr().out
-    assert "FAIL  Platform: " in text and "\n      -> look into " in text
+    assert "FAIL  Platform: " in text and "\n      -> see the logs in " in text
 
 
-@pytest.mark.parametrize(("failing", "level", "says"), [(0, "ok", "all 2 do their work"), (1, "fail", "failing: keep_alive")])
+@pytest.mark.parametrize(("failing", "level", "says"), [(0, "ok", "all 2 are working"), (1, "fail", "failing: keep_alive")])
 def test_a_background_loop_that_fails_is_named(settings: Settings, failing: int, level: str, says: str) -> None:
     samples = [Sample("magnetar_background_failing", value, (loop,)) for loop, value in (("keep_alive", failing), ("pull_feed", 0))]
     finding = only(running._background(exposition(samples, private=False).decode(), settings))
@@ -208,7 +208,7 @@ def test_it_says_who_was_turned_away_by_the_http_listeners() -> None:
     ]
     finding = running.http_listeners("broker", exposition(samples, private=False).decode())
     assert finding.level == "warn"
-    assert "4 requests told to come again" in finding.says
-    assert "2 connections cut off with answers that they did not read" in finding.says
+    assert "4 requests refused with 503" in finding.says
+    assert "2 connections closed because they did not read responses" in finding.says
     quiet = [Sample("magnetar_http_requests_turned_away_total", 0, ("public", "requests"))]
     assert running.http_listeners("web", exposition(quiet, private=False).decode()).level == "ok"

@@ -52,7 +52,7 @@ def test_of_several_one_has_to_be_named(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(locate, "running_data_paths", lambda: [tmp_path / "a", tmp_path / "b"])
     chosen, findings = locate.choose(Settings())
-    assert chosen == Settings() and findings[0].do == "name one with --data-dir"
+    assert chosen == Settings() and findings[0].do == "choose one with --data-dir"
 
 
 def test_every_option_that_doctor_suggests_exists(repository: Path) -> None:
