@@ -19,7 +19,7 @@ from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from admin_ui.access import websocket_refusal
-from admin_ui.live.hub import Feed, LiveHub, Standing
+from admin_ui.live.hub import Feed, FeedStatus, LiveHub
 from admin_ui.live.shared import live_hub, live_watchers
 from admin_ui.live.state import LiveState
 from admin_ui.live.watchers import Watchers
@@ -93,8 +93,8 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
             version = 0
             checked = time.monotonic()
             while True:
-                standing = await feed.after(version)
-                version = standing.version
+                status = await feed.after(version)
+                version = status.version
                 if time.monotonic() - checked >= self.check_again_s:
                     refused = await self._refusal()
                     if refused:
@@ -103,14 +103,14 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
                     checked = time.monotonic()
                 if self._resync:
                     self._resync, sent = False, None
-                sent = await self._tell(feed, standing, sent)
+                sent = await self._tell(feed, status, sent)
 
-    async def _tell(self, feed: Feed, standing: Standing, sent: LiveState | None) -> LiveState | None:
-        if standing.away:
-            message = {"type": "away", "why": standing.away, "since_ms": standing.away_since_ms}
+    async def _tell(self, feed: Feed, status: FeedStatus, sent: LiveState | None) -> LiveState | None:
+        if status.away:
+            message = {"type": "away", "why": status.away, "since_ms": status.away_since_ms}
             await self.send(text_data=msgspec.json.encode(message).decode())
             return sent
-        assert standing.state is not None
-        encoded = feed.encoded(sent, standing.state, self._topic)
+        assert status.state is not None
+        encoded = feed.encoded(sent, status.state, self._topic)
         await self.send(text_data=encoded.decode())
-        return standing.state
+        return status.state

@@ -12,8 +12,8 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from messaging.settings import Settings
-from workers.catalogue import TASKS
 from workers.models import TaskRun
+from workers.task_catalog import TASKS
 
 _LOOKS = {
     "ready": "badge-good",

@@ -10,9 +10,9 @@ from celery import Celery
 from django.conf import settings as django_settings
 
 from messaging.settings import Settings
-from workers.catalogue import TASKS, TaskEntry
 from workers.environment import Environment
 from workers.queue import queue_configuration
+from workers.task_catalog import TASKS, TaskEntry
 
 RESULTS_KEPT_S = 3600
 

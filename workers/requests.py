@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from messaging.errors import NotReady
 from workers import lease
-from workers.catalogue import RUN_USAGE_JOB
 from workers.models import UsageRun
+from workers.task_catalog import RUN_USAGE_JOB
 
 REQUEST_WAITS_S = 60  # a request that no worker took by then does not keep others from asking again
 

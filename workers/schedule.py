@@ -1,11 +1,11 @@
-"""The rows that beat works from, made or brought up to date at each start from `workers.catalogue`."""
+"""The rows that beat works from, made or brought up to date at each start from `workers.task_catalog`."""
 
 from __future__ import annotations
 
 from django.db import transaction
 
 from messaging.settings import Settings
-from workers.catalogue import TASKS
+from workers.task_catalog import TASKS
 
 PREFIX = "magnetar: "
 

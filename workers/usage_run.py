@@ -45,7 +45,7 @@ class NeedsSpark(RunFailed):
 
 
 @dataclass(frozen=True)
-class Places:
+class RunFiles:
     """Folders and files of one run."""
 
     raw: Path
@@ -56,7 +56,7 @@ class Places:
     log: Path
 
     @classmethod
-    def of(cls, settings: Settings, run_id: str) -> Places:
+    def of(cls, settings: Settings, run_id: str) -> RunFiles:
         data = settings.data_path.absolute()
         runs = data / "cache" / "usage-runs"
         for folder in (data / "usage" / "raw", data / "usage" / "hours", runs, data / "logs"):
@@ -80,23 +80,23 @@ def run_job(settings: Settings, run_id: str, now_ms: int, known: Mapping[str, st
     """
     if importlib.util.find_spec("pyspark") is None:
         raise NeedsSpark(NEEDS_SPARK)
-    places = Places.of(settings, run_id)
-    _sweep(places)
+    files = RunFiles.of(settings, run_id)
+    _sweep(files)
     request = Request(
         run_id=run_id,
-        raw_directory=str(places.raw),
-        output_directory=str(places.hours),
-        cache_directory=str(places.cache),
+        raw_directory=str(files.raw),
+        output_directory=str(files.hours),
+        cache_directory=str(files.cache),
         now_ms=now_ms,
         known=dict(known),
         master=settings.spark_master,
         java_home=settings.java_home,
     )
-    write_json(request, places.request)
+    write_json(request, files.request)
     try:
-        code = _run_child(places, settings.usage_job_timeout_s, keep_going)
+        code = _run_child(files, settings.usage_job_timeout_s, keep_going)
         try:
-            result = result_from(places.result)
+            result = result_from(files.result)
         except ValueError as error:
             raise RunFailed(f"the job ended with code {code}: {error}; its log is logs/usage-job.log") from None
         if result.needs_spark:
@@ -105,24 +105,24 @@ def run_job(settings: Settings, run_id: str, now_ms: int, known: Mapping[str, st
             raise RunFailed(f"{result.error or f'the job ended with code {code}'}; its log is logs/usage-job.log")
         return result
     except BaseException:
-        shutil.rmtree(run_directory(places.hours, run_id), ignore_errors=True)
-        shutil.rmtree(load_directory(places.hours, run_id), ignore_errors=True)
+        shutil.rmtree(run_directory(files.hours, run_id), ignore_errors=True)
+        shutil.rmtree(load_directory(files.hours, run_id), ignore_errors=True)
         raise
     finally:
-        places.request.unlink(missing_ok=True)
-        places.result.unlink(missing_ok=True)
+        files.request.unlink(missing_ok=True)
+        files.result.unlink(missing_ok=True)
 
 
-def _run_child(places: Places, timeout_s: float, keep_going: Callable[[], None]) -> int:
+def _run_child(files: RunFiles, timeout_s: float, keep_going: Callable[[], None]) -> int:
     environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    with places.log.open("wb") as log:
+    with files.log.open("wb") as log:
         child = subprocess.Popen(
-            [*COMMAND, str(places.request), str(places.result)],
+            [*COMMAND, str(files.request), str(files.result)],
             stdin=subprocess.PIPE,  # held open for as long as this process lives; the job ends when it closes
             stdout=log,
             stderr=subprocess.STDOUT,
             env=environment,
-            cwd=places.cache,
+            cwd=files.cache,
             start_new_session=True,
         )
     assert child.stdin is not None
@@ -145,9 +145,9 @@ def _run_child(places: Places, timeout_s: float, keep_going: Callable[[], None])
             child.wait()
 
 
-def _sweep(places: Places) -> None:
+def _sweep(files: RunFiles) -> None:
     """What killed runs left in the cache. Only one run is under way at a time, and it is this one."""
-    for path in (*places.cache.glob("spark-*"), *places.hours.glob(load_directory("", "*").name)):
+    for path in (*files.cache.glob("spark-*"), *files.hours.glob(load_directory("", "*").name)):
         shutil.rmtree(path, ignore_errors=True)
-    for path in places.request.parent.iterdir():
+    for path in files.request.parent.iterdir():
         path.unlink(missing_ok=True)

@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class FeedStatus:
     """What the web process knows: `state` is the newest answer or None; `away` says why the last poll failed, "" if it did not."""
 
     version: int = 0  # rises with every poll, whatever its outcome
@@ -42,7 +42,7 @@ class Feed:
     def __init__(self, namespace: str, poll: Poll, interval_s: float, now_ms: Callable[[], int]) -> None:
         self.namespace = namespace
         self.watchers = 0
-        self.standing = Standing()
+        self.status = FeedStatus()
         self._poll = poll
         self._interval_s = interval_s
         self._now_ms = now_ms
@@ -50,11 +50,11 @@ class Feed:
         self._encoded: dict[tuple[int, int, str], bytes] = {}
         self._task = asyncio.create_task(self._run(), name=f"live {namespace}")
 
-    async def after(self, version: int) -> Standing:
+    async def after(self, version: int) -> FeedStatus:
         """The standing once it is later than `version`; waits for the next poll if need be."""
         async with self._changed:
-            await self._changed.wait_for(lambda: self.standing.version > version)
-            return self.standing
+            await self._changed.wait_for(lambda: self.status.version > version)
+            return self.status
 
     def encoded(self, base: LiveState | None, state: LiveState, topic: str = "") -> bytes:
         """JSON of the message from `base` to `state`, made once however many watchers need it. `topic`: of that topic alone."""
@@ -74,16 +74,16 @@ class Feed:
         loop = asyncio.get_running_loop()
         next_at = loop.time()
         while True:
-            standing = await self._ask()
+            status = await self._ask()
             async with self._changed:
-                self.standing = standing
+                self.status = status
                 self._encoded.clear()
                 self._changed.notify_all()
             next_at = max(next_at + self._interval_s, loop.time())
             await asyncio.sleep(next_at - loop.time())
 
-    async def _ask(self) -> Standing:
-        before = self.standing
+    async def _ask(self) -> FeedStatus:
+        before = self.status
         try:
             answer = await asyncio.wait_for(self._poll(self.namespace), ANSWER_S)
         except TimeoutError:
@@ -93,10 +93,10 @@ class Feed:
         except Exception as error:
             log.exception("live_poll_failed", namespace=self.namespace)
             return self._gone(before, type(error).__name__)
-        return Standing(before.version + 1, LiveState.from_answer(answer))
+        return FeedStatus(before.version + 1, LiveState.from_answer(answer))
 
-    def _gone(self, before: Standing, why: str) -> Standing:
-        return Standing(
+    def _gone(self, before: FeedStatus, why: str) -> FeedStatus:
+        return FeedStatus(
             before.version + 1, before.state, why or "the broker cannot be reached", before.away_since_ms or self._now_ms()
         )
 

@@ -1,10 +1,12 @@
-"""The HTTP server of the broker and of the web process: uvicorn, with bounds where it has none.
+"""The HTTP server of the broker and of the web process: uvicorn, with limits that uvicorn does not have.
 
-transfer.py   at what rate a peer has to send and to read (pure)
-places.py     who may hold a connection, and who makes room (pure)
-protocol.py   one connection: deadlines, bounded heads and pipelining
-websocket.py  one WebSocket: what is read ahead of its application, and messages that do not end
-tls.py        the handshake before it
-lanes.py      which requests are worked on, which wait, and health checks before all
-server.py     all of it put together
+connection_slots.py   which connections may stay open, and which are closed to make room (pure)
+transfer_rate.py      the rate at which a peer must send and receive (pure)
+unread_responses.py   limits on responses that peers do not read (pure)
+protocol.py           one HTTP connection: deadlines and limits
+websocket.py          one WebSocket: limits on what is read before the application takes it
+request_queue.py      which requests run and which wait; health checks come first
+tls.py                a TLS listener that limits handshakes
+samples.py            metrics of a listener
+server.py             uvicorn inside an event loop of ours
 """

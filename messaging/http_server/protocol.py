@@ -15,9 +15,9 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from messaging.http_server.places import Places
-from messaging.http_server.transfer import Transfer, reads_too_slowly
-from messaging.http_server.unread import Unread
+from messaging.http_server.connection_slots import ConnectionSlots
+from messaging.http_server.transfer_rate import Transfer, reads_too_slowly
+from messaging.http_server.unread_responses import UnreadResponses
 from messaging.http_server.websocket import WebSocketProtocol
 
 HEAD_BYTES_MAX = 32 << 10  # request line and headers
@@ -30,8 +30,8 @@ class HttpBounds:
 
     header_s: float
     transfer_s: float
-    places: Places[Any]
-    unread: Unread[Any] = field(default_factory=Unread)
+    slots: ConnectionSlots[Any]
+    unread: UnreadResponses[Any] = field(default_factory=UnreadResponses)
 
 
 def _nothing() -> None: ...
@@ -52,14 +52,14 @@ class HttpProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.arriving()
-        leaves = self.bounds.places.arrive(self, self.client[0] if self.client else "")
+        leaves = self.bounds.slots.arrive(self, self.client[0] if self.client else "")
         if leaves is not None:
             leaves.give_way()
         self._expect("head")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timers()
-        self.bounds.places.leave(self)
+        self.bounds.slots.leave(self)
         self.bounds.unread.leave(self)
         super().connection_lost(exc)
 
@@ -73,7 +73,7 @@ class HttpProtocol(H11Protocol):
         following = self.transport.get_protocol()
         if isinstance(following, WebSocketProtocol):
             following.bounds = self.bounds
-            self.bounds.places.replace(self, following)
+            self.bounds.slots.replace(self, following)
             self.bounds.unread.leave(self)
 
     # --- reading
@@ -113,7 +113,7 @@ class HttpProtocol(H11Protocol):
 
     def handle_events(self) -> None:
         state = self.app_state
-        state["full"] = self.bounds.places.full
+        state["full"] = self.bounds.slots.full
         super().handle_events()
         self._look()
 
@@ -145,9 +145,9 @@ class HttpProtocol(H11Protocol):
         self._expects = what
         self._cancel("_timer")
         if what == "":
-            self.bounds.places.busy(self)
+            self.bounds.slots.busy(self)
             return
-        self.bounds.places.silent(self)
+        self.bounds.slots.silent(self)
         if what == "head":
             self._timer = self.loop.call_later(self.bounds.header_s, self._late)
         elif what == "body":

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 
 import uvicorn
 
-from messaging.http_server.lanes import App
-from messaging.http_server.places import Places
+from messaging.http_server.connection_slots import ConnectionSlots
 from messaging.http_server.protocol import HEAD_BYTES_MAX, HttpBounds, HttpProtocol, protocol_of
+from messaging.http_server.request_queue import App
 from messaging.http_server.tls import BACKLOG, TlsListener
 from messaging.http_server.websocket import WebSocketProtocol
 from messaging.settings import Settings
@@ -77,7 +77,7 @@ def http_server(
     bounds = HttpBounds(
         header_s=settings.http_header_timeout_ms / 1000,
         transfer_s=settings.http_transfer_timeout_ms / 1000,
-        places=Places(connections_max),
+        slots=ConnectionSlots(connections_max),
     )
     protocol = protocol_of(bounds)
     config = uvicorn.Config(

@@ -78,7 +78,7 @@ class TlsListener:
                 return
             connection.setblocking(False)
             following, handshake = self._make(), _Handshake(connection)
-            leaves = following.bounds.places.arrive(handshake, address[0])
+            leaves = following.bounds.slots.arrive(handshake, address[0])
             if leaves is handshake:
                 connection.close()
                 continue
@@ -90,7 +90,7 @@ class TlsListener:
 
     async def _shake_hands(self, connection: socket.socket, handshake: _Handshake, following: HttpProtocol) -> None:
         bounds = following.bounds
-        following.arriving = lambda: bounds.places.leave(handshake)
+        following.arriving = lambda: bounds.slots.leave(handshake)
         try:
             await self._loop.connect_accepted_socket(
                 lambda: following,
@@ -105,4 +105,4 @@ class TlsListener:
             handshake.close()
             raise
         finally:
-            bounds.places.leave(handshake)
+            bounds.slots.leave(handshake)

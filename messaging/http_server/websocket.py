@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 
-from messaging.http_server.transfer import Transfer
+from messaging.http_server.transfer_rate import Transfer
 
 if TYPE_CHECKING:
     from messaging.http_server.protocol import HttpBounds
@@ -20,7 +20,7 @@ READ_BYTES_MAX = 4 << 10  # looked at at once; each message in it becomes an obj
 PONGS_BYTES_MAX = 64 << 10  # of what a peer has not read, before its pings are not answered any more
 
 
-class Intake(Protocol):
+class ReadThrottle(Protocol):
     """Where large messages wait for memory: `messaging.broker.http.websocket.memory.MessageIntake`."""
 
     def begin(self) -> bool: ...
@@ -34,7 +34,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     bounds: HttpBounds | None = None
     _transfer: Transfer | None = None  # while a message has begun and not ended
     _timer: asyncio.TimerHandle | None = None
-    _intake: Intake | None = None
+    _read_throttle: ReadThrottle | None = None
     _counted = False  # a message that has begun counts there
     _stopped = False  # it waits for its turn to go on
     _frames = 0  # looked at in this turn
@@ -44,10 +44,10 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         self._held = b""
-        if self._intake is not None:
-            self._intake.leave()
+        if self._read_throttle is not None:
+            self._read_throttle.leave()
         if self.bounds is not None:
-            self.bounds.places.leave(self)
+            self.bounds.slots.leave(self)
         super().connection_lost(exc)
 
     def give_way(self) -> None:
@@ -131,20 +131,20 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if self.handshake_initiated and not self.close_sent:
             self.scope["state"]["counts_begun"] = self._count_by
 
-    def _count_by(self, make: Callable[[Callable[[], None]], Intake]) -> None:
+    def _count_by(self, make: Callable[[Callable[[], None]], ReadThrottle]) -> None:
         """For the application, once it knows whose memory a message is in."""
-        self._intake = make(self._go_on)
+        self._read_throttle = make(self._go_on)
 
     def _count(self) -> None:
         begun = self.begun_bytes
-        if self._intake is None:
+        if self._read_throttle is None:
             return
         if not begun and self._counted:
             self._counted = False
-            self._intake.end()
+            self._read_throttle.end()
         elif begun > FREE_BYTES and not self._counted:
             self._counted = True
-            if self._intake.begin():
+            if self._read_throttle.begin():
                 self._stopped = True
                 self.transport.pause_reading()
 

@@ -6,7 +6,7 @@ import os
 
 from controlplane import current
 from controlplane.guard import Application, Guard, Receive, Scope, Send
-from messaging.http_server.lanes import Bodies, Lanes
+from messaging.http_server.request_queue import BodyBudget, RequestQueues
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.web_settings")
 
@@ -41,5 +41,7 @@ async def _dispatch(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 _settings = current.settings()
-lanes = Lanes(_dispatch, _settings.http_requests_max, _settings.http_requests_waiting_max, Bodies(BODIES_BYTES_MAX))
-application: Application = Guard(lanes, _settings)
+request_queues = RequestQueues(
+    _dispatch, _settings.http_requests_max, _settings.http_requests_waiting_max, BodyBudget(BODIES_BYTES_MAX)
+)
+application: Application = Guard(request_queues, _settings)

@@ -178,7 +178,8 @@ def _resource(kwargs: dict[str, Any]) -> str:
 
 
 def _body(request: HttpRequest) -> str:
-    """What Pulsar's tools sent: numbers and positions. Bodies of our own API are read as a stream, and its actions record them."""
+    """What Pulsar's tools sent: numbers and positions. Bodies of our own API are read as a stream, and its actions record
+    them."""
     if not request.path.startswith("/admin/"):
         return ""
     return _plain(request.body[: TEXT_MAX * 4].decode("utf-8", "replace"))

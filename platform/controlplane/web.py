@@ -81,7 +81,7 @@ async def _serve(
 def _server(settings: Settings, context: ssl.SSLContext | None, name: str) -> HttpServer:
     from django.urls import get_resolver
 
-    from controlplane.asgi import application, lanes
+    from controlplane.asgi import application, request_queues
 
     _ = get_resolver().url_patterns  # the first request should not wait for the imports of every page
     server = http_server(
@@ -95,7 +95,7 @@ def _server(settings: Settings, context: ssl.SSLContext | None, name: str) -> Ht
         date_header=True,
     )
     if not http_counters.sources:  # all listeners share what stands in line
-        http_counters.sources.append(partial(request_samples, name, lanes))
+        http_counters.sources.append(partial(request_samples, name, request_queues))
     http_counters.sources.append(partial(connection_samples, name, server.bounds))
     return server
 

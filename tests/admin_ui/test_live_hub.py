@@ -57,12 +57,12 @@ async def test_a_broker_that_goes_away_and_comes_back() -> None:
         good = await feed.after(0)
         assert good.state is not None and not good.away
         fake.away = "the broker does not answer"
-        gone = await eventually(lambda: feed.standing if feed.standing.away else None)
+        gone = await eventually(lambda: feed.status if feed.status.away else None)
         assert gone.away == "the broker does not answer"
         assert gone.away_since_ms == 42
         assert gone.state is not None and gone.state.rows == good.state.rows  # what was known stays known
         fake.away = ""
-        back = await eventually(lambda: feed.standing if not feed.standing.away else None)
+        back = await eventually(lambda: feed.status if not feed.status.away else None)
         assert back.state is not None and back.away_since_ms == 0
 
 
@@ -74,8 +74,8 @@ async def test_a_broker_that_hangs_counts_as_away(monkeypatch) -> None:  # type:
         raise AssertionError
 
     async with LiveHub(never, interval_s=0.005).watch(ORDERS) as feed:
-        standing = await feed.after(0)
-        assert "no response" in standing.away and standing.state is None
+        status = await feed.after(0)
+        assert "no response" in status.away and status.state is None
 
 
 async def test_a_fault_of_ours_does_not_end_the_poller() -> None:
@@ -91,7 +91,7 @@ async def test_a_fault_of_ours_does_not_end_the_poller() -> None:
 
     async with LiveHub(broken_once, interval_s=0.005).watch(ORDERS) as feed:
         assert (await feed.after(0)).away == "ZeroDivisionError"
-        assert await eventually(lambda: feed.standing.state)
+        assert await eventually(lambda: feed.status.state)
 
 
 async def test_the_same_change_is_encoded_once() -> None:
@@ -103,6 +103,6 @@ async def test_the_same_change_is_encoded_once() -> None:
         second = second_standing.state
         assert first is not None and second is not None
         one = feed.encoded(first, second)
-        assert feed.standing.version != second_standing.version or feed.encoded(first, second) is one
+        assert feed.status.version != second_standing.version or feed.encoded(first, second) is one
         assert apply(first, json.loads(one)) == second
         assert json.loads(feed.encoded(None, second))["type"] == "snapshot"

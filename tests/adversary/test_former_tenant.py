@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from messaging.adminrpc.schema import TopicsList
-from messaging.broker.core.view import ControlView
+from messaging.broker.core.control_view import ControlView
 from messaging.broker.usage.record import TopicTotals
 from messaging.broker.usage.recorder import UsageRecorder
 from messaging.errors import PreconditionFailed

@@ -107,7 +107,7 @@ async def test_who_asks_and_never_reads_is_ended(world: BrokerWorld) -> None:
     connection = connection_of(world)
     connection.out.writable = False
     unread = [2_000_000, 1_500_000, 1_500_000]
-    connection.transport = connection.out._transport = cast(asyncio.Transport, Unread(connection.transport, unread))
+    connection.transport = connection.out._transport = cast(asyncio.Transport, UnreadResponses(connection.transport, unread))
     for _ in range(3):
         assert not connection.closed
         connection.keep_alive()
@@ -115,7 +115,7 @@ async def test_who_asks_and_never_reads_is_ended(world: BrokerWorld) -> None:
     assert await client.gone() == []
 
 
-class Unread:
+class UnreadResponses:
     """A transport that says how much the peer has left unread, look by look."""
 
     def __init__(self, transport: asyncio.Transport, unread: list[int]) -> None:

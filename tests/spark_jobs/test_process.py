@@ -17,10 +17,10 @@ from tenants.scoping import platform_scope
 from tests.spark_jobs.usage_files import HOUR_MS, MINUTE_MS, NOON_MS, record, reference, write_all
 from tests.support.worker_broker import Clock, FakeBroker
 from workers import usage_run
-from workers.catalogue import RUN_USAGE_JOB
 from workers.environment import Environment
 from workers.models import UsageHour, UsagePartition, UsageRun
 from workers.runs import run_recorded
+from workers.task_catalog import RUN_USAGE_JOB
 from workers.tasks.usage_job import run_usage_job
 
 NEW = "persistent://acme/orders/new"

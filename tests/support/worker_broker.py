@@ -11,8 +11,8 @@ import msgspec
 
 from messaging.adminrpc import schema as s
 from messaging.adminrpc.calls import TypedCalls
+from messaging.broker.core.control_view import ControlView
 from messaging.broker.core.memory_limiter import MemoryLimiter
-from messaging.broker.core.view import ControlView
 from messaging.broker.runtime.audit import BrokerAudit
 from messaging.errors import MagnetarError, NotReady
 

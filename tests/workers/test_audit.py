@@ -9,10 +9,10 @@ from messaging.errors import AuthenticationFailed, NotReady
 from messaging.permissions.model import Action, Principal, Resource
 from tenants.models import AuditRecord
 from tests.support.worker_broker import FakeBroker
-from workers.catalogue import COLLECT_AUDIT
 from workers.environment import Environment
 from workers.models import AuditCursor
 from workers.runs import run_recorded
+from workers.task_catalog import COLLECT_AUDIT
 from workers.tasks import audit
 from workers.tasks.audit import collect_audit
 

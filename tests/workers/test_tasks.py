@@ -9,10 +9,10 @@ import pytest
 from messaging.adminrpc.schema import MaintenanceRun
 from tests.support.worker_broker import Clock, FakeBroker, Unpaged
 from workers import lease
-from workers.catalogue import COLLECT_USAGE, EXPIRE_MESSAGES, RUN_USAGE_JOB
 from workers.environment import Environment
 from workers.models import TaskRun, UsageRun
 from workers.runs import KEPT_DAYS, UNDER_WAY, forget_old_runs, run_recorded
+from workers.task_catalog import COLLECT_USAGE, EXPIRE_MESSAGES, RUN_USAGE_JOB
 from workers.tasks import expiry
 from workers.tasks.expiry import expire_messages
 from workers.tasks.usage import collect_usage

@@ -24,11 +24,11 @@ from tests.support.waiting import eventually_sync
 from tests.support.worker_broker import START, FakeBroker
 from workers import app as app_module
 from workers import lease, usage_run
-from workers.catalogue import RUN_USAGE_JOB
 from workers.environment import Environment, Stopping
 from workers.models import TaskRun, UsageHour, UsagePartition, UsageRun
 from workers.requests import REQUEST_WAITS_S, request_usage_run
 from workers.runs import run_recorded
+from workers.task_catalog import RUN_USAGE_JOB
 from workers.tasks.usage_job import run_usage_job
 from workers.usage_load import known_inputs, publish
 from workers.usage_run import RunFailed, run_job

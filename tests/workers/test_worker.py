@@ -20,12 +20,12 @@ from tests.support.waiting import eventually_sync
 from tests.support.worker_broker import FakeBroker
 from tests.workers.conftest import Server
 from workers.app import make_app
-from workers.catalogue import COLLECT_USAGE, EXPIRE_MESSAGES, TASKS
 from workers.environment import Environment
 from workers.models import TaskRun
 from workers.process import Beat, Worker
 from workers.queue import queue_configuration, queue_url
 from workers.schedule import PREFIX, ensure_schedule
+from workers.task_catalog import COLLECT_USAGE, EXPIRE_MESSAGES, TASKS
 
 
 def test_a_message_past_its_ttl_goes_when_the_task_is_sent(celery_app: Celery, sender: Celery, broker: FakeBroker) -> None:

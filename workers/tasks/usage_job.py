@@ -13,7 +13,7 @@ from workers.environment import Environment, Stopping
 from workers.models import UsageRun
 from workers.runs import forget_old_runs
 from workers.usage_load import known_inputs, publish
-from workers.usage_run import NeedsSpark, Places, RunFailed, run_job
+from workers.usage_run import NeedsSpark, RunFailed, RunFiles, run_job
 
 Outcome = UsageRun.Outcome
 
@@ -31,7 +31,7 @@ def run_usage_job(environment: Environment, task_id: str, renew: Callable[[], No
         flushed = _flush(environment, task_id)
         result = run_job(environment.settings, task_id, _milliseconds(now.timestamp()), known_inputs(now), renew)
         run = UsageRun.objects.get(run_id=task_id)
-        rows = load_directory(Places.of(environment.settings, task_id).hours, task_id)
+        rows = load_directory(RunFiles.of(environment.settings, task_id).hours, task_id)
         publish(run, result, rows, environment.now(), renew)
         shutil.rmtree(rows, ignore_errors=True)  # after a failure it stays until the next run's sweep
     except (RunFailed, Stopping) as error:

@@ -38,7 +38,7 @@ class ConnectionLimits(NamedTuple):
         return max(1, self.connections_max // RESERVED_SHARE) if self.connections_max > 1 else 0
 
 
-class Party(NamedTuple):
+class ConnectionOwner(NamedTuple):
     """Whose connection it is. `key_id` is empty for those who came without a key."""
 
     tenant: str
@@ -56,12 +56,12 @@ class ConnectionShares(Generic[Peer]):
         self.by_address: Counter[str] = Counter()  # of those who are authenticated without a key
         self._waiting: dict[str, dict[Peer, None]] = {}  # unauthenticated by address, the oldest first
         self._addresses: dict[Peer, str] = {}  # of every peer
-        self._parties: dict[Peer, Party] = {}
+        self._owners: dict[Peer, ConnectionOwner] = {}
         self._unauthenticated = 0
 
     @property
     def authenticated(self) -> int:
-        return len(self._parties)
+        return len(self._owners)
 
     @property
     def unauthenticated(self) -> int:
@@ -79,41 +79,41 @@ class ConnectionShares(Generic[Peer]):
         self.leave(oldest)
         return oldest
 
-    def sign_in(self, peer: Peer, party: Party) -> str:
+    def sign_in(self, peer: Peer, owner: ConnectionOwner) -> str:
         """`peer` is known now. Returns why there is no place for it, or "". It still leaves by `leave`."""
         address = self._addresses.get(peer)
         if address is None:
             return "the connection was ended to make room for others"
-        if peer in self._parties:
+        if peer in self._owners:
             return ""
-        reason = self._full(party, address)
+        reason = self._full(owner, address)
         if reason:
             return reason
         self._forget_waiting(peer, address)
-        self._parties[peer] = party
-        self._count(party, address, 1)
+        self._owners[peer] = owner
+        self._count(owner, address, 1)
         return ""
 
     def leave(self, peer: Peer) -> None:
         address = self._addresses.pop(peer, None)
         if address is None:
             return
-        party = self._parties.pop(peer, None)
-        if party is None:
+        owner = self._owners.pop(peer, None)
+        if owner is None:
             self._forget_waiting(peer, address)
         else:
-            self._count(party, address, -1)
+            self._count(owner, address, -1)
 
-    def _full(self, party: Party, address: str) -> str:
+    def _full(self, owner: ConnectionOwner, address: str) -> str:
         limits = self.limits
-        left = limits.connections_max - len(self._parties)
-        if party.privileged:
+        left = limits.connections_max - len(self._owners)
+        if owner.privileged:
             return "" if left > 0 else f"all {limits.connections_max} connections (connections_max) are taken"
         left -= limits.reserved
         for whose, held, share, most in (
-            (f"tenant {party.tenant!r}", self.by_tenant[party.tenant], 1, limits.of_tenant_max),
-            (f"key {party.key_id!r}", self.by_key[party.key_id] if party.key_id else 0, KEY_SHARE, limits.of_key_max),
-            (f"address {address}", self.by_address[address] if not party.key_id else 0, 1, limits.of_address_max),
+            (f"tenant {owner.tenant!r}", self.by_tenant[owner.tenant], 1, limits.of_tenant_max),
+            (f"key {owner.key_id!r}", self.by_key[owner.key_id] if owner.key_id else 0, KEY_SHARE, limits.of_key_max),
+            (f"address {address}", self.by_address[address] if not owner.key_id else 0, 1, limits.of_address_max),
         ):
             if (most and held >= most) or (held and (held + 1) * share > left) or left <= 0:
                 return (
@@ -122,11 +122,11 @@ class ConnectionShares(Generic[Peer]):
                 )
         return ""
 
-    def _count(self, party: Party, address: str, change: int) -> None:
-        if party.privileged:
+    def _count(self, owner: ConnectionOwner, address: str, change: int) -> None:
+        if owner.privileged:
             return
-        held = [(self.by_tenant, party.tenant)]
-        held.append((self.by_key, party.key_id) if party.key_id else (self.by_address, address))
+        held = [(self.by_tenant, owner.tenant)]
+        held.append((self.by_key, owner.key_id) if owner.key_id else (self.by_address, address))
         for counter, name in held:
             counter[name] += change
             if not counter[name]:

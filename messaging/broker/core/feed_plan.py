@@ -15,7 +15,7 @@ Tables = Mapping[str, Mapping[str, State]]  # kind -> key -> state
 Key = tuple[str, str]  # (kind, key)
 
 
-class Plan(NamedTuple):
+class FeedPlan(NamedTuple):
     """A feed that was checked and joins on to what is held. `changes`: those that are new."""
 
     feed: FeedApply
@@ -25,7 +25,7 @@ class Plan(NamedTuple):
     ignored: int  # changes of kinds that this release does not know
 
 
-def plan(feed: FeedApply, version: int, feed_id: str, tables: Tables) -> Plan | None:
+def plan(feed: FeedApply, version: int, feed_id: str, tables: Tables) -> FeedPlan | None:
     """What `feed` does to a view at `version` of `feed_id` with `tables`; None where it does not join on or holds nothing new.
 
     Raises `InvalidValue` for a feed of which anything is malformed: then nothing of it is taken."""
@@ -36,7 +36,7 @@ def plan(feed: FeedApply, version: int, feed_id: str, tables: Tables) -> Plan | 
     known = [change for change in fresh if change.kind in KINDS]
     changed = _difference(known, tables) if feed.full else {(change.kind, change.key) for change in known}
     revoked = {key for kind, key in changed if kind == "key"} - _valid_keys(known)
-    return Plan(feed, known, changed, revoked, len(fresh) - len(known))
+    return FeedPlan(feed, known, changed, revoked, len(fresh) - len(known))
 
 
 def _joins(feed: FeedApply, version: int, feed_id: str) -> bool:

@@ -55,7 +55,7 @@ class _Tenant:
         self.namespaces: dict[str, _Namespace] = {}
 
 
-class View(Protocol):
+class ControlState(Protocol):
     """What the broker knows of the control plane. A state is replaced as a whole, never changed in place."""
 
     @property
@@ -66,7 +66,7 @@ class View(Protocol):
 
 
 class OpenSessions:
-    def __init__(self, view: Callable[[], View]) -> None:
+    def __init__(self, view: Callable[[], ControlState]) -> None:
         self._view = view
         self._tenants: dict[str, _Tenant] = {}
 

@@ -14,7 +14,7 @@ from messaging.broker.http.app import public_app, rpc_app
 from messaging.broker.http.asgi import App
 from messaging.broker.http.context import Edge, EdgeContext, EdgeCounters, RpcHostView, ServiceIdentityVerifier
 from messaging.clock import wall_ms
-from messaging.http_server.lanes import Lanes
+from messaging.http_server.request_queue import RequestQueues
 from messaging.http_server.samples import connection_samples, request_samples
 from messaging.http_server.server import HttpServer, http_server
 from messaging.identity import ServiceVerifier
@@ -34,9 +34,12 @@ class HttpListeners:
 
     async def _listen(self, app: App, sock: socket.socket, settings: Settings, tls: ssl.SSLContext | None, ws: bool) -> int:
         port: int = sock.getsockname()[1]
-        lanes, name = Lanes(app, settings.http_connections_max, settings.http_requests_waiting_max), "public" if ws else "rpc"
+        request_queues, name = (
+            RequestQueues(app, settings.http_connections_max, settings.http_requests_waiting_max),
+            "public" if ws else "rpc",
+        )
         server = http_server(
-            lanes,
+            request_queues,
             settings,
             connections_max=settings.http_connections_max + (settings.connections_max if ws else 0),
             tls=tls,
@@ -45,7 +48,7 @@ class HttpListeners:
             grace_s=GRACE_S,
         )
         self.counters.listeners.append(partial(connection_samples, name, server.bounds))
-        self.counters.listeners.append(partial(request_samples, name, lanes))
+        self.counters.listeners.append(partial(request_samples, name, request_queues))
         task = asyncio.create_task(server.serve(sockets=[sock]), name=f"http-{port}")
         self._running.append((server, task))
         listening = asyncio.create_task(server.listening.wait())

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import structlog
 
 from messaging.adminrpc.feed import FeedApply
-from messaging.broker.core.view import ControlView
+from messaging.broker.core.control_view import ControlView
 from messaging.broker.runtime.feed import FeedFollower
 from messaging.broker.runtime.feed_client import fetch
 from messaging.broker.runtime.feed_store import FeedStore

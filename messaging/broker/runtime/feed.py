@@ -16,8 +16,8 @@ import structlog
 
 from messaging.adminrpc.feed import FeedApply
 from messaging.background import BackgroundLoop
-from messaging.broker.core.feed_plan import FullFeed, Key, Plan
-from messaging.broker.core.view import ControlView
+from messaging.broker.core.control_view import ControlView
+from messaging.broker.core.feed_plan import FeedPlan, FullFeed, Key
 from messaging.broker.runtime.feed_store import FeedStore
 from messaging.errors import InvalidValue, MagnetarError, StorageFailed
 
@@ -98,7 +98,7 @@ class FeedFollower:
         self.refused_pages += 1
         log.error("feed.page_refused", error=error.message, version=self.view.version)
 
-    def _revoke_at_once(self, plan: Plan) -> None:
+    def _revoke_at_once(self, plan: FeedPlan) -> None:
         self.view.revoke_early(plan)
         try:
             self._notify_connected({("key", key) for key in plan.revoked})
@@ -112,7 +112,7 @@ class FeedFollower:
             self._notify_connected(self._unnotified)
             self._unnotified = set()
 
-    async def _save(self, plan: Plan) -> None:
+    async def _save(self, plan: FeedPlan) -> None:
         try:
             if plan.feed.full:
                 if self._compacting is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from messaging.broker.core.connection_shares import ConnectionLimits, ConnectionShares, Party
+from messaging.broker.core.connection_shares import ConnectionLimits, ConnectionOwner, ConnectionShares
 from messaging.broker.runtime.turn_loop import TurnLoop
 from messaging.broker.runtime.wire.listings import Listings
 from messaging.broker.runtime.wire.outgoing import Outgoing
@@ -85,8 +85,8 @@ class Peers:
 
     def signed_in(self, peer: Connected, principal: Principal, *, superuser: bool) -> None:
         """Raises `NotReady` where its tenant, its key or its address has its share of connections already."""
-        party = Party(principal.tenant, principal.key_id, privileged=superuser or principal.service)
-        reason = self.shares.sign_in(peer, party)
+        owner = ConnectionOwner(principal.tenant, principal.key_id, privileged=superuser or principal.service)
+        reason = self.shares.sign_in(peer, owner)
         if reason:
             self.refused["too many connections"] += 1
             raise NotReady(f"too many connections: {reason}")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from messaging.http_server import websocket
-from messaging.http_server.lanes import Lanes
 from messaging.http_server.protocol import HEAD_BYTES_MAX, READ_BYTES_MAX
+from messaging.http_server.request_queue import RequestQueues
 from messaging.http_server.server import HttpServer, http_server
 from messaging.http_server.websocket import FRAMES_A_TURN, PONGS_BYTES_MAX, WebSocketProtocol
 from messaging.settings import Settings
@@ -64,7 +64,7 @@ class Running:
 
     @property
     def taken(self) -> int:
-        return self.server.bounds.places.taken
+        return self.server.bounds.slots.taken
 
 
 @asynccontextmanager
@@ -72,7 +72,7 @@ async def running(connections_max: int = 8, **settings: Any) -> AsyncIterator[Ru
     app = App()
     configured = Settings(data_dir="unused", **settings)
     server = http_server(
-        Lanes(app, 100, 100),
+        RequestQueues(app, 100, 100),
         configured,
         connections_max=connections_max,
         tls=None,
@@ -191,7 +191,7 @@ async def test_silent_connections_make_room() -> None:
             peer.say(b"GET /half HT")
         assert await ask(here.port, "/") == 200
         assert here.taken <= 8
-        assert here.server.bounds.places.made_room >= 32
+        assert here.server.bounds.slots.made_room >= 32
 
 
 async def test_health_answers_where_all_connections_are_busy() -> None:

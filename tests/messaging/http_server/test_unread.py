@@ -7,13 +7,13 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messaging.http_server.unread import Unread
+from messaging.http_server.unread_responses import UnreadResponses
 
 PEERS = st.integers(0, 9)
 
 
 def test_the_one_that_has_not_read_longest_goes_of_the_address_that_holds_most() -> None:
-    unread = Unread[str](100)
+    unread = UnreadResponses[str](100)
     assert unread.waits("modest", "10.0.0.1", 30) == []
     assert unread.waits("first", "10.0.0.2", 20) == []
     assert unread.waits("second", "10.0.0.2", 20) == []
@@ -22,14 +22,14 @@ def test_the_one_that_has_not_read_longest_goes_of_the_address_that_holds_most()
 
 
 def test_one_alone_is_not_cut_off() -> None:
-    unread = Unread[str](100)
+    unread = UnreadResponses[str](100)
     assert unread.waits("only", "10.0.0.1", 1_000) == []
     assert unread.waits("another", "10.0.0.2", 10) == ["only"]
 
 
 @given(st.lists(st.tuples(PEERS, st.integers(0, 60))))
 def test_the_bound_holds_and_nothing_is_counted_of_those_who_left(steps: list[tuple[int, int]]) -> None:
-    unread, held = Unread[int](100), Counter[int]()
+    unread, held = UnreadResponses[int](100), Counter[int]()
     for peer, size in steps:
         held[peer] = size
         for leaves in unread.waits(peer, f"10.0.0.{peer % 3}", size):

@@ -8,21 +8,21 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from messaging.broker.core.connection_shares import ConnectionLimits, ConnectionShares, Party
+from messaging.broker.core.connection_shares import ConnectionLimits, ConnectionOwner, ConnectionShares
 
-ADMIN = Party("admin", "admin-key", privileged=True)
+ADMIN = ConnectionOwner("admin", "admin-key", privileged=True)
 
 
 def table(connections_max: int = 100, unauthenticated_max: int = 10, **limits: int) -> ConnectionShares[Any]:
     return ConnectionShares(ConnectionLimits(connections_max, unauthenticated_max, **limits))
 
 
-def fill(shares: ConnectionShares[Any], party: Party, address: str = "1.1.1.1", most: int = 1000) -> int:
-    """How many connections of `party` find a place."""
+def fill(shares: ConnectionShares[Any], owner: ConnectionOwner, address: str = "1.1.1.1", most: int = 1000) -> int:
+    """How many connections of `owner` find a place."""
     for number in range(most):
         peer = object()
         shares.arrive(peer, address)
-        if shares.sign_in(peer, party):
+        if shares.sign_in(peer, owner):
             shares.leave(peer)
             return number
     return most
@@ -50,17 +50,17 @@ def test_who_was_driven_out_cannot_sign_in_any_more() -> None:
 
 def test_one_key_has_a_third_one_tenant_half_and_others_the_rest() -> None:
     shares = table(connections_max=160)  # 10 of them reserved
-    assert fill(shares, Party("acme", "a")) == 50
-    assert fill(shares, Party("acme", "b")) == 25  # acme now has half of 150
-    assert fill(shares, Party("globex", "c")) == 25  # a third of what is left
-    assert fill(shares, Party("initech", "d")) > 0
+    assert fill(shares, ConnectionOwner("acme", "a")) == 50
+    assert fill(shares, ConnectionOwner("acme", "b")) == 25  # acme now has half of 150
+    assert fill(shares, ConnectionOwner("globex", "c")) == 25  # a third of what is left
+    assert fill(shares, ConnectionOwner("initech", "d")) > 0
     assert fill(shares, ADMIN, most=5) == 5
 
 
 def test_nobody_takes_what_is_reserved_for_superusers() -> None:
     shares = table(connections_max=32)
     for number in range(200):
-        fill(shares, Party(f"tenant-{number}", f"key-{number}"))
+        fill(shares, ConnectionOwner(f"tenant-{number}", f"key-{number}"))
     assert shares.authenticated == 30
     assert fill(shares, ADMIN) == 2
 
@@ -68,25 +68,25 @@ def test_nobody_takes_what_is_reserved_for_superusers() -> None:
 def test_those_without_a_key_share_by_address() -> None:
     shares = table(connections_max=160)
     shares.limits = shares.limits._replace(of_address_max=20)
-    assert fill(shares, Party("anonymous"), "6.6.6.6") == 20
-    assert fill(shares, Party("anonymous"), "1.1.1.1") == 20
-    assert fill(shares, Party("acme", "a"), "6.6.6.6") > 20, "a key is not bound by the address it comes from"
+    assert fill(shares, ConnectionOwner("anonymous"), "6.6.6.6") == 20
+    assert fill(shares, ConnectionOwner("anonymous"), "1.1.1.1") == 20
+    assert fill(shares, ConnectionOwner("acme", "a"), "6.6.6.6") > 20, "a key is not bound by the address it comes from"
 
 
 def test_bounds_may_be_set_and_say_what_is_wrong() -> None:
     shares = table(of_key_max=3, of_tenant_max=5)
-    assert fill(shares, Party("acme", "a")) == 3
-    assert fill(shares, Party("acme", "b")) == 2
+    assert fill(shares, ConnectionOwner("acme", "a")) == 3
+    assert fill(shares, ConnectionOwner("acme", "b")) == 2
     shares.arrive("late", "1.1.1.1")
-    reason = shares.sign_in("late", Party("acme", "c"))
+    reason = shares.sign_in("late", ConnectionOwner("acme", "c"))
     assert "tenant 'acme' has 5 connections" in reason and "connections_max = 100" in reason
 
 
 def test_leaving_gives_back_and_twice_does_no_harm() -> None:
     shares = table()
     shares.arrive("one", "1.1.1.1")
-    assert shares.sign_in("one", Party("acme", "a")) == ""
-    assert shares.sign_in("one", Party("acme", "a")) == "", "a new credential on the same connection"
+    assert shares.sign_in("one", ConnectionOwner("acme", "a")) == ""
+    assert shares.sign_in("one", ConnectionOwner("acme", "a")) == "", "a new credential on the same connection"
     assert shares.by_key == {"a": 1}
     shares.leave("one")
     shares.leave("one")
@@ -111,7 +111,7 @@ class Crowd(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 100), tenant=st.sampled_from(["acme", "globex"]), key=st.sampled_from(["", "k", "l"]))
     def sign_in(self, pick: int, tenant: str, key: str) -> None:
         if self.here:
-            self.shares.sign_in(self.here[pick % len(self.here)], Party(tenant, key))
+            self.shares.sign_in(self.here[pick % len(self.here)], ConnectionOwner(tenant, key))
 
     @rule(pick=st.integers(0, 100))
     def leave(self, pick: int) -> None:

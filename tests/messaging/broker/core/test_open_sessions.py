@@ -17,7 +17,7 @@ EVERYBODY = None
 
 
 @dataclass
-class View:
+class ControlState:
     tenants: dict[str, dict[str, Any]] = field(default_factory=dict)
     namespaces: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -68,7 +68,7 @@ def test_who_administers_a_tenant_no_more(before: Any, after: Any, lost: Collect
 
 
 def test_a_change_finds_the_sessions_of_the_roles_that_lost() -> None:
-    view = View({"t": {"admin_roles": []}}, {"t/n": {"grants": {"a": ["produce"], "b": ["produce"]}}, "t/m": {}})
+    view = ControlState({"t": {"admin_roles": []}}, {"t/n": {"grants": {"a": ["produce"], "b": ["produce"]}}, "t/m": {}})
     sessions = OpenSessions(lambda: view)
     held = [Session("a", "t/n"), Session("a", "t/n"), Session("b", "t/n"), Session("a", "t/m")]
     for session in held:
@@ -82,7 +82,7 @@ def test_a_change_finds_the_sessions_of_the_roles_that_lost() -> None:
 
 def test_two_changes_before_anybody_looks_are_one() -> None:
     """The states compared are those that sessions were checked under, not the last two."""
-    view = View({}, {"t/n": {"grants": {"a": ["produce"]}}})
+    view = ControlState({}, {"t/n": {"grants": {"a": ["produce"]}}})
     sessions = OpenSessions(lambda: view)
     held = Session("a", "t/n")
     sessions.add(held)
@@ -94,7 +94,7 @@ def test_two_changes_before_anybody_looks_are_one() -> None:
 
 
 def test_sessions_that_ended_leave_nothing() -> None:
-    view = View({}, {"t/n": {"grants": {"a": ["produce"]}}})
+    view = ControlState({}, {"t/n": {"grants": {"a": ["produce"]}}})
     sessions = OpenSessions(lambda: view)
     held = Session("a", "t/n")
     sessions.add(held)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from messaging.adminrpc.feed import FeedApply, FeedChange
-from messaging.broker.core.view import ControlView
+from messaging.broker.core.control_view import ControlView
 from messaging.broker.runtime import feed_store
 from messaging.broker.runtime.feed import FeedFollower
 from messaging.broker.runtime.feed_store import FeedStore

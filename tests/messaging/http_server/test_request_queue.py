@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from messaging.http_server.lanes import HEADERS_MAX, Bodies, Lanes
+from messaging.http_server.request_queue import HEADERS_MAX, BodyBudget, RequestQueues
 
 
 class App:
@@ -26,13 +26,13 @@ class App:
 
 class Request:
     def __init__(
-        self, lanes: Lanes, path: str, address: str = "a", *, full: bool = False, headers: int = 0, chunks: int = 1
+        self, request_queues: RequestQueues, path: str, address: str = "a", *, full: bool = False, headers: int = 0, chunks: int = 1
     ) -> None:
         self.status = 0
         self.disconnected = asyncio.Event()
         self._chunks = chunks
         scope = {"type": "http", "path": path, "client": (address, 1), "headers": [(b"x", b"y")] * headers, "state": {"full": full}}
-        self.task = asyncio.create_task(lanes(scope, self._receive, self._send))
+        self.task = asyncio.create_task(request_queues(scope, self._receive, self._send))
 
     async def _receive(self) -> dict[str, Any]:
         if self._chunks:
@@ -52,37 +52,41 @@ async def settle() -> None:
 
 async def test_requests_wait_in_turn_of_addresses_and_health_does_not_wait() -> None:
     app = App()
-    lanes = Lanes(app, 1, 8)
-    requests = [Request(lanes, f"/a{index}") for index in range(4)]
-    requests += [Request(lanes, "/b", "b"), Request(lanes, "/healthz", full=True), Request(lanes, "/internal/v1/feed")]
+    request_queues = RequestQueues(app, 1, 8)
+    requests = [Request(request_queues, f"/a{index}") for index in range(4)]
+    requests += [
+        Request(request_queues, "/b", "b"),
+        Request(request_queues, "/healthz", full=True),
+        Request(request_queues, "/internal/v1/feed"),
+    ]
     await settle()
     assert app.begun == ["/a0", "/healthz", "/internal/v1/feed"]
     app.go_on.set()
     await asyncio.gather(*(request.task for request in requests))
     assert app.begun[3:] == ["/a1", "/b", "/a2", "/a3"]
     assert [request.status for request in requests] == [200] * 7
-    assert (lanes.requests.running, lanes.requests.waiting) == (0, 0)
+    assert (request_queues.requests.running, request_queues.requests.waiting) == (0, 0)
 
 
 async def test_nobody_waits_with_more_than_is_left_for_others() -> None:
     app = App()
-    lanes = Lanes(app, 1, 10)
-    crowd = [Request(lanes, "/a") for _ in range(30)]
+    request_queues = RequestQueues(app, 1, 10)
+    crowd = [Request(request_queues, "/a") for _ in range(30)]
     await settle()
-    assert lanes.requests.waiting == 5
-    other = Request(lanes, "/b", "b")
+    assert request_queues.requests.waiting == 5
+    other = Request(request_queues, "/b", "b")
     await settle()
-    assert lanes.requests.waiting == 6 and other.status == 0
+    assert request_queues.requests.waiting == 6 and other.status == 0
     assert sum(request.status == 503 for request in crowd) == 24
     app.go_on.set()
     await asyncio.gather(*(request.task for request in [*crowd, other]))
-    assert lanes.requests.running == lanes.requests.waiting == 0
+    assert request_queues.requests.running == request_queues.requests.waiting == 0
 
 
 async def test_whoever_stops_waiting_takes_no_turn() -> None:
     app = App()
-    lanes = Lanes(app, 1, 10)
-    first, second, third = [Request(lanes, f"/{index}") for index in range(3)]
+    request_queues = RequestQueues(app, 1, 10)
+    first, second, third = [Request(request_queues, f"/{index}") for index in range(3)]
     await settle()
     second.task.cancel()
     app.go_on.set()
@@ -90,18 +94,18 @@ async def test_whoever_stops_waiting_takes_no_turn() -> None:
     with pytest.raises(asyncio.CancelledError):
         await second.task
     assert app.begun == ["/0", "/2"]
-    assert lanes.requests.running == lanes.requests.waiting == 0
+    assert request_queues.requests.running == request_queues.requests.waiting == 0
 
 
 async def test_a_body_is_read_before_its_turn_and_counted_until_the_end() -> None:
     app = App()
-    bodies = Bodies(1000)
-    lanes = Lanes(app, 1, 10, bodies)
-    first = Request(lanes, "/first", chunks=3)
+    bodies = BodyBudget(1000)
+    request_queues = RequestQueues(app, 1, 10, bodies)
+    first = Request(request_queues, "/first", chunks=3)
     await settle()
     assert app.bodies == [b"x" * 100] and bodies.held_bytes == 300
-    second = Request(lanes, "/second", chunks=9)  # of the same address: 200 more, and there is no more left than it holds
-    third = Request(lanes, "/third", "b", chunks=1)
+    second = Request(request_queues, "/second", chunks=9)  # of the same address: 200 more, and there is no more left than it holds
+    third = Request(request_queues, "/third", "b", chunks=1)
     await settle()
     assert second.status == 503 and third.status == 0
     app.go_on.set()
@@ -112,6 +116,6 @@ async def test_a_body_is_read_before_its_turn_and_counted_until_the_end() -> Non
 @pytest.mark.parametrize(("options", "status"), [({"headers": HEADERS_MAX + 1}, 431), ({"full": True}, 503)])
 async def test_refused_before_the_application(options: dict[str, Any], status: int) -> None:
     app = App()
-    request = Request(Lanes(app, 1, 1), "/x", **options)
+    request = Request(RequestQueues(app, 1, 1), "/x", **options)
     await request.task
     assert (request.status, app.begun) == (status, [])

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from messaging.adminrpc.feed import FeedApply, FeedChange
-from messaging.broker.core.feed_plan import Plan, plan
+from messaging.broker.core.feed_plan import FeedPlan, plan
 from messaging.permissions.inherited import ANONYMOUS_NAMESPACE, InheritedGrants
 from messaging.policies import EffectivePolicy, resolve_policy
 
@@ -32,11 +32,11 @@ class ControlView(InheritedGrants):
         self._revoked_early: dict[str, int] = {}  # key id -> the version that says so
         self._policies: dict[tuple[str, str], EffectivePolicy] = {}  # asked for with every hand-out; since the last change
 
-    def plan(self, feed: FeedApply) -> Plan | None:
+    def plan(self, feed: FeedApply) -> FeedPlan | None:
         """What `feed` would change here; None if nothing. Changes nothing. Raises `InvalidValue` for a malformed feed."""
         return plan(feed, self.version, self.feed_id, self._tables())
 
-    def swap(self, plan: Plan) -> None:
+    def swap(self, plan: FeedPlan) -> None:
         """Takes a plan in that was made of this very state. Cannot fail."""
         tables = self._tables()
         if plan.feed.full:
@@ -51,7 +51,7 @@ class ControlView(InheritedGrants):
         self.version, self.feed_id = plan.feed.to_version, plan.feed.feed_id or self.feed_id
         self._revoked_early = {key: version for key, version in self._revoked_early.items() if version > self.version}
 
-    def revoke_early(self, plan: Plan) -> None:
+    def revoke_early(self, plan: FeedPlan) -> None:
         """The keys that it revokes open nothing from now on, although it is not saved yet. Kept until its version is taken in."""
         self._revoked_early.update(dict.fromkeys(plan.revoked, plan.feed.to_version))
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messaging.adminrpc.schema import FeedChange
-from messaging.broker.core.view import ControlView
+from messaging.broker.core.control_view import ControlView
 from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, allowed
 
 DEFAULTS = {"message_ttl_s": 0, "retention_time_min": 0, "retention_size_mb": 0, "auto_topic_creation": True}

@@ -32,7 +32,7 @@ OWN_WAITING_MAX = 64
 HEADERS_MAX = 100  # of a request; browsers send under 30
 
 
-class Lane:
+class RequestQueue:
     """Turns of one kind of request."""
 
     def __init__(self, running_max: int, waiting_max: int) -> None:
@@ -79,8 +79,8 @@ class Lane:
         self.running -= 1
 
 
-class Bodies:
-    """Bodies that were read and wait for their turn: no address keeps more than is left for the others."""
+class BodyBudget:
+    """BodyBudget that were read and wait for their turn: no address keeps more than is left for the others."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -103,16 +103,16 @@ class Bodies:
             del self._by_address[address]
 
 
-class Lanes:
+class RequestQueues:
     """`bodies` None: the application reads bodies itself, when it knows who asks. Else they are read before a request takes its
     turn, so that none waits for a peer in it; the application around this bounds how much one may send."""
 
-    def __init__(self, app: App, running_max: int, waiting_max: int, bodies: Bodies | None = None) -> None:
+    def __init__(self, app: App, running_max: int, waiting_max: int, bodies: BodyBudget | None = None) -> None:
         self._app = app
         self.bodies = bodies
-        self.requests = Lane(running_max, waiting_max)
-        self.health = Lane(OWN_RUNNING_MAX, OWN_WAITING_MAX)
-        self.internal = Lane(OWN_RUNNING_MAX, OWN_WAITING_MAX)
+        self.requests = RequestQueue(running_max, waiting_max)
+        self.health = RequestQueue(OWN_RUNNING_MAX, OWN_WAITING_MAX)
+        self.internal = RequestQueue(OWN_RUNNING_MAX, OWN_WAITING_MAX)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -132,7 +132,7 @@ class Lanes:
         else:
             await self._with_body(self.bodies, scope, receive, send)
 
-    async def _with_body(self, bodies: Bodies, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _with_body(self, bodies: BodyBudget, scope: Scope, receive: Receive, send: Send) -> None:
         address = _address(scope)
         events: deque[Event] = deque()
         held_bytes = 0
@@ -157,9 +157,9 @@ class Lanes:
         finally:
             bodies.give(address, held_bytes)
 
-    async def _in_turn(self, lane: Lane, scope: Scope, receive: Receive, send: Send) -> None:
-        if not await lane.begin(_address(scope)):
-            await refuse(send, 503, "not_ready", f"{lane.waiting} requests wait already: try again in a moment")
+    async def _in_turn(self, request_queue: RequestQueue, scope: Scope, receive: Receive, send: Send) -> None:
+        if not await request_queue.begin(_address(scope)):
+            await refuse(send, 503, "not_ready", f"{request_queue.waiting} requests wait already: try again in a moment")
             return
         held = True
 
@@ -167,7 +167,7 @@ class Lanes:
             nonlocal held
             if held:
                 held = False
-                lane.end()
+                request_queue.end()
 
         async def noted(event: Event) -> None:
             if event["type"] == "http.response.start":

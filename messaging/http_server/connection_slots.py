@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 Peer = TypeVar("Peer")
 
 
-class Places(Generic[Peer]):
+class ConnectionSlots(Generic[Peer]):
     def __init__(self, places_max: int, reserved: int = 16) -> None:
         self.places_max = places_max
         self.reserved = reserved

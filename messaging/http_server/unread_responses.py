@@ -16,7 +16,7 @@ UNREAD_BYTES_MAX = 64 << 20  # of a listener: three answers as large as the larg
 Peer = TypeVar("Peer")
 
 
-class Unread(Generic[Peer]):
+class UnreadResponses(Generic[Peer]):
     def __init__(self, bytes_max: int = UNREAD_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
         self.held_bytes = 0

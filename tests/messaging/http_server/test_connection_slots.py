@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messaging.http_server.connection_slots import ConnectionSlots
+
+
+def test_the_longest_silent_of_the_largest_crowd_makes_room() -> None:
+    slots: ConnectionSlots[str] = ConnectionSlots(4, reserved=2)
+    for name, address in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("a3", "a")):
+        assert slots.arrive(name, address) is None
+    slots.busy("a1")
+    assert slots.arrive("c1", "c") == "a2"
+    assert slots.taken == 4 and slots.made_room == 1
+
+
+def test_who_is_busy_stays_and_newcomers_find_a_reserve_that_nobody_can_hold() -> None:
+    slots: ConnectionSlots[str] = ConnectionSlots(2, reserved=2)
+    for name in ("a1", "a2"):
+        slots.arrive(name, "a")
+        slots.busy(name)
+    assert not slots.full
+    assert slots.arrive("s1", "a") is None and slots.full
+    # A silent one in the reserve goes for whoever comes next, so the reserve cannot be held without asking.
+    assert slots.arrive("s2", "a") == "s1"
+    slots.busy("s2")
+    assert slots.arrive("s3", "a") is None
+    slots.busy("s3")
+    assert slots.arrive("s4", "a") == "s4" and slots.turned_away == 1
+    slots.leave("a1")
+    slots.leave("a2")
+    assert not slots.full
+
+
+def test_a_connection_that_rests_counts_from_then_on() -> None:
+    slots: ConnectionSlots[str] = ConnectionSlots(2)
+    slots.arrive("first", "a")
+    slots.arrive("second", "a")
+    slots.busy("first")
+    slots.silent("first")
+    assert slots.arrive("third", "a") == "second"
+
+
+def test_an_upgrade_keeps_its_place() -> None:
+    slots: ConnectionSlots[str] = ConnectionSlots(1)
+    slots.arrive("http", "a")
+    slots.replace("http", "websocket")
+    assert slots.taken == 1
+    assert slots.arrive("other", "a") is None and slots.full  # in the reserve
+    slots.leave("websocket")
+    slots.leave("http")
+    assert slots.taken == 1 and not slots.full
+
+
+ACTS = st.lists(
+    st.tuples(st.sampled_from(["arrive", "busy", "silent", "leave"]), st.integers(0, 12), st.sampled_from("abc")), max_size=60
+)
+
+
+@given(ACTS)
+def test_never_more_than_there_are_and_counts_that_agree(acts: list[tuple[str, int, str]]) -> None:
+    slots: ConnectionSlots[int] = ConnectionSlots(4, reserved=2)
+    inside: set[int] = set()
+    for act, peer, address in acts:
+        if act == "arrive" and peer not in inside:
+            inside.add(peer)
+            inside.discard(slots.arrive(peer, address))  # type: ignore[arg-type]
+        elif act == "leave":
+            slots.leave(peer)
+            inside.discard(peer)
+        elif act in ("busy", "silent"):
+            getattr(slots, act)(peer)
+        assert slots.taken == len(inside) <= 6
+        silent = sum(map(len, slots._silent.values()))
+        assert silent + slots._busy.total() == slots.taken
