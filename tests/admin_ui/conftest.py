@@ -8,19 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 
 from tenants import broker
-from tenants.access import actor_of_user
-from tenants.actions import create_namespace, create_tenant, set_member
 from tenants.models import User
-from tests.admin_ui.fake_rpc import FakeBroker, live_row
-
-ORDERS = "acme/orders"
-PLACED = "persistent://acme/orders/placed"
-PASSWORD = "orbit-lantern-42"
-PEOPLE = ("owner", "teammate", "stranger", "superuser")
+from tests.admin_ui.fake_rpc import FakeBroker
+from tests.admin_ui.people import populate
 
 
 @pytest.fixture
@@ -29,23 +22,6 @@ def fake_broker() -> Iterator[FakeBroker]:
     broker.use(fake)
     yield fake
     broker.use(None)
-
-
-def populate(fake: FakeBroker) -> None:
-    """The rows every test of the console begins with."""
-    cache.clear()
-    superuser = User.objects.create_superuser("superuser", password=PASSWORD)
-    for name in PEOPLE[:3]:
-        User.objects.create_user(name, password=PASSWORD)
-    admin = actor_of_user(superuser)
-    for tenant in ("acme", "globex"):
-        create_tenant(admin, tenant)
-    for namespace in (ORDERS, "globex/edge"):
-        create_namespace(admin, namespace)
-    set_member(admin, "acme", "owner", "owner")
-    set_member(admin, "acme", "teammate", "member")
-    set_member(admin, "globex", "stranger", "owner")
-    fake.set_rows(ORDERS, [live_row(PLACED, rate_in=12.0, rate_out=3.0, messages_in=40, backlog_entries=7, storage_bytes=2048)])
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from controlplane.denials import EACH, Denials
 from messaging.permissions.audited import AUDITED
 from messaging.permissions.table import CONSOLE
 from tenants.models import AuditRecord
-from tests.admin_ui.conftest import PASSWORD
 from tests.admin_ui.fake_rpc import FakeBroker
+from tests.admin_ui.people import PASSWORD
 
 Browse = Callable[[str], Client]
 ADDRESS = "192.0.2.1"

@@ -19,8 +19,8 @@ from tenants.access import actor_of_user
 from tenants.actions import create_key, create_namespace, grant_permission
 from tenants.models import User
 from tests.admin_ui.browsing import FLAGS
-from tests.admin_ui.conftest import ORDERS, PASSWORD, PLACED, populate
 from tests.admin_ui.fake_rpc import FakeBroker, live_row, unloaded_row
+from tests.admin_ui.people import ORDERS, PASSWORD, PLACED, populate
 from tests.support.waiting import eventually_sync
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.django_db(transaction=True)]

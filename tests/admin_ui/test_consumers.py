@@ -18,8 +18,8 @@ from admin_ui.live.hub import LiveHub
 from admin_ui.live.state import LiveState, apply
 from admin_ui.live.watchers import Watchers
 from tenants.models import Membership, User
-from tests.admin_ui.conftest import ORDERS, PLACED, populate
 from tests.admin_ui.fake_rpc import FakeBroker, FakeLive, live_row
+from tests.admin_ui.people import ORDERS, PLACED, populate
 from tests.admin_ui.websocket import Socket
 from tests.support.waiting import eventually
 

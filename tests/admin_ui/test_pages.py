@@ -23,8 +23,8 @@ from messaging.policies.registry import ENFORCED, POLICIES
 from tenants.access import actor_of_user
 from tenants.actions import create_key, create_namespace
 from tenants.models import AuditRecord, Grant, Key, Namespace, Tenant, User
-from tests.admin_ui.conftest import ORDERS, PLACED
 from tests.admin_ui.fake_rpc import FakeBroker, live_row, unloaded_row
+from tests.admin_ui.people import ORDERS, PLACED
 from workers.models import TaskRun, UsageHour, UsagePartition, UsageRun
 
 Browse = Callable[[str], Client]

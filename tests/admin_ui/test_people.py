@@ -8,7 +8,7 @@ from collections.abc import Callable
 from django.test import Client
 
 from tenants.models import AuditRecord, User
-from tests.admin_ui.conftest import PASSWORD
+from tests.admin_ui.people import PASSWORD
 
 Browse = Callable[[str], Client]
 

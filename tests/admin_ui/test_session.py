@@ -16,8 +16,8 @@ from admin_ui import sign_in_throttle as sign_in_throttle
 from admin_ui.sign_in_throttle import ATTEMPTS_A_NAME, ATTEMPTS_A_NAME_AND_ADDRESS, ATTEMPTS_AN_ADDRESS, WINDOW_S
 from admin_ui.views.session import TOO_MANY, WRONG
 from tenants.models import User
-from tests.admin_ui.conftest import PASSWORD
 from tests.admin_ui.fake_rpc import FakeBroker
+from tests.admin_ui.people import PASSWORD
 
 Browse = Callable[[str], Client]
 

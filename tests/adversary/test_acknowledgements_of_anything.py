@@ -13,7 +13,7 @@ from messaging.adminrpc.schema import TopicRef
 from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import Position
-from tests.adversary.test_recovered_acknowledgements import NAME, TOPIC, acknowledged, backlogs, published, subscribed
+from tests.adversary.acknowledging import NAME, TOPIC, acknowledged, backlogs, published, subscribed
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.raw_client import batch_frame
 

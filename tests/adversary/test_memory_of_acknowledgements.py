@@ -7,7 +7,7 @@ import pytest
 from messaging.adminrpc.schema import TopicRef
 from messaging.broker.core import subscription as core
 from messaging.protocol import pulsar_pb2 as pb
-from tests.adversary.test_recovered_acknowledgements import NAME, TOPIC, acknowledged, backlogs, published, subscribed
+from tests.adversary.acknowledging import NAME, TOPIC, acknowledged, backlogs, published, subscribed
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.raw_client import RawClient, batch_frame
 

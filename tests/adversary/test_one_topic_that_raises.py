@@ -11,7 +11,7 @@ from messaging.broker.runtime.topics.backlog_reader import BacklogReader
 from messaging.broker.runtime.wire.sinks import MessageSender, ReceiptSender
 from messaging.errors import NotReady
 from messaging.protocol import pulsar_pb2 as pb
-from tests.adversary.test_recovered_acknowledgements import TOPIC, published, subscribed
+from tests.adversary.acknowledging import TOPIC, published, subscribed
 from tests.support.broker_world import BrokerWorld
 from tests.support.raw_client import send_frame
 

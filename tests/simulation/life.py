@@ -133,16 +133,6 @@ class Life:
         return Connection(self.service, self._commands, tls=False)
 
 
-async def _passed(seconds: float) -> None:
-    """That much virtual time."""
-    over = asyncio.get_running_loop().create_future()
-    timer = asyncio.get_running_loop().call_later(seconds, over.set_result, None)
-    try:
-        await over
-    finally:
-        timer.cancel()
-
-
 class _Metadata:
     """A metadata store that takes its time. A call that a crash cuts off was carried out, or was not."""
 
@@ -156,12 +146,12 @@ class _Metadata:
 
         async def call(*values: Any, **named: Any) -> Any:
             life.operation()
-            await _passed(life.random.random() * META_S_MAX)
+            await asyncio.sleep(life.random.random() * META_S_MAX)
             if life.dead:
                 raise Killed
             result = await real(*values, **named)
             life.operation()
-            await _passed(life.random.random() * META_S_MAX)
+            await asyncio.sleep(life.random.random() * META_S_MAX)
             return result
 
         return call

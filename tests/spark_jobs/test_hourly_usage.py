@@ -14,7 +14,7 @@ from messaging.broker.usage import writer
 from messaging.broker.usage.record import UsageRecord
 from messaging.broker.usage.writer import split_by_hour, write
 from messaging.usage_schema import COLUMNS, COUNTERS, GAUGES
-from tests.spark_jobs.conftest import Job
+from tests.spark_jobs.job import Job
 from tests.spark_jobs.usage_files import HOUR_MS, MINUTE_MS, NOON_MS, record, reference, write_all
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]

@@ -5,23 +5,16 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.conf import settings as django_settings
-from django.test import Client
 
-from messaging.identity import issue_token, read_secret
-from messaging.permissions.model import Principal
-from tenants import actions, broker
-from tenants.access import Actor, actor_of_user
-from tenants.first_rows import create_first_rows
-from tenants.models import Key, User
+from tenants import broker
+from tenants.models import User
 from tenants.pulsar.brokers import health
 from tests.support.fake_broker import FakeBroker
+from tests.tenants.world import Caller, World
 
 
 @pytest.fixture
@@ -31,56 +24,6 @@ def fake_broker() -> Iterator[FakeBroker]:
     health.forget()
     yield fake
     broker.use(None)
-
-
-class World:
-    """The database after a first start, with tenants `acme` (namespace acme/orders) and `other` (other/things)."""
-
-    def __init__(self, fake: FakeBroker) -> None:
-        self.broker = fake
-        create_first_rows(django_settings.MAGNETAR)
-        self.admin = actor_of_user(User.objects.get(username="admin"))
-        for tenant, owner in (("acme", "olga"), ("other", "sam")):
-            actions.create_tenant(self.admin, tenant)
-            User.objects.create(username=owner)
-            actions.set_member(self.admin, tenant, owner, "owner")
-        User.objects.create(username="tom")
-        actions.set_member(self.actor("olga"), "acme", "tom", "member")
-        actions.create_namespace(self.actor("olga"), "acme/orders")
-        actions.create_namespace(self.actor("sam"), "other/things")
-
-    @property
-    def superuser_token(self) -> str:
-        return read_secret(django_settings.MAGNETAR, "superuser.token")
-
-    def actor(self, username: str) -> Actor:
-        return actor_of_user(User.objects.get(username=username), "request-1")
-
-    def actor_of_role(self, role: str) -> Actor:
-        return Actor(Principal(role))
-
-    def token(self, role: str, *, expires_s: int | None = None, tenant: str | None = "acme") -> str:
-        """A token of a key that exists."""
-        key = Key.unscoped.create(id=f"key-{Key.unscoped.count()}", name=role.partition("@")[0], role=role, tenant_id=tenant)
-        return issue_token(django_settings.MAGNETAR, role, key.id, int(time.time()), expires_s)
-
-
-class Caller:
-    """HTTP as somebody: by a token, by a session of the console (with the CSRF token that a page would send), or as nobody."""
-
-    def __init__(self, token: str = "", user: User | None = None) -> None:
-        self.client = Client(enforce_csrf_checks=True, raise_request_exception=False)
-        self._headers: dict[str, str] = {"X-Forwarded-For": "192.0.2.7"}  # not over loopback
-        if token:
-            self._headers["Authorization"] = f"Bearer {token}"
-        if user is not None:
-            self.client.force_login(user)
-            self.client.cookies["magnetar_csrf"] = "a" * 32
-            self._headers["X-CSRFToken"] = "a" * 32
-
-    def __call__(self, method: str, path: str, body: Any = None, content_type: str = "application/json", **headers: str) -> Any:
-        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        return self.client.generic(method, path, data, content_type, headers={**self._headers, **headers})
 
 
 @pytest.fixture

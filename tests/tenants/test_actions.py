@@ -23,7 +23,7 @@ from messaging.protocol.names import parse_topic
 from tenants import actions
 from tenants.access import Actor, NotVisible
 from tenants.models import AuditRecord, Grant, Key, Membership, Namespace, OutboxChange, Tenant
-from tests.tenants.conftest import World
+from tests.tenants.world import World
 
 TOPIC = parse_topic("persistent://acme/orders/new")
 Act = Callable[[Actor], Any]

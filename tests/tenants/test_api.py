@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from messaging.identity import issue_token
 from tenants import actions
 from tenants.models import Key, Namespace, Tenant
-from tests.tenants.conftest import Caller, World
+from tests.tenants.world import Caller, World
 
 Call = Callable[..., Any]
 N = "/api/v1/tenants/acme/namespaces/orders"

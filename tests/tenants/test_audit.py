@@ -19,7 +19,7 @@ from messaging.permissions.table import CONSOLE, REST
 from tenants import actions
 from tenants.models import AuditRecord, Key, Membership, Namespace, Tenant, User
 from tests.support.rest_routes import addresses
-from tests.tenants.conftest import Caller, World
+from tests.tenants.world import Caller, World
 
 READING = ("GET", "WEBSOCKET")
 # Routes of Action.CONSUME that read, and whose answer holds nothing that was published.

@@ -9,7 +9,7 @@ from tenants import actions
 from tenants.actions import rate
 from tenants.actions.rate import BUCKETS_MAX, CHANGES_BURST, CHANGES_PER_SECOND, ChangeRates
 from tenants.models import Namespace
-from tests.tenants.conftest import World
+from tests.tenants.world import World
 
 NOW_MS = 1_800_000_000_000
 

@@ -19,7 +19,7 @@ from messaging.settings import Settings
 from tenants import actions, feed
 from tenants.models import FeedHead, Grant, OutboxChange
 from tests.support.fake_broker import FakeBroker
-from tests.tenants.conftest import World
+from tests.tenants.world import World
 
 
 def truth() -> dict[tuple[str, str], Any]:

@@ -14,7 +14,7 @@ from tenants import actions
 from tenants.access import require
 from tenants.models import AuditRecord, Grant, Key, Membership, Namespace, SubscriptionGrant, Tenant, User
 from tenants.scoping import tenant_scope
-from tests.tenants.conftest import Caller, World
+from tests.tenants.world import Caller, World
 from workers.models import UsageHour, UsageRun
 
 

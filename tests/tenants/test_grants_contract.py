@@ -23,7 +23,7 @@ from tenants.grants import DatabaseGrants
 from tenants.models import Grant, Namespace, SubscriptionGrant, Tenant, User
 from tenants.rest.tenants import visible_tenants as api_visible
 from tenants.scoping import platform_scope
-from tests.tenants.conftest import World
+from tests.tenants.world import World
 
 TENANTS = ("public", "acme")
 NAMESPACES = ("public/default", "public/other", "acme/orders")

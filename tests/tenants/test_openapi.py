@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 
 from messaging.permissions.table import REST
 from tenants.rest.document import document
-from tests.tenants.conftest import Caller, World
+from tests.tenants.world import Caller, World
 
 CHECKS: list[Any] = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 OPERATIONS = [(path, method) for path, operations in document()["paths"].items() for method in operations]

@@ -12,7 +12,7 @@ from messaging.policies.pulsar import PATHS
 from messaging.policies.registry import ENFORCED, POLICIES
 from tenants.models import Namespace
 from tenants.rest.document import document
-from tests.tenants.conftest import Caller, World
+from tests.tenants.world import Caller, World
 
 AT = "/admin/v2/namespaces/acme/orders"
 API = "/api/v1/tenants/acme/namespaces/orders"

@@ -10,7 +10,7 @@ import pytest
 from messaging.adminrpc.schema import SubscriptionCreate
 from tenants import actions
 from tenants.models import AuditRecord, Namespace
-from tests.tenants.conftest import Caller, World
+from tests.tenants.world import Caller, World
 
 Call = Callable[..., Any]
 T = "/admin/v2/persistent/acme/orders"

@@ -10,7 +10,7 @@ from messaging.errors import PreconditionFailed
 from tenants import actions
 from tenants.actions import quotas
 from tenants.models import AuditRecord, Key, Namespace
-from tests.tenants.conftest import World
+from tests.tenants.world import World
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from django.db.models import Manager
 from tenants import actions
 from tenants.models import FeedHead, Grant, Key, Membership, Namespace, OutboxChange, Tenant, User
 from tenants.scoping import OutsideScope, ScopedManager, platform_scope, tenant_scope
-from tests.tenants.conftest import World
+from tests.tenants.world import World
 
 NOT_OF_A_TENANT = {User, FeedHead, OutboxChange}
 

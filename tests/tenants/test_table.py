@@ -10,7 +10,7 @@ from django.urls import ResolverMatch, URLPattern, URLResolver, get_resolver
 from controlplane.middleware import TABLED, PermissionTable
 from messaging.permissions.table import REST
 from tests.support.rest_routes import addresses
-from tests.tenants.conftest import Caller, World
+from tests.tenants.world import Caller, World
 
 
 def routes(patterns: list[Any], namespace: str = "") -> set[tuple[str, str]]:

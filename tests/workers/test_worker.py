@@ -18,7 +18,7 @@ from django.conf import settings as django_settings
 from messaging.settings import ConfigError, Settings
 from tests.support.waiting import eventually_sync
 from tests.support.worker_broker import FakeBroker
-from tests.workers.conftest import Server
+from tests.workers.valkey_server import Server
 from workers.app import make_app
 from workers.environment import Environment
 from workers.models import TaskRun

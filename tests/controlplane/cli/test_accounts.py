@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.cli.test_refusals import magnetar, refused
+from tests.controlplane.cli.command_line import magnetar, refused
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from messaging.storage.local import LocalConfig, LocalLedgerStore
-from tests.controlplane.cli.test_refusals import magnetar, refused
+from tests.controlplane.cli.command_line import magnetar, refused
 from tests.support.waiting import eventually
 
 

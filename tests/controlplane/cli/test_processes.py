@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.cli.test_refusals import COMMAND
+from tests.controlplane.cli.command_line import COMMAND
 from tests.support.waiting import eventually_sync
 
 

@@ -27,13 +27,11 @@ from messaging.errors import (
     TopicTerminated,
 )
 from messaging.permissions.model import Principal
+from tests.messaging.broker_http.addresses import CONSUMER, PRODUCER, TOPIC, publish
 from tests.support.fake_service import FakeService
 from tests.support.http_edge import Edge, receive_json, running_edge, send_json
 from tests.support.waiting import eventually
 
-TOPIC = "persistent://public/default/orders"
-PRODUCER = "/ws/v2/producer/persistent/public/default/orders"
-CONSUMER = "/ws/v2/consumer/persistent/public/default/orders/billing"
 READER = "/ws/v2/reader/persistent/public/default/orders"
 ENDPOINTS = [PRODUCER, CONSUMER, READER]
 
@@ -139,16 +137,6 @@ async def test_reading_pauses_while_too_much_is_pending(edge: Edge) -> None:
 
 
 # --- consumer ----------------------------------------------------------------------------------------------------------------
-
-
-async def publish(edge: Edge, *payloads: str) -> list[str]:
-    """Message ids."""
-    async with edge.connect(PRODUCER) as producer:
-        ids = []
-        for payload in payloads:
-            await send_json(producer, payload=payload)
-            ids.append((await receive_json(producer))["messageId"])
-        return ids
 
 
 async def test_messages_arrive_and_are_acknowledged(edge: Edge) -> None:

@@ -11,7 +11,7 @@ from messaging.broker.core.ingress_limiter import PublishQuota
 from messaging.broker.http.websocket.consumer import POSITION_BYTES
 from messaging.broker.http.websocket.producer import SLOT_BYTES
 from messaging.settings import Settings
-from tests.messaging.broker_http.test_websocket import CONSUMER, PRODUCER, TOPIC, publish
+from tests.messaging.broker_http.addresses import CONSUMER, PRODUCER, TOPIC, publish
 from tests.support.http_edge import Edge, receive_json, running_edge, send_json
 from tests.support.waiting import eventually
 

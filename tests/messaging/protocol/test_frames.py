@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from messaging.protocol import frames, generate
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import ProtocolError
-from tests.messaging.protocol.test_hot_scan import varint
+from tests.messaging.protocol.frame_bytes import varint
 
 
 @pytest.mark.parametrize(

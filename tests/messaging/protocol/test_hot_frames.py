@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
+from tests.messaging.protocol.frame_bytes import varint, whole
 from tests.messaging.protocol.hot_variants import VARIANTS
-from tests.messaging.protocol.test_hot_scan import varint, whole
 
 UINT64 = st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1))
 LEDGER = st.one_of(st.integers(0, 300), st.integers(0, 2**63 - 1))

@@ -13,6 +13,7 @@ from messaging.limits.sizes import BATCH_MESSAGES_MAX, BATCHED_MESSAGE_BYTES_MIN
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import build_send
 from messaging.protocol.hot import SendFrame
+from tests.messaging.protocol.frame_bytes import varint, whole
 from tests.messaging.protocol.hot_variants import VARIANTS, fields
 
 UINT64 = st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1))
@@ -21,24 +22,11 @@ NOISE = st.binary(max_size=24)
 each_variant = pytest.mark.parametrize("hot", VARIANTS.values(), ids=VARIANTS)
 
 
-def whole(command: bytes, rest: bytes) -> bytes:
-    """A frame around an encoded command and what follows it."""
-    return (4 + len(command) + len(rest)).to_bytes(4, "big") + len(command).to_bytes(4, "big") + command + rest
-
-
 def body_of(payload: bytes, *, checksum: bool = True) -> bytes:
     """What follows the command of a SEND."""
     metadata = pb.Metadata(producer_name="p", sequence_id=1, publish_time=1).SerializeToString()
     covered = len(metadata).to_bytes(4, "big") + metadata + payload
     return (b"\x0e\x01" + crc32c(covered).to_bytes(4, "big") if checksum else b"") + covered
-
-
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
 
 
 @st.composite

@@ -7,7 +7,7 @@ from typing import Any
 from messaging.broker.runtime.topics.backlog_reader import BacklogReader, ReadAhead
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
-from tests.messaging.broker.runtime.conftest import BrokerWorld
+from tests.support.broker_world import BrokerWorld
 from tests.support.raw_client import RawClient, send_frame
 from tests.support.waiting import eventually
 

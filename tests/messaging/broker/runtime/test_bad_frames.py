@@ -9,7 +9,7 @@ from crc32c import crc32c
 
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from tests.messaging.broker.runtime.conftest import BrokerWorld
+from tests.support.broker_world import BrokerWorld
 from tests.support.raw_client import RawClient, send_frame
 
 TOPIC = "persistent://acme/orders/t"

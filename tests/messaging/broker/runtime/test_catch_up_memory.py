@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from messaging.protocol import pulsar_pb2 as pb
-from tests.messaging.broker.runtime.conftest import BrokerWorld, MakeWorld
 from tests.messaging.broker.runtime.long_topic import TOPIC, payload, read_all, reader, resting, stored
+from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.raw_client import send_frame
 from tests.support.waiting import eventually
 

@@ -12,8 +12,8 @@ from messaging.broker.runtime.topics.backlog_reader import AHEAD_READS, READ_BYT
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import Corrupt, Position, Unavailable
-from tests.messaging.broker.runtime.conftest import BrokerWorld
 from tests.messaging.broker.runtime.long_topic import SIZE, TOPIC, backlog, read_all, reader, resting, stored
+from tests.support.broker_world import BrokerWorld
 from tests.support.waiting import eventually
 
 C = pb.Command

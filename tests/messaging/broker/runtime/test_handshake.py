@@ -9,7 +9,7 @@ import pytest
 from messaging.identity import issue_token
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from tests.messaging.broker.runtime.conftest import BrokerWorld, MakeWorld
+from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.raw_client import RawClient
 from tests.support.waiting import eventually
 

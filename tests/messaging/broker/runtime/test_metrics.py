@@ -8,7 +8,7 @@ import pytest
 from messaging.broker.runtime import broker_metrics
 from messaging.broker.runtime.admin.stats import Asked, topic_stats
 from messaging.metrics import METRICS
-from tests.messaging.broker.runtime.conftest import BrokerWorld
+from tests.support.broker_world import BrokerWorld
 from tests.support.raw_client import send_frame
 
 TOPIC = "persistent://acme/orders/t"

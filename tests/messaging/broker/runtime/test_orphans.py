@@ -23,7 +23,7 @@ from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
 from messaging.storage.ledger_store import Fenced, StoreError, Unavailable
-from tests.messaging.broker.runtime.conftest import BrokerWorld
+from tests.support.broker_world import BrokerWorld
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.waiting import eventually
 

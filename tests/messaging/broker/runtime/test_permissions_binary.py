@@ -11,7 +11,7 @@ from messaging.permissions.model import Action
 from messaging.permissions.table import BINARY
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from tests.messaging.broker.runtime.conftest import BrokerWorld
+from tests.support.broker_world import BrokerWorld
 from tests.support.raw_client import RawClient, send_frame
 
 C = pb.Command

@@ -17,7 +17,7 @@ from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST
 from messaging.storage.managed.retention import Limits
-from tests.messaging.broker.runtime.conftest import FEED, BrokerWorld
+from tests.support.broker_world import FEED, BrokerWorld
 from tests.support.clock import Clock, give
 from tests.support.raw_client import RawClient, send_frame
 

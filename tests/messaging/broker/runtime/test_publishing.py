@@ -7,7 +7,7 @@ import pytest
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import AppendFailed, DiskFull, Unavailable
-from tests.messaging.broker.runtime.conftest import BrokerWorld
+from tests.support.broker_world import BrokerWorld
 from tests.support.raw_client import RawClient, batch_frame, send_frame
 from tests.support.waiting import eventually
 

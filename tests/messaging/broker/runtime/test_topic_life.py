@@ -12,7 +12,7 @@ from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import Unavailable
-from tests.messaging.broker.runtime.conftest import BrokerWorld
+from tests.support.broker_world import BrokerWorld
 from tests.support.raw_client import RawClient, send_frame
 from tests.support.waiting import eventually
 

@@ -11,7 +11,7 @@ from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST
 from messaging.storage.managed.cursor_log import CursorLog
 from messaging.storage.managed.retention import Limits
-from tests.messaging.broker.runtime.conftest import BrokerWorld
+from tests.support.broker_world import BrokerWorld
 from tests.support.clock import Clock, give
 from tests.support.raw_client import send_frame
 from tests.support.storage.memory_ledgers import MemoryLedgerStore

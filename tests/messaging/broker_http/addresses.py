@@ -1,0 +1,19 @@
+"""Addresses of the WebSocket API, and one message sent over it."""
+
+from __future__ import annotations
+
+from tests.support.http_edge import Edge, receive_json, send_json
+
+TOPIC = "persistent://public/default/orders"
+PRODUCER = "/ws/v2/producer/persistent/public/default/orders"
+CONSUMER = "/ws/v2/consumer/persistent/public/default/orders/billing"
+
+
+async def publish(edge: Edge, *payloads: str) -> list[str]:
+    """Message ids."""
+    async with edge.connect(PRODUCER) as producer:
+        ids = []
+        for payload in payloads:
+            await send_json(producer, payload=payload)
+            ids.append((await receive_json(producer))["messageId"])
+        return ids

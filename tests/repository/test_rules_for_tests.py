@@ -1,0 +1,214 @@
+"""Rules for the tests themselves: helpers stand in modules of their own, tests see only what everybody sees, modules can be read.
+
+The lists of exceptions only shrink: a file may have fewer than it is allowed, and no other file may join them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+LINES_MAX = 300
+PUBLIC_IN_SPITE_OF_ITS_NAME = {"_replace", "_asdict", "_make", "_fields", "_meta", "_default_manager", "_exit"}
+SETTERS = {"setattr", "getattr", "delattr", "hasattr", "object"}
+
+IMPORTED_TEST_MODULES: dict[str, int] = {
+    "tests/messaging/storage/local/read/test_rebuilt_footers.py": 3,
+    "tests/messaging/storage/local/reclaim/test_reclaimer.py": 2,
+    "tests/messaging/storage/local/recover/test_inspect.py": 1,
+    "tests/messaging/storage/local/recover/test_snapshot.py": 3,
+    "tests/messaging/storage/local/test_footprint.py": 1,
+    "tests/messaging/storage/local/write/test_space.py": 1,
+}
+PRIVATE_NAMES: dict[str, int] = {
+    "tests/admin_ui/test_session.py": 2,
+    "tests/adversary/test_acknowledgements_of_anything.py": 2,
+    "tests/adversary/test_background_loops.py": 8,
+    "tests/adversary/test_bounded_work.py": 2,
+    "tests/adversary/test_deduplication_damage.py": 7,
+    "tests/adversary/test_feed_not_saved.py": 1,
+    "tests/adversary/test_one_topic_that_raises.py": 2,
+    "tests/adversary/test_revoked_rights.py": 2,
+    "tests/adversary/test_revoked_while_opening.py": 1,
+    "tests/adversary/test_slow_frames.py": 1,
+    "tests/adversary/test_tls_handshakes.py": 5,
+    "tests/adversary/test_true_figures.py": 1,
+    "tests/benchmarks/test_benchmarks.py": 6,
+    "tests/controlplane/doctor/test_doctor.py": 6,
+    "tests/controlplane/supervisor/test_full_disk.py": 1,
+    "tests/controlplane/supervisor/test_standalone_plan.py": 1,
+    "tests/controlplane/web/test_bootstrap.py": 7,
+    "tests/faults/test_full_disk.py": 1,
+    "tests/messaging/adminrpc/test_client.py": 1,
+    "tests/messaging/broker/core/test_audit_events.py": 4,
+    "tests/messaging/broker/core/test_costs_of_acknowledging.py": 5,
+    "tests/messaging/broker/core/test_open_sessions.py": 1,
+    "tests/messaging/broker/core/test_control_view.py": 1,
+    "tests/messaging/broker/runtime/test_catch_up_reads.py": 2,
+    "tests/messaging/broker/runtime/test_consuming.py": 4,
+    "tests/messaging/broker/runtime/test_feed_stateful.py": 3,
+    "tests/messaging/broker/runtime/test_feed_store.py": 6,
+    "tests/messaging/broker/runtime/test_publishing.py": 4,
+    "tests/messaging/broker/runtime/test_topic_life.py": 1,
+    "tests/messaging/broker/runtime/test_truncating.py": 1,
+    "tests/messaging/broker/runtime/test_upkeep.py": 4,
+    "tests/messaging/client/test_consumer.py": 2,
+    "tests/messaging/http_server/test_request_queue.py": 1,
+    "tests/messaging/http_server/test_connection_slots.py": 2,
+    "tests/messaging/http_server/test_server.py": 6,
+    "tests/messaging/limits/test_every_field.py": 5,
+    "tests/messaging/limits/test_struct_limits.py": 5,
+    "tests/messaging/storage/local/device/test_aio.py": 2,
+    "tests/messaging/storage/local/device/test_direct.py": 2,
+    "tests/messaging/storage/local/read/test_reader.py": 2,
+    "tests/messaging/storage/managed/test_cursor_log.py": 12,
+    "tests/messaging/storage/managed/test_ledger.py": 8,
+    "tests/messaging/storage/managed/test_log_and_cursors_stateful.py": 2,
+    "tests/messaging/storage/managed/test_orphans.py": 2,
+    "tests/messaging/storage/managed/test_rolling_by_time.py": 2,
+    "tests/messaging/test_log_rate_limit.py": 1,
+    "tests/spark_jobs/test_java.py": 3,
+    "tests/support/broker_world.py": 2,
+    "tests/support/storage/ledger_harness.py": 1,
+    "tests/tenants/test_api.py": 2,
+    "tests/workers/test_audit.py": 4,
+    "tests/workers/test_usage.py": 3,
+}
+LARGER: dict[str, int] = {
+    "tests/admin_ui/test_browser.py": 411,
+    "tests/admin_ui/test_pages.py": 379,
+    "tests/adversary/test_background_loops.py": 320,
+    "tests/adversary/test_partitions.py": 321,
+    "tests/benchmarks/attacks.py": 301,
+    "tests/benchmarks/test_benchmarks.py": 349,
+    "tests/compat/test_stock_client.py": 353,
+    "tests/messaging/broker/core/test_subscription.py": 380,
+    "tests/messaging/broker/runtime/test_consuming.py": 560,
+    "tests/messaging/broker/runtime/test_publishing.py": 315,
+    "tests/messaging/broker_http/test_websocket.py": 596,
+    "tests/messaging/client/test_producer.py": 333,
+    "tests/messaging/protocol/test_hot_scan.py": 355,
+    "tests/messaging/storage/local/reclaim/test_reclaimer.py": 313,
+    "tests/messaging/storage/local/recover/test_damage.py": 365,
+    "tests/messaging/storage/managed/test_cursor_log.py": 672,
+    "tests/messaging/storage/managed/test_ledger.py": 472,
+    "tests/messaging/storage/managed/test_log_and_cursors_stateful.py": 340,
+    "tests/messaging/storage/test_meta_store_contract.py": 323,
+    "tests/messaging/test_identity.py": 361,
+    "tests/spark_jobs/test_hourly_usage.py": 320,
+    "tests/tenants/test_audit.py": 330,
+    "tests/tenants/test_pulsar.py": 399,
+    "tests/workers/test_usage.py": 329,
+}
+
+
+@pytest.fixture(scope="module")
+def modules(repository: Path) -> dict[str, ast.Module]:
+    """Every module below tests/, by its path."""
+    files = sorted((repository / "tests").rglob("*.py"))
+    return {str(path.relative_to(repository)): ast.parse(path.read_text()) for path in files}
+
+
+def beyond(found: Counter[str], allowed: dict[str, int]) -> dict[str, str]:
+    return {name: f"{count}, allowed {allowed.get(name, 0)}" for name, count in found.items() if count > allowed.get(name, 0)}
+
+
+def test_no_test_module_is_imported(modules: dict[str, ast.Module]) -> None:
+    """What several need is a helper: a module beside them, or in tests/support where several areas need it."""
+    found = Counter(path for path, tree in modules.items() for name in _imported(tree) if _holds_tests(name))
+    assert beyond(found, IMPORTED_TEST_MODULES) == {}
+
+
+def test_helpers_of_several_areas_stand_in_support(modules: dict[str, ast.Module]) -> None:
+    shared = ("tests.support", "tests.simulation", "tests.benchmarks", "tests.adversary.hostile")
+    strangers = [
+        f"{path} imports {name}"
+        for path, tree in modules.items()
+        for name in _imported(tree)
+        if not name.startswith(shared)
+        and not _holds_tests(name)
+        and not path.startswith(name.rpartition(".")[0].replace(".", "/") + "/")
+    ]
+    assert strangers == []
+
+
+def test_tests_do_not_touch_what_is_private(modules: dict[str, ast.Module]) -> None:
+    """What a test has to see has a public name. Names that a module gives itself are its own affair."""
+    found = Counter({path: len(private_names(tree)) for path, tree in modules.items()})
+    assert beyond(found, PRIVATE_NAMES) == {}
+
+
+def test_modules_can_be_read(repository: Path, modules: dict[str, ast.Module]) -> None:
+    found = Counter({path: lines for path in modules if (lines := (repository / path).read_text().count("\n")) > LINES_MAX})
+    assert beyond(found, LARGER) == {}
+
+
+def test_a_private_name_is_found_however_it_is_used() -> None:
+    source = """
+import json as _json
+from messaging.broker import _hidden
+class Fake:
+    def __init__(self): self._own = 1
+    def copy(self): return Fake()._own + self._inherited
+def test(monkeypatch, broker):
+    broker._topics.clear()
+    monkeypatch.setattr(broker, "_stop", None)
+    broker.limits._replace(count_max=1)
+"""
+    assert private_names(ast.parse(source)) == ["_hidden", "_topics", "_stop"]
+
+
+def _holds_tests(module: str) -> bool:
+    last = module.rpartition(".")[2]
+    return last.startswith("test_") or last == "conftest"
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """Names of modules below `tests` that are imported."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "tests":
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (one.name for one in node.names if one.name.split(".")[0] == "tests")
+
+
+def private_names(tree: ast.Module) -> list[str]:
+    """Names with an underscore that belong to something else, in the order in which they stand in the source."""
+    own = PUBLIC_IN_SPITE_OF_ITS_NAME | set(_given(tree))
+    found = [(line, name) for line, name in _used(tree) if name.startswith("_") and not name.startswith("__") and name not in own]
+    return [name for _, name in sorted(found)]
+
+
+def _given(tree: ast.Module) -> Iterator[str]:
+    """What the module calls its own: its functions, classes, variables, and attributes that it sets on `self`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _of_itself(node.value):
+            yield node.attr
+
+
+def _used(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and not _of_itself(node.value):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, one.name) for one in node.names)
+        elif isinstance(node, ast.Call):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if called in SETTERS:
+                yield from (
+                    (node.lineno, one.value) for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)
+                )
+
+
+def _of_itself(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Name) and value.func.id == "super"
+    return isinstance(value, ast.Name) and value.id in ("self", "cls")
