@@ -22,7 +22,7 @@ from messaging.background import BackgroundLoops
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.broker_metrics import broker_samples
 from messaging.broker.runtime.main import start
-from messaging.broker.runtime.topics.services import TopicRates
+from messaging.broker.runtime.topics.topic_rates import TopicRates
 from messaging.errors import StorageFailed
 from messaging.identity import create_secrets
 from messaging.metrics import exposition
@@ -198,12 +198,10 @@ async def in_turns(at: Running, patch: pytest.MonkeyPatch) -> None:
 
 async def in_dispatch(at: Running, patch: pytest.MonkeyPatch) -> None:
     dispatcher: Any = Raises()
-    dispatcher.topic = dispatcher
-    dispatcher.name = dispatcher
+    dispatcher.name = "s"
     dispatcher.tenant = "acme"
-    dispatcher.services = dispatcher
-    dispatcher.dispatching = at.loops["dispatch"]
-    at.broker.backlog_scheduler.serve(dispatcher, dispatcher)
+    dispatcher.topic_name = "t"
+    at.broker.backlog_scheduler.schedule(dispatcher, dispatcher)
     await eventually(lambda: at.loops["dispatch"].failures)
 
 

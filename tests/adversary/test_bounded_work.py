@@ -39,7 +39,7 @@ class Watch:
         self._wrap(monkeypatch, Commands, "handle", self._handled)
         self._wrap(monkeypatch, Connection, "acknowledge_all", lambda _, acked: self._count(self.acked, len(acked)))
         self._wrap(monkeypatch, Connection, "publish", lambda _, buf, sent: self._count(self.sent, len(sent)))
-        self._wrap(monkeypatch, Dispatcher, "_dispatch", lambda *_: self._count(self.dispatches, 1))
+        self._wrap(monkeypatch, Dispatcher, "dispatch_slice", lambda *_: self._count(self.dispatches, 1))
         self._wrap(monkeypatch, TurnLoop, "_turn", lambda _: self._begin())
 
     def _wrap(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, watch: Callable[..., None]) -> None:
@@ -224,14 +224,14 @@ async def test_permits_without_end_are_dispatched_in_slices(
 ) -> None:
     """One FLOW of 2^31 permits over a cached backlog handed out everything in one turn."""
     spent: list[int] = []
-    real = Dispatcher._dispatch
+    real = Dispatcher.dispatch_slice
 
     def counted(dispatcher: Dispatcher, subscription: Any, cost_max: int) -> tuple[int, bool]:
         cost, more = real(dispatcher, subscription, cost_max)
         spent.append(cost)
         return cost, more
 
-    monkeypatch.setattr(Dispatcher, "_dispatch", counted)
+    monkeypatch.setattr(Dispatcher, "dispatch_slice", counted)
     reader = await consumer(world)
     writer = await world.connected("owner")
     await writer.producer(TOPIC)

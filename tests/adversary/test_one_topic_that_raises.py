@@ -88,7 +88,7 @@ async def test_reads_whose_end_raises_are_not_counted_as_under_way_for_ever(
     await client.expect("SEND_RECEIPT")
     await client.subscribe(OTHER, permits=10)
     assert [one.text for one in await client.messages(1)] == [b"there"]
-    assert world.service.backlog_scheduler._under_way == 0
+    assert world.service.backlog_scheduler.reads_under_way == 0
 
 
 async def test_a_consumer_that_cannot_be_told_keeps_no_topic_from_closing(

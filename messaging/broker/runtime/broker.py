@@ -24,6 +24,7 @@ from messaging.broker.runtime.permission_checks import PermissionChecks
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.backlog_scheduler import BacklogScheduler
 from messaging.broker.runtime.topics.entry_cache import EntryCaches
+from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.topic import Topic
@@ -105,7 +106,7 @@ class Broker:
         self.idle_topics = IdleTopics(storage, cursors)
         self.topics.on_loaded = self.idle_topics.loaded
         self.before_stop: list[Callable[[], Awaitable[None]]] = []  # what stops before clients are sent away
-        self._recovering: set[Topic] = set()
+        self._recovering: set[LoadedTopic] = set()
         self._names_given = 0
         self._log_health = self.background.register("ledger_log")
         cursors.on_failure = self._cursor_log_failed
@@ -180,14 +181,14 @@ class Broker:
             names += page
         return names
 
-    def topic_failed(self, topic: Topic, why: MagnetarError) -> None:
+    def topic_failed(self, topic: LoadedTopic, why: MagnetarError) -> None:
         """Its log took nothing, or not everything: producers connect again, and it goes on in a new ledger."""
         if topic.closed is None and topic not in self._recovering:
             log.error("topic.failed", topic=topic.text, why=why.message)
             self._recovering.add(topic)
             self.background.spawn(self._recover(topic, why), f"recover {topic.text}")
 
-    async def _recover(self, topic: Topic, why: MagnetarError) -> None:
+    async def _recover(self, topic: LoadedTopic, why: MagnetarError) -> None:
         try:
             if not await topic.recover():
                 await self.topics.unload(topic.name, why)

@@ -26,7 +26,7 @@ async def open_subscription(
     held = topic.subscriptions.get(name)
     if held is not None:
         return held
-    check_creation_by_use(topic, name)
+    check_creation_by_use(topic.services.policy, topic, name)
     try:
         made = await topic.create_subscription(name, EARLIEST if earliest else LATEST, properties)
     except MetaConflict:

@@ -9,8 +9,9 @@ import structlog
 
 from messaging.background import BackgroundLoops
 from messaging.broker.runtime.admin.stats import max_backlog
-from messaging.broker.runtime.topics.services import TopicRates
+from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.topic_rates import TopicRates
 from messaging.broker.usage.collector import UsageCollector
 from messaging.broker.usage.record import TopicTotals
 from messaging.clock import boottime_ms
@@ -34,9 +35,9 @@ class Metering:
         self._now_ms = now_ms
         self._sampling = background.register("sample_rates")
         self._collecting = background.register("collect_usage")
-        self._active: deque[Topic] = deque()  # those that have `rates`
+        self._active: deque[LoadedTopic] = deque()  # those that have `rates`
 
-    def active(self, topic: Topic) -> None:
+    def active(self, topic: LoadedTopic) -> None:
         """Something happened there: its rates are sampled until it falls quiet."""
         topic.rates = TopicRates()
         self._active.append(topic)
@@ -56,14 +57,14 @@ class Metering:
         members_max = max(MEMBERS_MIN, MEMBERS_MAX // max(1, len(turn)))
         self._sampling.each(turn, lambda topic: self._sample(topic, now_ms, members_max))
 
-    def _sample(self, topic: Topic, now_ms: int, members_max: int) -> None:
+    def _sample(self, topic: LoadedTopic, now_ms: int, members_max: int) -> None:
         rates = topic.rates
         if rates is None:
             return
         self._active.append(topic)
         for rate, total in zip(rates.all(), topic.totals, strict=True):
             rate.sample(now_ms, total)
-        rates.members.sample(topic, now_ms, members_max)
+        rates.members.sample(topic.producers, topic.subscriptions.values(), now_ms, members_max)
         if rates.quiet:
             self._active.pop()
             topic.rates = None

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.entry_lookup import mark_delete_before_broker_time
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import StorageFailed
-from messaging.storage.ledger_store import Position, StoreError
+from messaging.storage.ledger_store import Position
 
 
 async def expire(topic: Topic, subscription: Subscription, cutoff_ms: int) -> int:
@@ -19,31 +16,7 @@ async def expire(topic: Topic, subscription: Subscription, cutoff_ms: int) -> in
     if topic.subscriptions.get(subscription.name) is not subscription:
         return 0  # deleted while the position was looked up
     topic.check_open()
-    now_ms = topic.services.clock_ms()
-    before = subscription.backlog_entries  # again: acknowledgements came in meanwhile
-    delta = subscription.acknowledge_up_to(last, now_ms)
-    if not delta:
-        return 0
-    expired = before - subscription.backlog_entries
-    subscription.entries_expired += expired
-    subscription.last_expired_ms = now_ms
-    await _store(topic, subscription, delta)
-    return expired
-
-
-async def acknowledge_up_to(topic: Topic, subscription: Subscription, last: Position) -> None:
-    """Raises for a topic or subscription that was closed meanwhile: it would not remember the acknowledgement."""
-    topic.check_current(subscription)
-    await _store(topic, subscription, subscription.acknowledge_up_to(last, topic.services.clock_ms()))
-
-
-async def _store(topic: Topic, subscription: Subscription, delta: bytes) -> None:
-    stored: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
-    topic.store(subscription, delta, lambda error: None if stored.done() else stored.set_result(error))
-    error = await stored
-    if error is not None:
-        raise StorageFailed(f"the change of subscription {subscription.name!r} is not stored: {error}")
-    topic.dispatcher.dispatch(subscription)
+    return await topic.expire_up_to(subscription, last)
 
 
 def nth_unacknowledged(subscription: Subscription, number: int) -> Position | None:

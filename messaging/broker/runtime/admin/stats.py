@@ -13,8 +13,8 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.runtime.topics.backlog_age import UNKNOWN
 from messaging.broker.runtime.topics.member_rates import MemberRates
-from messaging.broker.runtime.topics.services import QUIET
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.topic_rates import QUIET
 from messaging.clock import time_text
 from messaging.storage.ledger_store import Position
 
@@ -185,7 +185,7 @@ def _cursor(topic: Topic, subscription: Subscription) -> dict[str, Any]:
         "markDeletePosition": position_text(subscription.cursor.mark_delete),
         "readPosition": position_text(subscription.read_position),
         "waitingReadOp": False,
-        "pendingReadOps": topic.dispatcher.backlog.reads_of(subscription) if topic.dispatcher.backlog is not None else 0,
+        "pendingReadOps": topic.pending_reads(subscription),
         "messagesConsumedCounter": topic.publisher.messages_in - subscription.backlog_entries,  # Pulsar's: below 0 after a restart
         "cursorLedger": -1,
         "cursorLedgerLastEntry": -1,

@@ -62,7 +62,7 @@ class SubscriptionHandlers:
         before = _places(pairs)
         for topic, subscription in pairs:
             target = topic.ledger_list.last if request.entries is None else positions.position_ahead(subscription, request.entries)
-            await positions.acknowledge_up_to(topic, subscription, target)
+            await topic.skip_to(subscription, target)
         return _moved(pairs, before)
 
     async def reset(self, request: schema.SubscriptionReset) -> schema.SubscriptionMoved:

@@ -8,7 +8,6 @@ import structlog
 
 from messaging.adminrpc import schema
 from messaging.broker.runtime.admin.naming import check_plain, parts_of, plain_topic, topic_name
-from messaging.broker.runtime.admin.positions import acknowledge_up_to
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.services import refusal_of
@@ -99,7 +98,7 @@ class TopicHandlers:
                 await dedup_state.save(topic)
             for subscription in list(topic.subscriptions.values()):
                 if topic.subscriptions.get(subscription.name) is subscription:  # else deleted meanwhile
-                    await acknowledge_up_to(topic, subscription, last)
+                    await topic.skip_to(subscription, last)
             ledgers, freed = await topic.ledger.trim(last, NOTHING)
         except StoreError as error:
             raise refusal_of(error, f"topic {name} could not be truncated") from error

@@ -18,7 +18,6 @@ from messaging.broker.runtime.local.messages import (
 )
 from messaging.broker.runtime.local.open_batches import OpenBatches, words
 from messaging.broker.runtime.local.unpacking import Packed, Unpacker
-from messaging.broker.runtime.topics.acknowledgements import AckContext, acknowledge
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue, MagnetarError, NotReady, PreconditionFailed, StorageFailed
 from messaging.permissions.model import Action, Principal, Resource
@@ -64,8 +63,7 @@ class LocalConsumer:
     def flow(self, permits: int) -> None:
         if self.open:
             self._unpacker.ask(permits)
-            self.consumer.flow(permits, self.service.now_ms())
-            self.topic.dispatcher.dispatch(self.subscription)
+            self.topic.flow(self.subscription, self.consumer, permits)
 
     def ack(self, positions: Sequence[MessagePosition]) -> Awaitable[None]:
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -96,15 +94,13 @@ class LocalConsumer:
             )
             stored.exception()  # whoever does not wait for it need not hear of it
 
-        holder = AckContext(self.topic, self.subscription, self.consumer, self.service.now_ms(), sizes)
-        rest = acknowledge(holder, asked, done)
+        rest = self.topic.acknowledge_each(self.subscription, self.consumer, asked, done, sizes)
         assert rest is None, "the sizes of all batches are known: this consumer opened them"
         return stored
 
     def nack(self, positions: Sequence[MessagePosition]) -> None:
         if self.open:
-            self.subscription.redeliver(self.consumer, [Position(one.ledger_id, one.entry_id) for one in positions])
-            self.topic.dispatcher.dispatch(self.subscription)
+            self.topic.redeliver(self.subscription, self.consumer, [Position(one.ledger_id, one.entry_id) for one in positions])
 
     async def unsubscribe(self) -> None:
         if len(self.subscription.consumers) > 1:
@@ -152,8 +148,7 @@ class LocalConsumer:
     def _entry_finished(self, unused_permits: int) -> None:
         """What was not handed over takes no permits."""
         if unused_permits and self.open:
-            self.consumer.give_back(unused_permits)
-            self.topic.dispatcher.dispatch(self.subscription)
+            self.topic.return_permits(self.subscription, self.consumer, unused_permits)
 
     def _hand_over(self, messages: Sequence[DeliveredMessage]) -> None:
         if self.open:

@@ -132,6 +132,5 @@ class LocalProducer:
 
     def _leave(self) -> None:
         self.open = False
-        self._producer.closed = True
-        self.topic.producers.detach(self._producer)
+        self.topic.detach_producer(self._producer)
         self.service.peers.sessions.discard(self)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
+from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.errors import ConsumerBusy, NotAllowed, PreconditionFailed, ProducerBusy, SubscriptionNotFound
+from messaging.protocol.names import TopicName
 
-if TYPE_CHECKING:
-    from messaging.broker.runtime.topics.subscriptions import TopicSubscriptions
-    from messaging.broker.runtime.topics.topic import Topic
+Policy = Callable[[str, TopicName], Any]  # the value in force of a policy for a topic
 
 
-def check_producer(topic: Topic, name: str) -> None:
+def check_producer(policy: Policy, topic: LoadedTopic, name: str) -> None:
     """Raises `ProducerBusy`. A producer that takes the place of another of its name is none more."""
-    limit = topic.services.policy("max_producers_per_topic", topic.name)
+    limit = policy("max_producers_per_topic", topic.name)
     if limit and (held := len(topic.producers)) >= limit and topic.producers.get(name) is None:
         raise ProducerBusy(f"topic {topic.text} has {held} producers, and max_producers_per_topic = {limit}: close one")
 
 
-def check_consumer(topic: TopicSubscriptions, subscription: Subscription, kind: SubscriptionType) -> None:
+def check_consumer(policy: Policy, topic: LoadedTopic, subscription: Subscription, kind: SubscriptionType) -> None:
     """Raises `NotAllowed`, `ConsumerBusy`."""
-    policy, held = topic.services.policy, len(subscription.consumers)
+    held = len(subscription.consumers)
     types = policy("subscription_types", topic.name)
     if types and TYPE_NAMES[kind] not in types:
         raise NotAllowed(f"subscription_types of the namespace are {', '.join(types)}: {TYPE_NAMES[kind]} is not among them")
@@ -36,18 +37,18 @@ def check_consumer(topic: TopicSubscriptions, subscription: Subscription, kind: 
         raise ConsumerBusy(f"topic {topic.text} has {held} consumers, and max_consumers_per_topic = {limit}: close one")
 
 
-def check_durable_subscription(topic: TopicSubscriptions, being_created: int) -> None:
+def check_durable_subscription(policy: Policy, topic: LoadedTopic, being_created: int) -> None:
     """Raises `PreconditionFailed`."""
-    limit = topic.services.policy("max_subscriptions_per_topic", topic.name)
+    limit = policy("max_subscriptions_per_topic", topic.name)
     if limit and (held := sum(one.durable for one in topic.subscriptions.values()) + being_created) >= limit:
         raise PreconditionFailed(
             f"topic {topic.text} has {held} subscriptions, and max_subscriptions_per_topic = {limit}: delete one that is not used"
         )
 
 
-def check_creation_by_use(topic: TopicSubscriptions, name: str) -> None:
+def check_creation_by_use(policy: Policy, topic: LoadedTopic, name: str) -> None:
     """A client uses a durable subscription that does not exist. Raises `SubscriptionNotFound`."""
-    if not topic.services.policy("auto_subscription_creation", topic.name):
+    if not policy("auto_subscription_creation", topic.name):
         raise SubscriptionNotFound(
             f"topic {topic.text} has no subscription {name!r}, and auto_subscription_creation is off: create it first"
         )

@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.entry_lookup import broker_time
-from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage.ledger_store import Position, StoreError
 
 REMEMBERED_MAX = 10_000  # positions, the latest learned: where nobody acknowledges, nothing is read again
@@ -18,7 +18,7 @@ class BacklogAges:
     def __init__(self) -> None:
         self._times: OrderedDict[Position, int] = OrderedDict()  # ledger ids are unique over all topics
 
-    async def of(self, topic: Topic) -> dict[str, int]:
+    async def of(self, topic: TopicContext) -> dict[str, int]:
         """Subscription -> milliseconds since 1970, or `UNKNOWN`. Those that have acknowledged everything are left out."""
         found: dict[str, int] = {}
         reads = 0
@@ -35,7 +35,7 @@ class BacklogAges:
             found[name] = self._times.get(position, UNKNOWN)
         return found
 
-    async def _learn(self, topic: Topic, position: Position) -> None:
+    async def _learn(self, topic: TopicContext, position: Position) -> None:
         try:
             at_ms = await broker_time(topic, position)
         except StoreError:  # not now; asked again, it may be known

@@ -8,17 +8,17 @@ neither the disk waits for a single consumer nor the consumer for the disk.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import structlog
 
 from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.backlog_read import BacklogRead, memory_bytes
+from messaging.broker.runtime.topics.backlog_scheduler import BacklogDispatcher
+from messaging.broker.runtime.topics.entry_cache import EntryCache
+from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage.ledger_store import Block, Corrupt, Position
-
-if TYPE_CHECKING:
-    from messaging.broker.core.subscription import Subscription
-    from messaging.broker.runtime.topics.dispatcher import Dispatcher
 
 log = structlog.get_logger("broker.dispatcher")
 
@@ -27,7 +27,16 @@ READ_BYTES = 1 << 20  # where it goes on from one read to the next
 READ_ENTRIES = 4096
 READ_RETRY_S = 1.0
 AHEAD_READS = 2  # of one subscription, beside the one that it is sent
-TURN_BYTES = 64 << 10  # handed out at a time, or one entry
+
+
+class BacklogOwner(BacklogDispatcher, Protocol):
+    """The dispatcher as its backlog reader sees it."""
+
+    topic: TopicContext
+    cache: EntryCache
+    backlog: BacklogReader | None
+
+    def dispatch(self, subscription: Subscription) -> None: ...
 
 
 class ReadAhead:
@@ -48,7 +57,7 @@ class ReadAhead:
 
 
 class BacklogReader:
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: BacklogOwner) -> None:
         self.dispatcher = dispatcher
         self.tenant = dispatcher.topic.name.tenant
         self.backlog_scheduler = dispatcher.topic.services.backlog_scheduler
@@ -83,7 +92,7 @@ class BacklogReader:
             block = read.block_of(position)
         except ValueError as error:
             self._skip(subscription, Corrupt(str(error), position.ledger_id, position.entry_id))
-            self.backlog_scheduler.serve(self.dispatcher, subscription)
+            self.backlog_scheduler.schedule(self.dispatcher, subscription)
             return None
         if not again:
             self._read_ahead(subscription, reader)
@@ -184,7 +193,7 @@ class BacklogReader:
             if reader is None:
                 continue  # it had to give back its memory to what another asked for here
             if read not in reader.ahead:
-                self.backlog_scheduler.serve(self.dispatcher, subscription)
+                self.backlog_scheduler.schedule(self.dispatcher, subscription)
             elif subscription.can_dispatch():
                 self._read_ahead(subscription, reader)
 
@@ -203,7 +212,7 @@ class BacklogReader:
                 continue
             if isinstance(error, Corrupt):
                 self._skip(subscription, error)
-                self.backlog_scheduler.serve(self.dispatcher, subscription)
+                self.backlog_scheduler.schedule(self.dispatcher, subscription)
             else:
                 asyncio.get_running_loop().call_later(READ_RETRY_S, self.dispatcher.dispatch, subscription)
 

@@ -8,20 +8,44 @@ things happen, never wait for more than one such piece, however many are behind.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from messaging.background import BackgroundLoop
 from messaging.broker.core.fair_queue import FairQueue
 from messaging.broker.core.memory_limiter import MemoryAccount
-from messaging.broker.runtime.topics.backlog_reader import TURN_BYTES
-
-if TYPE_CHECKING:
-    from messaging.broker.core.subscription import Subscription
-    from messaging.broker.runtime.topics.backlog_read import BacklogRead
-    from messaging.broker.runtime.topics.backlog_reader import BacklogReader
-    from messaging.broker.runtime.topics.dispatcher import Dispatcher
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.topics.backlog_read import BacklogRead
 
 READS_MAX = 2  # under way at a time: more keep commits waiting for the disk, and nobody is served sooner
+TURN_BYTES = 64 << 10  # sent at a time, or one entry
+
+
+class BacklogDispatcher(Protocol):
+    """Sends a subscription what was read for it."""
+
+    @property
+    def tenant(self) -> str: ...
+
+    @property
+    def topic_name(self) -> str: ...
+
+    def dispatch_backlog(self, subscription: Subscription, bytes_max: int) -> bool:
+        """Sends about `bytes_max`. Whether there is more that can be sent now."""
+
+
+class ReadOwner(Protocol):
+    """The reads of one topic: `backlog_reader.py`."""
+
+    tenant: str
+
+    def begin(self, read: BacklogRead) -> None:
+        """Its turn has come."""
+
+    def give_back(self) -> bool:
+        """Lets go of what was read for subscriptions that take nothing now. Whether there were any."""
+
+    def sweep(self) -> None:
+        """Once a second: subscriptions that take nothing keep less and less."""
 
 
 class BacklogScheduler:
@@ -30,11 +54,15 @@ class BacklogScheduler:
         self.health = BackgroundLoop("dispatch", recurs=False)
         self.reads = 0
         self.reads_joined = 0  # times a subscription found what another's read had brought, or was bringing
-        self.readers: dict[BacklogReader, None] = {}  # topics with something read; who was asked last to give back comes last
-        self._asked: FairQueue[tuple[BacklogReader, BacklogRead]] = FairQueue()
+        self.readers: dict[ReadOwner, None] = {}  # topics with something read; who was asked last to give back comes last
+        self._asked: FairQueue[tuple[ReadOwner, BacklogRead]] = FairQueue()
         self._under_way = 0
-        self._served: FairQueue[tuple[Dispatcher, Subscription]] = FairQueue()
+        self._served: FairQueue[tuple[BacklogDispatcher, Subscription]] = FairQueue()
         self._turn_due = False
+
+    @property
+    def reads_under_way(self) -> int:
+        return self._under_way
 
     @property
     def reads_waiting(self) -> int:
@@ -42,9 +70,9 @@ class BacklogScheduler:
 
     # --- handing out
 
-    def serve(self, dispatcher: Dispatcher, subscription: Subscription) -> None:
+    def schedule(self, dispatcher: BacklogDispatcher, subscription: Subscription) -> None:
         """Its turn to be handed something from storage comes, one turn of the loop later at the earliest."""
-        self._served.push(dispatcher.topic.name.tenant, (dispatcher, subscription))
+        self._served.push(dispatcher.tenant, (dispatcher, subscription))
         self._turn_later()
 
     def _turn_later(self) -> None:
@@ -60,21 +88,21 @@ class BacklogScheduler:
         dispatcher, subscription = following
         try:
             if dispatcher.dispatch_backlog(subscription, TURN_BYTES):
-                self._served.push(dispatcher.topic.name.tenant, following)
+                self._served.push(dispatcher.tenant, following)
         except Exception as error:  # of this one; the others go on
-            self.health.failed(error, topic=dispatcher.topic.text, subscription=subscription.name)
+            self.health.failed(error, topic=dispatcher.topic_name, subscription=subscription.name)
         self._turn_later()
 
     # --- reading
 
-    def ask(self, backlog: BacklogReader, read: BacklogRead) -> None:
+    def ask(self, owner: ReadOwner, read: BacklogRead) -> None:
         """`read` begins as soon as there is memory for it and its tenant's turn comes."""
-        self._asked.push(backlog.tenant, (backlog, read))
+        self._asked.push(owner.tenant, (owner, read))
         self._begin()
 
-    def withdraw(self, backlog: BacklogReader, read: BacklogRead) -> None:
+    def withdraw(self, owner: ReadOwner, read: BacklogRead) -> None:
         """Nobody wants it any more. Harmless if it has begun."""
-        self._asked.discard(backlog.tenant, (backlog, read))
+        self._asked.discard(owner.tenant, (owner, read))
 
     def _begin(self) -> None:
         while self._asked and self._under_way < READS_MAX:
@@ -83,13 +111,13 @@ class BacklogScheduler:
                 if not self._reclaim():
                     return
                 continue
-            backlog, read = following
+            owner, read = following
             self._under_way += 1
             self.reads += 1
-            self.account.take(backlog.tenant, read.size_bytes)
-            backlog.begin(read)
+            self.account.take(owner.tenant, read.size_bytes)
+            owner.begin(read)
 
-    def _fits(self, tenant: str, item: tuple[BacklogReader, BacklogRead]) -> bool:
+    def _fits(self, tenant: str, item: tuple[ReadOwner, BacklogRead]) -> bool:
         return self.account.allows(tenant, item[1].size_bytes)
 
     def ended(self) -> None:
@@ -108,9 +136,9 @@ class BacklogScheduler:
 
     def _reclaim(self) -> bool:
         """Takes back what was read for consumers that take nothing now. Whether that gave anything."""
-        for backlog in list(self.readers):
-            del self.readers[backlog]
-            self.readers[backlog] = None
-            if backlog.give_back():
+        for owner in list(self.readers):
+            del self.readers[owner]
+            self.readers[owner] = None
+            if owner.give_back():
                 return True
         return False

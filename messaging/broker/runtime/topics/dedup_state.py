@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import structlog
 
 from messaging.broker.core.dedup import Deduplication
 from messaging.broker.core.entries import scanned
 from messaging.broker.core.memory_charge import Charge
+from messaging.broker.runtime.topics.publisher import Publisher
+from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage.block_header import decode
 from messaging.storage.ledger_store import Block, Corrupt, Position, StoreError
-
-if TYPE_CHECKING:
-    from messaging.broker.runtime.topics.topic import Topic
 
 log = structlog.get_logger("broker.deduplication")
 
@@ -24,17 +23,21 @@ REPLAY_BYTES = 4 << 20
 UNUSED_MS_MAX = 6 * 3_600_000  # a name that sent nothing for so long is forgotten (Pulsar: 360 minutes)
 
 
+class DeduplicatedTopic(TopicContext, Protocol):
+    publisher: Publisher
+
+
 def key_of(topic: str) -> str:
     """Of the snapshot in MetaStore."""
     return f"dedup:{topic}"
 
 
-async def turn(topic: Topic) -> None:
+async def turn(topic: DeduplicatedTopic) -> None:
     """On where it is off, and off where it is on."""
     await (begin if topic.publisher.dedup is None else end)(topic)
 
 
-async def begin(topic: Topic) -> None:
+async def begin(topic: DeduplicatedTopic) -> None:
     """Turns deduplication on: from the snapshot and the log after it, or from here where there is none.
 
     Damage keeps nobody from the topic: what cannot be read is passed over and said; a message whose sequence id stood only there
@@ -60,7 +63,7 @@ async def begin(topic: Topic) -> None:
             log.warning("deduplication.not_saved", topic=topic.text, error=str(error))
 
 
-async def _restored(topic: Topic, stored: bytes | None) -> Deduplication:
+async def _restored(topic: DeduplicatedTopic, stored: bytes | None) -> Deduplication:
     dedup = _unknowing(topic)
     try:
         for _ in dedup.restore_slices(stored):
@@ -74,11 +77,11 @@ async def _restored(topic: Topic, stored: bytes | None) -> Deduplication:
         return _unknowing(topic)
 
 
-def _unknowing(topic: Topic) -> Deduplication:
+def _unknowing(topic: DeduplicatedTopic) -> Deduplication:
     return Deduplication(Charge(topic.services.records, topic.name.tenant))
 
 
-async def _replay(topic: Topic, dedup: Deduplication) -> None:
+async def _replay(topic: DeduplicatedTopic, dedup: Deduplication) -> None:
     position = topic.ledger_list.resolve(topic.ledger_list.next_after(dedup.snapshot_position))
     while topic.ledger_list.holds(position):
         try:
@@ -94,7 +97,7 @@ async def _replay(topic: Topic, dedup: Deduplication) -> None:
         position = topic.ledger_list.next_after(Position(position.ledger_id, blocks[-1].last_entry))
 
 
-def _take(topic: Topic, dedup: Deduplication, block: Block) -> None:
+def _take(topic: DeduplicatedTopic, dedup: Deduplication, block: Block) -> None:
     try:
         header = decode(block.header)
         dedup.replay(header.producer, scanned(block), Position(block.ledger_id, block.first_entry), header.broker_time_ms)
@@ -102,12 +105,12 @@ def _take(topic: Topic, dedup: Deduplication, block: Block) -> None:
         _lost(topic, str(error))
 
 
-def _lost(topic: Topic, why: str) -> None:
+def _lost(topic: DeduplicatedTopic, why: str) -> None:
     topic.services.storage.damage["deduplication"] += 1
     log.error("deduplication.damaged", topic=topic.text, error=why)
 
 
-async def save(topic: Topic) -> None:
+async def save(topic: DeduplicatedTopic) -> None:
     """Stores the state as of the last confirmed entry; retention may then trim up to there. Raises `StoreError`.
 
     One after the other, so that none is stored over a later one; and none of what was turned off, closed or deleted meanwhile."""
@@ -132,17 +135,17 @@ async def save(topic: Topic) -> None:
         dedup.snapshot_position = position
 
 
-def _holds(topic: Topic, dedup: Deduplication) -> bool:
+def _holds(topic: DeduplicatedTopic, dedup: Deduplication) -> bool:
     return topic.publisher.dedup is dedup
 
 
-async def end(topic: Topic) -> None:
+async def end(topic: DeduplicatedTopic) -> None:
     """Turns deduplication off and forgets what was known. Raises `StoreError`."""
     release(topic)
     await topic.services.storage.meta.delete_value(key_of(topic.text))
 
 
-def release(topic: Topic) -> None:
+def release(topic: DeduplicatedTopic) -> None:
     """Knows nothing of the topic any more, and gives its memory back. Idempotent."""
     if topic.publisher.dedup is not None:
         topic.publisher.dedup.close()

@@ -9,7 +9,7 @@ turn with all others that are (see `backlog_scheduler.py`).
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from messaging.broker.core.command_costs import BLOCK, SEND_BYTES_A_UNIT
 from messaging.broker.core.consumer import Consumer
@@ -19,11 +19,9 @@ from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.backlog_reader import BacklogReader
 from messaging.broker.runtime.topics.entry_cache import EntryCache
+from messaging.broker.runtime.topics.publisher import PendingPublish
+from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage.ledger_store import Position
-
-if TYPE_CHECKING:
-    from messaging.broker.runtime.topics.publisher import PendingPublish
-    from messaging.broker.runtime.topics.topic import Topic
 
 DISPATCH_COST = 4096  # handed out before other topics get their turn of the loop: entries, bytes and deliveries as units
 DISPATCH_ENTRIES_MAX = 2048  # of one block at a time
@@ -32,13 +30,21 @@ DISPATCH_ENTRIES_MAX = 2048  # of one block at a time
 class Dispatcher:
     __slots__ = ("backlog", "bytes_out", "cache", "closed", "messages_out", "topic")
 
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: TopicContext) -> None:
         self.topic = topic
         self.cache = EntryCache()
         self.backlog: BacklogReader | None = None  # what was read from storage, while there is anything
         self.messages_out = 0
         self.bytes_out = 0
         self.closed = False
+
+    @property
+    def tenant(self) -> str:
+        return self.topic.name.tenant
+
+    @property
+    def topic_name(self) -> str:
+        return self.topic.text
 
     def keep(self, pending: PendingPublish, readers: list[Subscription]) -> None:
         """A block is durable: keeps it in memory if one of `readers`, those with consumers, may soon want it."""
@@ -50,7 +56,7 @@ class Dispatcher:
         """Hands out what can be handed out now, a slice of it at once. Safe to call at any time; raises nothing."""
         topic = self.topic
         try:
-            if self._dispatch(subscription, DISPATCH_COST)[1]:
+            if self.dispatch_slice(subscription, DISPATCH_COST)[1]:
                 self.dispatch_soon(subscription)
         except Exception as error:  # of this one; the others of its topic, and whoever called, go on
             topic.services.dispatching.failed(error, topic=topic.text, subscription=subscription.name)
@@ -61,7 +67,7 @@ class Dispatcher:
             return
         self.topic.services.dispatch_turns.wait(self.topic.name.tenant, DueDispatch(self, subscription))
 
-    def _dispatch(self, subscription: Subscription, cost_max: int) -> tuple[int, bool]:
+    def dispatch_slice(self, subscription: Subscription, cost_max: int) -> tuple[int, bool]:
         """What was spent of `cost_max`, and whether there is more to hand out."""
         cost = 0
         while cost < cost_max:
@@ -71,7 +77,7 @@ class Dispatcher:
             source, position = due
             block = self.cache.find(position)
             if block is None:
-                self.topic.services.backlog_scheduler.serve(self, subscription)
+                self.topic.services.backlog_scheduler.schedule(self, subscription)
                 return cost, False
             if self.backlog is not None and source.sequential:
                 self.backlog.forget(subscription)
@@ -138,6 +144,14 @@ class Dispatcher:
             topic.store(subscription, delta)
         return total, assignment.more, len(assignment.deliveries)
 
+    def block_in_memory(self, position: Position) -> EntryBlock | None:
+        """The block that holds `position`, if it is cached or was read for anybody."""
+        block = self.cache.find(position)
+        return block if block is not None or self.backlog is None else self.backlog.held(position)
+
+    def pending_reads(self, subscription: Subscription) -> int:
+        return 0 if self.backlog is None else self.backlog.reads_of(subscription)
+
     def forget(self, subscription: Subscription) -> None:
         """Lets go of what was read for it."""
         if self.backlog is not None:
@@ -151,19 +165,18 @@ class Dispatcher:
 
 
 class DueDispatch(NamedTuple):
-    """A subscription that may be handed something: equal to any other of the same one."""
+    """A subscription that may be sent something: equal to any other of the same one."""
 
     dispatcher: Dispatcher
     subscription: Subscription
 
-
-def dispatch_slice(due: DueDispatch) -> str | None:
-    """A slice of what is due; the tenant whose turn the rest waits for."""
-    dispatcher, subscription = due
-    turns = dispatcher.topic.services.dispatch_turns.turns
-    cost, more = dispatcher._dispatch(subscription, min(DISPATCH_COST, turns.left_to_waiting))
-    turns.left -= cost + BLOCK
-    return dispatcher.topic.name.tenant if more else None
+    def run(self) -> str | None:
+        """A slice of what is due; returns the tenant whose turn the rest waits for."""
+        dispatcher, subscription = self
+        turns = dispatcher.topic.services.dispatch_turns.turns
+        cost, more = dispatcher.dispatch_slice(subscription, min(DISPATCH_COST, turns.left_to_waiting))
+        turns.left -= cost + BLOCK
+        return dispatcher.topic.name.tenant if more else None
 
 
 def tell_end_of_topic(subscription: Subscription) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messaging.broker.core.entries import EntryBlock, from_log
-from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.errors import StorageFailed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import ProtocolError, Stored, parse_stored
@@ -11,11 +11,11 @@ from messaging.storage.block_header import decode
 from messaging.storage.ledger_store import EARLIEST, Corrupt, Position, StoreError
 
 
-async def block_at(topic: Topic, position: Position) -> EntryBlock | None:
+async def block_at(topic: TopicContext, position: Position) -> EntryBlock | None:
     """The block that holds `position`, None where there is no such entry. Raises `StorageFailed`."""
     if not topic.ledger_list.holds(position):
         return None
-    block = topic.dispatcher.cache.find(position)
+    block = topic.block_in_memory(position)
     if block is not None:
         return block
     try:
@@ -25,7 +25,7 @@ async def block_at(topic: Topic, position: Position) -> EntryBlock | None:
         raise StorageFailed(f"entry {position.ledger_id}:{position.entry_id} of {topic.text} cannot be read: {error}") from error
 
 
-async def entry_at(topic: Topic, position: Position) -> Stored | None:
+async def entry_at(topic: TopicContext, position: Position) -> Stored | None:
     """The stored entry at `position`, None where there is none. Raises `StorageFailed`."""
     block = await block_at(topic, position)
     return None if block is None else _stored(block, position.entry_id)
@@ -40,7 +40,7 @@ def _stored(block: EntryBlock, entry_id: int) -> Stored:
         return Stored(pb.Metadata(producer_name="", sequence_id=0, publish_time=block.broker_time_ms), data)
 
 
-async def batch_size_of(topic: Topic, position: Position) -> int | None:
+async def batch_size_of(topic: TopicContext, position: Position) -> int | None:
     """The number of messages in a batch entry; None for a plain message or where there is no entry."""
     block = await block_at(topic, position)
     if block is None or not _stored(block, position.entry_id).metadata.HasField("num_messages_in_batch"):
@@ -48,7 +48,7 @@ async def batch_size_of(topic: Topic, position: Position) -> int | None:
     return block.messages_of(position.entry_id)  # what its SEND said, which was checked
 
 
-async def mark_delete_at_time(topic: Topic, publish_time_ms: int) -> Position:
+async def mark_delete_at_time(topic: TopicContext, publish_time_ms: int) -> Position:
     """The mark-delete position after which messages published at `publish_time_ms` or later follow (Pulsar's rule for seeking).
 
     Found by halving over publish times, which rise along a topic as far as its producers' clocks agree."""
@@ -68,7 +68,7 @@ async def mark_delete_at_time(topic: Topic, publish_time_ms: int) -> Position:
     return ledger_list.at_index(low - 1) if ledger_list.entries else EARLIEST
 
 
-async def mark_delete_before_broker_time(topic: Topic, cutoff_ms: int) -> Position:
+async def mark_delete_before_broker_time(topic: TopicContext, cutoff_ms: int) -> Position:
     """The last entry that the broker stored before `cutoff_ms` by its own clock; `EARLIEST` where there is none."""
     ledger_list = topic.ledger_list
     low, high = 0, ledger_list.entries
@@ -82,11 +82,11 @@ async def mark_delete_before_broker_time(topic: Topic, cutoff_ms: int) -> Positi
     return ledger_list.at_index(low - 1) if low else EARLIEST
 
 
-async def broker_time(topic: Topic, position: Position) -> int:
+async def broker_time(topic: TopicContext, position: Position) -> int:
     """When the broker stored an entry; 0 where there is none. Of one whose bytes are damaged: that of the next that can be read, so
     that nothing is taken for older than it is. Raises `StoreError`."""
     while topic.ledger_list.holds(position):
-        block = topic.dispatcher.cache.find(position)
+        block = topic.block_in_memory(position)
         if block is not None:
             return block.broker_time_ms
         try:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from messaging.broker.core.backlog_trend import BacklogTrend
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.rates import Rates
 from messaging.broker.core.subscription import Subscription
-
-if TYPE_CHECKING:
-    from messaging.broker.runtime.topics.topic import Topic
 
 Member = Producer | Subscription | tuple[Subscription, Consumer]
 
@@ -47,9 +44,9 @@ class MemberRates:
         self._trends: dict[Subscription, BacklogTrend] = {}
         self._next = 0  # where the next slice begins
 
-    def sample(self, topic: Topic, now_ms: int, most: int) -> None:
+    def sample(self, producers: Iterable[Producer], subscriptions: Iterable[Subscription], now_ms: int, most: int) -> None:
         """Of at most `most` members; the others come next time, and their rates are means over a longer time."""
-        members = list(_members(topic))
+        members = list(_members(producers, subscriptions))
         stop = self._next + most
         for member in members[self._next : stop]:
             if isinstance(member, Producer):
@@ -94,9 +91,9 @@ class MemberRates:
         return all(rates.quiet for rates in self._rates.values())
 
 
-def _members(topic: Topic) -> Iterator[Member]:
-    yield from topic.producers
-    for subscription in topic.subscriptions.values():
+def _members(producers: Iterable[Producer], subscriptions: Iterable[Subscription]) -> Iterator[Member]:
+    yield from producers
+    for subscription in subscriptions:
         yield subscription
         for consumer in subscription.consumers:
             yield subscription, consumer

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import structlog
 
-from messaging.broker.runtime.topics.services import refusal_of
+from messaging.broker.runtime.topics.services import TopicServices, refusal_of
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import Conflict, InvalidValue, MagnetarError, PreconditionFailed, TopicNotFound
 from messaging.keyed_lock import keyed_lock
 from messaging.limits.sizes import PARTITIONS_MAX
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.ledger_store import EARLIEST, StoreError
-from messaging.storage.meta_store import MetaConflict, PartitionedRecord, TopicRecord
-
-if TYPE_CHECKING:
-    from messaging.broker.runtime.topics.registry import Topics
+from messaging.storage.meta_store import MetaConflict, MetaStore, PartitionedRecord, TopicRecord
 
 log = structlog.get_logger("broker.partitions")
 
@@ -33,8 +31,24 @@ TOGETHER_MAX = 100  # partitions of a topic that are made or deleted at the same
 Carried = dict[str, dict[str, str]]  # subscription -> its properties
 
 
+class TopicStore(Protocol):
+    """The topics that partitions are: `registry.py`."""
+
+    services: TopicServices
+    meta: MetaStore
+    loaded: dict[str, Topic]
+
+    async def get(self, name: TopicName, *, create: bool) -> Topic: ...
+
+    async def exists(self, name: TopicName) -> bool: ...
+
+    async def delete(self, name: TopicName, *, force: bool) -> None: ...
+
+    def room_for(self, name: TopicName, count: int) -> AbstractAsyncContextManager[None]: ...
+
+
 class Partitions:
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: TopicStore) -> None:
         self._topics = topics
         self._meta = topics.meta
         self._under_way: dict[str, asyncio.Future[None]] = {}

@@ -10,26 +10,32 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from messaging.broker.core.dedup import Deduplication
 from messaging.broker.core.entries import EntryBlock, for_log, header_of, whole_bytes
 from messaging.broker.core.producers import Producer, ProducerTable
+from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol import hot
 from messaging.protocol.hot import BlockSummary, SendFrame
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.ledger import ManagedLedger
 from messaging.storage.managed.pending_append import PendingAppend
 
-if TYPE_CHECKING:
-    from messaging.broker.runtime.topics.topic import Topic
-
 KEPT_SHARE = 4  # a block that is kept in memory is copied out of a read so many times its size
 
 
-class Publisher:
-    """`topic` is told of each block once it is durable (`stored`), and when the log did not take one (`append_failed`)."""
+class PublishedTopic(TopicContext, Protocol):
+    """The topic as its publisher sees it."""
 
+    def stored(self, pending: PendingPublish) -> None:
+        """A block is durable."""
+
+    def append_failed(self, error: StoreError) -> None:
+        """The log did not take a block."""
+
+
+class Publisher:
     __slots__ = (
         "after_pending",
         "bytes_in",
@@ -44,7 +50,7 @@ class Publisher:
         "topic",
     )
 
-    def __init__(self, topic: Topic, ledger: ManagedLedger) -> None:
+    def __init__(self, topic: PublishedTopic, ledger: ManagedLedger) -> None:
         self.topic = topic
         self.ledger = ledger
         self.producers = ProducerTable()

@@ -1,21 +1,19 @@
-"""What every topic of a broker shares, and what a topic counts."""
+"""What every topic of a broker shares."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from messaging.background import BackgroundLoop, BackgroundLoops
 from messaging.broker.core.cursor_memory import CursorMemory
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.open_sessions import OpenSession
-from messaging.broker.core.rates import Rate
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.topics.backlog_scheduler import BacklogScheduler
-from messaging.broker.runtime.topics.dispatcher import DueDispatch, dispatch_slice
 from messaging.broker.runtime.topics.entry_cache import EntryCaches
-from messaging.broker.runtime.topics.member_rates import MemberRates
+from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.turn_loop import TurnLoop
 from messaging.errors import MagnetarError, NotReady, StorageFailed
 from messaging.protocol.names import TopicName
@@ -23,8 +21,12 @@ from messaging.storage.ledger_store import LedgerClosed, StoreError
 from messaging.storage.managed.cursor_log import CursorLog
 from messaging.storage.managed.ledger import Storage
 
-if TYPE_CHECKING:
-    from messaging.broker.runtime.topics.topic import Topic
+
+class DispatchTurn(Protocol):
+    """A subscription that waits for its turn to be sent something."""
+
+    def run(self) -> str | None:
+        """A slice of what is due; returns the tenant whose turn the rest waits for."""
 
 
 @dataclass(slots=True)
@@ -44,10 +46,10 @@ class TopicServices:
     deduplicates: Callable[[TopicName], bool]
     tenant_uid: Callable[[str], str]
     background: BackgroundLoops
-    failed: Callable[[Topic, MagnetarError], None]  # the topic cannot go on and is to be unloaded
-    active: Callable[[Topic], None]  # something happened in a topic without `rates`: give it some, and sample them
+    failed: Callable[[LoadedTopic, MagnetarError], None]  # the topic cannot go on and is to be unloaded
+    active: Callable[[LoadedTopic], None]  # something happened in a topic without `rates`: give it some, and sample them
     admit: Callable[[OpenSession], None]  # raises where the right to open it ended meanwhile: `PermissionChecks.admit`
-    dispatch_turns: TurnLoop[DueDispatch] = field(default_factory=lambda: TurnLoop(dispatch_slice))
+    dispatch_turns: TurnLoop[DispatchTurn] = field(default_factory=lambda: TurnLoop(lambda turn: turn.run()))
     dispatching: BackgroundLoop = field(init=False)  # is told where handing something to one subscription or client raises
 
     def __post_init__(self) -> None:
@@ -59,23 +61,3 @@ def refusal_of(error: StoreError, what: str) -> MagnetarError:
     """What whoever asked is told when the store raised `error`: to try again, where that may help."""
     refused = NotReady if error.retryable or isinstance(error, LedgerClosed) else StorageFailed
     return refused(f"{what}: {error}")
-
-
-@dataclass(slots=True)
-class TopicRates:
-    messages_in: Rate = field(default_factory=Rate)
-    bytes_in: Rate = field(default_factory=Rate)
-    messages_out: Rate = field(default_factory=Rate)
-    bytes_out: Rate = field(default_factory=Rate)
-    members: MemberRates = field(default_factory=MemberRates)
-
-    def all(self) -> tuple[Rate, Rate, Rate, Rate]:
-        return self.messages_in, self.bytes_in, self.messages_out, self.bytes_out
-
-    @property
-    def quiet(self) -> bool:
-        """Nothing comes in, goes out or is acknowledged: the owner may stop sampling."""
-        return all(rate.quiet for rate in self.all()) and self.members.quiet
-
-
-QUIET = TopicRates()  # of a topic where nothing happens; never sampled

@@ -19,14 +19,13 @@ from messaging.broker.core.cursor_deltas import merged
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime.topics.admission import check_consumer, check_durable_subscription
-from messaging.broker.runtime.topics.dispatcher import Dispatcher
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
-from messaging.errors import ConsumerBusy, MagnetarError, NotReady, PreconditionFailed, StorageFailed, SubscriptionNotFound
+from messaging.broker.runtime.topics.subscription_effects import NO_SUBSCRIPTIONS, SubscriptionEffects
+from messaging.errors import ConsumerBusy, MagnetarError, NotReady, PreconditionFailed
 from messaging.keyed_lock import keyed_lock
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import EARLIEST, Position, StoreError
 from messaging.storage.managed.ledger import ManagedLedger
-from messaging.storage.managed.ledger_list import LedgerList
 from messaging.storage.meta_store import MetaConflict, SubscriptionRecord
 
 log = structlog.get_logger("broker.subscriptions")
@@ -34,40 +33,16 @@ log = structlog.get_logger("broker.subscriptions")
 LATEST = Position(2**63 - 1, 2**63 - 1)
 SEEK_RETURN_S = 60.0  # a reader that was closed by its own seek has this long to come back
 
-NO_SUBSCRIPTIONS: dict[str, Subscription] = {}  # shared by the topics that have none; never written to
 
-
-class TopicSubscriptions:
-    __slots__ = ("_changes", "closed", "ledger", "name", "services", "subscriptions", "text")
+class TopicSubscriptions(SubscriptionEffects):
+    __slots__ = ("_changes",)
 
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
-        self.name = name
-        self.text = ledger.record.name
-        self.services = services
-        self.ledger = ledger
-        self.subscriptions: dict[str, Subscription] = NO_SUBSCRIPTIONS
-        self.closed: MagnetarError | None = None  # why, from the moment closing begins
+        super().__init__(name, services, ledger)
         # By the name of a subscription that is being created, deleted or moved: done when that is over.
         self._changes: dict[str, asyncio.Future[None]] | None = None
 
-    @property
-    def dispatcher(self) -> Dispatcher:
-        raise NotImplementedError
-
-    def mark_active(self) -> None:
-        """Something is published, dispatched or acknowledged: rates are sampled while that goes on."""
-        raise NotImplementedError
-
-    @property
-    def ledger_list(self) -> LedgerList:
-        return self.ledger.ledger_list
-
     # --- admitting
-
-    def check_open(self) -> None:
-        """Raises `NotReady` from the moment the topic begins to close."""
-        if self.closed is not None:
-            raise NotReady(f"topic {self.text} is being closed: try again")
 
     def attach_consumer(
         self, subscription: Subscription, consumer: Consumer, kind: SubscriptionType, admitted: Callable[[], None] = lambda: None
@@ -81,7 +56,7 @@ class TopicSubscriptions:
             if self.subscriptions.get(subscription.name) is not subscription:
                 raise NotReady(f"subscription {subscription.name!r} was deleted meanwhile: subscribe again")
             subscription.admit(kind)
-            check_consumer(self, subscription, kind)
+            check_consumer(self.services.policy, self, subscription, kind)
             if consumer.session is not None:
                 self.services.admit(consumer.session)
         except MagnetarError:
@@ -161,7 +136,7 @@ class TopicSubscriptions:
         Raises `MetaConflict` where it exists, `NotReady`, `StorageFailed`."""
         if name not in self.subscriptions:
             self._check_room()
-            check_durable_subscription(self, self._being_created)
+            check_durable_subscription(self.services.policy, self, self._being_created)
         async with self._change(name):
             if name in self.subscriptions:
                 raise MetaConflict(name)
@@ -201,12 +176,6 @@ class TopicSubscriptions:
             return self.ledger_list.last
         return self.ledger_list.before(self.ledger_list.first if start == EARLIEST else start)
 
-    def subscription(self, name: str) -> Subscription:
-        try:
-            return self.subscriptions[name]
-        except KeyError:
-            raise SubscriptionNotFound(f"topic {self.text} has no subscription {name!r}") from None
-
     async def delete_subscription(self, name: str, *, force: bool = True) -> None:
         """Without `force` only where it has no consumers. Nothing happens where there is none. Raises `PreconditionFailed`,
         `NotReady`, `StorageFailed`: then it goes on as before."""
@@ -230,9 +199,9 @@ class TopicSubscriptions:
     def detach(self, subscription: Subscription, consumer: Consumer) -> None:
         subscription.detach(consumer)
         if not subscription.consumers:
-            self.dispatcher.forget(subscription)
+            self._release_reads(subscription)
             self.drop_if_idle(subscription)
-        self.dispatcher.dispatch_soon(subscription)
+        self._dispatch_soon(subscription)
 
     def drop_if_idle(self, subscription: Subscription) -> None:
         """A subscription that is not durable ends with its last consumer (but not while a seek has closed it for a moment)."""
@@ -252,25 +221,11 @@ class TopicSubscriptions:
             subscription.fenced = True
             try:
                 self.close_consumers(subscription)
-                stored: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
-                self.store(
-                    subscription,
-                    subscription.reset(mark_delete),
-                    lambda error: None if stored.done() else stored.set_result(error),
-                )
-                error = await stored
-                if error is not None:
-                    raise StorageFailed(f"the seek of subscription {subscription.name!r} is not stored: {error}")
+                await self._finish_durably(subscription, subscription.reset(mark_delete), "the seek")
             finally:
                 subscription.fenced = False
                 if not subscription.durable:
                     asyncio.get_running_loop().call_later(SEEK_RETURN_S, self.drop_if_idle, subscription)
-
-    def check_current(self, subscription: Subscription) -> None:
-        """Raises where what is to be changed is gone: `NotReady` with its topic, `SubscriptionNotFound` by itself."""
-        self.check_open()
-        if self.subscription(subscription.name) is not subscription:
-            raise SubscriptionNotFound(f"subscription {subscription.name!r} of {self.text} was deleted, and made anew")
 
     async def wait_until_unchanged(self, subscription: Subscription) -> None:
         """Waits for a change that is under way: the C++ client does not try a first SUBSCRIBE again that is refused for now."""
@@ -282,17 +237,8 @@ class TopicSubscriptions:
             subscription.detach(consumer)
             with self.services.dispatching.guard(topic=self.text, consumer=consumer.name):
                 consumer.sink.closed(consumer)
-        self.dispatcher.forget(subscription)
+        self._release_reads(subscription)
 
-    def store(self, subscription: Subscription, delta: bytes, done: Callable[[StoreError | None], None] | None = None) -> None:
-        """Makes a cursor's change durable; `done` (if any) runs when it is. Where nothing changed, because the same was asked for
-        before, that may still be on its way to the disk."""
-        if delta:
-            self.mark_active()
-            self.services.cursor_memory.changed(self.name.tenant, subscription)
-        if delta and subscription.durable:
-            self.services.cursors.append(subscription.subscription_id, delta, done)
-        elif done is not None and subscription.durable:
-            self.services.cursors.when_durable(done)
-        elif done is not None:
-            done(None)
+    def _release_reads(self, subscription: Subscription) -> None:
+        if self._dispatcher is not None:
+            self._dispatcher.forget(subscription)

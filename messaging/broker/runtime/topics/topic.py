@@ -9,9 +9,8 @@ import asyncio
 from messaging.broker.core.producers import Producer, ProducerTable
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.admission import check_producer
-from messaging.broker.runtime.topics.dispatcher import Dispatcher
 from messaging.broker.runtime.topics.publisher import PendingPublish, Publisher
-from messaging.broker.runtime.topics.services import TopicRates, TopicServices, refusal_of
+from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.subscriptions import LATEST, TopicSubscriptions
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed, StorageFailed, TopicTerminated
 from messaging.permissions.model import Resource
@@ -26,28 +25,16 @@ READERS_AT_ONCE = 16  # subscriptions that are handed a block as soon as it is d
 
 
 class Topic(TopicSubscriptions):
-    __slots__ = ("_dispatcher", "id_tail", "publisher", "rates", "tenant_uid")
+    __slots__ = ("id_tail", "publisher")
 
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
         super().__init__(name, services, ledger)
         self.id_tail = message_id_tail(name.partition)
-        self.tenant_uid = services.tenant_uid(
-            name.tenant
-        )  # whose usage this is, also when a tenant of the same name comes after it
         self.publisher = Publisher(self, ledger)
-        self._dispatcher: Dispatcher | None = None  # made for the first reader
-        self.rates: TopicRates | None = None  # while something happens
 
     @property
     def producers(self) -> ProducerTable:
         return self.publisher.producers
-
-    @property
-    def dispatcher(self) -> Dispatcher:
-        if self._dispatcher is None:
-            self._dispatcher = Dispatcher(self)
-            self._dispatcher.closed = self.closed is not None
-        return self._dispatcher
 
     @property
     def created_ms(self) -> int:
@@ -86,16 +73,17 @@ class Topic(TopicSubscriptions):
         """Raises `NotReady`, `TopicTerminated`, `ProducerBusy`, and whatever `PermissionChecks.admit` raises if the permission was
         withdrawn meanwhile. A producer of the same name that may be replaced is closed."""
         self.check_writable()
-        check_producer(self, producer.name)
+        check_producer(self.services.policy, self, producer.name)
         if producer.session is not None:
             self.services.admit(producer.session)
         former = self.producers.attach(producer)
         if former is not None:
             former.closed = True
 
-    def mark_active(self) -> None:
-        if self.rates is None:
-            self.services.active(self)
+    def detach_producer(self, producer: Producer) -> None:
+        """It publishes nothing more. Idempotent."""
+        producer.closed = True
+        self.producers.detach(producer)
 
     # --- from the publisher
 
@@ -105,11 +93,12 @@ class Topic(TopicSubscriptions):
         if self.subscriptions:
             readers = [subscription for subscription in self.subscriptions.values() if subscription.consumers]
             if readers:  # without them nothing is kept in memory: whoever comes later reads from storage
-                self.dispatcher.keep(pending, readers)
+                dispatcher = self._dispatcher or self.ensure_dispatcher()
+                dispatcher.keep(pending, readers)
                 for subscription in readers[:READERS_AT_ONCE]:
-                    self.dispatcher.dispatch(subscription)
+                    dispatcher.dispatch(subscription)
                 for subscription in readers[READERS_AT_ONCE:]:
-                    self.dispatcher.dispatch_soon(subscription)
+                    dispatcher.dispatch_soon(subscription)
         dedup = self.publisher.dedup
         if dedup is not None and dedup.entries_since_snapshot >= dedup_state.SNAPSHOT_ENTRIES:
             dedup.entries_since_snapshot = 0
@@ -147,9 +136,13 @@ class Topic(TopicSubscriptions):
             await self.ledger.recover()
         except StoreError:
             return False
-        for subscription in self.subscriptions.values():
-            self.dispatcher.dispatch(subscription)
+        self._dispatch_all()
         return True
+
+    def _dispatch_all(self) -> None:
+        dispatcher = self.ensure_dispatcher()
+        for subscription in self.subscriptions.values():
+            dispatcher.dispatch(subscription)
 
     def begin_close(self, why: MagnetarError) -> None:
         """Closes producers and consumers; nothing new is admitted. `close` does the rest."""
@@ -190,6 +183,5 @@ class Topic(TopicSubscriptions):
             last = await self.ledger.terminate()
         except StoreError as error:
             raise refusal_of(error, f"topic {self.text} cannot be terminated") from error
-        for subscription in self.subscriptions.values():
-            self.dispatcher.dispatch(subscription)
+        self._dispatch_all()
         return last

@@ -107,8 +107,7 @@ class Connection(Opened, asyncio.Protocol):
         self.memory_charge.change(self.waiting_bytes - self.memory_charge.held_bytes)  # those requests give it back themselves
         producers, self.producers = self.producers, {}
         for topic, producer in producers.values():
-            producer.closed = True
-            topic.producers.detach(producer)
+            topic.detach_producer(producer)
         consumers, self.consumers = self.consumers, {}
         for topic, subscription, consumer in consumers.values():
             topic.detach(subscription, consumer)
@@ -203,8 +202,7 @@ class Connection(Opened, asyncio.Protocol):
     def resume_writing(self) -> None:
         self.out.resume()
         for topic, subscription, consumer in list(self.consumers.values()):
-            consumer.wake()
-            topic.dispatcher.dispatch_soon(subscription)
+            topic.consumer_writable(subscription, consumer)
         self.reading.requests_answered()
 
     # --- reading

@@ -10,11 +10,10 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.runtime.client_subscriptions import delete_subscription, open_subscription, seek_subscription
 from messaging.broker.runtime.liveness_probe import probe_consumers
-from messaging.broker.runtime.topics import acknowledgements
-from messaging.broker.runtime.topics.acknowledgements import AckContext, Rest
+from messaging.broker.runtime.topics.acknowledgements import AckDone, AfterReading
 from messaging.broker.runtime.topics.entry_lookup import batch_size_of, mark_delete_at_time
-from messaging.broker.runtime.topics.services import QUIET
 from messaging.broker.runtime.topics.topic import LATEST, Topic
+from messaging.broker.runtime.topics.topic_rates import QUIET
 from messaging.broker.runtime.wire.sessions import BinaryConsumerSession
 from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.clock import time_text
@@ -102,29 +101,27 @@ def flow(service: Broker, connection: Connection, body: pb.Flow, resource: Resou
     held = connection.consumers.get(body.consumer_id)
     if held is not None:
         topic, subscription, consumer = held
-        consumer.flow(body.message_permits, service.now_ms())
-        topic.dispatcher.dispatch_soon(subscription)
+        topic.flow(subscription, consumer, body.message_permits)
 
 
-def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource: Resource) -> Rest:
+def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource: Resource) -> AfterReading:
     """What the hot loop left over: several ids, ack sets, cumulative, or an answer wanted."""
     held = connection.consumers.get(body.consumer_id)
     if held is None:
         return None
-    subscription = held[1]
+    topic, subscription, consumer = held
     done = _ack_answer(connection, body)
     if body.txnid_least_bits or body.txnid_most_bits:
         done("transactions are not served yet", None)
         return None
-    holder = AckContext(*held, service.now_ms(), {})
     asked = [MessageAck(_position(one), one.ack_set) if one.ack_set else MessageAck(_position(one)) for one in body.message_id]
     if body.ack_type == pb.Ack.Individual:
         service.acknowledgements += len(asked)
-        return acknowledgements.acknowledge(holder, asked, done)
+        return topic.acknowledge_each(subscription, consumer, asked, done)
     if subscription.kind is SubscriptionType.SHARED or len(asked) != 1:
         done("a cumulative acknowledgement takes one message id, and no Shared subscription", None)
         return None
-    return acknowledgements.acknowledge_up_to(holder, asked[0], done)
+    return topic.acknowledge_up_to(subscription, consumer, asked[0], done)
 
 
 def _position(message_id: pb.MessageId) -> Position:
@@ -132,7 +129,7 @@ def _position(message_id: pb.MessageId) -> Position:
     return Position(signed(message_id.ledger_id), signed(message_id.entry_id))
 
 
-def _ack_answer(connection: Connection, body: pb.Ack) -> acknowledgements.Done:
+def _ack_answer(connection: Connection, body: pb.Ack) -> AckDone:
     """The answer, where one is wanted."""
     wanted, consumer_id, request_id = body.HasField("request_id"), body.consumer_id, body.request_id
 
@@ -157,8 +154,7 @@ def redeliver(service: Broker, connection: Connection, body: pb.RedeliverUnackno
     if held is not None:
         topic, subscription, consumer = held
         ids = [_position(one) for one in body.message_ids]
-        subscription.redeliver(consumer, ids or None)
-        topic.dispatcher.dispatch_soon(subscription)
+        topic.redeliver(subscription, consumer, ids or None)
 
 
 async def seek(service: Broker, connection: Connection, body: pb.Seek, resource: Resource) -> None:

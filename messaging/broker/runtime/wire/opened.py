@@ -74,16 +74,10 @@ class Opened:
         for (consumer_id, ledger_id), entries in runs.items():
             held = self.consumers.get(consumer_id)
             if held is not None:
-                self.acknowledge(held, ledger_id, entries)
+                topic, subscription, consumer = held
+                topic.acknowledge(subscription, consumer, ledger_id, entries)
+                self.service.acknowledgements += len(entries)
         return ACK_RUN * len(runs)
-
-    def acknowledge(self, held: tuple[Topic, Subscription, Consumer], ledger_id: int, entries: list[int]) -> bytes:
-        topic, subscription, consumer = held
-        delta = subscription.acknowledge(consumer, ledger_id, entries, self.service.now_ms())
-        topic.store(subscription, delta)
-        self.service.acknowledgements += len(entries)
-        topic.dispatcher.dispatch_soon(subscription)  # any consumer may have been held at its bound
-        return delta
 
     # --- what is open
 

@@ -66,8 +66,7 @@ async def close_producer(service: Broker, connection: Connection, body: pb.Close
         answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         topic.publisher.run_after_pending(lambda _: None if answered.done() else answered.set_result(None))
         await answered
-        producer.closed = True
-        topic.producers.detach(producer)
+        topic.detach_producer(producer)
         if connection.producers.get(body.producer_id) is held:
             connection.end_producer(body.producer_id)
     connection.send(frames.success(body.request_id))

@@ -43,8 +43,7 @@ class BinaryProducerSession(_BinarySession):
     def end(self, error: MagnetarError) -> None:
         _, producer = self.connection.producers.get(self.opened_id, (None, None))
         if producer is not None and producer.session is self and not producer.closed:
-            producer.closed = True
-            self.topic.producers.detach(producer)
+            self.topic.detach_producer(producer)
             producer.sink.closed(producer)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from messaging.broker.runtime.topics.backlog_reader import BacklogReader, ReadAhead
+from messaging.broker.runtime.topics.dispatcher import Dispatcher
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld
@@ -36,7 +37,7 @@ async def reader(world: BrokerWorld, permits: int, name: str = "s", topic: str =
 
 
 def backlog(topic: Topic) -> BacklogReader:
-    found = topic.dispatcher.backlog
+    found = dispatcher_of(topic).backlog
     assert found is not None
     return found
 
@@ -55,3 +56,7 @@ async def read_all(client: RawClient, count: int, first: int = 0) -> None:
     for index in range(first, count):
         body = (await client.next()).text
         assert body[:6] == b"%06d" % index
+
+
+def dispatcher_of(topic: Topic) -> Dispatcher:
+    return topic.ensure_dispatcher()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 import pytest
 
 from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.topics.backlog_reader import TURN_BYTES
-from messaging.broker.runtime.topics.backlog_scheduler import BacklogScheduler
+from messaging.broker.runtime.topics.backlog_scheduler import TURN_BYTES, BacklogScheduler
+from messaging.broker.runtime.topics.dispatcher import Dispatcher
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.messaging.broker.runtime.long_topic import SIZE, TOPIC, payload, read_all, reader, stored
@@ -24,9 +23,9 @@ C = pb.Command
 
 
 async def test_who_is_behind_is_served_a_piece_a_turn(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    topic = await stored(world, 60)
+    await stored(world, 60)
     pieces: list[int] = []
-    hand_out = type(topic.dispatcher).dispatch_backlog
+    hand_out = Dispatcher.dispatch_backlog
 
     def counted(dispatcher: Any, subscription: Subscription, bytes_max: int) -> bool:
         before = dispatcher.bytes_out
@@ -34,7 +33,7 @@ async def test_who_is_behind_is_served_a_piece_a_turn(world: BrokerWorld, monkey
         pieces.append(dispatcher.bytes_out - before)
         return more
 
-    monkeypatch.setattr(type(topic.dispatcher), "dispatch_backlog", counted)
+    monkeypatch.setattr(Dispatcher, "dispatch_backlog", counted)
     client = await reader(world, 1000)
     await read_all(client, 60)
     assert max(pieces) <= TURN_BYTES + 2 * SIZE
@@ -47,13 +46,14 @@ class Everlasting:
     order: ClassVar[list[str]] = []
 
     def __init__(self, tenant: str, stop_after: int) -> None:
-        self.topic = SimpleNamespace(name=SimpleNamespace(tenant=tenant))
+        self.tenant = tenant
+        self.topic_name = "endless"
         self.turns = 0
         self._stop_after = stop_after
 
     def dispatch_backlog(self, subscription: object, bytes_max: int) -> bool:
         self.turns += 1
-        self.order.append(self.topic.name.tenant)
+        self.order.append(self.tenant)
         return self.turns < self._stop_after
 
 
@@ -63,7 +63,7 @@ async def test_all_who_are_behind_get_their_turns() -> None:
     greedy = [Everlasting("acme", 30) for _ in range(10)]
     other = Everlasting("globex", 30)
     for dispatcher in (*greedy, other):
-        backlog_scheduler.serve(cast(Any, dispatcher), cast(Any, None))
+        backlog_scheduler.schedule(cast(Any, dispatcher), cast(Any, None))
     await eventually(lambda: all(dispatcher.turns == 30 for dispatcher in (*greedy, other)))
     assert Everlasting.order[:60].count("globex") == 30  # ten of one tenant have together what one of another has
 

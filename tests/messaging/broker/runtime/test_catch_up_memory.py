@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from messaging.protocol import pulsar_pb2 as pb
-from tests.messaging.broker.runtime.long_topic import TOPIC, payload, read_all, reader, resting, stored
+from tests.messaging.broker.runtime.long_topic import TOPIC, dispatcher_of, payload, read_all, reader, resting, stored
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.raw_client import send_frame
 from tests.support.waiting import eventually
@@ -19,7 +19,7 @@ async def test_what_was_read_is_given_back_at_the_end(world: BrokerWorld) -> Non
     await read_all(client, 40)
     world.service.sweep_memory()
     world.service.sweep_memory()
-    assert topic.dispatcher.backlog is None
+    assert dispatcher_of(topic).backlog is None
     assert world.service.memory_limiter.catch_up.used_bytes == 0
     assert world.service.backlog_scheduler.readers == {}
 
@@ -28,7 +28,7 @@ async def test_a_topic_that_closes_gives_back_what_it_reads(world: BrokerWorld) 
     topic = await stored(world, 40)
     world.ledgers.delay("open")
     client = await reader(world, 1000)
-    await eventually(lambda: topic.dispatcher.backlog is not None)
+    await eventually(lambda: dispatcher_of(topic).backlog is not None)
     await world.service.topics.unload(topic.name)
     await eventually(lambda: world.service.memory_limiter.catch_up.used_bytes == 0)
     assert world.service.backlog_scheduler.readers == {}
@@ -85,7 +85,7 @@ async def test_memory_denied_to_one_tenant_is_there_for_another(make_world: Make
 
 async def test_a_dispatcher_that_reads_nothing_takes_little(world: BrokerWorld) -> None:
     topic = await stored(world, 1)
-    dispatcher, tail = topic.dispatcher, topic.dispatcher.cache
+    dispatcher, tail = dispatcher_of(topic), dispatcher_of(topic).cache
     assert sys.getsizeof(dispatcher) + sys.getsizeof(tail) <= 250
     for part in (dispatcher, tail):
         assert not hasattr(part, "__dict__")

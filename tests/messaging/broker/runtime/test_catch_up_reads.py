@@ -12,7 +12,7 @@ from messaging.broker.runtime.topics.backlog_reader import AHEAD_READS, READ_BYT
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import Corrupt, Position, Unavailable
-from tests.messaging.broker.runtime.long_topic import SIZE, TOPIC, backlog, read_all, reader, resting, stored
+from tests.messaging.broker.runtime.long_topic import SIZE, TOPIC, backlog, dispatcher_of, read_all, reader, resting, stored
 from tests.support.broker_world import BrokerWorld
 from tests.support.waiting import eventually
 
@@ -44,19 +44,19 @@ async def by_hand(world: BrokerWorld, topic: Topic, count: int) -> AsyncIterator
     client = await reader(world, count)
     await eventually(lambda: any(one.can_dispatch() for one in topic.subscriptions.values()))
     (subscription,) = topic.subscriptions.values()
-    assert not topic.dispatcher.dispatch_backlog(subscription, 1)  # nothing is there yet
+    assert not dispatcher_of(topic).dispatch_backlog(subscription, 1)  # nothing is there yet
     (held,) = backlog(topic).readers.values()
     await eventually(lambda: held.current is not None and held.current.there)
     yield subscription, held
     world.service.backlog_scheduler._turn_due = False
-    world.service.backlog_scheduler.serve(topic.dispatcher, subscription)
+    world.service.backlog_scheduler.schedule(dispatcher_of(topic), subscription)
     await read_all(client, count)
 
 
 async def test_several_reads_wait_for_a_consumer_that_takes_more(world: BrokerWorld) -> None:
     topic = await stored(world, 100)
     async with by_hand(world, topic, 100) as (subscription, held):
-        assert topic.dispatcher.dispatch_backlog(subscription, 1)
+        assert dispatcher_of(topic).dispatch_backlog(subscription, 1)
         await eventually(lambda: len(held.ahead) == AHEAD_READS and held.ahead[-1].there)
         assert held.current is not None
         reads = [held.current, *held.ahead]
@@ -71,7 +71,7 @@ async def test_two_reads_are_under_way_at_a_time(world: BrokerWorld) -> None:
     async with by_hand(world, topic, 100) as (subscription, held):
         ingress_limiter = world.ledgers.delay("read")
         for _ in range(3):
-            assert topic.dispatcher.dispatch_backlog(subscription, 1)
+            assert dispatcher_of(topic).dispatch_backlog(subscription, 1)
         assert [read.there for read in held.ahead] == [False] * AHEAD_READS
         assert held.current is not None
         for before, after in pairwise([held.current, *held.ahead]):
@@ -96,7 +96,7 @@ async def test_subscriptions_at_the_same_place_share_what_is_read(world: BrokerW
     ingress_limiter = world.ledgers.delay("open")
     for client in clients:
         client.say(C.FLOW, consumer_id=1, message_permits=1000)
-    await eventually(lambda: topic.dispatcher.backlog is not None and len(backlog(topic).readers) == 5)
+    await eventually(lambda: dispatcher_of(topic).backlog is not None and len(backlog(topic).readers) == 5)
     cursors = internal_stats(topic)["cursors"]
     assert [cursors[f"s{number}"]["pendingReadOps"] for number in range(5)] == [1] * 5
     ingress_limiter.set()
@@ -115,7 +115,7 @@ async def test_a_corrupt_entry_is_passed_over_by_all_who_wait_for_it(world: Brok
     world.ledgers.fail_next("read", Corrupt("injected", ledger_id, 0))
     for client in clients:
         client.say(C.FLOW, consumer_id=1, message_permits=10)
-    await eventually(lambda: topic.dispatcher.backlog is not None and len(backlog(topic).readers) == 2)
+    await eventually(lambda: dispatcher_of(topic).backlog is not None and len(backlog(topic).readers) == 2)
     ingress_limiter.set()
     for client in clients:
         await read_all(client, 5, first=1)

@@ -1,0 +1,40 @@
+"""What the rest of the broker may use of a loaded topic without knowing `Topic` itself."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from messaging.broker.core.producers import ProducerTable
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.topics.topic_rates import TopicRates
+from messaging.errors import MagnetarError
+from messaging.protocol.names import TopicName
+from messaging.storage.managed.ledger import ManagedLedger
+
+
+class LoadedTopic(Protocol):
+    __slots__ = ()
+
+    name: TopicName
+    text: str
+    tenant_uid: str
+    ledger: ManagedLedger
+    subscriptions: dict[str, Subscription]
+    closed: MagnetarError | None  # why, from the moment closing begins
+
+    @property
+    def rates(self) -> TopicRates | None:
+        """While something happens."""
+
+    @rates.setter
+    def rates(self, rates: TopicRates | None) -> None: ...
+
+    @property
+    def producers(self) -> ProducerTable: ...
+
+    @property
+    def totals(self) -> tuple[int, int, int, int]:
+        """Messages and bytes in, messages and bytes out, since the topic was loaded."""
+
+    async def recover(self) -> bool:
+        """After the log refused a block. False where the topic has to be loaded anew instead."""

@@ -1,0 +1,224 @@
+"""What consumers and administrators do to the subscriptions of a topic. Each method makes the change, stores it, and dispatches
+what it made possible: whoever calls has nothing more to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+from messaging.broker.core.ack_validation import MessageAck, check_cumulative, check_individual
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.topics.acknowledgements import GONE, AckDone, AckRequest, AfterReading
+from messaging.broker.runtime.topics.dispatcher import Dispatcher
+from messaging.broker.runtime.topics.services import TopicServices
+from messaging.broker.runtime.topics.topic_context import TopicContext
+from messaging.broker.runtime.topics.topic_rates import TopicRates
+from messaging.errors import MagnetarError, NotReady, StorageFailed, SubscriptionNotFound
+from messaging.protocol.names import TopicName
+from messaging.storage.ledger_store import Position, StoreError
+from messaging.storage.managed.ledger import ManagedLedger
+from messaging.storage.managed.ledger_list import LedgerList
+
+NO_SUBSCRIPTIONS: dict[str, Subscription] = {}  # shared by the topics that have none; never written to
+
+Stored = Callable[[StoreError | None], None]
+
+
+class SubscriptionEffects(TopicContext):
+    __slots__ = ("_dispatcher", "closed", "ledger", "name", "rates", "services", "subscriptions", "tenant_uid", "text")
+
+    def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
+        self.name = name
+        self.text = ledger.record.name
+        self.services = services
+        self.ledger = ledger
+        self.tenant_uid = services.tenant_uid(name.tenant)  # whose usage this is, even if another tenant gets that name
+        self.subscriptions: dict[str, Subscription] = NO_SUBSCRIPTIONS
+        self.closed: MagnetarError | None = None  # why, from the moment closing begins
+        self.rates: TopicRates | None = None  # while something happens
+        self._dispatcher: Dispatcher | None = None  # made for the first consumer
+
+    @property
+    def ledger_list(self) -> LedgerList:
+        return self.ledger.ledger_list
+
+    def mark_active(self) -> None:
+        if self.rates is None:
+            self.services.active(self)
+
+    def check_open(self) -> None:
+        """Raises `NotReady` from the moment the topic begins to close."""
+        if self.closed is not None:
+            raise NotReady(f"topic {self.text} is being closed: try again")
+
+    def subscription(self, name: str) -> Subscription:
+        try:
+            return self.subscriptions[name]
+        except KeyError:
+            raise SubscriptionNotFound(f"topic {self.text} has no subscription {name!r}") from None
+
+    def check_current(self, subscription: Subscription) -> None:
+        """Raises where what is to be changed is gone: `NotReady` with its topic, `SubscriptionNotFound` by itself."""
+        self.check_open()
+        if self.subscription(subscription.name) is not subscription:
+            raise SubscriptionNotFound(f"subscription {subscription.name!r} of {self.text} was deleted, and made anew")
+
+    # --- change, store, dispatch: every change of a cursor ends here
+
+    def _finish(self, subscription: Subscription, delta: bytes, stored: Stored | None = None) -> None:
+        """A cursor was changed. Any of the consumers may take messages now: one may have been held at its limit."""
+        self.store(subscription, delta, stored)
+        (self._dispatcher or self.ensure_dispatcher()).dispatch_soon(subscription)
+
+    def _finish_all(self, subscription: Subscription, deltas: Sequence[bytes], stored: Stored | None) -> None:
+        """`stored` is called when the last of them is durable; the log keeps their order."""
+        changes = [delta for delta in deltas if delta]
+        for delta in changes[:-1]:
+            self.store(subscription, delta)
+        if changes or stored is not None:
+            self._finish(subscription, changes[-1] if changes else b"", stored)
+        else:
+            self._dispatch_soon(subscription)
+
+    async def _finish_durably(self, subscription: Subscription, delta: bytes, what: str) -> None:
+        """Returns when the change is durable. Raises `StorageFailed`."""
+        answer: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+        self._finish(subscription, delta, lambda error: None if answer.done() else answer.set_result(error))
+        error = await answer
+        if error is not None:
+            raise StorageFailed(f"{what} of subscription {subscription.name!r} is not stored: {error}")
+
+    def store(self, subscription: Subscription, delta: bytes, stored: Stored | None = None) -> None:
+        """Makes a change of a cursor durable; `stored` (if any) is called when it is. Where nothing changed, because the same was
+        asked for before, that may still be on its way to the disk."""
+        if delta:
+            self.mark_active()
+            self.services.cursor_memory.changed(self.name.tenant, subscription)
+        if delta and subscription.durable:
+            self.services.cursors.append(subscription.subscription_id, delta, stored)
+        elif stored is not None and subscription.durable:
+            self.services.cursors.when_durable(stored)
+        elif stored is not None:
+            stored(None)
+
+    def _dispatch_soon(self, subscription: Subscription) -> None:
+        (self._dispatcher or self.ensure_dispatcher()).dispatch_soon(subscription)
+
+    def ensure_dispatcher(self) -> Dispatcher:
+        if self._dispatcher is None:
+            self._dispatcher = Dispatcher(self)
+            self._dispatcher.closed = self.closed is not None
+        return self._dispatcher
+
+    def block_in_memory(self, position: Position) -> EntryBlock | None:
+        return None if self._dispatcher is None else self._dispatcher.block_in_memory(position)
+
+    def pending_reads(self, subscription: Subscription) -> int:
+        """Reads from storage that are asked for or under way for it."""
+        return 0 if self._dispatcher is None else self._dispatcher.pending_reads(subscription)
+
+    # --- what a consumer asks for
+
+    def flow(self, subscription: Subscription, consumer: Consumer, permits: int) -> None:
+        consumer.flow(permits, self.services.clock_ms())
+        self._dispatch_soon(subscription)
+
+    def return_permits(self, subscription: Subscription, consumer: Consumer, permits: int) -> None:
+        """Those of messages that were not handed over after all."""
+        consumer.give_back(permits)
+        self._dispatch_soon(subscription)
+
+    def consumer_writable(self, subscription: Subscription, consumer: Consumer) -> None:
+        """Its peer reads again."""
+        consumer.wake()
+        self._dispatch_soon(subscription)
+
+    def redeliver(self, subscription: Subscription, consumer: Consumer, positions: Iterable[Position] | None) -> None:
+        """None: everything that the consumer has not acknowledged."""
+        subscription.redeliver(consumer, positions)
+        self._dispatch_soon(subscription)
+
+    # --- acknowledging
+
+    def acknowledge(self, subscription: Subscription, consumer: Consumer, ledger_id: int, entries: Sequence[int]) -> None:
+        """Whole entries of one ledger, without an answer: what nearly all acknowledgements are."""
+        self._finish(subscription, subscription.acknowledge(consumer, ledger_id, entries, self.services.clock_ms()))
+
+    def acknowledge_each(
+        self,
+        subscription: Subscription,
+        consumer: Consumer,
+        asked: Sequence[MessageAck],
+        done: AckDone,
+        sizes: dict[Position, int] | None = None,
+    ) -> AfterReading:
+        """Each of `asked` by itself: what cannot be acknowledged is left out. What can be done at once is done; where the size of a
+        batch is not known, the rest is returned as a coroutine, which reads it first."""
+        request = AckRequest(self, subscription, consumer, self.services.clock_ms(), {} if sizes is None else sizes)
+        found = check_individual(asked, self.ledger_list, subscription.cursor, request.size_of)
+        deltas, refused = request.apply(found)
+        if found.unknown:
+            self._finish_all(subscription, deltas, None)
+            return self._acknowledge_after_reading(request, found.unknown, refused, done)
+        self._finish_all(subscription, deltas, lambda error: done(refused, error))
+        return None
+
+    async def _acknowledge_after_reading(
+        self, request: AckRequest, unknown: Sequence[MessageAck], refused_before: str, done: AckDone
+    ) -> None:
+        asked, unread = await request.read_sizes(unknown)
+        if request.gone:
+            done(GONE, None)
+            return
+        subscription = request.subscription
+        deltas, refused = request.apply(check_individual(asked, self.ledger_list, subscription.cursor, request.size_of))
+        self._finish_all(subscription, deltas, lambda error: done(refused_before or refused or unread, error))
+
+    def acknowledge_up_to(self, subscription: Subscription, consumer: Consumer, asked: MessageAck, done: AckDone) -> AfterReading:
+        """Cumulatively: everything before, and what `asked` names of the entry itself."""
+        request = AckRequest(self, subscription, consumer, self.services.clock_ms(), {})
+        return self._acknowledge_up_to(request, asked, done)
+
+    def _acknowledge_up_to(self, request: AckRequest, asked: MessageAck, done: AckDone) -> AfterReading:
+        found = check_cumulative(asked, self.ledger_list, request.subscription.cursor, request.size_of)
+        if found is None:
+            return self._acknowledge_up_to_after_reading(request, asked, done)
+        if isinstance(found, str):
+            done(found, None)
+            return None
+        deltas, refused = request.apply_up_to(found)
+        self._finish_all(request.subscription, deltas, lambda error: done(refused, error))
+        return None
+
+    async def _acknowledge_up_to_after_reading(self, request: AckRequest, asked: MessageAck, done: AckDone) -> None:
+        known, unread = await request.read_sizes([asked])
+        if request.gone:
+            done(GONE, None)
+        elif not known:
+            done(unread, None)
+        else:
+            self._acknowledge_up_to(request, asked, done)
+
+    # --- what administrators and maintenance ask for; durable when these return
+
+    async def skip_to(self, subscription: Subscription, last: Position) -> None:
+        """Acknowledges everything up to `last`. Raises `StorageFailed`, and for a topic or subscription that is gone, which would
+        not remember it, `NotReady` or `SubscriptionNotFound`."""
+        self.check_current(subscription)
+        delta = subscription.acknowledge_up_to(last, self.services.clock_ms())
+        await self._finish_durably(subscription, delta, "the change")
+
+    async def expire_up_to(self, subscription: Subscription, last: Position) -> int:
+        """The same for what is too old. Returns how many entries that were."""
+        now_ms, before = self.services.clock_ms(), subscription.backlog_entries
+        delta = subscription.acknowledge_up_to(last, now_ms)
+        if not delta:
+            return 0
+        expired = before - subscription.backlog_entries
+        subscription.entries_expired += expired
+        subscription.last_expired_ms = now_ms
+        await self._finish_durably(subscription, delta, "the change")
+        return expired
