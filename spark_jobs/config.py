@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 
+class JobFailed(Exception):
+    """The run contradicts itself; nothing of it may count."""
+
+
 @dataclass(frozen=True)
 class Request:
     """`known`: hour ("2026-11-21T08") -> inputs of its present version. `master`: any Spark master, with `raw_directory` and

@@ -9,29 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from messaging.http_server.connection_slots import ConnectionSlots
+from messaging.http_server.bounds import HttpBounds
 from messaging.http_server.transfer_rate import Transfer, reads_too_slowly
-from messaging.http_server.unread_responses import UnreadResponses
 from messaging.http_server.websocket import WebSocketProtocol
 
 HEAD_BYTES_MAX = 32 << 10  # request line and headers
 READ_BYTES_MAX = 16 << 10  # looked at at once, and of requests that come before the one before them is answered
-
-
-@dataclass(slots=True)
-class HttpBounds:
-    """What the connections of one listener share."""
-
-    header_s: float
-    transfer_s: float
-    slots: ConnectionSlots[Any]
-    unread: UnreadResponses[Any] = field(default_factory=UnreadResponses)
 
 
 def _nothing() -> None: ...

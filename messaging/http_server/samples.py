@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from messaging.http_server.protocol import HttpBounds
+from messaging.http_server.bounds import HttpBounds
 from messaging.http_server.request_queue import RequestQueues
 from messaging.metrics import Sample
 

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 
 import uvicorn
 
+from messaging.http_server.bounds import HttpBounds
 from messaging.http_server.connection_slots import ConnectionSlots
-from messaging.http_server.protocol import HEAD_BYTES_MAX, HttpBounds, HttpProtocol, protocol_of
+from messaging.http_server.protocol import HEAD_BYTES_MAX, HttpProtocol, protocol_of
 from messaging.http_server.request_queue import App
 from messaging.http_server.tls import BACKLOG, TlsListener
 from messaging.http_server.websocket import WebSocketProtocol

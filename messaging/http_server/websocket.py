@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 
+from messaging.http_server.bounds import HttpBounds
 from messaging.http_server.transfer_rate import Transfer
-
-if TYPE_CHECKING:
-    from messaging.http_server.protocol import HttpBounds
 
 FREE_BYTES = 32 << 10  # of a message that has begun, before it counts
 FRAMES_A_TURN = 300  # then others get their turn of the loop: pings and pieces of messages can be of seven bytes

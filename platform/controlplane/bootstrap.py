@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from controlplane.child_process import environment, python
 from messaging.settings import ConfigError, Settings
 
 FULL_BYTES = 1 << 20  # less than one migration transaction may need
@@ -48,10 +49,7 @@ def prepare(settings: Settings) -> None:
     """Runs migrations and creates first rows if needed. Idempotent and safe to run concurrently. Raises `ConfigError`."""
     if not needed(settings):
         return
-    from controlplane.supervisor.standalone import environment
-
-    command = [sys.executable, "-P", "-m", "controlplane.bootstrap"]
-    if subprocess.run(command, env={**os.environ, **environment(settings)}, check=False).returncode != 0:
+    if subprocess.run(python("controlplane.bootstrap"), env={**os.environ, **environment(settings)}, check=False).returncode != 0:
         raise ConfigError("the database could not be prepared: see the lines above")
 
 
@@ -70,20 +68,17 @@ def run(settings: Settings) -> None:
 
 
 def _run(settings: Settings) -> None:
-    from controlplane import current
+    from controlplane.django_setup import set_up
     from messaging.identity import create_secrets
 
-    current.use(settings)
     create_secrets(settings)
     (settings.data_path / "control").mkdir(mode=0o700, exist_ok=True)
     with _locked(settings):
         if not needed(settings):
             return
-        os.environ["DJANGO_SETTINGS_MODULE"] = "controlplane.settings"
-        import django
+        set_up(settings)
         from django.core.management import call_command
 
-        django.setup()
         call_command("migrate", interactive=False, verbosity=0, skip_checks=True)
         from tenants.first_rows import create_first_rows
 

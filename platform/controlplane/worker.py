@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from types import FrameType
 
+from controlplane.django_setup import set_up
 from messaging import logs
 from messaging.settings import ConfigError, Settings, load
 
@@ -44,7 +45,7 @@ def main(settings: Settings) -> int:
 
 
 def _run(settings: Settings, stopping: threading.Event) -> int:
-    _set_up_django(settings)
+    set_up(settings, "controlplane.worker_settings")
     from workers.app import make_app
     from workers.environment import Environment, environment_of
     from workers.memory import trim_memory
@@ -82,18 +83,6 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
         logging.shutdown()
         os._exit(1 if ended_by_itself else 0)
     return 1 if ended_by_itself else 0
-
-
-def _set_up_django(settings: Settings) -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.worker_settings")
-    import django
-    from django.apps import apps
-
-    from controlplane import current
-
-    if not apps.ready:
-        current.use(settings)
-        django.setup()
 
 
 def _write(path: Path, value: dict[str, int]) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.checksum import HOUR_COLUMNS, checksum_text, row_digest
+from spark_jobs.compute import compute
 from spark_jobs.config import Request, Result, run_directory
-from spark_jobs.hourly_usage import compute
 from spark_jobs.java import Java
 from spark_jobs.plan import hour_of_name, make_plan
 from tests.spark_jobs.usage_files import HOUR_MS, NOON_MS, Hours

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.metering import TOTALS
 from messaging.broker.runtime.process import resident_bytes
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.metrics import Sample
 from messaging.protocol import hot
 from messaging.version import VERSION
-
-if TYPE_CHECKING:
-    from messaging.broker.runtime.broker import Broker
-    from messaging.broker.runtime.topics.topic import Topic
 
 TOPICS_MAX = 10_000  # series of single topics: a scrape of more would hold the broker up for seconds
 

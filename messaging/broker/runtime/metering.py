@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 import structlog
 
 from messaging.background import BackgroundLoops
-from messaging.broker.runtime.admin.stats import max_backlog
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import TopicRates
@@ -23,6 +22,11 @@ RETRY_S = 5.0
 SAMPLES_MAX = 1_000  # topics a second
 MEMBERS_MAX = 2_000  # producers, subscriptions and consumers a second, over all topics that are sampled
 MEMBERS_MIN = 4  # of one topic, however many topics there are
+
+
+def max_backlog(topic: Topic) -> int:
+    """Entries, of the subscription that has most."""
+    return max((one.backlog_entries for one in topic.subscriptions.values()), default=0)
 
 
 class Metering:

@@ -8,15 +8,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from controlplane.cli.accounts import keys, users
+from controlplane.cli.keys import keys
 from controlplane.cli.options import Refused, refusals, settings_options
-
-if TYPE_CHECKING:
-    from messaging.settings import Settings
+from controlplane.cli.users import users
 
 PRIVATE_UMASK = 0o077  # files of the platform (messages, databases, logs) are private to their owner
 STARTED_S = time.monotonic()  # as close to the start of the process as possible
@@ -48,7 +45,7 @@ def standalone(**overrides: str | None) -> None:
     from messaging.settings import ConfigError, load
 
     settings = load(os.environ, **overrides)
-    _warn_of_open_listeners(settings)
+    _warn_of_open_listeners(settings.host, settings.tls)
     datadir.make_writable(settings)
     try:
         descriptor = lock.acquire(str(settings.data_path))
@@ -60,12 +57,12 @@ def standalone(**overrides: str | None) -> None:
     _become_supervisor(plan.to_json(), descriptor)
 
 
-def _warn_of_open_listeners(settings: Settings) -> None:
+def _warn_of_open_listeners(host: str, tls: str) -> None:
     from messaging.local_caller import is_loopback
 
-    if settings.tls == "off" and not is_loopback(settings.host):
+    if tls == "off" and not is_loopback(host):
         click.echo(
-            f"magnetar: warning: other machines can reach the listeners on {settings.host} without TLS, so tokens, passwords and "
+            f"magnetar: warning: other machines can reach the listeners on {host} without TLS, so tokens, passwords and "
             "messages can be read on the network. Use --tls self-signed or files, or listen on 127.0.0.1 behind a TLS proxy.",
             err=True,
         )
@@ -75,7 +72,7 @@ def _become_supervisor(plan: str, lock: int) -> None:
     """Replaces this process by the supervisor, which keeps the process id and the lock but none of the loaded libraries."""
     import tempfile
 
-    from controlplane.supervisor.standalone import python
+    from controlplane.child_process import python
 
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
         file.write(plan)
@@ -107,12 +104,13 @@ def broker(**overrides: str | None) -> None:
 def web(**overrides: str | None) -> None:
     """Run the web process: console, REST and live pages."""
     from controlplane import datadir, ports
+    from controlplane.child_process import environment
     from messaging.settings import load
 
     settings = load(os.environ, **overrides)
     datadir.prepare(settings)
     ports.require_free(ports.web_listeners(settings))
-    _export(settings)
+    os.environ.update(environment(settings))  # Django's settings module loads the settings again
     from controlplane.web import main as run
 
     sys.exit(run(settings))
@@ -123,22 +121,16 @@ def web(**overrides: str | None) -> None:
 def worker(**overrides: str | None) -> None:
     """Run one worker: scheduled maintenance and usage jobs."""
     from controlplane import bootstrap, datadir
+    from controlplane.child_process import environment
     from messaging.settings import load
 
     settings = load(os.environ, **overrides)
     datadir.prepare(settings)
     bootstrap.prepare(settings)  # as the web process does; whichever comes first prepares the database
-    _export(settings)
+    os.environ.update(environment(settings))  # Django's settings module loads the settings again
     from controlplane.worker import main as run
 
     sys.exit(run(settings))
-
-
-def _export(settings: Any) -> None:
-    """Puts the options into the environment, because Django's settings module loads the settings again."""
-    from controlplane.supervisor.standalone import environment
-
-    os.environ.update(environment(settings))
 
 
 @main.command()

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import click
-
-if TYPE_CHECKING:
-    from messaging.settings import Settings
 
 EXIT_CONFIGURATION = 2
 P = ParamSpec("P")
@@ -82,9 +78,3 @@ def settings_options(*names: str) -> Callable[[Callable[..., Any]], Callable[...
         return refusals(command)
 
     return add
-
-
-def loaded(overrides: dict[str, str | None]) -> Settings:
-    from messaging.settings import load
-
-    return load(os.environ, **overrides)

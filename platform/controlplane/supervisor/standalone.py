@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
 
+from controlplane import bootstrap
+from controlplane.child_process import environment, python
 from controlplane.supervisor import valkey
 from controlplane.supervisor.plan import ChildSpec, Plan
 from messaging.local_caller import is_loopback
-from messaging.settings import PREFIX, Settings
+from messaging.settings import Settings
 
 # Stop order: callers first, then what they call. All waves together take less than ten seconds.
 _WAVE_CALLERS, _WAVE_BROKER, _WAVE_QUEUE = 0, 1, 2
 _STOP_CALLERS_S, _STOP_BROKER_S, _STOP_QUEUE_S = 3.5, 5.0, 1.0
 
 CONSOLE_USER = "admin"
-
-
-def environment(settings: Settings) -> dict[str, str]:
-    """The environment variables for these settings: those that differ from the defaults, and always the data directory."""
-    defaults = Settings()
-    values: dict[str, str] = {}
-    for key in Settings.__struct_fields__:
-        value = getattr(settings, key)
-        if key == "data_dir":
-            values[PREFIX + "DATA_DIR"] = str(Path(value).absolute())
-        elif value != getattr(defaults, key):
-            text = ",".join(value) if isinstance(value, tuple) else str(value)
-            values[PREFIX + key.upper()] = text.lower() if isinstance(value, bool) else text
-    return values
-
-
-def python(module: str) -> list[str]:
-    """`-P`: do not import modules from the current directory."""
-    return [sys.executable, "-P", "-m", module]
 
 
 def log_format(settings: Settings) -> str:
@@ -48,8 +29,6 @@ def log_format(settings: Settings) -> str:
 
 def needs_preparation(settings: Settings) -> bool:
     """Whether the database may lack migrations or first rows. Reads a stamp file; does not load Django."""
-    from controlplane import bootstrap
-
     return bootstrap.needed(settings)
 
 

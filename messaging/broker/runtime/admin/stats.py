@@ -11,6 +11,7 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
+from messaging.broker.runtime.metering import max_backlog
 from messaging.broker.runtime.topics.backlog_age import UNKNOWN
 from messaging.broker.runtime.topics.member_rates import MemberRates
 from messaging.broker.runtime.topics.topic import Topic
@@ -212,10 +213,6 @@ def _ack_ranges_text(subscription: Subscription, runs_max: int = 100) -> str:
 
 def _ack_ranges(subscription: Subscription) -> int:
     return sum(count_ranges(bitmap) for bitmap in subscription.cursor.individual_acks.values())
-
-
-def max_backlog(topic: Topic) -> int:
-    return max((one.backlog_entries for one in topic.subscriptions.values()), default=0)
 
 
 def _backlog_bytes(topic: Topic, backlog_entries: int) -> int:
