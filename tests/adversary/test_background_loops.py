@@ -300,6 +300,10 @@ async def test_one_peer_that_raises_keeps_no_other_from_being_looked_after(runni
     class Peer(Raises):
         asked = 0
 
+        @property
+        def liveness(self) -> Peer:
+            return self
+
         def keep_alive(self) -> None:
             self.asked += 1
 

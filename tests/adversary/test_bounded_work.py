@@ -12,11 +12,14 @@ import pytest
 from messaging.broker.core.turn_budget import SLICE_COST, TURN_COST
 from messaging.broker.runtime.topics.dispatcher import DISPATCH_COST, Dispatcher
 from messaging.broker.runtime.turn_loop import TurnLoop
-from messaging.broker.runtime.wire import reading
+from messaging.broker.runtime.wire import receiver
 from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
+from messaging.broker.runtime.wire.endpoints import Endpoints
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.events import Command
+from messaging.protocol.session import EARLY_COMMANDS_MAX
 from tests.support.broker_world import BrokerWorld
 from tests.support.raw_client import RawClient, send_frame
 from tests.support.waiting import eventually
@@ -37,10 +40,10 @@ class Watch:
         self.sent: Counter[int] = Counter()
         self.dispatches: Counter[int] = Counter()
         self._wrap(monkeypatch, Commands, "handle", self._handled)
-        self._wrap(monkeypatch, Connection, "acknowledge_all", lambda _, acked: self._count(self.acked, len(acked)))
-        self._wrap(monkeypatch, Connection, "publish", lambda _, buf, sent: self._count(self.sent, len(sent)))
+        self._wrap(monkeypatch, Endpoints, "acknowledge_all", lambda _, acked: self._count(self.acked, len(acked)))
+        self._wrap(monkeypatch, Endpoints, "publish", lambda _, buf, sent: self._count(self.sent, len(sent)))
         self._wrap(monkeypatch, Dispatcher, "dispatch_slice", lambda *_: self._count(self.dispatches, 1))
-        self._wrap(monkeypatch, TurnLoop, "_turn", lambda _: self._begin())
+        self._wrap(monkeypatch, TurnLoop, "run_turn", lambda _: self._begin())
 
     def _wrap(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, watch: Callable[..., None]) -> None:
         real = getattr(owner, name)
@@ -57,9 +60,9 @@ class Watch:
     def _count(self, counter: Counter[int], number: int) -> None:
         counter[self.turn] += number
 
-    def _handled(self, commands: Commands, connection: Connection, command: pb.Command, size: int) -> None:
+    def _handled(self, commands: Commands, connection: Connection, command: Command) -> None:
         self.commands[self.turn, connection] += 1
-        self.names.append(f"{pb.Command.Type.Name(command.type)} of {connection.client_version}")
+        self.names.append(f"{pb.Command.Type.Name(command.message.type)} of {connection.client_version}")
 
 
 @pytest.fixture
@@ -139,7 +142,7 @@ async def test_acknowledgements_are_handled_in_slices_and_grouped_by_consumer(wo
     client.write((ack[0] + ack[1]) * count)
     await ponged(client)
     assert sum(watch.acked.values()) == 2 * count
-    assert max(watch.acked.values()) <= SLICE_COST + reading.MANY_AT_ONCE
+    assert max(watch.acked.values()) <= SLICE_COST + receiver.MANY_AT_ONCE
     assert max(watch.dispatches.values(), default=0) <= 4
 
 
@@ -202,7 +205,7 @@ async def test_before_sign_in_there_is_a_handful_of_commands(world: BrokerWorld,
     client = await world.client()
     client.write(frame * 20_000)
     await client.gone()
-    assert sum(watch.commands.values()) <= reading.EARLY_COMMANDS_MAX
+    assert sum(watch.commands.values()) <= EARLY_COMMANDS_MAX
 
 
 async def test_before_sign_in_there_are_few_bytes(world: BrokerWorld) -> None:

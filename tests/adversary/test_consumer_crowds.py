@@ -91,7 +91,9 @@ async def test_acknowledging_what_nobody_holds_asks_the_crowd_once(world: Broker
     publisher.write(b"".join(send_frame(number, b"x") for number in range(CROWD)))
     receipt = next(one for one in [await publisher.next() for _ in range(CROWD)]).body.message_id
     client = await crowd(world, pb.Subscribe.Shared)
-    (connection,) = [one for one in world.service.peers.connections if isinstance(one, Connection) and len(one.consumers) == CROWD]
+    (connection,) = [
+        one for one in world.service.peers.connections if isinstance(one, Connection) and len(one.endpoints.consumers) == CROWD
+    ]
     asked = counted(monkeypatch, Consumer, "release")
     acks = [
         frames.command(

@@ -50,7 +50,7 @@ class Session:
         return [self.handle.topic] if self.handle is not None and self.handle.open else []
 
     def publish(self) -> None:
-        if self.connection is not None and self.connection.producers:
+        if self.connection is not None and self.connection.endpoints.producers:
             self.connection.publish_message(b"late")
         elif self.handle is not None and hasattr(self.handle, "publish"):
             from messaging.broker.runtime.local.messages import OutgoingMessage

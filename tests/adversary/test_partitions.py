@@ -241,7 +241,7 @@ async def test_a_forced_delete_under_live_clients_leaves_no_partition_behind(gro
                     await client.open_producer(partition(index))
                 except MagnetarError as error:
                     assert error.http_status != 500, error.message
-                client.producers.clear()
+                client.endpoints.producers.clear()
             await asyncio.sleep(0)
 
     deleted: asyncio.Future[None] = asyncio.get_running_loop().create_future()

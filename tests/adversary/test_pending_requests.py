@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from messaging.broker.runtime.wire.connection import REQUESTS_MAX, Connection
+from messaging.broker.runtime.wire.connection import Connection
+from messaging.broker.runtime.wire.pending_requests import REQUESTS_MAX
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld
@@ -35,18 +36,18 @@ async def test_requests_beyond_the_bound_wait_and_all_are_answered(world: Broker
     monkeypatch.setattr(world.service, "require_namespace", slow)
     asked = [client.say(pb.Command.LOOKUP, topic=TOPIC) for _ in range(3000)]
     connection = connection_of(world)
-    await eventually(lambda: connection.waiting == REQUESTS_MAX)
+    await eventually(lambda: connection.requests.count == REQUESTS_MAX)
     for _ in range(20):
         await asyncio.sleep(0)
-    assert connection.waiting == REQUESTS_MAX
+    assert connection.requests.count == REQUESTS_MAX
     sessions = world.service.memory_limiter.sessions
-    assert sessions.tenants["acme"] >= connection.waiting_bytes > 0
-    assert not connection.intake.reading
+    assert sessions.tenants["acme"] >= connection.requests.size_bytes > 0
+    assert not connection.throttle.reading
     go_on.set()
     answers = [(await client.expect("LOOKUP_RESPONSE")).request_id for _ in asked]
     assert answers == asked
     await client.quiet()
-    assert (connection.waiting, connection.waiting_bytes, sessions.used_bytes) == (0, 0, 0)
+    assert (connection.requests.count, connection.requests.size_bytes, sessions.used_bytes) == (0, 0, 0)
 
 
 async def test_one_connection_with_pending_requests_holds_up_no_other(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +61,7 @@ async def test_one_connection_with_pending_requests_holds_up_no_other(world: Bro
     monkeypatch.setattr(world.service, "require_namespace", slow)
     for _ in range(2000):
         full.say(pb.Command.LOOKUP, topic=TOPIC)
-    await eventually(lambda: any(one.waiting == REQUESTS_MAX for one in world.service.peers.connections))
+    await eventually(lambda: any(one.requests.count == REQUESTS_MAX for one in world.service.peers.connections))
     free.say(pb.Command.LOOKUP, topic="persistent://other/things/t")
     await free.expect("LOOKUP_RESPONSE")
     await full.close()
@@ -97,7 +98,7 @@ async def test_listings_that_nobody_reads_are_not_made(world: BrokerWorld, monke
     other = await world.connected("stranger")
     assert await other.quiet() == []
     await client.close()
-    await eventually(lambda: egress.used_bytes == 0 and not any(one.waiting for one in world.service.peers.connections))
+    await eventually(lambda: egress.used_bytes == 0 and not any(one.requests.count for one in world.service.peers.connections))
     assert made <= 12, "nor for a peer that is gone"
 
 
@@ -107,10 +108,10 @@ async def test_who_asks_and_never_reads_is_ended(world: BrokerWorld) -> None:
     connection = connection_of(world)
     connection.out.writable = False
     unread = [2_000_000, 1_500_000, 1_500_000]
-    connection.transport = connection.out._transport = cast(asyncio.Transport, UnreadResponses(connection.transport, unread))
+    connection.transport = connection.out.transport = cast(asyncio.Transport, UnreadResponses(connection.transport, unread))
     for _ in range(3):
         assert not connection.closed
-        connection.keep_alive()
+        connection.liveness.keep_alive()
     assert connection.closed and world.service.peers.refused["peer does not read"] == 1
     assert await client.gone() == []
 
@@ -168,10 +169,10 @@ async def test_what_waits_for_its_turn_counts_for_its_tenant(world: BrokerWorld)
     flow = frames.command(pb.Command.FLOW, flow=pb.Flow(consumer_id=1, message_permits=1))
     connection.data_received(flow * 10_000)
     assert world.service.memory_limiter.sessions.tenants == {"acme": len(flow) * 10_000}
-    assert not connection.intake.reading
+    assert not connection.throttle.reading
     assert await client.quiet() == []
     assert world.service.memory_limiter.sessions.used_bytes == 0
-    assert connection.intake.reading
+    assert connection.throttle.reading
 
 
 async def test_a_peer_that_leaves_in_the_middle_leaves_nothing_behind(world: BrokerWorld) -> None:

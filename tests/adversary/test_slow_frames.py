@@ -14,7 +14,7 @@ LARGE = send_frame(0, bytes(1 << 20))
 def look(world: BrokerWorld) -> None:
     """One window is over."""
     for peer in list(world.service.peers.connections):
-        peer.check_arrival()
+        peer.liveness.check_progress()
 
 
 async def test_frames_that_do_not_go_on_leave_room_for_the_tenants_other_producers(make_world: MakeWorld) -> None:
@@ -41,8 +41,8 @@ async def test_a_frame_that_does_not_go_on_ends_its_connection(world: BrokerWorl
     await eventually(lambda: world.service.memory_limiter.ingress.used_bytes > 1 << 20)
     look(world)
     slow.write(LARGE[8192:9000])
-    (peer,) = [one for one in world.service.peers.connections if isinstance(one, Connection) and one.reading.arriving]
-    await eventually(lambda: peer.reading.arriving is not None and peer.reading.arriving.have_bytes == 9000)
+    (peer,) = [one for one in world.service.peers.connections if isinstance(one, Connection) and one.receiver.progress]
+    await eventually(lambda: peer.receiver.progress is not None and peer.receiver.progress.have_bytes == 9000)
     look(world)
     assert await slow.gone() == []
     assert world.service.memory_limiter.ingress.used_bytes == 0
@@ -59,7 +59,7 @@ async def test_a_frame_that_goes_on_is_waited_for(world: BrokerWorld) -> None:
         client.write(LARGE[start : start + (256 << 10)])
         have = start + (256 << 10)
         if have < len(LARGE):
-            await eventually(lambda have=have: getattr(peer.reading.arriving, "have_bytes", 0) == have)  # type: ignore[misc]
+            await eventually(lambda have=have: getattr(peer.receiver.progress, "have_bytes", 0) == have)  # type: ignore[misc]
             look(world)
     await client.expect("SEND_RECEIPT")
 
@@ -71,6 +71,6 @@ async def test_a_frame_in_tiny_reads_is_few_objects(world: BrokerWorld) -> None:
     frame = send_frame(0, bytes(10_000))
     for at in range(0, len(frame) - 2, 2):
         peer.data_received(frame[at : at + 2])
-        assert len(peer.reading._pieces) <= 1025
+        assert peer.receiver.inbound.pieces <= 1025
     peer.data_received(frame[at + 2 :])
     await client.expect("SEND_RECEIPT")

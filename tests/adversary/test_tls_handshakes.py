@@ -87,7 +87,7 @@ async def test_silent_sockets_on_the_tls_port_keep_nobody_out(tmp_path: Path) ->
 async def test_few_handshakes_begin_in_a_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     turn = 0
     begun: Counter[int] = Counter()
-    real_turn, real_begin = TurnLoop._turn, TlsListener._begin
+    real_turn, real_begin = TurnLoop.run_turn, TlsListener._begin
 
     def turned(loop: TurnLoop[Shaking]) -> None:
         nonlocal turn
@@ -98,7 +98,7 @@ async def test_few_handshakes_begin_in_a_turn(tmp_path: Path, monkeypatch: pytes
         begun[turn] += 1
         real_begin(listener, one)
 
-    monkeypatch.setattr(TurnLoop, "_turn", turned)
+    monkeypatch.setattr(TurnLoop, "run_turn", turned)
     monkeypatch.setattr(TlsListener, "_begin", began)
     async with secure(tmp_path) as at:
         hello = at.first_message()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import Any
 
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire import consumers, producers
@@ -12,6 +12,7 @@ from messaging.broker.runtime.wire.connection import Connection
 from messaging.permissions.model import Principal
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.session import State
 from tests.support.broker_world import BrokerWorld
 
 
@@ -49,11 +50,12 @@ class DirectConnection(Connection):
     """Signed in as `principal`. Its handlers are called as `Commands` calls them, in the task of the caller."""
 
     def __init__(self, world: BrokerWorld, principal: Principal | None = None) -> None:
-        super().__init__(world.service, cast(Commands, None), tls=False)
+        super().__init__(world.service, Commands(world.service), tls=False)
         self.fake = _Transport()
         self.connection_made(self.fake)
-        self.principal = principal or Principal("admin")
         self.client_version = "direct"
+        self.receiver.inbound.state = State.AUTHENTICATING
+        self.signed_in(principal or Principal("admin"))
 
     async def open_producer(self, topic: str, **fields: Any) -> None:
         body = pb.Producer(topic=topic, producer_id=1, request_id=1, **fields)
@@ -71,10 +73,11 @@ class DirectConnection(Connection):
 
     def topics(self) -> list[Topic]:
         """Those on which something of this connection is open."""
-        return [topic for topic, *_ in [*self.producers.values(), *self.consumers.values()]]
+        return [topic for topic, *_ in [*self.endpoints.producers.values(), *self.endpoints.consumers.values()]]
 
     def said(self) -> list[pb.Command]:
         """Every command the broker has sent so far."""
+        self.out.flush()
         found, at, data = [], 0, bytes(self.fake.written)
         while at + 8 <= len(data):
             total, size = (int.from_bytes(data[at + place : at + place + 4], "big") for place in (0, 4))

@@ -233,10 +233,10 @@ class Broker:
         background.watch(asyncio.get_running_loop())
         background.every(RATE_SAMPLE_S, "sample_rates", self.metering.sample_rates)
         background.every(MEMORY_SWEEP_S, "sweep_memory", self.sweep_memory)
-        keep_alive = self._each_peer("keep_alive", lambda peer: peer.keep_alive())
+        keep_alive = self._each_peer("keep_alive", lambda peer: peer.liveness.keep_alive())
         background.every(self.settings.keep_alive_ms / 1000, "keep_alive", keep_alive)
         background.every(SIGNING_KEYS_S, "check_signing_keys", self._check_signing_keys)
-        background.every(WINDOW_S, "arrivals", self._each_peer("arrivals", lambda peer: peer.check_arrival()))
+        background.every(WINDOW_S, "arrivals", self._each_peer("arrivals", lambda peer: peer.liveness.check_progress()))
         background.every(self.access.pull_wait_s, "pull_feed", self.access.pull_on_schedule, first_s=0.0)
         background.every(self.metering.wait_s, "collect_usage", self.metering.collect)
 

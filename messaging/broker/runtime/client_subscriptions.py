@@ -5,18 +5,14 @@ A subscription that is not durable is its consumer's own: it comes and goes with
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.admission import check_creation_by_use
 from messaging.broker.runtime.topics.topic import LATEST, Topic
 from messaging.errors import NotAllowed
 from messaging.permissions.model import Principal
 from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.meta_store import MetaConflict
-
-if TYPE_CHECKING:
-    from messaging.broker.runtime.broker import Broker
 
 
 async def open_subscription(

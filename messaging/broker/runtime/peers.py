@@ -6,19 +6,17 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from messaging.broker.core.connection_shares import ConnectionLimits, ConnectionOwner, ConnectionShares
-from messaging.broker.runtime.turn_loop import TurnLoop
+from messaging.broker.runtime.turn_loop import TurnLoop, Worker
 from messaging.broker.runtime.wire.listings import Listings
-from messaging.broker.runtime.wire.outgoing import Outgoing
+from messaging.broker.runtime.wire.outbound import OutboundBuffer
+from messaging.broker.runtime.wire.pending_requests import PendingRequests
 from messaging.errors import MagnetarError, NotAuthorized, NotReady
 from messaging.identity import TokenVerifier
 from messaging.permissions.model import Principal
 from messaging.settings import Settings
-
-if TYPE_CHECKING:
-    from messaging.broker.runtime.wire.reading import Reading
 
 ENDS_A_TURN = 50  # connections and sessions of keys that were revoked: one with its producers and consumers takes about 0.1 ms
 
@@ -29,18 +27,24 @@ class Connected(Protocol):
     def refuse(self, reason: str, detail: str = "") -> None: ...
 
 
+class Watched(Protocol):
+    """Looks whether a peer is still there: `wire/liveness.py`."""
+
+    def keep_alive(self) -> None: ...
+
+    def check_progress(self) -> None: ...
+
+
 class Peer(Connected, Protocol):
     """A connection of the binary protocol: `wire/connection.py`."""
 
     principal: Principal | None
     closed: bool
     address: str  # without the port
-    waiting: int  # requests that are not answered yet
-    waiting_bytes: int
+    requests: PendingRequests
 
-    def keep_alive(self) -> None: ...
-
-    def check_arrival(self) -> None: ...
+    @property
+    def liveness(self) -> Watched: ...
 
 
 class LocalSession(Protocol):
@@ -55,11 +59,11 @@ class Peers:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.shares: ConnectionShares[Connected] = ConnectionShares(connection_limits(settings))  # of WebSockets too
-        self.turn_loop: TurnLoop[Reading] = TurnLoop(lambda reading: reading.work())
+        self.turn_loop: TurnLoop[Worker] = TurnLoop(lambda worker: worker.work())
         self.listings = Listings()
         self.connections: set[Peer] = set()
         self.sessions: set[LocalSession] = set()
-        self.unread: set[Outgoing] = set()  # of connections whose peers have not read all that was sent to them
+        self.unread: set[OutboundBuffer] = set()  # of connections whose peers have not read all that was sent to them
         self.opened = 0
         self._signing_keys_revision = 0
         self._handshakes: dict[Peer, asyncio.TimerHandle] = {}

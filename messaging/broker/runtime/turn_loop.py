@@ -1,15 +1,22 @@
-"""The turns of the loop: lets those go on who wait, as `core/turns.py` decides, one turn after the other."""
+"""The turns of the loop: lets those go on who wait, as `core/turn_budget.py` decides, one turn after the other."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from messaging.background import BackgroundLoop
 from messaging.broker.core.turn_budget import SLICE_COST, TURN_COST, TurnBudget
 
 Item = TypeVar("Item")
+
+
+class Worker(Protocol):
+    """Something of its work is left that does not fit into this turn."""
+
+    def work(self) -> str | None:
+        """A slice of it; the tenant whose turn the rest waits for, if there is a rest that has to wait for one."""
 
 
 class TurnLoop(Generic[Item]):
@@ -28,13 +35,13 @@ class TurnLoop(Generic[Item]):
     def due(self) -> None:
         if not self._due:
             self._due = True
-            asyncio.get_running_loop().call_soon(self._turn)
+            asyncio.get_running_loop().call_soon(self.run_turn)
 
     def wait(self, tenant: str, item: Item) -> None:
         self.turns.wait(tenant, item)
         self.due()
 
-    def _turn(self) -> None:
+    def run_turn(self) -> None:
         self._due = False
         turns = self.turns
         turns.begin()

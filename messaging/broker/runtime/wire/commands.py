@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 
+from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.wire import consumers as command_consumer
 from messaging.broker.runtime.wire import lookup as command_lookup
 from messaging.broker.runtime.wire import producers as command_producer
+from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.handshake import authenticate, connect, fail
 from messaging.errors import ConsumerNotFound, MagnetarError
 from messaging.permissions.model import Action, Resource
 from messaging.permissions.table import BINARY
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.field_limits import over_limit
+from messaging.protocol.events import Command
 from messaging.protocol.names import parse_namespace, parse_topic
-
-if TYPE_CHECKING:
-    from messaging.broker.runtime.broker import Broker
-    from messaging.broker.runtime.wire.connection import Connection
 
 log = structlog.get_logger("broker.commands")
 
@@ -79,34 +77,29 @@ class Commands:
         self.service = service
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def handle(self, connection: Connection, command: pb.Command, size: int) -> None:
-        """Acts on a command of `size` bytes. Raises `ProtocolError` where the peer breaks the protocol; all else is answered."""
-        kind = command.type
+    def handle(self, connection: Connection, command: Command) -> None:
+        """Acts on a command. Raises `ProtocolError` where the peer breaks the protocol; all else is answered."""
+        kind, message, size = command.kind, command.message, command.size
         if kind == PING:
-            connection.out.gather(frames.PONG)  # many at once leave as one
+            connection.send(frames.PONG)
             return
         if kind == PONG:
             return
-        wrong = over_limit(command)
-        if wrong is not None:
-            self._refuse(connection, command, wrong)
+        if command.violation is not None:
+            self._refuse(connection, message, command.violation)
             return
         if kind == CONNECT:
-            if connection.client_version:
-                raise frames.ProtocolError("a second CONNECT on one connection")
-            connection.client_version = command.connect.client_version or "unknown"
-            self._run(connection, connect(self.service, connection, command.connect), size, "handshake")
+            connection.client_version = message.connect.client_version or "unknown"
+            self._run(connection, connect(self.service, connection, message.connect), size, "handshake")
             return
-        if kind == AUTH_RESPONSE and connection.client_version:
-            self._run(connection, authenticate(self.service, connection, command.auth_response), size, "handshake")
+        if kind == AUTH_RESPONSE:
+            self._run(connection, authenticate(self.service, connection, message.auth_response), size, "handshake")
             return
-        if connection.principal is None:
-            raise frames.ProtocolError(f"{pb.Command.Type.Name(kind)} came before CONNECT was answered")
         row = TABLE.get(kind)
         if row is None:
-            self._unserved(connection, command)
+            self._unserved(connection, message)
             return
-        body = getattr(command, row.field)
+        body = getattr(message, row.field)
         action = ACTIONS[kind]
         if action is Action.SESSION:
             result = row.handler(self.service, connection, body, Resource())
@@ -143,19 +136,19 @@ class Commands:
     def _run(self, connection: Connection, work: Work, size: int, key: object = None, within: Work | None = None) -> None:
         """`within`: what `work` awaits; it is closed with it where neither begins."""
         size += TASK_BYTES
-        before = connection.order.get(key) if key is not None else None
+        before = connection.requests.order.get(key) if key is not None else None
         task = asyncio.get_running_loop().create_task(_after(connection, before, work))
         task.add_done_callback(lambda done: _close(work, within))
-        connection.request_begins(size)
+        connection.requests.begin(size)
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._done(connection, done, size))
         if key is not None:
-            connection.order[key] = task
-            task.add_done_callback(lambda done: connection.order.get(key) is done and connection.order.pop(key))
+            connection.requests.order[key] = task
+            task.add_done_callback(lambda done: connection.requests.order.get(key) is done and connection.requests.order.pop(key))
 
     def _done(self, connection: Connection, task: asyncio.Task[None], size: int) -> None:
         self._tasks.discard(task)
-        connection.request_ended(size)
+        connection.requests.end(size)
 
     def _refuse(self, connection: Connection, command: pb.Command, error: MagnetarError) -> None:
         """A field is over its limit: said where the request has an answer, else the end of the connection. Nothing was done."""

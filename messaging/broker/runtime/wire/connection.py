@@ -1,7 +1,8 @@
-"""One connection of the binary protocol: bytes in, blocks and commands out; receipts and messages back.
+"""One connection of the binary protocol on a socket: bytes in, blocks and commands out; receipts and messages back.
 
-The fast path is in `reading.py` and `opened.py`, and only there. Every other command goes, decoded, to `commands.py`. No task is
-made for a message. States: handshake -> open -> closed.
+What the bytes mean, and what may come when, is decided without a socket, in `messaging/protocol/inbound.py`. `receiver.py` takes
+the events in slices, `endpoints.py` is the fast path, `commands.py` acts on all else. Here is the life of the socket. No task is
+made for a message.
 
 A peer can only harm itself: before it is known it may send one small command; a frame is never larger than the largest message;
 what it sends is not read while the disk is behind; what it does not read ends the connection when too much has piled up.
@@ -10,43 +11,58 @@ what it sends is not read while the disk is behind; what it does not read ends t
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import replace
+from typing import Protocol, cast
 
 import structlog
 
-from messaging.broker.core.frame_progress import FrameProgress, too_slow
 from messaging.broker.core.memory_charge import MemoryCharge
-from messaging.broker.runtime.wire.intake import Intake
-from messaging.broker.runtime.wire.opened import Opened
-from messaging.broker.runtime.wire.outgoing import Outgoing
-from messaging.broker.runtime.wire.reading import ENDED, SMALL_ANSWER, Reading
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.peers import Connected
+from messaging.broker.runtime.wire.endpoints import Endpoints
+from messaging.broker.runtime.wire.liveness import Liveness
+from messaging.broker.runtime.wire.outbound import OutboundBuffer
+from messaging.broker.runtime.wire.pending_requests import PendingRequests
+from messaging.broker.runtime.wire.read_throttle import ReadThrottle
+from messaging.broker.runtime.wire.receiver import Receiver
 from messaging.broker.runtime.wire.sinks import ReceiptSender
 from messaging.local_caller import is_local_caller
 from messaging.permissions.model import Principal
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-
-if TYPE_CHECKING:
-    from messaging.broker.runtime.broker import Broker
-    from messaging.broker.runtime.peers import Connected
-    from messaging.broker.runtime.wire.commands import Commands
+from messaging.protocol.events import Command
+from messaging.protocol.inbound import Inbound
 
 log = structlog.get_logger("broker.connection")
 
-REQUESTS_MAX = 500  # pending on one connection; it is read no further until half of them are answered
-REQUESTS_BYTES_MAX = 2 << 20  # of them
 LINGER_S = 5.0  # a refused peer has this long to read what was said to it
 
 
-class Connection(Opened, asyncio.Protocol):
+class Handler(Protocol):
+    """Acts on commands: `Commands`."""
+
+    def handle(self, connection: Connection, command: Command) -> None:
+        """Raises `ProtocolError`."""
+
+
+class Connection(asyncio.Protocol):
     """`arrived_as`: what stood for it in the table of shares while it was shaking hands."""
 
-    def __init__(self, service: Broker, commands: Commands, *, tls: bool, arrived_as: Connected | None = None) -> None:
-        super().__init__(service)
-        self._arrived_as = arrived_as
+    # From `connection_made` on.
+    transport: asyncio.Transport
+    endpoints: Endpoints
+    receiver: Receiver
+    liveness: Liveness
+    requests: PendingRequests
+    throttle: ReadThrottle
+    memory_charge: MemoryCharge
+    out: OutboundBuffer
+    producer_sink: ReceiptSender
+
+    def __init__(self, service: Broker, commands: Handler, *, tls: bool, arrived_as: Connected | None = None) -> None:
+        self.service = service
         self.commands = commands
         self.tls = tls
-        self.transport: asyncio.Transport = cast(asyncio.Transport, None)
         self.peer = ""
         self.address = ""
         self.local = False  # its peer is on this machine: it may be nobody
@@ -54,36 +70,36 @@ class Connection(Opened, asyncio.Protocol):
         self.client_version = ""
         self.protocol_version = 0
         self.supports_auth_refresh = False
-        self.producer_sink = ReceiptSender(self)
-        self.reading: Reading = cast(Reading, None)  # from `connection_made` on
-        self.heard = True  # something came since the last keep-alive tick
-        self.ping_sent = False
-        self.order: dict[Any, asyncio.Task[None]] = {}  # the last command for one producer or consumer: commands.py
-        self.waiting = 0  # commands that run as tasks and are not answered yet
-        self.waiting_bytes = 0  # of them
         self.closed = False
-        self._arriving: FrameProgress | None = None  # at the last look
-        self._asked: asyncio.Future[None] | None = None  # it was asked for a sign of life, because others wait for what it holds
-        self._asked_until: asyncio.TimerHandle = cast(asyncio.TimerHandle, None)
+        self._arrived_as = arrived_as
         self._expiry: asyncio.TimerHandle | None = None
         self._abort: asyncio.TimerHandle | None = None
 
     # --- life
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        service = self.service
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         self.address = str(peer[0]) if peer else "?"
         own = transport.get_extra_info("sockname")
-        self.local = bool(peer and own and is_local_caller(self.service.settings.host, peer[0], own[0]))
-        self.reading = Reading(self)
-        self.intake = Intake(self.transport, self.service.ingress_limiter, self.reading.go_on)
-        self.memory_charge = MemoryCharge(self.service.memory_limiter.sessions, self.address)
-        self.out = Outgoing(self.transport, self._does_not_read, self.service.memory_limiter.egress, self.service.peers.unread)
+        self.local = bool(peer and own and is_local_caller(service.settings.host, peer[0], own[0]))
+        self.throttle = ReadThrottle(self.transport, service.ingress_limiter)
+        self.memory_charge = MemoryCharge(service.memory_limiter.sessions, self.address)
+        self.out = OutboundBuffer(self.transport, self._does_not_read, service.memory_limiter.egress, service.peers.unread)
+        self.endpoints = Endpoints(service, self.out, self.throttle, self.memory_charge)
+        self.producer_sink = ReceiptSender(self.endpoints)
+        self.requests = PendingRequests(self.out, self.memory_charge)
+        inbound = Inbound(service.settings.message_bytes_max, self.requests.admits)
+        self.receiver = Receiver(inbound, self.endpoints, self, service.peers.turn_loop)
+        self.liveness = Liveness(service.settings, self.out, self.receiver, self.refuse)
+        self.throttle.go_on = self.receiver.go_on
+        self.requests.answered = self.receiver.requests_answered
+        self.endpoints.probe = self.liveness.probe
         if self._arrived_as is not None:
-            self.service.peers.shares.leave(self._arrived_as)
-        self.service.peers.arrived(self)
+            service.peers.shares.leave(self._arrived_as)
+        service.peers.arrived(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -92,25 +108,19 @@ class Connection(Opened, asyncio.Protocol):
             self._abort.cancel()
         self._leave()
         self.service.peers.left(self)
-        # What is left of it is freed when the last of its requests and blocks has ended, without waiting for the collector, which
-        # comes rarely: peers that come and go would fill the memory until then.
-        self.reading = ENDED
-        self.producer_sink = cast(ReceiptSender, None)
 
     def _leave(self) -> None:
-        """Gives back what this connection holds. Idempotent."""
+        """Gives back what this connection holds. Idempotent.
+
+        Nothing leads from its parts back to the connection then: what is left is freed when the last of its requests and blocks has
+        ended, without waiting for the garbage collector, which runs rarely: peers that come and go would fill the memory."""
         if self._expiry:
             self._expiry.cancel()
-        self._answered()
-        self.reading.close()
-        self.intake.leave()
-        self.memory_charge.change(self.waiting_bytes - self.memory_charge.held_bytes)  # those requests give it back themselves
-        producers, self.producers = self.producers, {}
-        for topic, producer in producers.values():
-            topic.detach_producer(producer)
-        consumers, self.consumers = self.consumers, {}
-        for topic, subscription, consumer in consumers.values():
-            topic.detach(subscription, consumer)
+        self.liveness.close()
+        self.receiver.close()
+        self.throttle.close()
+        self.memory_charge.change(self.requests.size_bytes - self.memory_charge.held_bytes)  # those give it back themselves
+        self.endpoints.close()
 
     def refuse(self, reason: str, detail: str = "") -> None:
         """Ends the connection from our side; what is in the send buffer still goes out, if the peer reads it soon."""
@@ -124,16 +134,24 @@ class Connection(Opened, asyncio.Protocol):
             self.transport.close()
             self._abort = asyncio.get_running_loop().call_later(LINGER_S, self.transport.abort)
 
-    def expire_at(self, expires_ms: int) -> None:
-        """The credential ends then: the client is asked for a new one, and cut off if it has none."""
+    # --- who the peer is
+
+    def signed_in(self, principal: Principal) -> None:
+        """The answer to CONNECT, or to a challenge, says who the peer is; it is asked again when that expires."""
+        self.principal = replace(principal, address=self.address)
+        self.receiver.inbound.accepted()
+        self.throttle.belongs_to(principal.tenant)
+        self.memory_charge.belongs_to(principal.tenant)
+        self.out.belongs_to(principal.tenant)
         if self._expiry:
             self._expiry.cancel()
             self._expiry = None
-        if expires_ms:
-            delay_s = max(0.0, (expires_ms - self.service.now_ms()) / 1000)
+        if principal.expires_ms:
+            delay_s = max(0.0, (principal.expires_ms - self.service.now_ms()) / 1000)
             self._expiry = asyncio.get_running_loop().call_later(delay_s, self._expired)
 
     def _expired(self) -> None:
+        """The client is asked for a new credential, and cut off if it has none."""
         if self.supports_auth_refresh and self.principal is not None:
             challenge = pb.AuthData(auth_method_name="token", auth_data=b"PulsarAuthRefresh")
             self.send(
@@ -148,46 +166,30 @@ class Connection(Opened, asyncio.Protocol):
         else:
             self.refuse("token expired")
 
-    def keep_alive(self) -> None:
-        """Called every keep-alive interval: a peer that was silent is asked, one that does not answer is gone."""
-        if self.out.stalled():
-            self._does_not_read(self.transport.get_write_buffer_size())
-        elif self.heard or not self.intake.reading:  # we do not listen: it may have answered
-            self.heard = False
-            self.ping_sent = False
-        elif self.ping_sent:
-            self.refuse("no answer to ping")
-        elif self.principal is not None:
-            self.ping_sent = True
-            self.send(frames.PING)
+    # --- reading
 
-    def answers(self) -> asyncio.Future[None] | None:
-        """Asks the peer for a sign of life: ends when there is one, or when it was refused for giving none in `liveness_ms`."""
-        if self.closed or not self.intake.reading:  # while we do not listen it may have answered
-            return None
-        if self._asked is None:
-            loop = asyncio.get_running_loop()
-            self._asked = loop.create_future()
-            self._asked_until = loop.call_later(
-                self.service.settings.liveness_ms / 1000, self.refuse, "no sign of life", "another client asks for what it holds"
-            )
-            self.send(frames.PING)
-        return self._asked
+    def data_received(self, data: bytes) -> None:
+        liveness = self.liveness
+        liveness.heard = True
+        if liveness.asked is not None:
+            liveness.answered()
+        self.receiver.received(data)
 
-    def _answered(self) -> None:
-        if self._asked is not None:
-            asked, self._asked = self._asked, None
-            self._asked_until.cancel()
-            asked.set_result(None)
-
-    def check_arrival(self) -> None:
-        """Once a window: a frame that hardly goes on ends the connection."""
-        now = self.reading.arriving if self.intake.reading else None
-        if too_slow(self._arriving, now):
-            self.refuse("a frame came too slowly", f"{now}")
-        self._arriving = now
+    def command(self, command: Command) -> None:
+        self.commands.handle(self, command)
 
     # --- writing
+
+    def send(self, data: bytes) -> None:
+        self.out.gather(data)
+
+    def pause_writing(self) -> None:
+        self.out.pause()
+
+    def resume_writing(self) -> None:
+        self.out.resume()
+        self.endpoints.wake_consumers()
+        self.receiver.requests_answered()
 
     def _does_not_read(self, unread_bytes: int) -> None:
         log.warning("connection.does_not_read", peer=self.peer, unread_bytes=unread_bytes)
@@ -195,45 +197,3 @@ class Connection(Opened, asyncio.Protocol):
         self.closed = True
         self.out.end()
         self.transport.abort()
-
-    def pause_writing(self) -> None:
-        self.out.pause()
-
-    def resume_writing(self) -> None:
-        self.out.resume()
-        for topic, subscription, consumer in list(self.consumers.values()):
-            topic.consumer_writable(subscription, consumer)
-        self.reading.requests_answered()
-
-    # --- reading
-
-    def data_received(self, data: bytes) -> None:
-        self.heard = True
-        if self._asked is not None:
-            self._answered()
-        if not self.closed:
-            self.reading.received(data)
-
-    def charge(self, more: int) -> None:
-        self.memory_charge.change(more)
-
-    def requests_wait(self, kind: int, size: int) -> bool:
-        """Whether a request of `size` bytes has to wait until others are answered, or until the peer reads its answers."""
-        if not self.out.writable and kind not in SMALL_ANSWER:
-            return True
-        if not self.waiting:
-            return False
-        full = self.waiting >= REQUESTS_MAX or self.waiting_bytes + size > REQUESTS_BYTES_MAX
-        return full or not self.memory_charge.allows(size)
-
-    def request_begins(self, size: int) -> None:
-        self.waiting += 1
-        self.waiting_bytes += size
-        self.memory_charge.change(size)
-
-    def request_ended(self, size: int) -> None:
-        self.waiting -= 1
-        self.waiting_bytes -= size
-        self.memory_charge.change(-size)
-        if self.waiting <= REQUESTS_MAX // 2:
-            self.reading.requests_answered()

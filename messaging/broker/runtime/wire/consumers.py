@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from messaging.broker.core.ack_validation import MessageAck, signed
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
+from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import delete_subscription, open_subscription, seek_subscription
 from messaging.broker.runtime.liveness_probe import probe_consumers
 from messaging.broker.runtime.topics.acknowledgements import AckDone, AfterReading
 from messaging.broker.runtime.topics.entry_lookup import batch_size_of, mark_delete_at_time
 from messaging.broker.runtime.topics.topic import LATEST, Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
+from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.sessions import BinaryConsumerSession
 from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.clock import time_text
@@ -24,17 +24,13 @@ from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic, subscription_name
 from messaging.storage.ledger_store import EARLIEST, Position, StoreError
 
-if TYPE_CHECKING:
-    from messaging.broker.runtime.broker import Broker
-    from messaging.broker.runtime.wire.connection import Connection
-
 _MAX = 2**63 - 1
 _WRAP = 1 << 64
 
 
 async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe, resource: Resource) -> None:
     name = subscription_name(body.subscription)
-    held = connection.consumers.get(body.consumer_id)
+    held = connection.endpoints.consumers.get(body.consumer_id)
     if held is not None:
         if held[0].text != resource.topic or held[1].name != name:
             raise InvalidValue(f"consumer {body.consumer_id} is open on this connection with another subscription")
@@ -52,16 +48,16 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     if connection.closed:  # it went away while the topic was opened
         topic.drop_if_idle(subscription)
         return
-    sink = MessageSender(connection, topic, subscription)
+    sink = MessageSender(connection.endpoints, topic, subscription)
     consumer = Consumer(body.consumer_id, body.consumer_name, sink, priority=body.priority_level, now_ms=service.now_ms())
     consumer.metadata = {pair.key: pair.value for pair in body.metadata}
-    connection.check_room(consumer.name, consumer.metadata)
+    connection.endpoints.check_room(consumer.name, consumer.metadata)
     consumer.session = BinaryConsumerSession(connection, topic, body.consumer_id, name)
 
     def admitted() -> None:
         # SUCCESS first: Failover tells a consumer whether it is active, and that must not come before it is known to be open.
         connection.send(frames.success(body.request_id))
-        connection.add_consumer(topic, subscription, consumer)
+        connection.endpoints.add_consumer(topic, subscription, consumer)
 
     topic.attach_consumer(subscription, consumer, kind, admitted)
 
@@ -98,7 +94,7 @@ def wire_position(message_id: pb.MessageId) -> Position:
 
 
 def flow(service: Broker, connection: Connection, body: pb.Flow, resource: Resource) -> None:
-    held = connection.consumers.get(body.consumer_id)
+    held = connection.endpoints.consumers.get(body.consumer_id)
     if held is not None:
         topic, subscription, consumer = held
         topic.flow(subscription, consumer, body.message_permits)
@@ -106,7 +102,7 @@ def flow(service: Broker, connection: Connection, body: pb.Flow, resource: Resou
 
 def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource: Resource) -> AfterReading:
     """What the hot loop left over: several ids, ack sets, cumulative, or an answer wanted."""
-    held = connection.consumers.get(body.consumer_id)
+    held = connection.endpoints.consumers.get(body.consumer_id)
     if held is None:
         return None
     topic, subscription, consumer = held
@@ -150,7 +146,7 @@ def ack_response(consumer_id: int, request_id: int, refused: str, error: StoreEr
 
 
 def redeliver(service: Broker, connection: Connection, body: pb.RedeliverUnacknowledgedMessages, resource: Resource) -> None:
-    held = connection.consumers.get(body.consumer_id)
+    held = connection.endpoints.consumers.get(body.consumer_id)
     if held is not None:
         topic, subscription, consumer = held
         ids = [_position(one) for one in body.message_ids]
@@ -218,7 +214,7 @@ async def unsubscribe(service: Broker, connection: Connection, body: pb.Unsubscr
     topic, subscription, consumer = _held(connection, body.consumer_id)
     if len(subscription.consumers) > 1 and not body.force:
         raise ConsumerBusy(f"subscription {subscription.name!r} has other consumers: close them before unsubscribing")
-    connection.drop_consumer(body.consumer_id)
+    connection.endpoints.drop_consumer(body.consumer_id)
     topic.detach(subscription, consumer)
     assert connection.principal is not None
     await delete_subscription(service, connection.principal, topic, subscription)
@@ -227,7 +223,7 @@ async def unsubscribe(service: Broker, connection: Connection, body: pb.Unsubscr
 
 async def close_consumer(service: Broker, connection: Connection, body: pb.CloseConsumer, resource: Resource) -> None:
     """Always SUCCESS; what the consumer held goes to the others."""
-    held = connection.drop_consumer(body.consumer_id)
+    held = connection.endpoints.drop_consumer(body.consumer_id)
     if held is not None:
         topic, subscription, consumer = held
         topic.detach(subscription, consumer)
@@ -236,6 +232,6 @@ async def close_consumer(service: Broker, connection: Connection, body: pb.Close
 
 def _held(connection: Connection, consumer_id: int) -> tuple[Topic, Subscription, Consumer]:
     try:
-        return connection.consumers[consumer_id]
+        return connection.endpoints.consumers[consumer_id]
     except KeyError:
         raise ConsumerNotFound(f"consumer {consumer_id} is not open on this connection: subscribe again") from None

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.wire.connection import Connection
 from messaging.errors import AuthenticationFailed, MagnetarError
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.version import VERSION
-
-if TYPE_CHECKING:
-    from messaging.broker.runtime.broker import Broker
-    from messaging.broker.runtime.wire.connection import Connection
 
 
 async def connect(service: Broker, connection: Connection, body: pb.Connect) -> None:
@@ -28,11 +23,10 @@ async def connect(service: Broker, connection: Connection, body: pb.Connect) -> 
         return
     connection.supports_auth_refresh = body.feature_flags.supports_auth_refresh
     connection.protocol_version = min(body.protocol_version, frames.PROTOCOL_VERSION)
-    connection.principal = replace(principal, address=connection.address)
-    connection.intake.belongs_to(principal.tenant)
-    connection.memory_charge.belongs_to(principal.tenant)
-    connection.out.belongs_to(principal.tenant)
-    connection.expire_at(principal.expires_ms)
+    connection.endpoints.knows_end_of_topic = (
+        connection.client_version.startswith("Pulsar-Java") and connection.protocol_version >= 9
+    )
+    connection.signed_in(principal)
     connected = pb.Connected(
         server_version=f"Magnetar {VERSION}",
         protocol_version=connection.protocol_version,
@@ -51,8 +45,7 @@ async def authenticate(service: Broker, connection: Connection, body: pb.AuthRes
     except MagnetarError as error:
         fail(connection, error)
         return
-    connection.principal = replace(principal, address=connection.address)
-    connection.expire_at(principal.expires_ms)
+    connection.signed_in(principal)
 
 
 def _token(method: str, data: bytes) -> str | None:

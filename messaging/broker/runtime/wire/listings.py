@@ -10,14 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 from messaging.broker.core.fair_queue import FairQueue
+from messaging.broker.core.memory_limiter import MemoryAccount
+from messaging.broker.runtime.wire.outbound import OutboundBuffer
 from messaging.errors import NotReady
-
-if TYPE_CHECKING:
-    from messaging.broker.core.memory_limiter import MemoryAccount
-    from messaging.broker.runtime.wire.outgoing import Outgoing
 
 MADE_MAX = 2  # at a time
 EXPECTED_BYTES = 64 << 10  # of the first of a namespace
@@ -35,7 +32,7 @@ class Listings:
         self._sizes: dict[str, int] = {}
 
     @asynccontextmanager
-    async def room(self, account: MemoryAccount, out: Outgoing, namespace: str) -> AsyncIterator[None]:
+    async def room(self, account: MemoryAccount, out: OutboundBuffer, namespace: str) -> AsyncIterator[None]:
         """Within it one is made, and sent. Raises `NotReady` where there is no room for a while."""
         tenant, expected = out.tenant, self._sizes.get(namespace, EXPECTED_BYTES)
         for _ in range(LOOKS):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.wire.connection import Connection
 from messaging.errors import NotReady, TopicNotFound
 from messaging.permissions.model import Resource
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import NON_PERSISTENT, parse_topic
-
-if TYPE_CHECKING:
-    from messaging.broker.runtime.broker import Broker
-    from messaging.broker.runtime.wire.connection import Connection
 
 
 async def partitioned_metadata(service: Broker, connection: Connection, body: pb.PartitionedMetadata, resource: Resource) -> None:
@@ -53,6 +50,7 @@ async def topics_of_namespace(service: Broker, connection: Connection, body: pb.
         # Sorting and encoding 100,000 names takes a tenth of a second.
         answer = await asyncio.to_thread(_listing, body.request_id, names, body.topics_hash)
         connection.send(answer)
+        connection.out.flush()  # what the peer has not read of it counts from here on
 
 
 def _listing(request_id: int, names: list[str], known_hash: str) -> bytes:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from messaging.broker.core.producers import Producer
+from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import open_subscription
 from messaging.broker.runtime.liveness_probe import probe_producer
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.sessions import BinaryProducerSession
 from messaging.errors import NotAllowed
 from messaging.permissions.model import Action, Resource
@@ -15,14 +17,9 @@ from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic, subscription_name
 
-if TYPE_CHECKING:
-    from messaging.broker.runtime.broker import Broker
-    from messaging.broker.runtime.topics.topic import Topic
-    from messaging.broker.runtime.wire.connection import Connection
-
 
 async def open_producer(service: Broker, connection: Connection, body: pb.Producer, resource: Resource) -> None:
-    held = connection.producers.get(body.producer_id)
+    held = connection.endpoints.producers.get(body.producer_id)
     if held is not None and not held[1].closed and (held[0].text != resource.topic or body.epoch <= held[1].epoch):
         _success(connection, body.request_id, *held)  # asked twice: the answer is the same
         return
@@ -44,10 +41,10 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
     producer = Producer(body.producer_id, name, connection.producer_sink, epoch=body.epoch, now_ms=service.now_ms())
     if body.metadata:
         producer.metadata = {pair.key: pair.value for pair in body.metadata}
-    connection.check_room(producer.name, producer.metadata)
+    connection.endpoints.check_room(producer.name, producer.metadata)
     producer.session = BinaryProducerSession(connection, topic, body.producer_id)
     topic.attach_producer(producer)
-    connection.add_producer(topic, producer)
+    connection.endpoints.add_producer(topic, producer)
     _success(connection, body.request_id, topic, producer)
 
 
@@ -60,13 +57,13 @@ def _success(connection: Connection, request_id: int, topic: Topic, producer: Pr
 
 async def close_producer(service: Broker, connection: Connection, body: pb.CloseProducer, resource: Resource) -> None:
     """Always SUCCESS, after the receipts of what came before (Pulsar's order)."""
-    held = connection.producers.get(body.producer_id)
+    held = connection.endpoints.producers.get(body.producer_id)
     if held is not None:
         topic, producer = held
         answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         topic.publisher.run_after_pending(lambda _: None if answered.done() else answered.set_result(None))
         await answered
         topic.detach_producer(producer)
-        if connection.producers.get(body.producer_id) is held:
-            connection.end_producer(body.producer_id)
+        if connection.endpoints.producers.get(body.producer_id) is held:
+            connection.endpoints.end_producer(body.producer_id)
     connection.send(frames.success(body.request_id))

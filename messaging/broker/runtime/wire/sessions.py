@@ -5,14 +5,10 @@ The client is told to close and connects again, as after an unload; its look-up 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.wire.connection import Connection
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action, Principal, Resource
-
-if TYPE_CHECKING:
-    from messaging.broker.runtime.topics.topic import Topic
-    from messaging.broker.runtime.wire.connection import Connection
 
 
 class _BinarySession:
@@ -41,7 +37,7 @@ class BinaryProducerSession(_BinarySession):
         return self.topic.resource()
 
     def end(self, error: MagnetarError) -> None:
-        _, producer = self.connection.producers.get(self.opened_id, (None, None))
+        _, producer = self.connection.endpoints.producers.get(self.opened_id, (None, None))
         if producer is not None and producer.session is self and not producer.closed:
             self.topic.detach_producer(producer)
             producer.sink.closed(producer)
@@ -61,7 +57,7 @@ class BinaryConsumerSession(_BinarySession):
         return self.topic.resource(self.subscription)
 
     def end(self, error: MagnetarError) -> None:
-        _, subscription, consumer = self.connection.consumers.get(self.opened_id, (None, None, None))
+        _, subscription, consumer = self.connection.endpoints.consumers.get(self.opened_id, (None, None, None))
         if subscription is not None and consumer is not None and consumer.session is self:
             consumer.sink.closed(consumer)
             self.topic.detach(subscription, consumer)

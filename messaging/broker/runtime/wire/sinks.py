@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterator
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.producers import Producer
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.wire.endpoints import Endpoints
 from messaging.protocol import frames, hot
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.hot import SendFrame
 from messaging.storage.ledger_store import Position
-
-if TYPE_CHECKING:
-    from messaging.broker.core.subscription import Subscription
-    from messaging.broker.runtime.topics.topic import Topic
-    from messaging.broker.runtime.wire.connection import Connection
 
 _UINT64 = (1 << 64) - 1
 VIEWED_BYTES = 16 << 10  # of a message: from here on naming it costs less than a copy
@@ -25,49 +22,49 @@ VIEWED_BYTES = 16 << 10  # of a message: from here on naming it costs less than 
 class ReceiptSender:
     """`messaging.broker.core.producers.ProducerSink` of every producer of one connection."""
 
-    __slots__ = ("connection",)
+    __slots__ = ("_endpoints", "_out", "append_completed")
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+    def __init__(self, endpoints: Endpoints) -> None:
+        self._endpoints = endpoints
+        self._out = endpoints.out
+        self.append_completed: Callable[[int], None] = endpoints.throttle.append_completed
 
     def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None:
         # As the wire has it: -1:-1, of a duplicate whose id is not remembered, are unsigned numbers of 64 bits there.
-        self.connection.out.gather(hot.receipts(sent, 0, len(sent), first.ledger_id & _UINT64, first.entry_id & _UINT64))
-
-    def append_completed(self, size: int) -> None:
-        self.connection.intake.append_completed(size)
+        self._out.gather(hot.receipts(sent, 0, len(sent), first.ledger_id & _UINT64, first.entry_id & _UINT64))
 
     def closed(self, producer: Producer) -> None:
-        self.connection.end_producer(producer.producer_id)
+        self._endpoints.end_producer(producer.producer_id)
         closing = pb.CloseProducer(producer_id=producer.producer_id, request_id=frames.UNSOLICITED)
-        self.connection.send(frames.command(pb.Command.CLOSE_PRODUCER, close_producer=closing))
+        self._out.gather(frames.command(pb.Command.CLOSE_PRODUCER, close_producer=closing))
 
     def alive(self) -> bool:
-        return not self.connection.closed
+        return not self._out.closed
 
     def answers(self) -> Awaitable[None] | None:
-        return self.connection.answers()
+        return self._endpoints.probe()
 
 
 class MessageSender:
     """`messaging.broker.core.consumer.ConsumerSink` of one consumer."""
 
-    __slots__ = ("connection", "subscription", "topic")
+    __slots__ = ("_endpoints", "_out", "subscription", "topic")
 
-    def __init__(self, connection: Connection, topic: Topic, subscription: Subscription) -> None:
-        self.connection = connection
+    def __init__(self, endpoints: Endpoints, topic: Topic, subscription: Subscription) -> None:
+        self._endpoints = endpoints
+        self._out = endpoints.out
         self.topic = topic
         self.subscription = subscription
 
     @property
     def writable(self) -> bool:
-        return self.connection.out.writable and not self.connection.closed
+        return self._out.writable and not self._out.closed
 
     def answers(self) -> Awaitable[None] | None:
-        return self.connection.answers()
+        return self._endpoints.probe()
 
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redelivery_counts: list[int] | None) -> int:
-        out = self.connection.out
+        out = self._out
         large = block.bytes_in(first, last) > VIEWED_BYTES * (last - first)
         others = (
             self._not_plain(block, first, last, redelivery_counts) if redelivery_counts or self.subscription.cursor.batches else []
@@ -142,15 +139,14 @@ class MessageSender:
 
     def active_changed(self, consumer: Consumer, active: bool) -> None:
         change = pb.ActiveConsumerChange(consumer_id=consumer.consumer_id, is_active=active)
-        self.connection.send(frames.command(pb.Command.ACTIVE_CONSUMER_CHANGE, active_consumer_change=change))
+        self._out.gather(frames.command(pb.Command.ACTIVE_CONSUMER_CHANGE, active_consumer_change=change))
 
     def end_of_topic(self, consumer: Consumer) -> None:
-        # The C++ and Go clients end the connection over this command; only Java's knows it.
-        if self.connection.client_version.startswith("Pulsar-Java") and self.connection.protocol_version >= 9:
+        if self._endpoints.knows_end_of_topic:
             end = pb.ReachedEndOfTopic(consumer_id=consumer.consumer_id)
-            self.connection.send(frames.command(pb.Command.REACHED_END_OF_TOPIC, reached_end_of_topic=end))
+            self._out.gather(frames.command(pb.Command.REACHED_END_OF_TOPIC, reached_end_of_topic=end))
 
     def closed(self, consumer: Consumer) -> None:
-        if self.connection.drop_consumer(consumer.consumer_id) is not None:
+        if self._endpoints.drop_consumer(consumer.consumer_id) is not None:
             closing = pb.CloseConsumer(consumer_id=consumer.consumer_id, request_id=frames.UNSOLICITED)
-            self.connection.send(frames.command(pb.Command.CLOSE_CONSUMER, close_consumer=closing))
+            self._out.gather(frames.command(pb.Command.CLOSE_CONSUMER, close_consumer=closing))

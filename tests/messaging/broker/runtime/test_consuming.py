@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from messaging.broker.runtime.wire.connection import Connection
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import AppendFailed, Corrupt, Position, Unavailable
@@ -549,11 +550,11 @@ async def test_a_peer_that_stays_silent_is_gone_with_all_that_it_held(world: Bro
         await producer.expect("SEND_RECEIPT")
     await good.subscribe(TOPIC, permits=10_000)
     subscription = world.service.topics.loaded[TOPIC].subscriptions["s"]
-    frozen = next(
-        one for one in world.service.peers.connections if one.consumers.get(1, (0, 0, 0))[2] is next(iter(subscription.consumers))
-    )  # type: ignore[attr-defined]
+    held = next(iter(subscription.consumers))
+    connections = [one for one in world.service.peers.connections if isinstance(one, Connection)]
+    (frozen,) = [one for one in connections if one.endpoints.consumers.get(1, (None, None, None))[2] is held]
     for _ in range(3):
-        frozen.keep_alive()
+        frozen.liveness.keep_alive()
     assert frozen.closed
     await eventually(lambda: len(subscription.consumers) == 1)
     found = [one.body.message_id.entry_id for one in await good.messages(12)]

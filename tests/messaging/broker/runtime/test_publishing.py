@@ -308,7 +308,7 @@ async def test_reading_from_a_producer_pauses_while_the_disk_is_behind(world: Br
     for index in range(24):
         client.write(send_frame(index, bytes(1 << 20)))
     (connection,) = world.service.peers.connections
-    await eventually(lambda: connection.intake.paused)  # type: ignore[attr-defined]
+    await eventually(lambda: connection.throttle.paused)  # type: ignore[attr-defined]
     stored = world.service.topics.loaded[TOPIC].ledger.pending_bytes
     assert stored <= (8 << 20) + 4 * (1 << 20)
     world.ledgers.release()

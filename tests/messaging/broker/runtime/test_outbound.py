@@ -6,12 +6,12 @@ import asyncio
 from typing import cast
 
 from messaging.broker.core.memory_limiter import MemoryLimiter
-from messaging.broker.runtime.wire.outgoing import (
+from messaging.broker.runtime.wire.outbound import (
     GATHERED_BYTES_MAX,
     UNREAD_BYTES_MAX,
     UNREAD_BYTES_PAUSE,
     UNREAD_BYTES_PAUSE_MIN,
-    Outgoing,
+    OutboundBuffer,
 )
 
 
@@ -34,10 +34,15 @@ class Transport:
         return self.unread_bytes
 
 
-def outgoing(transport: Transport) -> tuple[Outgoing, list[int]]:
+def outgoing(transport: Transport) -> tuple[OutboundBuffer, list[int]]:
     unread: list[int] = []
     memory_limiter = MemoryLimiter(64 << 20)
-    return Outgoing(cast(asyncio.Transport, transport), unread.append, memory_limiter.egress, set()), unread
+    return OutboundBuffer(cast(asyncio.Transport, transport), unread.append, memory_limiter.egress, set()), unread
+
+
+def send_now(out: OutboundBuffer, data: bytes) -> None:
+    out.gather(data)
+    out.flush()
 
 
 async def test_one_turn_of_the_loop_is_one_write() -> None:
@@ -56,7 +61,7 @@ async def test_what_is_sent_at_once_does_not_overtake_what_was_gathered() -> Non
     transport = Transport()
     out, _ = outgoing(transport)
     out.gather(b"receipt")
-    out.send(b"success")
+    out.gather_parts([b"success"])
     assert transport.written == [b"receipt", b"success"]
     await asyncio.sleep(0)
     assert transport.written == [b"receipt", b"success"]
@@ -76,7 +81,7 @@ async def test_the_end_sends_what_was_gathered_and_nothing_after() -> None:
     out.gather(b"last")
     out.close()
     out.gather(b"late")
-    out.send(b"later")
+    send_now(out, b"later")
     await asyncio.sleep(0)
     assert transport.written == [b"last"]
 
@@ -85,10 +90,10 @@ async def test_a_peer_that_lets_too_much_pile_up_is_named() -> None:
     transport = Transport()
     out, unread = outgoing(transport)
     transport.unread_bytes = UNREAD_BYTES_MAX + 1
-    out.send(b"x")
+    send_now(out, b"x")
     assert unread == []  # it does read: the transport has not said otherwise
     out.writable = False
-    out.send(b"y")
+    send_now(out, b"y")
     assert unread == [UNREAD_BYTES_MAX + 1]
 
 
@@ -105,13 +110,13 @@ async def test_large_parts_are_in_order_with_what_was_gathered() -> None:
 
 async def test_what_the_peer_has_not_read_counts_until_it_is_read_or_gone() -> None:
     transport = Transport()
-    memory_limiter, unread = MemoryLimiter(64 << 20), set[Outgoing]()
-    out = Outgoing(cast(asyncio.Transport, transport), lambda size: None, memory_limiter.egress, unread)
+    memory_limiter, unread = MemoryLimiter(64 << 20), set[OutboundBuffer]()
+    out = OutboundBuffer(cast(asyncio.Transport, transport), lambda size: None, memory_limiter.egress, unread)
     out.belongs_to("acme")
-    out.send(b"x")
+    send_now(out, b"x")
     assert memory_limiter.egress.used_bytes == 0  # what was just written is on its way
     transport.unread_bytes = 5000
-    out.send(b"y")
+    send_now(out, b"y")
     assert (memory_limiter.egress.tenants, unread) == ({"acme": 5000}, {out})
     transport.unread_bytes = 700
     out.resume()
@@ -129,7 +134,7 @@ async def test_what_the_peer_has_not_read_counts_until_it_is_read_or_gone() -> N
 async def test_less_may_pile_up_while_memory_is_short() -> None:
     transport = Transport()
     memory_limiter = MemoryLimiter(16 << 20)
-    out = Outgoing(cast(asyncio.Transport, transport), lambda size: None, memory_limiter.egress, set())
+    out = OutboundBuffer(cast(asyncio.Transport, transport), lambda size: None, memory_limiter.egress, set())
     out.belongs_to("acme")
     assert transport.pause_bytes == UNREAD_BYTES_PAUSE
     memory_limiter.egress.take("acme", 1 << 20)

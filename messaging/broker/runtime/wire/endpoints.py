@@ -4,42 +4,56 @@ block a producer, all plain acknowledgements as one call a consumer. What they m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from messaging.broker.core.command_costs import ACK_RUN, BLOCK
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.memory_charge import MemoryCharge, memory_bytes
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.broker.runtime.wire import refused
-from messaging.broker.runtime.wire.intake import Intake
-from messaging.broker.runtime.wire.outgoing import Outgoing
+from messaging.broker.runtime.wire.outbound import OutboundBuffer
+from messaging.broker.runtime.wire.read_throttle import ReadThrottle
+from messaging.broker.runtime.wire.send_errors import Refusal, storable
 from messaging.errors import NotReady
 from messaging.protocol import hot
 from messaging.protocol.frames import ProtocolError
 from messaging.protocol.hot import BlockSummary, SendFrame
 from messaging.storage.ledger_store import StoreError
 
-if TYPE_CHECKING:
-    from messaging.broker.runtime.broker import Broker
-
 CLOSED_IDS_KEPT = 1000
 
 
-class Opened:
-    def __init__(self, service: Broker) -> None:
+class Endpoints:
+    """`probe` asks the peer for a sign of life: see `Liveness.probe`."""
+
+    def __init__(self, service: Broker, out: OutboundBuffer, throttle: ReadThrottle, memory_charge: MemoryCharge) -> None:
         self.service = service
+        self.out = out
+        self.throttle = throttle
+        self.memory_charge = memory_charge
+        self.probe: Callable[[], Awaitable[None] | None] = lambda: None
+        self.knows_end_of_topic = False  # the client takes REACHED_END_OF_TOPIC
         self.producers: dict[int, tuple[Topic, Producer]] = {}
         self.consumers: dict[int, tuple[Topic, Subscription, Consumer]] = {}
         self.ended_producers: dict[int, None] = {}  # closed by the broker: frames still on their way are passed over
-        self.intake: Intake = cast(Intake, None)  # from the moment when there is a socket, as are the next two
-        self.out: Outgoing = cast(Outgoing, None)
-        self.memory_charge: MemoryCharge = cast(MemoryCharge, None)
 
-    def send(self, data: bytes) -> None:
-        self.out.send(data)
+    def close(self) -> None:
+        """Detaches all of them: the connection is over. Idempotent."""
+        self.probe = lambda: None
+        producers, self.producers = self.producers, {}
+        for topic, producer in producers.values():
+            topic.detach_producer(producer)
+        consumers, self.consumers = self.consumers, {}
+        for topic, subscription, consumer in consumers.values():
+            topic.detach(subscription, consumer)
+
+    def wake_consumers(self) -> None:
+        """The peer reads again."""
+        for topic, subscription, consumer in list(self.consumers.values()):
+            topic.consumer_writable(subscription, consumer)
 
     # --- the fast path
 
@@ -55,7 +69,7 @@ class Opened:
                 continue
             summary = hot.summarize(part)
             if summary.flags & ~hot.CHUNK:
-                refused.publish(self, *held, buf, part)
+                self._publish_storable(*held, buf, part)
             else:
                 self.append(*held, buf, part, summary)
         return BLOCK * len(parts)
@@ -66,7 +80,21 @@ class Opened:
         except StoreError:
             self.service.topic_failed(topic, NotReady(f"topic {topic.text} is being opened again"))
             return
-        self.intake.appended(size)
+        self.throttle.appended_bytes += size
+
+    def _publish_storable(self, topic: Topic, producer: Producer, buf: bytes, frames: list[SendFrame]) -> None:
+        """Appends what can be stored and answers the rest, each answer where the receipt would be: clients go by the order."""
+        for part in storable(frames, buf, self.service.settings.message_bytes_max):
+            if isinstance(part, Refusal):
+                topic.publisher.run_after_pending(partial(self._refuse_message, producer, part))
+            else:
+                self.append(topic, producer, buf, part, hot.summarize(part))
+
+    def _refuse_message(self, producer: Producer, refusal: Refusal, stored: bool) -> None:
+        """Not after a failure of what came before: the producer is closed then, and its client sends everything again."""
+        if stored and not producer.closed:
+            self.service.count_publish_error(refusal.error_name)
+            self.out.gather(refusal.encode())
 
     def acknowledge_all(self, acked: list[tuple[int, int, int]]) -> int:
         """Plain individual acknowledgements: one call for each consumer and ledger. Returns what that costs beside them."""

@@ -1,4 +1,4 @@
-"""What one connection sends: at once, or gathered over a turn of the loop; and what happens when its peer does not read."""
+"""What one connection sends, gathered over a turn of the loop; and what happens when its peer does not read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNREAD_BYTES_MAX = 64 << 20  # a peer that reads nothing at all is cut off here
 GATHERED_BYTES_MAX = 256 << 10  # beyond it what a turn of the loop brings for one peer is not collected any further
 
 
-class Outgoing:
+class OutboundBuffer:
     """Nothing is sent any more once it is `closed`. `does_not_read` is called when the peer has let too much pile up.
 
     What the peer has not read counts as memory of `tenant`, and the less of that is left the less may pile up here. It is looked at
@@ -27,21 +27,25 @@ class Outgoing:
         "_looked_bytes",
         "_loop",
         "_pause_bytes",
-        "_transport",
         "_unread",
         "_unread_bytes",
         "closed",
         "tenant",
+        "transport",
         "writable",
     )
 
     def __init__(
-        self, transport: asyncio.Transport, does_not_read: Callable[[int], None], account: MemoryAccount, unread: set[Outgoing]
+        self,
+        transport: asyncio.Transport,
+        does_not_read: Callable[[int], None],
+        account: MemoryAccount,
+        unread: set[OutboundBuffer],
     ) -> None:
         self.tenant = ""
         self.writable = True  # what is sent leaves; False: it piles up, and nothing should be added that can wait
         self.closed = False
-        self._transport = transport
+        self.transport = transport
         self._does_not_read = does_not_read
         self._loop = asyncio.get_running_loop()
         self._gathered: list[bytes | memoryview] = []
@@ -53,14 +57,9 @@ class Outgoing:
         self._pause_bytes = UNREAD_BYTES_PAUSE
         transport.set_write_buffer_limits(high=UNREAD_BYTES_PAUSE)
 
-    def send(self, data: bytes) -> None:
-        """In the order of calls, after what was gathered."""
-        if self._gathered:
-            self.flush()
-        self._write(data)
-
     def gather(self, data: bytes | memoryview) -> None:
-        """Like `send`, at the end of this turn of the loop: what many topics have for one peer leaves as one buffer."""
+        """Sends it at the end of this turn of the loop, in the order of calls: what many topics and requests have for one peer
+        leaves in one write."""
         gathered = self._gathered
         gathered.append(data)
         self._gathered_bytes += len(data)
@@ -70,7 +69,7 @@ class Outgoing:
             self._loop.call_soon(self.flush)
 
     def gather_parts(self, parts: list[bytes | memoryview]) -> None:
-        """Like `gather`, in large parts: they are not copied into one buffer, the kernel takes them as they are."""
+        """At once, in large parts: they are not copied into one buffer, the kernel takes them as they are."""
         self.flush()
         self._write(parts)
 
@@ -86,11 +85,11 @@ class Outgoing:
             return
         self.count()
         if isinstance(data, list):
-            self._transport.writelines(data)
+            self.transport.writelines(data)
         else:
-            self._transport.write(data)
-        if not self.writable and self._transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
-            self._does_not_read(self._transport.get_write_buffer_size())
+            self.transport.write(data)
+        if not self.writable and self.transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
+            self.cut_off()
 
     def close(self) -> None:
         """What was gathered still goes out, as far as the transport sends it."""
@@ -111,6 +110,10 @@ class Outgoing:
 
     # --- what the peer has not read
 
+    def cut_off(self) -> None:
+        """The peer does not read, and is waited for no longer."""
+        self._does_not_read(self.transport.get_write_buffer_size())
+
     def pause(self) -> None:
         """The transport says that too much piles up."""
         self.writable = False
@@ -118,7 +121,7 @@ class Outgoing:
 
     def stalled(self) -> bool:
         """Once a keep-alive interval: whether much waits for the peer, and it has read nothing of that since the last look."""
-        size = 0 if self.writable else self._transport.get_write_buffer_size()
+        size = 0 if self.writable else self.transport.get_write_buffer_size()
         before, self._looked_bytes = self._looked_bytes, size
         return 0 < before <= size
 
@@ -128,7 +131,7 @@ class Outgoing:
         self.count()
 
     def count(self) -> None:
-        self._count(self._transport.get_write_buffer_size())
+        self._count(self.transport.get_write_buffer_size())
 
     def _count(self, size: int) -> None:
         more, self._unread_bytes = size - self._unread_bytes, size
@@ -145,7 +148,7 @@ class Outgoing:
         pause = min(UNREAD_BYTES_PAUSE, max(UNREAD_BYTES_PAUSE_MIN, self._account.share(self.tenant)))
         if not self.closed and (pause * 2 <= self._pause_bytes or self._pause_bytes * 2 <= pause):
             self._pause_bytes = pause
-            self._transport.set_write_buffer_limits(high=pause)
+            self.transport.set_write_buffer_limits(high=pause)
 
 
 def _nobody(unread_bytes: int) -> None:

@@ -1,0 +1,76 @@
+"""Whether the peer of a connection is still there: it is pinged when it was silent or when others wait for what it holds, and it
+has to go on with what it began to send."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from messaging.broker.core.frame_progress import FrameProgress, too_slow
+from messaging.broker.runtime.wire.outbound import OutboundBuffer
+from messaging.broker.runtime.wire.receiver import Receiver
+from messaging.protocol import frames
+from messaging.protocol.session import State
+from messaging.settings import Settings
+
+
+class Liveness:
+    """`refuse` ends the connection."""
+
+    __slots__ = ("_deadline", "_out", "_progress", "_receiver", "_refuse", "_settings", "asked", "heard", "ping_sent")
+
+    def __init__(self, settings: Settings, out: OutboundBuffer, receiver: Receiver, refuse: Callable[[str, str], None]) -> None:
+        self._settings = settings
+        self._out = out
+        self._receiver = receiver
+        self._refuse = refuse
+        self.heard = True  # something came since the last keep-alive tick
+        self.ping_sent = False
+        self.asked: asyncio.Future[None] | None = None  # for a sign of life, because others wait for what it holds
+        self._deadline: asyncio.TimerHandle | None = None  # for that
+        self._progress: FrameProgress | None = None  # at the last look
+
+    def keep_alive(self) -> None:
+        """Called every keep-alive interval: a peer that was silent is asked, one that does not answer is gone."""
+        if self._out.stalled():
+            self._out.cut_off()
+        elif self.heard or not self._receiver.reading:  # we do not listen: it may have answered
+            self.heard = False
+            self.ping_sent = False
+        elif self.ping_sent:
+            self._refuse("no answer to ping", "")
+        elif self._receiver.inbound.state is State.READY:
+            self.ping_sent = True
+            self._out.gather(frames.PING)
+
+    def probe(self) -> asyncio.Future[None] | None:
+        """Asks the peer for a sign of life: ends when there is one, or when it was refused for giving none in `liveness_ms`."""
+        if self._out.closed or not self._receiver.reading:  # while we do not listen it may have answered
+            return None
+        if self.asked is None:
+            loop = asyncio.get_running_loop()
+            self.asked = loop.create_future()
+            self._deadline = loop.call_later(
+                self._settings.liveness_ms / 1000, self._refuse, "no sign of life", "another client asks for what it holds"
+            )
+            self._out.gather(frames.PING)
+        return self.asked
+
+    def answered(self) -> None:
+        if self.asked is not None:
+            asked, self.asked = self.asked, None
+            if self._deadline is not None:
+                self._deadline.cancel()
+            asked.set_result(None)
+
+    def check_progress(self) -> None:
+        """Once a window: a frame that hardly goes on ends the connection."""
+        now = self._receiver.progress if self._receiver.reading else None
+        if too_slow(self._progress, now):
+            self._refuse("a frame came too slowly", f"{now}")
+        self._progress = now
+
+    def close(self) -> None:
+        """The connection is over, and nothing leads from here to it. Idempotent."""
+        self.answered()
+        self._refuse = lambda reason, detail: None

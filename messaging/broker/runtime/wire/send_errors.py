@@ -1,0 +1,73 @@
+"""What of a producer's read is not stored: damaged messages, and kinds that are not served. The rest of the read is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, cast
+
+from messaging.protocol import frames, hot
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.batch import implausible
+from messaging.protocol.frames import ProtocolError
+from messaging.protocol.hot import SendFrame
+
+
+class Refusal(NamedTuple):
+    """Why one message is not stored."""
+
+    producer_id: int
+    sequence_id: int
+    code: int
+    reason: str
+
+    @property
+    def error_name(self) -> str:
+        return pb.Error.Name(cast(Any, self.code))
+
+    def encode(self) -> bytes:
+        error = pb.SendError(
+            producer_id=self.producer_id, sequence_id=self.sequence_id, error=cast(Any, self.code), message=self.reason
+        )
+        return frames.command(pb.Command.SEND_ERROR, send_error=error)
+
+
+def storable(sent: list[SendFrame], buf: bytes, message_bytes_max: int) -> Iterator[list[SendFrame] | Refusal]:
+    """What can be stored of `sent`, and the refusals of the others between, in order.
+
+    Raises `ProtocolError`, before anything else, where a SEND cannot be read at all."""
+    if any(frame.flags & hot.MALFORMED for frame in sent):
+        raise ProtocolError("a SEND whose fields cannot be read")
+    good: list[SendFrame] = []
+    for frame in sent:
+        refusal = _refusal(frame, buf, message_bytes_max)
+        if refusal is None:
+            good.append(frame)
+            continue
+        if good:
+            yield good
+            good = []
+        yield refusal
+    if good:
+        yield good
+
+
+def _refusal(frame: SendFrame, buf: bytes, message_bytes_max: int) -> Refusal | None:
+    """None for a message that is to be stored."""
+    why = _why(frame, buf, message_bytes_max)
+    return None if why is None else Refusal(frame.producer_id, max(frame.sequence_id, frame.highest_sequence_id), *why)
+
+
+def _why(frame: SendFrame, buf: bytes, message_bytes_max: int) -> tuple[int, str] | None:
+    """Code and text of the refusal."""
+    flags = frame.flags
+    if flags & hot.BAD_CHECKSUM:
+        return pb.ChecksumError, "the checksum does not match the message: send it again"
+    if flags & hot.TRANSACTION:
+        return pb.NotAllowedError, "transactions are not served yet"
+    if flags & hot.MARKER:
+        return pb.NotAllowedError, "markers are the broker's own"
+    if flags & hot.DOUBTFUL:
+        stored = buf[frame.payload_start : frame.end]
+        wrong = implausible(frame.sequence_id, frame.highest_sequence_id, frame.message_count, stored, message_bytes_max)
+        return None if wrong is None else (pb.NotAllowedError, wrong)
+    return None

@@ -1,0 +1,226 @@
+"""The receiving side of a connection without a socket: bytes in, events out, the session's state in between. Pure.
+
+`receive` is given what was read, and `next_event` is asked until there is none: `stop` then says why. All whole messages and plain
+acknowledgements up to the next command are scanned in one pass and come as one event each. Nothing here waits, and nothing that was
+received is lost: what was not asked for stays. Both raise `ProtocolError` where the peer breaks the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+
+from messaging.protocol import frames, hot
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.events import Acks, Command, Event, SendBlock
+from messaging.protocol.field_limits import over_limit
+from messaging.protocol.frames import ProtocolError
+from messaging.protocol.hot import SendFrame
+from messaging.protocol.session import RULES, State, TooMuchBeforeSignIn, following
+
+PIECES_MAX = 1024  # of a frame that comes in tiny reads: each is an object of its own
+ACKS_MAX = 512  # of one event: they may be of as many consumers
+SEND, ACK = int(pb.Command.SEND), int(pb.Command.ACK)  # looked up for each read, and protobuf takes its time
+
+
+class Stop(Enum):
+    """Why there is no further event."""
+
+    INCOMPLETE = auto()  # the next frame is not here yet, or there is none
+    BUDGET = auto()  # as many messages as were asked for
+    HELD = auto()  # the next command is not to be taken now
+
+
+INCOMPLETE, BUDGET, HELD = Stop.INCOMPLETE, Stop.BUDGET, Stop.HELD  # looked up for each read
+
+
+class Inbound:
+    """`admits`: whether a command of this kind and size is to be taken now; it is asked once the peer is known. Messages and plain
+    acknowledgements are always taken."""
+
+    __slots__ = (
+        "_admits",
+        "_buffer",
+        "_early_bytes",
+        "_early_commands",
+        "_have",
+        "_message_bytes_max",
+        "_next",
+        "_pieces",
+        "_position",
+        "_rules",
+        "frames_begun",
+        "needed_bytes",
+        "state",
+        "stop",
+    )
+
+    def __init__(self, message_bytes_max: int, admits: Callable[[int, int], bool]) -> None:
+        self.state = State.CONNECTING
+        self.stop = INCOMPLETE
+        self.needed_bytes = 0  # of the frame that is still coming; 0: none is
+        self.frames_begun = 0  # that did not come in one read
+        self._rules = RULES[self.state]
+        self._admits = admits
+        self._message_bytes_max = message_bytes_max + frames.FRAME_PADDING_BYTES
+        self._buffer = b""  # what was received, handled up to `_position`
+        self._position = 0
+        self._next: Event | None = None  # taken apart already
+        self._pieces: list[bytes] = []  # of the frame that is still coming; then `_buffer` is empty
+        self._have = 0
+        self._early_commands = 0
+        self._early_bytes = 0
+
+    # --- the session
+
+    def accepted(self) -> None:
+        """The broker knows who the peer is."""
+        if self.state is State.AUTHENTICATING:
+            self._enter(State.READY)
+
+    def close(self) -> None:
+        """There are no events any more."""
+        self._enter(State.CLOSED)
+        self._buffer, self._position, self._next = b"", 0, None
+        self._pieces.clear()
+        self.needed_bytes = 0
+        self._admits = _nothing  # it leads back to whoever made this
+
+    def _enter(self, state: State) -> None:
+        self.state = state
+        self._rules = RULES[state]
+
+    # --- bytes
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Of the read that is not handled yet."""
+        return len(self._buffer)
+
+    @property
+    def received_bytes(self) -> int:
+        """Of the frame that is still coming."""
+        return self._have if self._pieces else 0
+
+    @property
+    def pieces(self) -> int:
+        """In how many parts they are kept."""
+        return len(self._pieces)
+
+    def receive(self, data: bytes) -> bool:
+        """Whether there may be events: not while a frame is still coming."""
+        bytes_max = self._rules.bytes_max
+        if bytes_max is not None:
+            self._early_bytes += len(data)
+            if self._early_bytes > bytes_max:
+                raise TooMuchBeforeSignIn(f"more than {bytes_max} bytes")
+        if self._pieces:
+            self._pieces.append(data)
+            self._have += len(data)
+            if self._have < self.needed_bytes:
+                if len(self._pieces) > PIECES_MAX:
+                    self._pieces = [b"".join(self._pieces)]
+                return False
+            data = b"".join(self._pieces)
+            self._pieces.clear()
+            self.needed_bytes = 0
+        elif self._buffer:
+            data = self._buffer[self._position :] + data
+        self._buffer = data
+        self._position = 0
+        return True
+
+    def next_event(self, messages_max: int) -> Event | None:
+        """About so many messages and acknowledgements at most."""
+        taken = self._next
+        if taken is not None:
+            self._next = None
+            return taken
+        self.stop = INCOMPLETE
+        buf, position, rules = self._buffer, self._position, self._rules
+        if not buf:
+            return None
+        end = len(buf)
+        sent: list[SendFrame] = []
+        acked: list[tuple[int, int, int]] = []
+        left = messages_max
+        while position < end:
+            kind = buf[position + 9] if end - position >= 10 and buf[position + 8] == 8 else 0
+            if left > 0 and rules.messages:
+                begin = position
+                if kind == SEND:
+                    position = hot.scan(buf, position, end, sent, False, len(sent) + left)
+                elif kind == ACK and len(acked) < ACKS_MAX:
+                    position = hot.scan_acks(buf, position, end, acked, min(len(acked) + left, ACKS_MAX))
+                if position > begin:
+                    left = messages_max - len(sent) - len(acked)
+                    continue
+            if end - position < 8:
+                break
+            total = int.from_bytes(buf[position : position + 4], "big")
+            self._check_size(total, kind)
+            if position + 4 + total > end:
+                break
+            if left <= 0:
+                self.stop = BUDGET
+                break
+            if sent or acked:
+                self._position = position
+                return self._block(buf, sent, acked)
+            if rules.messages and not self._admits(kind, total):
+                self.stop = HELD
+                break
+            self._position = position + 4 + total
+            return self._command(buf, position, total)
+        self._position = position
+        if self.stop is INCOMPLETE:
+            self._keep(buf[position:] if position else buf)
+        return self._block(buf, sent, acked) if sent or acked else None
+
+    def _block(self, buf: bytes, sent: list[SendFrame], acked: list[tuple[int, int, int]]) -> Event:
+        """Acknowledgements first: they may be what lets the messages of others go on."""
+        if not acked:
+            return SendBlock(buf, sent)
+        self._next = SendBlock(buf, sent) if sent else None
+        return Acks(acked)
+
+    def _command(self, buf: bytes, position: int, total: int) -> Command:
+        if self._rules.commands_max is not None:
+            self._early_commands += 1
+            if self._early_commands > self._rules.commands_max:
+                raise ProtocolError(f"more than {self._rules.commands_max} commands before sign-in")
+        message = frames.decode(memoryview(buf)[position + 4 : position + 4 + total])
+        kind = message.type
+        violation = None if kind in (pb.Command.PING, pb.Command.PONG) else over_limit(message)
+        if violation is None:
+            state = following(self.state, kind)
+            if state is not self.state:
+                self._enter(state)
+        return Command(kind, message, total, violation)
+
+    def _check_size(self, total: int, kind: int) -> None:
+        limit = self._message_bytes_max
+        if not self._rules.messages or (kind and kind != SEND and total > 6):
+            limit = min(limit, self._rules.command_bytes_max)
+        if total > limit:
+            raise ProtocolError(f"a frame of {total} bytes is larger than the {limit} that are allowed here")
+        if total < 6:
+            raise ProtocolError(f"a frame of {total} bytes holds no command")
+
+    def _keep(self, rest: bytes) -> None:
+        """All whole frames are handled; `rest` is the beginning of another."""
+        self._buffer, self._position = b"", 0
+        if not rest:
+            return
+        self._pieces.append(rest)
+        self._have = len(rest)
+        self.needed_bytes = 8
+        self.frames_begun += 1
+        if len(rest) >= 4:
+            total = int.from_bytes(rest[:4], "big")
+            self._check_size(total, rest[9] if len(rest) >= 10 and rest[8] == 8 else 0)
+            self.needed_bytes = 4 + total
+
+
+def _nothing(kind: int, size: int) -> bool:
+    return False
