@@ -551,7 +551,7 @@ async def test_a_peer_that_stays_silent_is_gone_with_all_that_it_held(world: Bro
     await good.subscribe(TOPIC, permits=10_000)
     subscription = world.service.topics.loaded[TOPIC].subscriptions["s"]
     connections = [one for one in world.service.peers.connections if isinstance(one, Connection)]
-    (frozen,) = [one for one in connections if one.endpoints.consumers.get(1, (None, None, None))[2] in subscription.consumers]
+    (frozen,) = [one for one in connections if one.endpoints.consumers.get(1, (0, 0, 0))[2] is next(iter(subscription.consumers))]
     for _ in range(3):
         frozen.liveness.keep_alive()
     assert frozen.closed
