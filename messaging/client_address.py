@@ -38,6 +38,7 @@ def client_address(peer: str, forwarded_for: str, trusted_proxies: Sequence[str]
     return str(address)
 
 
+@lru_cache(maxsize=4096)
 def place_of(address: str) -> str:
     """What one customer of a provider holds: an IPv4 address, or a /64 of IPv6. Bounds by address are bounds by this."""
     parsed = _parsed(address)

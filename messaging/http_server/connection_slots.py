@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Generic, TypeVar
 
+from messaging.client_address import place_of
+
 Peer = TypeVar("Peer")
 
 
@@ -42,6 +44,7 @@ class ConnectionSlots(Generic[Peer]):
         if leaves is not None:
             self.made_room += 1
             self.leave(leaves)
+        address = place_of(address)
         self._addresses[peer] = address
         self.taken += 1
         self._silent.setdefault(address, {})[peer] = None

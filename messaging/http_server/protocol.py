@@ -14,6 +14,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from messaging.http_server.bounds import HttpBounds
+from messaging.http_server.response_writer import PIECE_BYTES, ResponseWriter
 from messaging.http_server.transfer_rate import Transfer, reads_too_slowly
 from messaging.http_server.websocket import WebSocketProtocol
 
@@ -38,6 +39,9 @@ class HttpProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=PIECE_BYTES)  # with TLS it would be 512 KiB
+        self.response_writer = ResponseWriter(self.app)
+        self.app = self.response_writer
         self.arriving()
         leaves = self.bounds.slots.arrive(self, self.client[0] if self.client else "")
         if leaves is not None:
@@ -162,10 +166,19 @@ class HttpProtocol(H11Protocol):
         self._count_unread()
         self._watch_writing()
 
+    @property
+    def _unread_bytes(self) -> int:
+        """What waits for this peer: with the transport, and of the answer that is handed to it."""
+        return self.transport.get_write_buffer_size() + self.response_writer.left_bytes
+
+    @property
+    def _read_bytes(self) -> int:
+        """What left for the peer so far."""
+        return self.response_writer.handed_bytes - self.transport.get_write_buffer_size()
+
     def _count_unread(self) -> None:
-        """What waits for this peer. Nothing more is handed to it before it has read nearly all of that."""
-        waiting = self.transport.get_write_buffer_size()
-        for peer in self.bounds.unread.waits(self, self.client[0] if self.client else "", waiting):
+        """Nothing more is handed to the peer before it has read nearly all of what the transport has."""
+        for peer in self.bounds.unread.waits(self, self.client[0] if self.client else "", self._unread_bytes):
             self.loop.call_soon(peer.give_way)
 
     def timeout_keep_alive_handler(self) -> None:
@@ -174,26 +187,22 @@ class HttpProtocol(H11Protocol):
 
     def _watch_writing(self) -> None:
         """While something waits for the peer to read it, it has to read on. Also when we closed: that waits for the peer too."""
-        waiting = self.transport.get_write_buffer_size()
+        waiting = self._unread_bytes
         if self._writing is None and (waiting or self.transport.is_closing()):
-            self._writing = self.loop.call_later(self.bounds.transfer_s, self._read_enough, waiting)
+            self._writing = self.loop.call_later(self.bounds.transfer_s, self._read_enough, waiting, self._read_bytes)
 
-    def _read_enough(self, before_bytes: int) -> None:
+    def _read_enough(self, waiting_before: int, read_before: int) -> None:
         self._writing = None
-        waiting = self.transport.get_write_buffer_size()
+        waiting = self._unread_bytes
         if self.flow.write_paused:
             self._count_unread()
-        stands = not self._resumed and reads_too_slowly(before_bytes, waiting, self.bounds.transfer_s)
-        if stands or (not waiting and self.transport.is_closing()):
+        late = reads_too_slowly(waiting_before, self._read_bytes - read_before, self.bounds.transfer_s)
+        if late if waiting else self.transport.is_closing():
             self.transport.abort()
         else:
-            self._resumed = False
             self._watch_writing()
 
-    _resumed = False  # the peer took what was waiting, and more was written since
-
     def resume_writing(self) -> None:
-        self._resumed = True
         self.bounds.unread.leave(self)
         super().resume_writing()
 

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from messaging.broker.core.fair_queue import FairQueue
+from messaging.client_address import place_of
 
 Scope = MutableMapping[str, Any]
 Event = MutableMapping[str, Any]
@@ -182,7 +183,7 @@ class RequestQueues:
 
 def _address(scope: Scope) -> str:
     client = scope.get("client")
-    return str(client[0]) if client else ""
+    return place_of(str(client[0])) if client else ""
 
 
 async def refuse(send: Send, status: int, code: str, message: str) -> None:

@@ -19,6 +19,6 @@ class Transfer:
         return self._began_s + self._grace_s + self.moved_bytes / BYTES_PER_S_MIN
 
 
-def reads_too_slowly(before_bytes: int, now_bytes: int, passed_s: float) -> bool:
-    """Whether a peer that `before_bytes` waited for took too few of them meanwhile."""
-    return now_bytes > 0 and before_bytes - now_bytes < passed_s * BYTES_PER_S_MIN
+def reads_too_slowly(waiting_bytes: int, read_bytes: int, passed_s: float) -> bool:
+    """Whether a peer for which `waiting_bytes` waited read too few bytes since."""
+    return read_bytes < min(waiting_bytes, passed_s * BYTES_PER_S_MIN)

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
+from messaging.client_address import place_of
+
 UNREAD_BYTES_MAX = 64 << 20  # of a listener: three answers as large as the largest message, unpacked
 
 Peer = TypeVar("Peer")
@@ -26,6 +28,7 @@ class UnreadResponses(Generic[Peer]):
 
     def waits(self, peer: Peer, address: str, size: int) -> list[Peer]:
         """So much waits for `peer` now. Returns whom to cut off for it, perhaps itself; they count no longer."""
+        address = place_of(address)
         _, before = self._held.get(peer, (address, 0))
         if size:
             self._held[peer] = (address, size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -37,8 +38,10 @@ class Peer:
 
 
 @asynccontextmanager
-async def peers(port: int, count: int, *, small_window: bool = False) -> AsyncIterator[list[Peer]]:
+async def peers(port: int, count: int, *, small_window: bool = False, tls: bool = False) -> AsyncIterator[list[Peer]]:
+    """`tls`: they believe any certificate."""
     opened: list[Peer] = []
+    context = _believing() if tls else None
     try:
         for _ in range(count):
             sock = socket.socket()
@@ -46,7 +49,8 @@ async def peers(port: int, count: int, *, small_window: bool = False) -> AsyncIt
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             sock.setblocking(False)
             await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
-            opened.append(Peer(*await asyncio.open_connection(sock=sock, limit=1 << 16)))
+            name = "localhost" if tls else None
+            opened.append(Peer(*await asyncio.open_connection(sock=sock, limit=1 << 16, ssl=context, server_hostname=name)))
         yield opened
     finally:
         for one in opened:
@@ -54,12 +58,19 @@ async def peers(port: int, count: int, *, small_window: bool = False) -> AsyncIt
         await asyncio.sleep(0)
 
 
+def _believing() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 def get(path: str, *headers: str) -> bytes:
     lines = [f"GET {path} HTTP/1.1", "Host: localhost", *headers]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
-async def ask(port: int, path: str) -> int:
-    async with peers(port, 1) as [one]:
+async def ask(port: int, path: str, *, tls: bool = False) -> int:
+    async with peers(port, 1, tls=tls) as [one]:
         one.say(get(path, "Connection: close"))
         return await one.status()

@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Generic, NamedTuple, TypeVar
 
+from messaging.client_address import place_of
+
 Peer = TypeVar("Peer")
 
 RESERVED_SHARE = 16  # one of so many places is for superusers and our own processes
@@ -69,6 +71,7 @@ class ConnectionShares(Generic[Peer]):
 
     def arrive(self, peer: Peer, address: str) -> Peer | None:
         """`peer` has come. Returns who has to go instead, who then counts no longer; it may be of the same address."""
+        address = place_of(address)
         self._addresses[peer] = address
         self._waiting.setdefault(address, {})[peer] = None
         self._unauthenticated += 1

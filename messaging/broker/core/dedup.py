@@ -6,7 +6,8 @@ reconnecting producer is told. A bounded window remembers where the last entries
 the id of the original; for older ones it is -1:-1, which clients take as success.
 
 What names and remembered ids take is charged to an account, in steps. Where that is short the window shrinks, down to the last
-entry of each name; then names beyond `NAMES_KEPT` go too, those unused longest first.
+entry of each name; then names go too, those unused longest first. A tenant that holds little of the account keeps `NAMES_KEPT` of
+each topic, however full it is; one that holds more keeps one, which is then not charged: so none takes what is left for others.
 
 The state is a cache of the log: a snapshot at a position, then `replay` of the blocks after it, gives it back. Replaying a block
 that the state has seen changes nothing. So a snapshot may be packed in slices while blocks are stored: it carries the position at
@@ -31,10 +32,11 @@ WINDOW_ENTRIES = 1_000  # a name; what a client may have in flight when its conn
 TOPIC_WINDOW_ENTRIES = 50_000  # shared by all names of a topic: with many of them each is remembered for less
 NAMES_MAX = 100_000  # a topic; beyond it those unused longest go
 NAMES_BYTES_MAX = 8 << 20  # of those names; with it a snapshot is 10 MB at the most
-NAMES_KEPT = 100  # however little memory there is
+NAMES_KEPT = 100  # however little memory there is, for a tenant that holds little
 NAME_BYTES = 512  # of a name that is known, beside its text: measured with 100,000 of them, each with one entry
 ENTRY_BYTES = 24  # of a remembered entry
-CHARGED_STEP_BYTES = 16 << 10
+CHARGED_STEP_BYTES = 16 << 10  # and for small topics a sixteenth of what is charged
+CHARGED_STEP_BYTES_MIN = 1 << 10
 SLICE_NAMES = 1_000  # packed or read at once, in about a millisecond
 FORGOTTEN_SHARE = 100  # one of so many at once, because finding them means looking at all
 NOWHERE = Position(-1, -1)
@@ -93,6 +95,7 @@ class Deduplication:
         self._names_bytes = 0
         self._charge = charge
         self._charged_bytes = 0
+        self._step_bytes = CHARGED_STEP_BYTES_MIN
         self._window_max = WINDOW_ENTRIES
         self.snapshot_position = EARLIEST  # entries up to here are in the last stored snapshot; trimming stops there
         self.entries_since_snapshot = 0
@@ -138,7 +141,7 @@ class Deduplication:
         for entry_id, frame in enumerate(sent[-window:], first.entry_id + max(0, len(sent) - window)):
             held.remember(frame.sequence_id, ledger_id, entry_id, window)
         self.memory_bytes += (held.remembered_entries - remembered) * ENTRY_BYTES
-        if abs(self.memory_bytes - self._charged_bytes) >= CHARGED_STEP_BYTES:
+        if abs(self.memory_bytes - self._charged_bytes) >= self._step_bytes:
             self._settle()
         held.stored = max(held.stored, sent[-1].sequence_id, sent[-1].highest_sequence_id)
         self.entries_since_snapshot += len(sent)
@@ -205,24 +208,33 @@ class Deduplication:
 
     def _settle(self) -> None:
         """Tells the account what changed by a step or more, and remembers less where it is short."""
-        charge, more = self._charge, self.memory_bytes - self._charged_bytes
-        if charge is None or abs(more) < CHARGED_STEP_BYTES:
+        charge = self._charge
+        if charge is None or abs(self.memory_bytes - self._charged_bytes) < self._step_bytes:
             return
-        if more > 0 and not charge.allows(more):
-            self._shrink(more)
+        if not self._fits(charge):
+            self._shrink(charge)
+            if not self._fits(charge) and not charge.holds_little:
+                return
+        charge.change(self.memory_bytes - self._charged_bytes)
         self._charged_bytes = self.memory_bytes
-        charge.change(self.memory_bytes - charge.held_bytes)
+        self._step_bytes = min(CHARGED_STEP_BYTES, max(CHARGED_STEP_BYTES_MIN, self.memory_bytes // 16))
 
-    def _shrink(self, more: int) -> None:
-        window = self._window
-        if window > 1:
-            self._window_max = window // 2
+    def _fits(self, charge: Charge) -> bool:
+        more = self.memory_bytes - self._charged_bytes
+        return more <= 0 or charge.allows(more)
+
+    def _shrink(self, charge: Charge) -> None:
+        while self._window > 1 and not self._fits(charge):
+            self._window_max = self._window // 2
             for held in self.names.values():
                 if held.remembered_entries > self._window_max:
                     self.memory_bytes -= (held.remembered_entries - self._window_max) * ENTRY_BYTES
                     held.keep_last(self._window_max)
-        elif len(self.names) > NAMES_KEPT:
-            self._forget_unused_longest(min(len(self.names) - NAMES_KEPT, more // NAME_BYTES + 1))
+        kept = NAMES_KEPT if charge.holds_little else 1
+        while len(self.names) > kept and not self._fits(charge):
+            more = self.memory_bytes - self._charged_bytes
+            count = max(more // NAME_BYTES + 1, len(self.names) // FORGOTTEN_SHARE)
+            self._forget_unused_longest(min(count, len(self.names) - kept))
 
     # --- storing
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from messaging.broker.core.memory_limiter import MemoryAccount
 
 PAIR_BYTES = 128  # of one key and its value, beside their texts
+LITTLE_SHARE = 16  # one of so many parts of an account
+LITTLE_BYTES = 64 << 10  # of a small account
 ENTRY_BYTES = 64  # of one producer or consumer, beside its texts
 NAMELESS = "address "  # before the name of a tenant: whose it is until that is known
 
@@ -23,6 +25,11 @@ class Charge:
 
     def allows(self, size: int) -> bool:
         return self._account.allows(self.tenant, size)
+
+    @property
+    def holds_little(self) -> bool:
+        """Whether the tenant holds so little of the account that it may keep that, however full the account is."""
+        return self._account.tenants.get(self.tenant, 0) <= max(LITTLE_BYTES, self._account.limit_bytes // LITTLE_SHARE)
 
     def change(self, more: int) -> None:
         """Holds so many bytes more, or less where it is negative."""

@@ -15,6 +15,14 @@ def test_the_longest_silent_of_the_largest_crowd_makes_room() -> None:
     assert slots.taken == 4 and slots.made_room == 1
 
 
+def test_a_network_of_one_customer_is_one_address() -> None:
+    """Whoever had a /64 of IPv6 came from another address each time, and drove out everybody else's."""
+    slots: ConnectionSlots[str] = ConnectionSlots(4)
+    assert slots.arrive("honest", "2001:db8:1::1") is None
+    for number in range(10):
+        assert slots.arrive(f"crowd {number}", f"2001:db8:2::{number}") != "honest"
+
+
 def test_who_is_busy_stays_and_newcomers_find_a_reserve_that_nobody_can_hold() -> None:
     slots: ConnectionSlots[str] = ConnectionSlots(2, reserved=2)
     for name in ("a1", "a2"):

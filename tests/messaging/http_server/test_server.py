@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from messaging.http_server.request_queue import RequestQueues
 from messaging.http_server.server import HttpServer, http_server
 from messaging.http_server.websocket import FRAMES_A_TURN, PONGS_BYTES_MAX, WebSocketProtocol
 from messaging.settings import Settings
+from messaging.tls import server_context
 from tests.support.raw_http import ask, get, peers
 from tests.support.waiting import eventually
 
@@ -68,14 +70,14 @@ class Running:
 
 
 @asynccontextmanager
-async def running(connections_max: int = 8, **settings: Any) -> AsyncIterator[Running]:
+async def running(connections_max: int = 8, *, data_dir: str = "unused", **settings: Any) -> AsyncIterator[Running]:
     app = App()
-    configured = Settings(data_dir="unused", **settings)
+    configured = Settings(data_dir=data_dir, **settings)
     server = http_server(
         RequestQueues(app, 100, 100),
         configured,
         connections_max=connections_max,
-        tls=None,
+        tls=server_context(configured),
         websockets=True,
         websocket_bytes_max=MESSAGE_BYTES_MAX,
         grace_s=0.1,
@@ -127,9 +129,12 @@ async def test_a_connection_that_rests_is_closed() -> None:
         await eventually(lambda: not here.taken)
 
 
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 @pytest.mark.parametrize("header", ["Connection: keep-alive", "Connection: close"])
-async def test_an_answer_has_to_be_read_at_a_least_rate(header: str) -> None:
-    async with running(http_transfer_timeout_ms=60) as here, peers(here.port, 3, small_window=True) as crowd:
+async def test_an_answer_has_to_be_read_at_a_least_rate(header: str, tls: bool, tmp_path: Path) -> None:
+    """Over TLS an answer that was written at once was not seen to wait: nobody had to read it."""
+    settings = {"data_dir": str(tmp_path), "tls": "self-signed" if tls else "off"}
+    async with running(http_transfer_timeout_ms=400, **settings) as here, peers(here.port, 3, small_window=True, tls=tls) as crowd:
         for peer in crowd:
             peer.writer.transport.pause_reading()
             peer.say(get("/large", header))
@@ -137,9 +142,11 @@ async def test_an_answer_has_to_be_read_at_a_least_rate(header: str) -> None:
         await eventually(lambda: not here.taken)
 
 
-async def test_answers_that_nobody_reads_take_no_more_memory_than_their_bound() -> None:
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+async def test_answers_that_nobody_reads_take_no_more_memory_than_their_bound(tls: bool, tmp_path: Path) -> None:
     """What uvicorn had buffered was counted nowhere: 512 connections could have 10 GB of answers in memory."""
-    async with running(connections_max=20) as here, peers(here.port, 8, small_window=True) as crowd:
+    settings = {"data_dir": str(tmp_path), "tls": "self-signed" if tls else "off"}
+    async with running(connections_max=20, **settings) as here, peers(here.port, 8, small_window=True, tls=tls) as crowd:
         unread = here.server.bounds.unread
         unread.bytes_max = 2 * LARGE_BYTES
         for peer in crowd:
@@ -149,12 +156,14 @@ async def test_answers_that_nobody_reads_take_no_more_memory_than_their_bound() 
         await eventually(lambda: here.taken == 8 - unread.cut_off)
         assert 1 <= 8 - unread.cut_off <= 3
         assert 0 < unread.held_bytes <= unread.bytes_max
-        assert await ask(here.port, "/") == 200
+        assert await ask(here.port, "/", tls=tls) == 200
     assert unread.held_bytes == 0
 
 
-async def test_an_answer_that_is_read_comes_whole() -> None:
-    async with running(http_transfer_timeout_ms=5_000) as here, peers(here.port, 1) as [peer]:
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+async def test_an_answer_that_is_read_comes_whole(tls: bool, tmp_path: Path) -> None:
+    settings = {"data_dir": str(tmp_path), "tls": "self-signed" if tls else "off"}
+    async with running(http_transfer_timeout_ms=5_000, **settings) as here, peers(here.port, 1, tls=tls) as [peer]:
         peer.say(get("/large", "Connection: close"))
         assert len(await peer.gone()) > LARGE_BYTES
 

@@ -21,6 +21,15 @@ def test_the_one_that_has_not_read_longest_goes_of_the_address_that_holds_most()
     assert (unread.held_bytes, unread.cut_off) == (90, 1)
 
 
+def test_a_network_of_one_customer_is_one_address() -> None:
+    """Whoever had a /64 took an address for each connection, and others were cut off for what they held."""
+    unread = UnreadResponses[str](100)
+    assert unread.waits("honest", "2001:db8:1::1", 40) == []
+    for number in range(1, 7):
+        assert unread.waits(f"crowd {number}", f"2001:db8:2::{number}", 10) == []
+    assert unread.waits("crowd 7", "2001:db8:2::7", 10) == ["crowd 1"]
+
+
 def test_one_alone_is_not_cut_off() -> None:
     unread = UnreadResponses[str](100)
     assert unread.waits("only", "10.0.0.1", 1_000) == []

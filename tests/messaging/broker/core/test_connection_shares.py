@@ -39,6 +39,14 @@ def test_silent_sockets_drive_out_each_other_and_nobody_else() -> None:
     assert shares.unauthenticated <= 10
 
 
+def test_a_network_of_one_customer_is_one_address() -> None:
+    """Whoever had a /64 of IPv6 came from another address each time, and drove out everybody else's."""
+    shares = table(unauthenticated_max=10)
+    assert shares.arrive("client", "2001:db8:1::1") is None
+    for number in range(40):
+        assert shares.arrive(number, f"2001:db8:2::{number:x}") != "client"
+
+
 def test_who_was_driven_out_cannot_sign_in_any_more() -> None:
     shares = table(unauthenticated_max=1)
     shares.arrive("first", "1.1.1.1")

@@ -182,6 +182,47 @@ def test_where_memory_is_short_names_unused_longest_go_but_for_a_few() -> None:
     assert NAMES_KEPT <= len(dedup.names) < before
 
 
+def test_a_tenant_with_many_topics_takes_no_more_than_its_part_and_others_forget_nothing() -> None:
+    """A hundred names were kept of each topic and charged, however little was left: with some hundred topics one tenant filled the
+    account, and topics of others forgot their names and windows."""
+    account = MemoryLimiter(16 << 20).records
+    topics = [Deduplication(Charge(account, "crowd")) for _ in range(100)]
+    for dedup in topics:
+        for number in range(NAMES_KEPT):
+            publish(dedup, b"%d" % number, 0, 1, now_ms=number)
+    assert account.tenants["crowd"] <= account.limit_bytes // 2
+    assert sum(dedup.memory_bytes for dedup in topics) <= account.limit_bytes // 2 + 100 * 2048
+    victim = Deduplication(Charge(account, "acme"))
+    for number in range(2 * NAMES_KEPT):
+        publish(victim, b"%d" % number, 0, 1, now_ms=number)
+    publish(victim, b"199", 1, 1001, now_ms=1_000)
+    assert len(victim.names) == 2 * NAMES_KEPT
+    assert victim.position_of(b"199", 1_000 - TOPIC_WINDOW_ENTRIES // (2 * NAMES_KEPT) + 1) != NOWHERE
+
+
+def test_whoever_holds_little_keeps_some_names_however_full_the_account_is() -> None:
+    account = MemoryLimiter(64 << 20).records
+    account.take("others", account.limit_bytes)
+    topics = [Deduplication(Charge(account, "acme")) for _ in range(20)]
+    for dedup in topics:
+        for number in range(NAMES_KEPT + 50):
+            publish(dedup, b"%d" % number, 0, 1, now_ms=number)
+    assert len(topics[0].names) >= NAMES_KEPT
+    assert account.tenants["acme"] <= account.limit_bytes // 16 + NAMES_KEPT * 600
+
+
+def test_small_topics_are_charged_too() -> None:
+    """Each had up to 16 KiB that nobody counted."""
+    account = MemoryLimiter(64 << 20).records
+    topics = [Deduplication(Charge(account, "acme")) for _ in range(100)]
+    for dedup in topics:
+        publish(dedup, b"one", 0, 100)
+    assert account.used_bytes >= sum(dedup.memory_bytes for dedup in topics) * 3 // 4
+    for dedup in topics:
+        dedup.close()
+    assert account.used_bytes == 0
+
+
 def test_the_window_grows_again_when_there_is_memory() -> None:
     dedup, account = charged(4 << 20)
     account.take("other", account.limit_bytes)
