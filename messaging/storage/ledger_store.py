@@ -18,7 +18,7 @@ No method blocks the event loop. Nothing but `StoreError` escapes.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -218,10 +218,10 @@ class LedgerStore(Protocol):
     async def open(self, ledger_id: int) -> LedgerReader:
         """Reads a sealed ledger, or this process's own open one. Never fences. Raises `NoSuchLedger`."""
 
-    def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> int:
+    def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> int | Awaitable[int]:
         """How many entries a read of about this size brings from `first` on, up to where a block ends; 0 where that cannot be told
         without reading. A `read` of just so many, with the same `bytes_max`, brings just them, unless some are damaged: so where
-        the next one begins is known before this one is done."""
+        the next one begins is known before this one is done. A store that has to ask somebody else answers later."""
 
     async def delete(self, fence: Fence, ledger_id: int) -> None:
         """Forgets a ledger; space comes back later. Idempotent. The caller took it out of the topic's list first."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from messaging.broker.core.backlog.plan import BacklogPlan
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.topics.backlog_reader import BacklogReader
 from messaging.broker.runtime.wire.sinks import MessageSender, ReceiptSender
 from messaging.errors import NotReady
 from messaging.protocol import pulsar_pb2 as pb
@@ -77,7 +77,7 @@ async def test_reads_whose_end_raises_are_not_counted_as_under_way_for_ever(
         def raises(*_: Any) -> None:
             raise ValueError("blocks that nobody thought of")
 
-        patched.setattr(BacklogReader, "_arrived", raises)
+        patched.setattr(BacklogPlan, "arrived", raises)
         for number in range(3):
             client = await subscribed(world, f"bad{number}")
             client.say(pb.Command.FLOW, consumer_id=1, message_permits=10)

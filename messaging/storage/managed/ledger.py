@@ -5,6 +5,7 @@ above every `LedgerStore`. How appends work stands in `appends.py`, which ledger
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 from dataclasses import replace
 
 from msgspec import structs
@@ -84,7 +85,7 @@ class ManagedLedger(Appender):
             # Confirmed once, and not in the store any more.
             raise Corrupt(f"what follows is lost: {error}", position.ledger_id, position.entry_id, last + 1) from error
 
-    def forecast(self, position: Position, *, entries_max: int, bytes_max: int) -> int:
+    def forecast(self, position: Position, *, entries_max: int, bytes_max: int) -> int | Awaitable[int]:
         """How many entries a `read` of about this size brings: see `LedgerStore.forecast`."""
         ledger_id, first = position
         return self.storage.ledgers.forecast(ledger_id, first, entries_max=entries_max, bytes_max=bytes_max)

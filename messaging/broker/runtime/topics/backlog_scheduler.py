@@ -11,10 +11,10 @@ import asyncio
 from typing import Protocol
 
 from messaging.background import BackgroundLoop
+from messaging.broker.core.backlog.read import BacklogRead
 from messaging.broker.core.fair_queue import FairQueue
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.topics.backlog_read import BacklogRead
 
 READS_MAX = 2  # under way at a time: more keep commits waiting for the disk, and nobody is served sooner
 TURN_BYTES = 64 << 10  # sent at a time, or one entry

@@ -49,7 +49,7 @@ class Dispatcher:
     def keep(self, pending: PendingPublish, readers: list[Subscription]) -> None:
         """A block is durable: keeps it in memory if one of `readers`, those with consumers, may soon want it."""
         backlog = self.backlog
-        if backlog is None or len(backlog.readers) < len(readers) or backlog.near_cache():
+        if backlog is None or len(backlog.plan.subscriptions) < len(readers) or backlog.plan.near_cache():
             self.cache.add(pending.block(), self.topic.services.entry_caches)
 
     def dispatch(self, subscription: Subscription) -> None:
@@ -102,7 +102,7 @@ class Dispatcher:
                 return False
             if self.backlog is None:
                 self.backlog = BacklogReader(self)
-            block = self.backlog.find(subscription, position, again=not source.sequential)
+            block = self.backlog.find(subscription, position, sequential=source.sequential)
             if block is None:
                 return False
             last = block.last_within(position.entry_id, bytes_max - sent_bytes)
@@ -147,10 +147,10 @@ class Dispatcher:
     def block_in_memory(self, position: Position) -> EntryBlock | None:
         """The block that holds `position`, if it is cached or was read for anybody."""
         block = self.cache.find(position)
-        return block if block is not None or self.backlog is None else self.backlog.held(position)
+        return block if block is not None or self.backlog is None else self.backlog.plan.block_in_memory(position)
 
     def pending_reads(self, subscription: Subscription) -> int:
-        return 0 if self.backlog is None else self.backlog.reads_of(subscription)
+        return 0 if self.backlog is None else self.backlog.plan.pending_reads(subscription)
 
     def forget(self, subscription: Subscription) -> None:
         """Lets go of what was read for it."""

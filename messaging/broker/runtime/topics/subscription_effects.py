@@ -71,7 +71,7 @@ class SubscriptionEffects(TopicContext):
     def _finish(self, subscription: Subscription, delta: bytes, stored: Stored | None = None) -> None:
         """A cursor was changed. Any of the consumers may take messages now: one may have been held at its limit."""
         self.store(subscription, delta, stored)
-        (self._dispatcher or self.ensure_dispatcher()).dispatch_soon(subscription)
+        (self._dispatcher or self._ensure_dispatcher()).dispatch_soon(subscription)
 
     def _finish_all(self, subscription: Subscription, deltas: Sequence[bytes], stored: Stored | None) -> None:
         """`stored` is called when the last of them is durable; the log keeps their order."""
@@ -105,9 +105,9 @@ class SubscriptionEffects(TopicContext):
             stored(None)
 
     def _dispatch_soon(self, subscription: Subscription) -> None:
-        (self._dispatcher or self.ensure_dispatcher()).dispatch_soon(subscription)
+        (self._dispatcher or self._ensure_dispatcher()).dispatch_soon(subscription)
 
-    def ensure_dispatcher(self) -> Dispatcher:
+    def _ensure_dispatcher(self) -> Dispatcher:
         if self._dispatcher is None:
             self._dispatcher = Dispatcher(self)
             self._dispatcher.closed = self.closed is not None

@@ -93,7 +93,7 @@ class Topic(TopicSubscriptions):
         if self.subscriptions:
             readers = [subscription for subscription in self.subscriptions.values() if subscription.consumers]
             if readers:  # without them nothing is kept in memory: whoever comes later reads from storage
-                dispatcher = self._dispatcher or self.ensure_dispatcher()
+                dispatcher = self._dispatcher or self._ensure_dispatcher()
                 dispatcher.keep(pending, readers)
                 for subscription in readers[:READERS_AT_ONCE]:
                     dispatcher.dispatch(subscription)
@@ -140,7 +140,7 @@ class Topic(TopicSubscriptions):
         return True
 
     def _dispatch_all(self) -> None:
-        dispatcher = self.ensure_dispatcher()
+        dispatcher = self._ensure_dispatcher()
         for subscription in self.subscriptions.values():
             dispatcher.dispatch(subscription)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from messaging.broker.runtime.topics.backlog_reader import BacklogReader, ReadAhead
-from messaging.broker.runtime.topics.dispatcher import Dispatcher
+from messaging.broker.runtime.admin.stats import internal_stats
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld
@@ -36,27 +35,21 @@ async def reader(world: BrokerWorld, permits: int, name: str = "s", topic: str =
     return client
 
 
-def backlog(topic: Topic) -> BacklogReader:
-    found = dispatcher_of(topic).backlog
-    assert found is not None
-    return found
-
-
-async def resting(world: BrokerWorld, count: int, taken: int) -> tuple[RawClient, ReadAhead]:
+async def resting(world: BrokerWorld, count: int, taken: int) -> RawClient:
     """A consumer that has taken so many of `count` messages and takes no more; what it will want next was read."""
     topic = await stored(world, count)
     client = await reader(world, taken)
     await read_all(client, taken)
-    (held,) = backlog(topic).readers.values()
-    await eventually(lambda: bool(held.ahead) and held.ahead[0].there)
-    return client, held
+    await eventually(lambda: pending_reads(topic) == 0 and world.service.backlog_scheduler.reads > 1)
+    return client
+
+
+def pending_reads(topic: Topic) -> int:
+    """Reads that are asked for or under way, for all subscriptions."""
+    return sum(one["pendingReadOps"] for one in internal_stats(topic)["cursors"].values())
 
 
 async def read_all(client: RawClient, count: int, first: int = 0) -> None:
     for index in range(first, count):
         body = (await client.next()).text
         assert body[:6] == b"%06d" % index
-
-
-def dispatcher_of(topic: Topic) -> Dispatcher:
-    return topic.ensure_dispatcher()

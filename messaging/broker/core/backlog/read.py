@@ -1,40 +1,51 @@
-"""One read of a topic's log, for all subscriptions that need it: what it will bring, what it brought, what that takes of memory."""
+"""One read of a topic's log, for all who need it: what it will bring, what it brought, and what memory it takes. Pure."""
 
 from __future__ import annotations
 
-import asyncio
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from enum import Enum, auto
 
 from messaging.broker.core.entries import BLOCK_BYTES, EntryBlock, from_log, whole_bytes
+from messaging.broker.core.subscription import Subscription
 from messaging.storage.ledger_store import Block, Position
 
-if TYPE_CHECKING:
-    from messaging.broker.core.subscription import Subscription
+
+class ReadState(Enum):
+    WAITING = auto()  # for its turn, and for memory
+    UNDER_WAY = auto()
+    DONE = auto()
 
 
 class BacklogRead:
-    """One read: asked for, under way, or there. `users` need it; without any it is let go."""
+    """`users` need it; without any it is cancelled."""
 
-    __slots__ = ("_made", "blocks", "entries", "first", "size_bytes", "stop_entry", "task", "there", "to_end", "users")
+    __slots__ = ("_made", "blocks", "entries", "first", "size_bytes", "state", "stop_entry", "to_end", "users")
 
-    def __init__(self, first: Position, size_bytes: int, entries: int, stop_entry: int) -> None:
+    def __init__(self, first: Position, size_bytes: int, entries: int) -> None:
         self.first = first
         self.size_bytes = size_bytes  # what it counts for: what is expected, then what came
-        self.entries = entries  # that it will surely bring: counted by the log, or guessed
-        self.stop_entry = stop_entry  # behind its last one; 0 while that is not known
+        self.entries = entries  # that it will probably bring
+        self.stop_entry = 0  # after its last entry; 0 while that is not known
         self.blocks: list[Block] = []
         self._made: EntryBlock | None = None  # of the block that was asked for last
-        self.users: dict[Subscription, None] = {}  # in the order in which they came
-        self.task: asyncio.Task[list[Block]] | None = None
-        self.there = False
+        self.users: set[Subscription] = set()
+        self.state = ReadState.WAITING
         self.to_end = False  # it came to the last confirmed entry
 
+    def forecast(self, entries: int) -> None:
+        """The log can tell that it will bring just so many."""
+        self.entries = entries
+        self.stop_entry = self.first.entry_id + entries
+
+    @property
+    def done(self) -> bool:
+        return self.state is ReadState.DONE
+
     def covers(self, position: Position) -> bool:
-        """Whether `position` is in it; while it is under way, whether it probably will be."""
+        """Whether `position` is in it; before it is done, whether it probably will be."""
         if position.ledger_id != self.first.ledger_id:
             return False
-        if not self.there:
+        if not self.done:
             return 0 <= position.entry_id - self.first.entry_id < self.entries
         return bool(self.blocks) and self.blocks[0].first_entry <= position.entry_id <= self.blocks[-1].last_entry
 

@@ -14,8 +14,8 @@ from messaging.broker.runtime.topics.backlog_scheduler import TURN_BYTES, Backlo
 from messaging.broker.runtime.topics.dispatcher import Dispatcher
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from tests.messaging.broker.runtime.long_topic import SIZE, TOPIC, payload, read_all, reader, stored
 from tests.support.broker_world import BrokerWorld, MakeWorld
+from tests.support.long_topic import SIZE, TOPIC, payload, read_all, reader, stored
 from tests.support.raw_client import send_frame
 from tests.support.waiting import eventually
 

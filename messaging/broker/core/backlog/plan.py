@@ -1,0 +1,219 @@
+"""Which reads from storage the subscriptions of one topic need that are behind its cached entries. Pure: each event returns the
+steps to take.
+
+A *read* is about a MiB of consecutive blocks. Subscriptions at about the same place share it, whether it is done or under way.
+While a subscription is sent one read the next two are fetched, both at a time where the log can tell where each ends: so the disk
+never waits for a single consumer, nor the consumer for the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from messaging.broker.core.backlog.read import BacklogRead, ReadState, memory_bytes
+from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.subscription import Subscription
+from messaging.storage.ledger_store import Block, Position
+from messaging.storage.managed.ledger_list import LedgerList
+
+FIRST_READ_BYTES = 256 << 10  # where a subscription begins, or entries are sent again: perhaps only a few are wanted
+READ_BYTES = 1 << 20  # where it goes on from one read to the next
+AHEAD_READS = 2  # of one subscription, beside the one that it is sent
+
+
+@dataclass(slots=True)
+class Steps:
+    start: list[BacklogRead] = field(default_factory=list)
+    cancel: list[BacklogRead] = field(default_factory=list)  # nobody needs these any more: what they hold is given back
+    dispatch: list[Subscription] = field(default_factory=list)  # what these waited for is there, or will not come
+    joined: int = 0  # subscriptions that found what another's read had brought, or was bringing
+    unreadable: str = ""  # why the block that was asked for is none of ours
+
+
+class ReadAhead:
+    """The reads of one subscription: the one it is sent from, those after it, and one for entries that are sent again."""
+
+    __slots__ = ("again", "ahead", "current", "idle")
+
+    def __init__(self) -> None:
+        self.current: BacklogRead | None = None
+        self.ahead: list[BacklogRead] = []
+        self.again: BacklogRead | None = None
+        self.idle = False  # at the last sweep it could take nothing
+
+    @property
+    def reads(self) -> list[BacklogRead]:
+        return [read for read in (self.current, self.again, *self.ahead) if read is not None]
+
+
+class BacklogPlan:
+    """`cached` says whether an entry need not be read."""
+
+    def __init__(self, ledger_list: LedgerList, cached: Callable[[Position], bool]) -> None:
+        self.reads: list[BacklogRead] = []
+        self.subscriptions: dict[Subscription, ReadAhead] = {}
+        self._ledger_list = ledger_list
+        self._cached = cached
+        self._bytes_per_entry = READ_BYTES  # of late
+
+    # --- asking
+
+    def near_cache(self) -> bool:
+        """Whether a subscription may reach the cached entries soon."""
+        return any(read.to_end for held in self.subscriptions.values() for read in held.reads)
+
+    def pending_reads(self, subscription: Subscription) -> int:
+        return sum(subscription in read.users and not read.done for read in self.reads)
+
+    def block_in_memory(self, position: Position) -> EntryBlock | None:
+        """The block that holds `position`, if it was read for anybody and is still here."""
+        for read in self.reads:
+            if read.done and read.covers(position):
+                try:
+                    return read.block_of(position)
+                except ValueError:
+                    return None
+        return None
+
+    # --- events
+
+    def find(self, subscription: Subscription, position: Position, *, sequential: bool) -> tuple[EntryBlock | None, Steps]:
+        """`subscription` needs the block that holds `position`: it is returned if it is there. `sequential`: what follows will be
+        needed next; else it is one of single entries, which do not move the place up to which the subscription has read."""
+        steps = Steps()
+        held = self.subscriptions.get(subscription)
+        if held is None:
+            held = self.subscriptions[subscription] = ReadAhead()
+        held.idle = False
+        read = held.current if sequential else held.again
+        if read is None or not read.covers(position):
+            read = (self._go_on if sequential else self._again)(subscription, held, position, steps)
+        if not read.done:
+            return None, steps
+        try:
+            block = read.block_of(position)
+        except ValueError as error:
+            steps.unreadable = str(error)
+            return None, steps
+        if sequential:
+            self._read_ahead(subscription, held, steps)
+        return block, steps
+
+    def arrived(self, read: BacklogRead, blocks: list[Block]) -> Steps:
+        """A read that somebody needs has brought `blocks`, at least one."""
+        steps, last = Steps(), blocks[-1]
+        read.state = ReadState.DONE
+        read.blocks += blocks
+        read.stop_entry = last.last_entry + 1
+        read.to_end = not self._ledger_list.holds(self._ledger_list.next_after(Position(last.ledger_id, last.last_entry)))
+        read.size_bytes = memory_bytes(blocks)
+        data_bytes, entries = sum(len(block.data) for block in blocks), sum(block.count for block in blocks)
+        self._bytes_per_entry = max(1, data_bytes // entries)
+        for subscription in list(read.users):
+            held = self.subscriptions[subscription]
+            if read not in held.ahead:
+                steps.dispatch.append(subscription)
+            elif subscription.can_dispatch():
+                self._read_ahead(subscription, held, steps)
+        return steps
+
+    def failed(self, read: BacklogRead) -> Steps:
+        """A read that somebody needs has brought nothing. `dispatch` names those that waited for it."""
+        steps = Steps()
+        read.state = ReadState.DONE
+        for subscription in list(read.users):
+            held = self.subscriptions[subscription]
+            if read not in held.ahead:
+                steps.dispatch.append(subscription)
+            held.ahead = [one for one in held.ahead if one is not read]
+            held.current = None if held.current is read else held.current
+            held.again = None if held.again is read else held.again
+            self._leave(subscription, held, read, steps)
+        return steps
+
+    def forget(self, subscription: Subscription) -> Steps:
+        """It needs nothing of this any more."""
+        steps = Steps()
+        held = self.subscriptions.pop(subscription, None)
+        if held is not None:
+            reads = held.reads
+            held.current = held.again = None
+            held.ahead = []
+            for read in reads:
+                self._leave(subscription, held, read, steps)
+        return steps
+
+    def give_back(self) -> Steps | None:
+        """Memory is short: lets go of what was read for subscriptions that take nothing now. None if there are none."""
+        resting = [subscription for subscription in self.subscriptions if not subscription.can_dispatch()]
+        if not resting:
+            return None
+        return Steps(cancel=[read for subscription in resting for read in self.forget(subscription).cancel])
+
+    def sweep(self) -> Steps:
+        """A subscription that takes nothing keeps the read it is in, and after the next time nothing."""
+        steps = Steps()
+        for subscription, held in list(self.subscriptions.items()):
+            if subscription.can_dispatch() and subscription.next_due() is not None:
+                continue
+            if held.idle:
+                steps.cancel += self.forget(subscription).cancel
+                continue
+            held.idle = True
+            ahead, held.ahead = held.ahead, []
+            for read in ahead:
+                self._leave(subscription, held, read, steps)
+        return steps
+
+    # --- the reads of a subscription
+
+    def _go_on(self, subscription: Subscription, held: ReadAhead, position: Position, steps: Steps) -> BacklogRead:
+        """To a read ahead, to another's, or to a new one."""
+        before, ahead = held.current, held.ahead
+        at = next((index for index, read in enumerate(ahead) if read.covers(position)), len(ahead))
+        held.ahead = ahead[at + 1 :]
+        if at < len(ahead):
+            held.current = ahead[at]
+        else:
+            held.current = self._join(subscription, position, FIRST_READ_BYTES if before is None else READ_BYTES, steps)
+        self._leave(subscription, held, before, steps)
+        for read in ahead[:at]:
+            self._leave(subscription, held, read, steps)
+        return held.current
+
+    def _again(self, subscription: Subscription, held: ReadAhead, position: Position, steps: Steps) -> BacklogRead:
+        before, held.again = held.again, self._join(subscription, position, FIRST_READ_BYTES, steps)
+        self._leave(subscription, held, before, steps)
+        return held.again
+
+    def _read_ahead(self, subscription: Subscription, held: ReadAhead, steps: Steps) -> None:
+        """Starts the next read, if it is known where that begins and there are not enough. One each time: whoever takes little has
+        no more than one."""
+        newest = held.ahead[-1] if held.ahead else held.current
+        if newest is None or not newest.stop_entry or len(held.ahead) >= AHEAD_READS:
+            return
+        following = self._ledger_list.next_after(Position(newest.first.ledger_id, newest.stop_entry - 1))
+        if self._ledger_list.holds(following) and not self._cached(following):
+            held.ahead.append(self._join(subscription, following, READ_BYTES, steps))
+
+    def _join(self, subscription: Subscription, position: Position, size: int, steps: Steps) -> BacklogRead:
+        for read in self.reads:
+            if read.covers(position):
+                steps.joined += subscription not in read.users
+                read.users.add(subscription)
+                return read
+        read = BacklogRead(position, size, entries=1 + size // (2 * self._bytes_per_entry))
+        read.users.add(subscription)
+        self.reads.append(read)
+        steps.start.append(read)
+        return read
+
+    def _leave(self, subscription: Subscription, held: ReadAhead, read: BacklogRead | None, steps: Steps) -> None:
+        """`held` no longer has `read` in the place where it had it."""
+        if read is None or read in held.reads or subscription not in read.users:
+            return
+        read.users.remove(subscription)
+        if not read.users:
+            self.reads.remove(read)
+            steps.cancel.append(read)
