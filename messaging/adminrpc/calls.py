@@ -72,7 +72,7 @@ class TypedCalls(ABC):
     def call(self, method: Literal["audit.take"], request: s.AuditTake) -> s.AuditTaken: ...
     def call(self, method: str, request: s.Request | None = None) -> s.Answer:
         """Performs `method` and returns its answer. Blocks. Raises the errors of `messaging.errors`."""
-        return self.perform(method, s.Request() if request is None else request, s.METHODS[method][1])
+        return self.perform(method, s.Request() if request is None else request, s.METHODS[method].answer)
 
     @abstractmethod
     def perform(self, method: str, request: s.Request, answer_type: type[A]) -> A: ...

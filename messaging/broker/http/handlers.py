@@ -80,7 +80,7 @@ async def rpc(request: HttpRequest) -> HttpAnswer:
         raise NotFound(f"the admin RPC has no method {method[:80]!r}: is the broker of an older release?")
     body = await read_body(request.receive, RPC_BODY_BYTES_MAX, RPC_BODY_TIMEOUT_S)
     try:
-        message = msgspec.json.decode(body or b"{}", type=METHODS[method][0])
+        message = msgspec.json.decode(body or b"{}", type=METHODS[method].request)
     except msgspec.DecodeError as error:
         raise InvalidValue(f"the request of {method} is not valid: {error}") from None
     if method != "feed.apply":  # the control plane's truth as a whole: its size bounds it
