@@ -8,9 +8,9 @@ from typing import Any
 from django.conf import settings as django_settings
 
 from admin_ui.formatting import span
-from messaging.policies import defaults, resolve_policy
-from messaging.policies.model import Policy
+from messaging.policies.model import Level, Policy
 from messaging.policies.registry import ENFORCED
+from messaging.policies.resolution import defaults, resolve_policy
 from messaging.policies.validation import split
 
 _SECONDS = {"seconds": 1, "minutes": 60}
@@ -37,7 +37,7 @@ def one(name: str, policies: dict[str, Any]) -> InForce:
     policy = ENFORCED[name]
     value, level = resolve_policy(name, policies, defaults(django_settings.MAGNETAR))
     source = f"broker default ({policy.setting})" if policy.setting else "broker default"
-    return InForce(policy.title, text_of(policy, value), level == "namespace", source, policy.meaning)
+    return InForce(policy.title, text_of(policy, value), level is Level.NAMESPACE, source, policy.meaning)
 
 
 def retention(policies: dict[str, Any]) -> InForce:

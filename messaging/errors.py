@@ -1,23 +1,29 @@
 """Every error the data plane answers with, once: its stable code, its HTTP status and its Pulsar wire code.
 
+Grouped by who is at fault, and so by who can do something about it:
+
     MagnetarError
-    ├── InvalidName              a tenant, namespace, topic or subscription name that cannot be
-    ├── AuthenticationFailed     who are you?
-    ├── NotAuthorized            you may not
-    ├── NotFound                 ├── TopicNotFound ├── SubscriptionNotFound ├── ConsumerNotFound
-    ├── Conflict                 exists already, or is in use
-    │   ├── ProducerBusy ├── ConsumerBusy
-    ├── PreconditionFailed       the state does not allow it (active clients, wrong value)
-    │   └── PolicyNotEnforced    this release does not enforce the policy, so it does not accept it
-    ├── NotAcceptable            fields of one request contradict each other
-    ├── NotAllowed               this kind of thing is not done here
-    │   └── ProducerFenced ├── MessageTooLarge
-    ├── TopicTerminated
-    ├── QuotaExceeded            the backlog quota of the topic is passed
-    ├── IncompatibleSchema
-    ├── ChecksumMismatch         the bytes are not those that the client sent
-    ├── NotReady                 not yet; try again
-    └── StorageFailed            the disk did not do it; nothing was acknowledged
+    ├── RequestError             the caller: the same request will never succeed
+    │   ├── InvalidName          a tenant, namespace, topic or subscription name that is not valid
+    │   ├── InvalidValue         a field that is not valid
+    │   ├── NotAcceptable        fields of one request contradict each other
+    │   ├── NotAllowed           this operation does not exist for this kind of thing
+    │   │   └── MessageTooLarge
+    │   ├── ChecksumMismatch     the bytes are not those that the client sent
+    │   ├── AuthenticationFailed who the caller is could not be established
+    │   └── NotAuthorized        the caller is known and may not do this
+    ├── StateError               nobody: what the request names is not in a state that allows it
+    │   ├── NotFound             ├── TopicNotFound ├── SubscriptionNotFound ├── ConsumerNotFound
+    │   ├── Conflict             it exists already, or is in use ├── ProducerBusy ├── ConsumerBusy
+    │   ├── ProducerFenced       a newer producer took its place
+    │   ├── PreconditionFailed   clients are connected, or values contradict what is stored
+    │   │   └── PolicyNotEnforced  this release does not enforce the policy, so it does not accept it
+    │   ├── TopicTerminated
+    │   ├── QuotaExceeded        the quota of the topic or tenant is used up
+    │   └── IncompatibleSchema
+    └── PlatformError            the platform: the same request may succeed later
+        ├── NotReady             not yet: try again
+        └── StorageFailed        the disk failed; nothing was acknowledged
 
 `message` says what was wrong and what to do. Wire codes are the numbers of `ServerError` in Pulsar's protocol.
 """
@@ -35,15 +41,46 @@ class MagnetarError(Exception):
         self.message = message
 
 
-class InvalidName(MagnetarError):
+class RequestError(MagnetarError):
+    """The caller has to change the request."""
+
+
+class StateError(MagnetarError):
+    """The request is valid; the state of what it names has to change first."""
+
+
+class PlatformError(MagnetarError):
+    """The caller may repeat the request."""
+
+
+# --- the caller is at fault ---------------------------------------------------------------------------------------------------
+
+
+class InvalidName(RequestError):
     code, http_status, wire_code = "invalid_name", 412, 17
 
 
-class InvalidValue(MagnetarError):
+class InvalidValue(RequestError):
     code, http_status, wire_code = "invalid_value", 400, 22
 
 
-class AuthenticationFailed(MagnetarError):
+class NotAcceptable(RequestError):
+    code, http_status, wire_code = "not_acceptable", 406, 22
+
+
+class NotAllowed(RequestError):
+    code, http_status, wire_code = "not_allowed", 405, 22
+
+
+class MessageTooLarge(NotAllowed):
+    code, http_status, wire_code = "message_too_large", 413, 22
+
+
+class ChecksumMismatch(RequestError):
+    code, http_status, wire_code = "checksum_mismatch", 400, 9
+
+
+class AuthenticationFailed(RequestError):
     """`role` and `key_id`: of a token that we made and that holds no longer; empty for whatever anybody could have sent."""
 
     code, http_status, wire_code = "authentication_failed", 401, 3
@@ -54,11 +91,14 @@ class AuthenticationFailed(MagnetarError):
         return self
 
 
-class NotAuthorized(MagnetarError):
+class NotAuthorized(RequestError):
     code, http_status, wire_code = "not_authorized", 403, 4
 
 
-class NotFound(MagnetarError):
+# --- the state does not allow it ------------------------------------------------------------------------------------------------
+
+
+class NotFound(StateError):
     code, http_status, wire_code = "not_found", 404, 11
 
 
@@ -74,7 +114,7 @@ class ConsumerNotFound(NotFound):
     code, wire_code = "consumer_not_found", 1  # MetadataError, which clients try again
 
 
-class Conflict(MagnetarError):
+class Conflict(StateError):
     code, http_status, wire_code = "conflict", 409, 22
 
 
@@ -86,7 +126,11 @@ class ConsumerBusy(Conflict):
     code, wire_code = "consumer_busy", 5
 
 
-class PreconditionFailed(MagnetarError):
+class ProducerFenced(StateError):
+    code, http_status, wire_code = "producer_fenced", 409, 25
+
+
+class PreconditionFailed(StateError):
     code, http_status, wire_code = "precondition_failed", 412, 22
 
 
@@ -94,48 +138,32 @@ class PolicyNotEnforced(PreconditionFailed):
     code = "policy_not_enforced"
 
 
-class NotAcceptable(MagnetarError):
-    code, http_status, wire_code = "not_acceptable", 406, 22
-
-
-class NotAllowed(MagnetarError):
-    code, http_status, wire_code = "not_allowed", 405, 22
-
-
-class ProducerFenced(NotAllowed):
-    code, http_status, wire_code = "producer_fenced", 409, 25
-
-
-class MessageTooLarge(NotAllowed):
-    code, http_status, wire_code = "message_too_large", 413, 22
-
-
-class TopicTerminated(MagnetarError):
+class TopicTerminated(StateError):
     code, http_status, wire_code = "topic_terminated", 409, 15
 
 
-class QuotaExceeded(MagnetarError):
+class QuotaExceeded(StateError):
     code, http_status, wire_code = "quota_exceeded", 429, 8
 
 
-class IncompatibleSchema(MagnetarError):
+class IncompatibleSchema(StateError):
     code, http_status, wire_code = "incompatible_schema", 409, 18
 
 
-class ChecksumMismatch(MagnetarError):
-    code, http_status, wire_code = "checksum_mismatch", 400, 9
+# --- the platform is at fault ----------------------------------------------------------------------------------------------------
 
 
-class NotReady(MagnetarError):
+class NotReady(PlatformError):
     code, http_status, wire_code = "not_ready", 503, 6
 
 
-class StorageFailed(MagnetarError):
+class StorageFailed(PlatformError):
     code, http_status, wire_code = "storage_failed", 500, 2
 
 
 def _tree(root: type[MagnetarError]) -> dict[str, type[MagnetarError]]:
-    found = {root.code: root}
+    """Code -> class. A group has no code of its own."""
+    found = {root.code: root} if "code" in vars(root) else {}
     for sub in root.__subclasses__():
         found.update(_tree(sub))
     return found

@@ -1,7 +1,7 @@
 """The admin RPC: the typed interface on the broker that web and workers call. One POST a call: ``/rpc/v1/<method>``.
 
-Request and answer are JSON objects of the structs imported here. The caller shows its service identity (`messaging/identity.py`) as a
-bearer token. An error answers with the HTTP status of the error and ``{"code", "message"}``; `messaging.errors.from_code` makes
+Request and answer are JSON objects of the structs imported here. The caller shows its service identity (`messaging.identity`) as
+a bearer token. An error answers with the HTTP status of the error and ``{"code", "message"}``; `messaging.errors.from_code` makes
 it an exception again. Unknown fields are ignored, so that two releases can talk. All calls are idempotent unless said otherwise.
 `METHODS` is the list that the broker's dispatcher, the client and the permission test share.
 """

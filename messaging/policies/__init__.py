@@ -1,38 +1,7 @@
-"""Policies: which there are (`registry`), which values they take (`validation`), which value is in force (here).
+"""Policies: which there are, which values they take, and which value is in force.
 
-The nearest level that sets a policy wins: the namespace, then the broker's default. Values carry their unit in the policy's name.
+registry     the one place where a policy exists: `table_*`, made of `model.Policy`
+validation   whether a value may be stored
+resolution   the value in force, and where it was set
+pulsar       policies as Pulsar's admin API has them; `api_schema` as ours has
 """
-
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any, NamedTuple
-
-from messaging.errors import InvalidValue
-from messaging.policies.registry import POLICIES
-from messaging.policies.validation import valid_value
-from messaging.settings import Settings
-
-
-class EffectivePolicy(NamedTuple):
-    value: Any
-    level: str  # where it was set: one of `messaging.policies.model.LEVELS`
-
-
-def defaults(settings: Settings) -> dict[str, Any]:
-    """What each policy is where nobody set it."""
-    return {name: getattr(settings, policy.setting) if policy.setting else policy.default for name, policy in POLICIES.items()}
-
-
-def resolve_policy(name: str, namespace: Mapping[str, Any] | None, broker: Mapping[str, Any]) -> EffectivePolicy:
-    """The value of policy `name` in force. `namespace`: what is set there; `broker`: the defaults.
-
-    A stored value that the policy cannot have counts as not set. Raises `KeyError` for a policy that does not exist."""
-    policy = POLICIES[name]
-    value = (namespace or {}).get(name)
-    if value is not None:
-        try:
-            return EffectivePolicy(valid_value(policy, value), "namespace")
-        except InvalidValue:
-            pass
-    return EffectivePolicy(broker[name], "broker")

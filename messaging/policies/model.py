@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -11,7 +12,13 @@ from msgspec import Meta
 
 from messaging.limits.sizes import PAIRS_COUNT_MAX
 
-LEVELS = ("namespace", "broker")  # where a value may come from, nearest to the message first
+
+class Level(StrEnum):
+    """Where a value may be set, the nearest to the message first."""
+
+    NAMESPACE = "namespace"
+    BROKER = "broker"
+
 
 _LIMIT = 2**53 - 1  # what JSON readers keep exactly
 
@@ -60,7 +67,7 @@ class Policy:
     label: str = ""  # in the console; "": the name in words
     phrase: str = "{}"  # how the console says a value
     words: Mapping[Any, str] = dataclasses.field(default_factory=dict)  # value -> what the console says instead
-    levels: tuple[str, ...] = ("namespace",)  # where it may be set, beside the broker's setting
+    levels: tuple[Level, ...] = (Level.NAMESPACE,)  # where it may be set, beside the broker's setting
     enforced_by: str = ""
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from messaging.policies import model as m
 from messaging.policies.model import Policy
 
-_BROKER = "messaging.broker.runtime.broker:Broker"
+_TOPIC = "messaging.broker.core.topic_policies:TopicPolicies"
 
 _ADMISSION = "messaging.broker.runtime.topics.admission"
 
@@ -20,7 +20,7 @@ TABLE = (
         fill=True,
         label="Auto-create topics",
         meaning="A topic is created when a producer or consumer first uses it.",
-        enforced_by=f"{_BROKER}.auto_creates",
+        enforced_by=f"{_TOPIC}.auto_creates_topics",
     ),
     Policy(
         name="auto_topic_partitions",
@@ -49,7 +49,7 @@ TABLE = (
         setting="deduplication",
         path="deduplication",
         meaning="A message that a producer sends again with the same producer name and sequence id is stored only once.",
-        enforced_by=f"{_BROKER}.deduplicates",
+        enforced_by=f"{_TOPIC}.deduplicates",
     ),
     Policy(
         name="deduplication_snapshot_entries",

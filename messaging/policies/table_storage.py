@@ -5,7 +5,7 @@ from __future__ import annotations
 from messaging.policies import model as m
 from messaging.policies.model import Policy
 
-_BROKER = "messaging.broker.runtime.broker:Broker"
+_TOPIC = "messaging.broker.core.topic_policies:TopicPolicies"
 
 TABLE = (
     # Time and room
@@ -19,7 +19,7 @@ TABLE = (
         phrase="after {}",
         words={0: "never"},
         meaning="A message that is not acknowledged within this time is acknowledged automatically; 0: never.",
-        enforced_by=f"{_BROKER}.message_ttl_s",
+        enforced_by=f"{_TOPIC}.message_ttl_s",
     ),
     Policy(
         name="retention_time_min",

@@ -17,13 +17,13 @@ async def test_a_change_of_one_namespace_looks_at_no_topic_of_another(tmp_path: 
         for name in ("public/default/a", "public/default/b", "acme/orders/c", "acme/orders/d"):
             await service.topics.get(parse_topic(f"persistent://{name}"), create=True)
         looked: list[str] = []
-        asked = service.deduplicates
+        asked = service.policies.deduplicates
 
         def deduplicates(name: TopicName) -> bool:
             looked.append(str(name))
             return asked(name)
 
-        monkeypatch.setattr(service, "deduplicates", deduplicates)
+        monkeypatch.setattr(service.policies, "deduplicates", deduplicates)
         await broker.say(("namespace", "acme/orders", {"grants": GRANTS, "policies": {"deduplication": False}}))
         assert sorted(set(looked)) == ["persistent://acme/orders/c", "persistent://acme/orders/d"]
         await service.topics.unload(parse_topic("persistent://acme/orders/c"))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from admin_ui.access import visible_tenants as console_visible
 from messaging.broker.core.control_view import ControlView
 from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, allowed
-from messaging.policies import defaults
+from messaging.policies.resolution import defaults
 from tenants import feed
 from tenants.access import actor_of_user
 from tenants.actions import update_tenant

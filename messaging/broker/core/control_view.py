@@ -12,7 +12,7 @@ from typing import Any
 from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.broker.core.feed_plan import FeedPlan, plan
 from messaging.permissions.inherited import ANONYMOUS_NAMESPACE, InheritedGrants
-from messaging.policies import EffectivePolicy, resolve_policy
+from messaging.policies.resolution import EffectivePolicy, resolve_policy
 
 _NOTHING: Mapping[str, Any] = {}
 

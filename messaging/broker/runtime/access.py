@@ -21,7 +21,7 @@ from messaging.clock import boottime_ms
 from messaging.errors import AuthenticationFailed, NotAuthorized, NotFound, NotReady
 from messaging.identity import TokenVerifier
 from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, require
-from messaging.policies import defaults
+from messaging.policies.resolution import defaults
 from messaging.settings import Settings
 from messaging.storage.disk_reserve import NO_RESERVE, DiskReserve
 

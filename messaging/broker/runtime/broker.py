@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
 
@@ -14,6 +13,7 @@ from messaging.broker.core.cursor_memory import CursorMemory
 from messaging.broker.core.frame_progress import WINDOW_S
 from messaging.broker.core.ingress_limiter import IngressLimiter
 from messaging.broker.core.memory_limiter import MemoryLimiter
+from messaging.broker.core.topic_policies import TopicPolicies
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.audit import BrokerAudit
@@ -65,6 +65,7 @@ class Broker:
         self.background = storage.background
         self.access = access
         self.boot_epoch = boot_epoch
+        self.policies = TopicPolicies(access.view)
         self.addresses = Addresses("", "", "", "")
         self.started_ms = self.now_ms()
         self.started_at = boottime_ms()
@@ -91,9 +92,9 @@ class Broker:
                 unacked_max=settings.consumer_unacked_max,
                 subscriptions_max=settings.subscriptions_per_topic_max,
                 quota=TopicQuota.of(settings),
-                policy=self.policy,
-                message_ttl_s=self.message_ttl_s,
-                deduplicates=self.deduplicates,
+                policy=self.policies.value,
+                message_ttl_s=self.policies.message_ttl_s,
+                deduplicates=self.policies.deduplicates,
                 tenant_uid=lambda tenant: access.view.tenant_uid(tenant),
                 background=self.background,
                 failed=self.topic_failed,
@@ -148,22 +149,10 @@ class Broker:
 
     # --- topics
 
-    def policy(self, policy: str, name: TopicName) -> Any:
-        return self.access.view.policy(policy, str(name.namespace)).value
-
-    def message_ttl_s(self, name: TopicName) -> int:
-        return int(self.access.view.policy("message_ttl_s", f"{name.tenant}/{name.namespace_local}").value)
-
-    def deduplicates(self, name: TopicName) -> bool:
-        return bool(self.access.view.policy("deduplication", str(name.namespace)).value)
-
-    def auto_creates(self, name: TopicName) -> bool:
-        return bool(self.access.view.policy("auto_topic_creation", str(name.namespace)).value)
-
     async def open_topic(self, name: TopicName, *, create: bool = True) -> Topic:
         """The topic for a client that was authorised on it; made on first use where the namespace allows that."""
         await self.require_namespace(str(name.namespace))
-        topic = await self.topics.get(name, create=create and self.auto_creates(name))
+        topic = await self.topics.get(name, create=create and self.policies.auto_creates_topics(name))
         if str(name.namespace) not in self.access.view.namespaces:
             if not topic.ledger_list.entries:  # it may be of this moment: a later namespace of the name must not find it
                 await self.topics.delete(name, force=True)
@@ -173,7 +162,7 @@ class Broker:
     async def partition_count(self, name: TopicName, *, auto_create: bool) -> int:
         """0 for a plain topic, or for one that first use would make. Raises `NotFound`."""
         await self.require_namespace(str(name.namespace))
-        return await self.topics.partitioned.count(name, creates=auto_create and self.auto_creates(name))
+        return await self.topics.partitioned.count(name, creates=auto_create and self.policies.auto_creates_topics(name))
 
     async def topic_names(self, namespace: str) -> list[str]:
         names: list[str] = []
@@ -222,7 +211,7 @@ class Broker:
         self.permission_checks.changed(changed)
         for namespace in [key for kind, key in changed if kind == "namespace"]:
             for topic in self.topics.loaded_of(namespace):
-                if self.deduplicates(topic.name) != (topic.publisher.dedup is not None):
+                if self.policies.deduplicates(topic.name) != (topic.publisher.dedup is not None):
                     self.background.spawn(dedup_state.turn(topic), f"deduplication of {topic.text}")
 
     # --- work of our own

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from messaging.policies.model import LEVELS, Policy, range_text, value_schema
+from messaging.policies.model import Level, Policy, range_text, value_schema
 from messaging.policies.pulsar import PATHS, QUOTA_PATH
 from messaging.policies.registry import ENFORCED, POLICIES
 from messaging.policies.validation import valid_value
@@ -27,7 +27,7 @@ def _test_names(path: Path, repository: Path) -> set[str]:
 def test_every_policy_is_complete(policy: Policy) -> None:
     assert policy.meaning.endswith(".")
     assert policy.path in {*PATHS, QUOTA_PATH}
-    assert set(policy.levels) <= set(LEVELS)
+    assert set(policy.levels) <= set(Level)
     assert (policy.default is None) == bool(policy.setting), "a policy has a default of its own or a setting, not both"
     valid_value(policy, getattr(Settings(), policy.setting) if policy.setting else policy.default)
     assert range_text(policy)

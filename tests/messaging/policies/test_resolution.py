@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from messaging.policies import defaults, resolve_policy
 from messaging.policies.registry import POLICIES
+from messaging.policies.resolution import defaults, resolve_policy
 from messaging.settings import Settings
 
 

@@ -62,10 +62,9 @@ class MaintenanceHandlers:
             await self._broker.topics.unload(name)
 
     def _policies(self, name: TopicName) -> MaintenancePolicies:
-        view, namespace = self._broker.access.view, str(name.namespace)
-        keep_min = int(view.policy("retention_time_min", namespace).value)
-        keep_mb = int(view.policy("retention_size_mb", namespace).value)
-        return MaintenancePolicies(self._broker.message_ttl_s(name), keep_min, keep_mb)
+        policies = self._broker.policies
+        keep_min, keep_mb = policies.value("retention_time_min", name), policies.value("retention_size_mb", name)
+        return MaintenancePolicies(policies.message_ttl_s(name), int(keep_min), int(keep_mb))
 
     async def _trim(self, topic: Topic) -> tuple[int, int]:
         retention = self._policies(topic.name).retention(self._broker.storage.safe_expiry_ms())

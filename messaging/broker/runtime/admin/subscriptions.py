@@ -34,7 +34,7 @@ class SubscriptionHandlers:
         name = await topic_name(self._broker, request.topic)
         subscription = subscription_name(request.subscription)
         parts = await parts_of(self._broker, name)
-        create = parts.partitioned or self._broker.auto_creates(name)
+        create = parts.partitioned or self._broker.policies.auto_creates_topics(name)
         targets = [await self._broker.topics.get(one, create=create) for one in parts.names]
         if all(subscription in topic.subscriptions for topic in targets):
             raise Conflict(f"subscription {subscription!r} already exists on {name}")

@@ -1,0 +1,31 @@
+"""Admin RPC: maintenance of topics by policy. Idempotent: `task_id` names the run."""
+
+from __future__ import annotations
+
+from messaging.adminrpc.base import Answer, Request
+
+
+class MaintenanceTopics(Request, kw_only=True):
+    """A page of every topic the broker stores, loaded or not, over all namespaces."""
+
+    after: str = ""
+    limit: int = 500
+
+
+class MaintenancePage(Answer, kw_only=True):
+    topics: list[str]
+    next_after: str  # "" when there is no more
+
+
+class MaintenanceRun(Request, kw_only=True):
+    """Applies the effective policies to the named topics: expiry of messages past their TTL, trimming past retention."""
+
+    task_id: str
+    topics: list[str]
+
+
+class MaintenanceResult(Answer, kw_only=True):
+    expired_entries: int
+    trimmed_ledgers: int
+    freed_bytes: int
+    failed: dict[str, str]  # topic -> why

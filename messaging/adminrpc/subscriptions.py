@@ -1,0 +1,80 @@
+"""Admin RPC: subscriptions."""
+
+from __future__ import annotations
+
+from messaging.adminrpc.base import Answer, Request
+
+MOVED_SHOWN = 100  # partitions in `SubscriptionMoved`
+
+
+class SubscriptionRef(Request, kw_only=True):
+    topic: str
+    subscription: str
+
+
+class SubscriptionCreate(Request, kw_only=True):
+    """`ledger_id`/`entry_id`: -1/-1 earliest, 2^63-1 each latest, else that position. Not idempotent."""
+
+    topic: str
+    subscription: str
+    ledger_id: int = 2**63 - 1
+    entry_id: int = 2**63 - 1
+    properties: dict[str, str] = {}
+
+
+class SubscriptionDelete(Request, kw_only=True):
+    topic: str
+    subscription: str
+    force: bool = False
+
+
+class SubscriptionSkip(Request, kw_only=True):
+    """`entries` None: the whole backlog."""
+
+    topic: str
+    subscription: str
+    entries: int | None = None
+
+
+class SubscriptionReset(Request, kw_only=True):
+    """Exactly one of `timestamp_ms` and (`ledger_id`, `entry_id`)."""
+
+    topic: str
+    subscription: str
+    timestamp_ms: int | None = None
+    ledger_id: int | None = None
+    entry_id: int | None = None
+
+
+class SubscriptionExpire(Request, kw_only=True):
+    """Marks entries older than `older_than_s` as consumed. `subscription` "": all of the topic."""
+
+    topic: str
+    subscription: str = ""
+    older_than_s: int
+
+
+class SubscriptionMoved(Answer, kw_only=True):
+    """Topic, or partition -> the mark-delete position before and after, each as ``ledger:entry``; "" before it
+    was created and after it was deleted. Of the first `MOVED_SHOWN` partitions."""
+
+    moved: dict[str, tuple[str, str]] = {}
+
+
+class SubscriptionNames(Answer, kw_only=True):
+    subscriptions: list[str]
+
+
+class PeekAnswer(Answer, kw_only=True):
+    """One stored message: `payload` is base64 of what follows the metadata; `headers` are Pulsar's ``X-Pulsar-*`` headers."""
+
+    ledger_id: int
+    entry_id: int
+    payload: str
+    headers: dict[str, str]
+
+
+class SubscriptionPeek(Request, kw_only=True):
+    topic: str
+    subscription: str
+    position: int  # 1 = the first unacknowledged entry

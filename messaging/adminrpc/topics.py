@@ -1,0 +1,126 @@
+"""Admin RPC: topics and namespaces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from messaging.adminrpc.base import Answer, Request
+
+
+class TopicRef(Request, kw_only=True):
+    topic: str  # full name
+
+
+class TopicCreate(Request, kw_only=True):
+    """`partitions` None: a plain topic. Raises conflict if the name exists in either form. Not idempotent."""
+
+    topic: str
+    partitions: int | None = None
+    properties: dict[str, str] = {}
+
+
+class TopicDelete(Request, kw_only=True):
+    """Without `force`: precondition_failed while producers or subscriptions are attached. `partitioned`: all partitions too."""
+
+    topic: str
+    force: bool = False
+    partitioned: bool = False
+
+
+class TopicsList(Request, kw_only=True):
+    namespace: str
+
+
+class NamesSearch(Request, kw_only=True):
+    """Names that contain `words` (lower case), of these tenants; `everywhere`: of all tenants."""
+
+    words: str
+    tenants: list[str] = []
+    everywhere: bool = False
+    limit: int = 20
+
+
+class SubscriptionFound(Answer, kw_only=True):
+    topic: str
+    name: str
+
+
+class SearchResult(Answer, kw_only=True):
+    """At most `limit` of each; partitions are named by their partitioned topic."""
+
+    topics: list[str]
+    subscriptions: list[SubscriptionFound]
+
+
+class TopicNames(Answer, kw_only=True):
+    """`topics`: plain topics and partitions one by one. `partitioned`: partitioned topic -> number of partitions."""
+
+    topics: list[str]
+    partitioned: dict[str, int]
+
+
+class PartitionsGet(Request, kw_only=True):
+    topic: str
+    check_auto_creation: bool = False  # 0 instead of topic_not_found where the topic would be made on first use
+
+
+class Partitions(Answer, kw_only=True):
+    partitions: int
+    properties: dict[str, str] = {}
+
+
+class PartitionsUpdate(Request, kw_only=True):
+    topic: str
+    partitions: int
+
+
+class TopicLookup(Request, kw_only=True):
+    topic: str
+
+
+class LookupAnswer(Answer, kw_only=True):
+    broker_url: str
+    broker_url_tls: str
+    http_url: str
+    http_url_tls: str
+
+
+class Stats(Answer, kw_only=True):
+    """`stats` has the keys of Pulsar's TopicStats / internal stats (research: camelCase names)."""
+
+    stats: dict[str, Any]
+
+
+class MessageIdAnswer(Answer, kw_only=True):
+    ledger_id: int
+    entry_id: int
+    partition: int = -1
+
+
+class TopicLive(msgspec.Struct, kw_only=True):
+    """One row of the live topic table. Rates are of the last few seconds. None: not known, as the topic is not loaded."""
+
+    topic: str
+    loaded: bool
+    rate_in: float  # messages/s
+    rate_out: float
+    throughput_in: float  # bytes/s
+    throughput_out: float
+    messages_in: int | None  # since the broker's boot
+    messages_out: int | None
+    storage_bytes: int | None
+    backlog_entries: int | None  # the largest backlog among its subscriptions
+    producers: int
+    subscriptions: int | None
+    consumers: int
+
+
+class NamespaceLive(Answer, kw_only=True):
+    """`sequence` rises with each snapshot of a broker's boot; `at_ms` is the broker's clock."""
+
+    sequence: int
+    at_ms: int
+    boot_epoch: int
+    topics: list[TopicLive]
