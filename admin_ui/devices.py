@@ -1,6 +1,6 @@
-"""Browsers that somebody signed in with before: a signed cookie names the person, so that limits on guessing spare them.
+"""Recognises browsers in which a user signed in before, by a signed cookie, so that limits on guessing do not apply to them.
 
-It opens nothing by itself. It is bound to the name it was given for, and to the person's password: a new password ends it.
+The cookie grants no access. It is bound to the user name and the password: a new password invalidates it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SALT = "admin_ui.devices"
 
 
 def device_of(request: HttpRequest, username: str) -> str:
-    """The id of this browser if `username` signed in with it before, else ""."""
+    """The id of this browser if `username` has signed in with it before, else ""."""
     try:
         name, device, stamp = signing.loads(request.COOKIES.get(COOKIE, ""), salt=_SALT, max_age=AGE_MAX_S)
     except (signing.BadSignature, ValueError):
@@ -31,7 +31,7 @@ def device_of(request: HttpRequest, username: str) -> str:
 
 
 def remember(request: HttpRequest, response: HttpResponse, user: User) -> None:
-    """Call after a success."""
+    """Call after a successful sign-in."""
     value = signing.dumps((user.username.casefold(), secrets.token_urlsafe(12), _stamp(user)), salt=_SALT)
     response.set_cookie(
         COOKIE, value, max_age=AGE_MAX_S, secure=request.is_secure(), httponly=True, samesite="Lax", path="/sign-in"

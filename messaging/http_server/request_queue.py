@@ -81,7 +81,7 @@ class RequestQueue:
 
 
 class BodyBudget:
-    """BodyBudget that were read and wait for their turn: no address keeps more than is left for the others."""
+    """Bodies that were read and wait for their turn: no address keeps more than is left for the others."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max

@@ -1,9 +1,9 @@
-"""The audit log of requests: what was carried out, and what was refused, leaves a record, whichever view it came to.
+"""Middleware that records requests in the audit log: those that were carried out and those that were refused.
 
-What is recorded is a row of `messaging.permissions.audited`, so that a view cannot forget it. Actions that change rows write their
-own record, with what was before and after, in the transaction of the change; where no such record was written, this one says what
-was asked for. A record that cannot be written is never passed over in silence: what messages hold is not shown then, and whoever
-changed something is told that it was done and not recorded. Refusals are recorded one by one up to a bound, and counted beyond it.
+`messaging.permissions.audited` says which requests are recorded, so that no view can forget it. Actions that change rows write
+their own record, with the state before and after, in the transaction of the change; for other requests this middleware records
+what was requested. If a record cannot be written, the caller is told: message contents are then not shown, and a change is
+reported as made but not recorded. Refused requests are recorded one by one up to a limit, and counted beyond it.
 """
 
 from __future__ import annotations

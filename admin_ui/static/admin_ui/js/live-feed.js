@@ -3,7 +3,7 @@
 //   connecting  nothing seen yet
 //   live        the broker answered within the last seconds
 //   stale       connected, but nothing has come for a while
-//   away        the web process says that the broker does not answer
+//   away        the web process reports that the broker is not responding
 //   lost        the connection to the web process is gone; trying again
 //   refused     the web process does not let us in: reload to see why
 

@@ -1,6 +1,6 @@
 // <mag-live-table data-feed data-topic-url>: the topics of a namespace with their rates, once a second. Thousands of them cost what a
 // screenful does (row-window.js).
-// Rows hold still while numbers change: the order is made anew only when the reader asks (a column head, or "r") or when topics come
+// Rows hold still while numbers change: rows are sorted again only when the user asks (a column head, or "r") or when topics come
 // and go. Numbers are written only where they differ, so that selecting and reading aloud work.
 
 import { History } from "./history.js";

@@ -24,7 +24,7 @@ _ZEROS = bytes(WINDOW_BYTES)
 _COMMIT_PATTERN = records.BODY.pack(COMMIT, 0, 0, -1, -1, 0, records.COMMIT_HEADER.size, 0)
 
 
-class Commit(NamedTuple):
+class CommitRecord(NamedTuple):
     """One commit: `view` holds it from its first byte on; `records` are the intact ones, by their lengths."""
 
     offset: int
@@ -58,7 +58,7 @@ class Scan:
     epoch: int = 0
     damage: list[Damage] = field(default_factory=list)
 
-    def commits(self) -> Iterator[Commit]:
+    def commits(self) -> Iterator[CommitRecord]:
         window = _Window(self.file, self.limit or self.file.size())
         offset = self.start
         while True:
@@ -77,12 +77,12 @@ class Scan:
             self.damage.append(Damage(self.segment.number, offset, following.offset, True))
             if commit is None:  # its head is damaged: what stands up to the next commit may be whole
                 view = window.get(offset, following.offset - offset)
-                commit = Commit(offset, following.header, view, _intact_records(view, self.segment.seed))
+                commit = CommitRecord(offset, following.header, view, _intact_records(view, self.segment.seed))
             yield commit
             self.sequence = following.header.sequence - 1
             offset = following.offset
 
-    def _commit_at(self, window: _Window, offset: int) -> Commit | None:
+    def _commit_at(self, window: _Window, offset: int) -> CommitRecord | None:
         head = window.get(offset, COMMIT_BYTES)
         header = _header(head, self.segment, offset)
         if header is None or not self._continues(header):
@@ -90,7 +90,7 @@ class Scan:
         view = window.get(offset, COMMIT_BYTES + header.body_bytes)
         if len(view) == COMMIT_BYTES + header.body_bytes:
             self.sequence, self.epoch = header.sequence, header.epoch
-        return Commit(offset, header, view, _intact_records(view, self.segment.seed))
+        return CommitRecord(offset, header, view, _intact_records(view, self.segment.seed))
 
     def _continues(self, header: CommitHeader) -> bool:
         """Whether it may follow what was read: the next of the same epoch, or the first of a later one."""
@@ -98,16 +98,16 @@ class Scan:
             return header.epoch >= self.epoch
         return header.epoch > self.epoch and header.sequence > self.sequence
 
-    def _next_after(self, window: _Window, offset: int) -> Commit | None:
+    def _next_after(self, window: _Window, offset: int) -> CommitRecord | None:
         """The next intact commit that could follow, however far."""
         for found in _find(window, _COMMIT_PATTERN, offset + 1):
             place = found - records.CRC.size
             header = _header(window.get(place, COMMIT_BYTES), self.segment, place)
             if header is not None and header.sequence > self.sequence and header.epoch >= self.epoch:
-                return Commit(place, header, memoryview(b""), [])
+                return CommitRecord(place, header, memoryview(b""), [])
         return None
 
-    def _damaged_stop(self, window: _Window, offset: int, commit: Commit | None, following: Commit | None) -> int:
+    def _damaged_stop(self, window: _Window, offset: int, commit: CommitRecord | None, following: CommitRecord | None) -> int:
         """How far the bytes that make no commit reach; `offset` if there are none."""
         if following is None and commit is not None:
             return min(offset + COMMIT_BYTES + commit.header.body_bytes, window.limit)
@@ -176,7 +176,7 @@ def _intact_records(view: memoryview, seed: int) -> list[Record]:
     return found
 
 
-def _knows_synced(commit: Commit, segment: int, offset: int) -> bool:
+def _knows_synced(commit: CommitRecord, segment: int, offset: int) -> bool:
     header = commit.header
     return (header.synced_segment, header.synced_offset) > (segment, offset)
 

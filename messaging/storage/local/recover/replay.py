@@ -18,7 +18,7 @@ from messaging.storage.local.format.segment import PAGE_BYTES, Segment
 from messaging.storage.local.format.summary import BadSummary, Events, SegmentSummary
 from messaging.storage.local.ledger_state import LedgerState, Phase
 from messaging.storage.local.log import Log
-from messaging.storage.local.recover.commit_scan import Commit, Damage, Scan
+from messaging.storage.local.recover.commit_scan import CommitRecord, Damage, Scan
 from messaging.storage.local.write.active import ActiveSegment
 from messaging.storage.local.write.segment_files import NO_SPACE
 
@@ -120,7 +120,7 @@ class Replay:
             state.phase = Phase.DELETED
             self._mark_deleted(state, active.segment.number)
 
-    def _apply(self, commit: Commit, active: ActiveSegment) -> None:
+    def _apply(self, commit: CommitRecord, active: ActiveSegment) -> None:
         view = commit.view
         for record in commit.records:
             if record.type == BLOCK:
