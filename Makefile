@@ -20,6 +20,7 @@ endif
 
 HOT := $(wildcard messaging/protocol/hot/*.py messaging/protocol/hot/*.pxd)
 PACKAGES := messaging tenants admin_ui workers spark_jobs controlplane
+TYPED := $(PACKAGES) tests
 # Arguments for the program behind a target: make run ARGS="--web-port 0", make test ARGS="tests/messaging -k log"
 ARGS ?=
 SEEDS ?= 200
@@ -43,7 +44,7 @@ test: setup lint ## set up, check the sources, then run the whole test suite
 lint: $(VENV)/.installed-test ## check style, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy $(addprefix -p ,$(PACKAGES))
+	$(BIN)/mypy $(addprefix -p ,$(TYPED))
 	$(BIN)/lint-imports --no-cache
 
 .PHONY: coverage

@@ -58,11 +58,13 @@ async def test_a_broker_that_goes_away_and_comes_back() -> None:
         assert good.state is not None and not good.away
         fake.away = "the broker does not answer"
         gone = await eventually(lambda: feed.status if feed.status.away else None)
+        assert gone is not None
         assert gone.away == "the broker does not answer"
         assert gone.away_since_ms == 42
         assert gone.state is not None and gone.state.rows == good.state.rows  # what was known stays known
         fake.away = ""
         back = await eventually(lambda: feed.status if not feed.status.away else None)
+        assert back is not None
         assert back.state is not None and back.away_since_ms == 0
 
 

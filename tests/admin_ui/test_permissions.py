@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.test import Client, RequestFactory
 from django.urls import ResolverMatch, reverse
 
@@ -60,7 +61,7 @@ def create_key_of_acme() -> str:
     return create_key(actor_of_user(User.objects.get(username="superuser")), "acme", "checkout").key.id
 
 
-def verdict(response: HttpResponse) -> str:
+def verdict(response: HttpResponseBase) -> str:
     return "yes" if response.status_code < 400 else str(response.status_code)
 
 

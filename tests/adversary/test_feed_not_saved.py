@@ -22,7 +22,7 @@ from tests.support.raw_client import send_frame
 
 TOPIC = "persistent://acme/orders/t"
 REVOKED = ("key", "writer", {"role": "writer@acme", "tenant": "acme", "revoked": True})
-NO_GRANT = ("namespace", "acme/orders", {"grants": {}})
+NO_GRANT: tuple[str, str, dict[str, Any]] = ("namespace", "acme/orders", {"grants": {}})
 
 
 @contextmanager

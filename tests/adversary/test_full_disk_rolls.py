@@ -186,8 +186,7 @@ async def test_what_was_refused_is_no_duplicate_whenever_it_is_sent_again(tmp_pa
     first.add_done_callback(lambda _: again.append(sender.send(1, 2)))
     second = sender.send(1, 2)  # before the first was refused
     ledgers.release()
-    outcomes = await asyncio.gather(first, second, return_exceptions=True)
-    outcomes += await asyncio.gather(*again, return_exceptions=True)
+    outcomes = [*await asyncio.gather(first, second, return_exceptions=True), *await asyncio.gather(*again, return_exceptions=True)]
     assert len(outcomes) == 3 and not any(isinstance(one, list) for one in outcomes)
     ledgers.heal()
 

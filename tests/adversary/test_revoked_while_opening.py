@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from messaging.broker.core.feed_plan import Plan
+from messaging.broker.core.feed_plan import FeedPlan
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.feed import FeedFollower
 from messaging.broker.runtime.local.consumer import LocalConsumer
@@ -48,7 +48,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return run
 
-    async def at_once(feed: FeedFollower, plan: Plan) -> None: ...
+    async def at_once(feed: FeedFollower, plan: FeedPlan) -> None: ...
 
     monkeypatch.setattr(FeedFollower, "_save", at_once)  # so that the revocation is over before opening goes on
     for owner, name in WAITED_FOR:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ Act = Callable[[BrokerWorld], Awaitable[object]]
 def on(topic: str, partitioned: bool) -> dict[str, Act]:
     """What can be asked of a topic, by the name of the method. `partitioned` or not, both ways to make and to delete it."""
     ref, held = s.TopicRef(topic=topic), s.SubscriptionRef(topic=topic, subscription="s")
-    about = {"topic": held.topic, "subscription": held.subscription}
+    about: dict[str, Any] = {"topic": held.topic, "subscription": held.subscription}
     acts: dict[str, Act] = {
         "create": lambda world: world.admin.topics.create(s.TopicCreate(topic=topic)),
         "create partitioned": lambda world: world.admin.topics.create(s.TopicCreate(topic=topic, partitions=2)),

@@ -87,7 +87,7 @@ async def test_a_cancelled_future_within_the_work_is_a_failure_and_not_the_end_o
 
 
 async def test_from_failure_to_failure_it_waits_longer_and_after_a_success_as_before(loops: BackgroundLoops, clock: Clock) -> None:
-    errors: list[BaseException | None] = [ValueError()] * 8 + [None, None]  # type: ignore[list-item]
+    errors: list[BaseException | None] = [ValueError()] * 8 + [None, None]
     await runs(clock, loops.every(2.0, "sweep", raising(errors)), 11)
     assert clock.slept == [2.0, 2.0, 2.0, 4.0, 8.0, 16.0, RETRY_S_MAX, RETRY_S_MAX, RETRY_S_MAX, 2.0, 2.0]
 

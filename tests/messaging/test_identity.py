@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
+import time
 from pathlib import Path
 
 import jwt
@@ -14,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from messaging import identity
 from messaging.errors import AuthenticationFailed
-from messaging.identity import ServiceVerifier, TokenVerifier, create_secrets, issue_token, service, service_token, signing_keys
+from messaging.identity import ServiceVerifier, TokenVerifier, create_secrets, issue_token, service_token, signing_keys
 from messaging.identity.files import private_key
 from messaging.permissions.model import Principal
 from messaging.settings import ConfigError, Settings
@@ -322,7 +323,7 @@ def test_missing_secrets_name_the_file(tmp_path: Path) -> None:
 
 def test_service_token_round_trip_and_renewal(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [float(NOW_S)]
-    monkeypatch.setattr(service.time, "time", lambda: clock[0])
+    monkeypatch.setattr(time, "time", lambda: clock[0])
     verifier = ServiceVerifier.from_settings(settings)
     token = service_token(settings, "worker")
     principal = verifier.verify(token, NOW_MS)

@@ -206,7 +206,7 @@ class Future(concurrent.futures.Future[Any]):
     """`concurrent.futures.Future`: a simulated thread may wait for it."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._threads = Threads.current
         self._sleepers: deque[greenlet] = deque()
         self.worker: greenlet | None = None

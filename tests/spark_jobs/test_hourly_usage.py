@@ -7,6 +7,7 @@ import random
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -248,11 +249,11 @@ def test_two_tenants_of_one_name_are_billed_apart(job: Job) -> None:
 
 def test_files_of_the_first_version_are_read(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """They do not say which tenant of a name they speak of."""
-    first = namedtuple("first", UsageRecord._fields[:-1])  # type: ignore[misc]
+    first = cast(Any, namedtuple("first", UsageRecord._fields[:-1]))
     monkeypatch.setattr(writer, "COLUMNS", COLUMNS[:-1])
     monkeypatch.setattr(writer, "SCHEMA_VERSION", 1)
     old = first(*record("messages_in", 3, NOON_MS)._replace(schema_version=1)[:-1])
-    write([old], job.raw)  # type: ignore[list-item]
+    write([old], job.raw)
     monkeypatch.undo()
     write_all([record("messages_in", 4, NOON_MS, topic=OLD, tenant_uid="uid")], job.raw)
     job.run()

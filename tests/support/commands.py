@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
@@ -22,7 +22,7 @@ DEPTH_MAX = 3  # of a message that holds itself
 def client_bodies() -> list[FieldDescriptor]:
     """The fields of `Command` that a client fills: one for each kind of command that it may send."""
     return [
-        field
+        cast(FieldDescriptor, field)
         for field in pb.Command.DESCRIPTOR.fields
         if field.message_type is not None and field.message_type.name not in binary.ANSWERS
     ]

@@ -62,8 +62,8 @@ class DirectConnection(Connection):
         await producers.open_producer(self.service, self, body, resource_of(pb.Command.PRODUCER, body))
 
     async def subscribe(self, topic: str, **fields: Any) -> None:
-        fields = {"subscription": "s", "sub_type": pb.Subscribe.Shared, "initial_position": pb.Subscribe.Earliest} | fields
-        body = pb.Subscribe(topic=topic, consumer_id=1, request_id=2, **fields)
+        usual: dict[str, Any] = {"subscription": "s", "sub_type": pb.Subscribe.Shared, "initial_position": pb.Subscribe.Earliest}
+        body = pb.Subscribe(topic=topic, consumer_id=1, request_id=2, **usual | fields)
         await consumers.subscribe(self.service, self, body, resource_of(pb.Command.SUBSCRIBE, body))
 
     def publish_message(self, payload: bytes, sequence_id: int = 0) -> None:
@@ -73,7 +73,8 @@ class DirectConnection(Connection):
 
     def topics(self) -> list[Topic]:
         """Those on which something of this connection is open."""
-        return [topic for topic, *_ in [*self.endpoints.producers.values(), *self.endpoints.consumers.values()]]
+        producers, consumers = self.endpoints.producers.values(), self.endpoints.consumers.values()
+        return [one[0] for one in producers] + [one[0] for one in consumers]
 
     def said(self) -> list[pb.Command]:
         """Every command the broker has sent so far."""

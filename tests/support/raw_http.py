@@ -17,6 +17,11 @@ class Peer:
     def say(self, data: bytes) -> None:
         self.writer.write(data)
 
+    def stop_reading(self) -> None:
+        transport = self.writer.transport
+        assert isinstance(transport, asyncio.Transport)
+        transport.pause_reading()
+
     async def gone(self, timeout_s: float = 20) -> bytes:
         """What came until the server ended the connection."""
         found = bytearray()

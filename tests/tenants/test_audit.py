@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -130,7 +131,8 @@ def test_a_large_value_is_told_by_its_hash(world: World) -> None:
     olga = world.actor("olga")
     actions.set_policies(olga, "acme/orders", {"properties": dict.fromkeys("abcd", "x" * 5_000), "message_ttl_s": 7})
     actions.set_policies(olga, "acme/orders", {"properties": dict.fromkeys("abcd", "y" * 5_000)})
-    first, second = AuditRecord.unscoped.filter(action="namespace.set_policies").order_by("id")
+    records: list[Any] = list(AuditRecord.unscoped.filter(action="namespace.set_policies").order_by("id"))
+    first, second = records
     assert len(msgspec.json.encode([second.before, second.after])) < 2_000
     assert first.after["policies"]["message_ttl_s"] == 7
     told, before, after = (one["policies"]["properties"] for one in (first.after, second.before, second.after))
@@ -231,7 +233,7 @@ def test_a_session_without_csrf_token_is_recorded(world: World) -> None:
 
 def test_nobody_fills_the_log_by_being_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [60_000.0]
-    monkeypatch.setattr(audit.time, "time", lambda: now_s[0])
+    monkeypatch.setattr(time, "time", lambda: now_s[0])
     before = AuditRecord.unscoped.count()
     for _ in range(200):
         Caller("no-token")("GET", "/api/v1/me")

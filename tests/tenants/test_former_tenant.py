@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -123,7 +124,7 @@ def test_key_ids_are_never_used_twice(again: World) -> None:
         Key(id=new.key.id, tenant_id="other", name="app", role="app@other").save(force_insert=True)
 
 
-def _key_changes() -> list[object]:
+def _key_changes() -> list[Any]:
     from tenants.models import OutboxChange
 
     return list(OutboxChange.objects.filter(kind="key"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.adminrpc.audit import AuditEvent, AuditTaken
+from messaging.adminrpc.audit import AuditEvent, AuditTake, AuditTaken
 from messaging.errors import AuthenticationFailed, NotReady
 from messaging.permissions.model import Action, Principal, Resource
 from tenants.models import AuditRecord
@@ -59,7 +59,7 @@ def test_of_a_tenant_that_does_not_exist_they_are_the_platforms(environment: Env
 def test_twice_the_same_events_are_recorded_once(environment: Environment, broker: FakeBroker) -> None:
     """The answer is written, and the acknowledgement never comes: the broker gives the same events out again."""
     deny(broker, "t")
-    taken = broker.call("audit.take", audit.AuditTake())
+    taken = broker.call("audit.take", AuditTake())
     assert len(audit._write(taken)) == 1
     assert audit._write(taken) == []
     assert collect(environment)["records"] == 0
@@ -135,6 +135,6 @@ def test_what_comes_during_a_run_waits_for_the_next(
 
 
 def test_the_answer_of_an_empty_table_writes_nothing(environment: Environment, broker: FakeBroker) -> None:
-    assert isinstance(broker.call("audit.take", audit.AuditTake()), AuditTaken)
+    assert isinstance(broker.call("audit.take", AuditTake()), AuditTaken)
     assert collect(environment) == {"outcome": "succeeded", "records": 0, "events": 0}
     assert not AuditRecord.unscoped.exists()

@@ -68,6 +68,7 @@ def test_every_run_leaves_a_row(environment: Environment, broker: FakeBroker, cl
     expire(environment)
     run = TaskRun.objects.get()
     assert (run.task_id, run.name, run.outcome) == ("run-1", EXPIRE_MESSAGES, "succeeded")
+    assert run.finished_at is not None
     assert run.finished_at - run.started_at == timedelta(seconds=5)
     assert run.summary["expired_entries"] == 1
 

@@ -8,7 +8,8 @@ the broker in one connection; those that end it come last.
 from __future__ import annotations
 
 import random
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
 
 from crc32c import crc32c
 from google.protobuf.descriptor import FieldDescriptor
@@ -123,7 +124,7 @@ class BinaryFrames:
 
     def _scramble(self, message: Message, depth: int) -> None:
         chance = self.chance
-        for field in message.DESCRIPTOR.fields:
+        for field in cast(Sequence[FieldDescriptor], message.DESCRIPTOR.fields):
             if not field.is_required and chance.random() < 0.6:
                 continue
             if field.is_repeated:
@@ -193,7 +194,7 @@ class BinaryFrames:
         if chance.random() < 0.2:
             self._scramble(metadata, 1)
         if chance.random() < 0.1:
-            field = chance.choice(pb.Send.DESCRIPTOR.fields)
+            field = chance.choice(cast(Sequence[FieldDescriptor], pb.Send.DESCRIPTOR.fields))
             if field.message_type is None and field.name != "producer_id":
                 setattr(send, field.name, self._value(field))
         return self._send(send, _without_text(metadata.SerializePartialToString()), payload)

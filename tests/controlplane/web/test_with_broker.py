@@ -10,6 +10,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def call(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Call]:
     try:
         for name, process in processes.items():
             found = path / "run" / f"{name}.json"
-            eventually_sync(lambda found=found, process=process: found.exists() or process.poll() is not None, 60)
+            eventually_sync(partial(_there_or_ended, found, process), 60)
             assert process.poll() is None, f"{name} ended with {process.returncode}"
         url = json.loads((path / "run" / "web.json").read_text())["web_url"]
         token = read_secret(settings, "superuser.token")
@@ -105,3 +106,7 @@ def test_auto_creation_is_off_when_the_call_that_turns_it_off_answers(call: Call
 
 def test_the_broker_is_healthy(call: Call) -> None:
     assert call("GET", "/admin/v2/brokers/health") == (200, b"ok")
+
+
+def _there_or_ended(file: Path, process: subprocess.Popen[bytes]) -> bool:
+    return file.exists() or process.poll() is not None

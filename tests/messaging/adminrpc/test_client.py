@@ -224,6 +224,6 @@ def test_the_url_comes_from_the_setting_or_the_file(tmp_path: Path) -> None:
 def test_a_forked_child_does_not_use_its_parents_connection(broker: Broker, rpc: AdminRpc, monkeypatch: pytest.MonkeyPatch) -> None:
     rpc.call("topics.unload", TopicRef(topic="t"))
     child = os.getpid() + 1
-    monkeypatch.setattr(client_module.os, "getpid", lambda: child)
+    monkeypatch.setattr(os, "getpid", lambda: child)
     rpc.call("topics.unload", TopicRef(topic="t"))
     assert broker.connections == 2

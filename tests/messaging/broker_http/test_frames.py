@@ -19,9 +19,9 @@ from messaging.broker.http.websocket.frames import (
     receipt_frame,
     send_error_code,
     send_error_frame,
-    time_text,
 )
 from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition
+from messaging.clock import time_text
 from messaging.errors import AuthenticationFailed, NotAuthorized, NotReady
 
 NOW_MS = 1_700_000_000_000

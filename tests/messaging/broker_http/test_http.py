@@ -85,7 +85,7 @@ async def test_the_public_listener_has_no_admin_rpc(edge: Edge) -> None:
 async def test_host_and_origin_are_checked_on_every_path(edge: Edge, headers: dict[str, str], status: int) -> None:
     for port in (edge.listeners.rpc_port, edge.listeners.ws_port):
         for path in ("/healthz", "/readyz", "/metrics"):
-            assert (await ask(port, "GET", path, **headers))[0] == status
+            assert (await ask(port, "GET", path, None, **headers))[0] == status
     got, _ = await ask(edge.listeners.rpc_port, "POST", "/rpc/v1/feed.version", b"{}", **headers, **bearer("identity"))
     assert got == status
 
@@ -98,7 +98,7 @@ async def test_metrics_show_names_of_tenants_to_superusers_only(edge: Edge) -> N
     edge.service.tokens = {"root": Principal("admin"), "key": Principal("writer@acme")}
     port = edge.listeners.ws_port
     for headers in ({}, bearer("key")):
-        status, text = await ask(port, "GET", "/metrics", **headers)
+        status, text = await ask(port, "GET", "/metrics", None, **headers)
         assert status == 200 and b"secret-plan" not in text
         values = {s.name: s.value for f in text_string_to_metric_families(text.decode()) for s in f.samples}
         assert values["magnetar_messages_in_total"] == 5
@@ -111,9 +111,9 @@ async def test_metrics_show_names_of_tenants_to_superusers_only(edge: Edge) -> N
         assert found["magnetar_http_connections", "public", ""] >= 1
         assert found["magnetar_http_requests_turned_away_total", "rpc", "requests"] == 0
         assert found["magnetar_http_unread_bytes", "public", ""] == 0
-    status, text = await ask(port, "GET", "/metrics", **bearer("root"))
+    status, text = await ask(port, "GET", "/metrics", None, **bearer("root"))
     assert status == 200 and b"secret-plan" in text
-    assert (await ask(port, "GET", "/metrics", **bearer("wrong")))[0] == 401
+    assert (await ask(port, "GET", "/metrics", None, **bearer("wrong")))[0] == 401
 
 
 async def test_a_call_reaches_the_method_of_the_service(edge: Edge) -> None:

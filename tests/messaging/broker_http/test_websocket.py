@@ -388,7 +388,7 @@ async def test_tokens_by_header_or_query(path: str) -> None:
             {"path": ACME[path], "additional_headers": {"Authorization": "Bearer forged"}},
             {"path": f"{ACME[path]}?token=root-token", "additional_headers": {"Authorization": "Basic cm9vdA=="}},
         ):
-            status, body = await edge.refused(**options)  # type: ignore[arg-type]
+            status, body = await edge.refused(**options)
             assert (status, body["code"]) == (401, "authentication_failed")
 
 

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 
 import pytest
 
 from messaging.client import errors
 from messaging.client.failures import Refused
-from tests.messaging.client.scripted import ScriptedBroker
+from tests.messaging.client.scripted import ScriptedBroker, ScriptedChannel
 from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/new"
@@ -94,6 +95,10 @@ async def test_answers_that_skip_one_make_the_connection_new(broker: ScriptedBro
         await asyncio.gather(*futures)
 
 
+def sent(channel: ScriptedChannel, context: str) -> bool:
+    return context in channel.contexts
+
+
 async def test_send_waits_for_room_in_the_order_of_the_calls_and_send_nowait_does_not(broker: ScriptedBroker) -> None:
     async with broker.client() as client, client.producer(TOPIC, pending_max=2) as producer:
         sends = [asyncio.create_task(producer.send(bytes([number]))) for number in range(5)]
@@ -103,7 +108,7 @@ async def test_send_waits_for_room_in_the_order_of_the_calls_and_send_nowait_doe
             producer.send_nowait(b"x")
         sends[2].cancel()
         for context in range(4):
-            await eventually(lambda context=context: str(context) in channel.contexts)  # type: ignore[misc]
+            await eventually(partial(sent, channel, str(context)))
             channel.receipt(str(context))
         await asyncio.wait(sends)
         assert [send.cancelled() for send in sends] == [False, False, True, False, False]

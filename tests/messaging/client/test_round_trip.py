@@ -79,7 +79,7 @@ async def test_a_broker_that_restarts_loses_nothing() -> None:
         pending_too = producer.send_nowait(b"while away")
         async with running_edge(service, port=port):
             await asyncio.gather(pending, pending_too)
-            seen = set()
+            seen: set[bytes] = set()
             while seen != {b"before", b"during", b"while away"}:
                 message = await consumer.receive(timeout_s=10)
                 seen.add(message.payload)

@@ -73,7 +73,7 @@ def test_never_more_than_there_are_and_counts_that_agree(acts: list[tuple[str, i
     for act, peer, address in acts:
         if act == "arrive" and peer not in inside:
             inside.add(peer)
-            inside.discard(slots.arrive(peer, address))  # type: ignore[arg-type]
+            inside.discard(slots.arrive(peer, address))
         elif act == "leave":
             slots.leave(peer)
             inside.discard(peer)

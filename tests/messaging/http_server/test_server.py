@@ -136,7 +136,7 @@ async def test_an_answer_has_to_be_read_at_a_least_rate(header: str, tls: bool, 
     settings = {"data_dir": str(tmp_path), "tls": "self-signed" if tls else "off"}
     async with running(http_transfer_timeout_ms=400, **settings) as here, peers(here.port, 3, small_window=True, tls=tls) as crowd:
         for peer in crowd:
-            peer.writer.transport.pause_reading()
+            peer.stop_reading()
             peer.say(get("/large", header))
         await eventually(lambda: here.app.asked == ["/large"] * 3)
         await eventually(lambda: not here.taken)
@@ -150,7 +150,7 @@ async def test_answers_that_nobody_reads_take_no_more_memory_than_their_bound(tl
         unread = here.server.bounds.unread
         unread.bytes_max = 2 * LARGE_BYTES
         for peer in crowd:
-            peer.writer.transport.pause_reading()
+            peer.stop_reading()
             peer.say(get("/large"))
         await eventually(lambda: here.app.asked == ["/large"] * 8)
         await eventually(lambda: here.taken == 8 - unread.cut_off)
@@ -181,7 +181,7 @@ async def test_what_comes_before_the_answer_is_bounded() -> None:
     async with running() as here, peers(here.port, 1) as [peer]:
         peer.say(get("/held") + get("/") * 5000)
         await eventually(lambda: here.app.asked == ["/held"])
-        connection = next(iter(here.server.server_state.connections))
+        connection: Any = next(iter(here.server.server_state.connections))
         await eventually(lambda: connection._deaf)
         assert len(connection.conn._receive_buffer) <= 2 * READ_BYTES_MAX
         here.app.go_on.set()
@@ -236,7 +236,7 @@ async def test_pings_of_a_peer_that_does_not_read_are_not_answered_without_end()
     async with running() as here, peers(here.port, 1, small_window=True) as [peer]:
         peer.say(get("/ws", *UPGRADE))
         assert await peer.status() == 101
-        peer.writer.transport.pause_reading()
+        peer.stop_reading()
         for _ in range(100):
             peer.say(PING * 1000)
             await peer.writer.drain()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 import pytest
@@ -51,12 +51,12 @@ def messages_below(top: Descriptor, passed_over: frozenset[str] = frozenset()) -
         waiting += [field.message_type for field in one.fields if field.message_type is not None]
 
 
-COMMANDS = list(messages_below(pb.Command.DESCRIPTOR, binary.ANSWERS))
+COMMANDS = list(messages_below(cast(Descriptor, pb.Command.DESCRIPTOR), binary.ANSWERS))
 FIELDS = [(one.name, field) for one in COMMANDS for field in one.fields]
 OF_METADATA = [
     (one.name, field)
     for top in (pb.Metadata.DESCRIPTOR, pb.SingleMetadata.DESCRIPTOR)
-    for one in messages_below(top)
+    for one in messages_below(cast(Descriptor, top))
     for field in one.fields
 ]
 

@@ -126,7 +126,8 @@ def test_bytes_that_are_no_text_are_refused_as_such(body: FieldDescriptor, path:
 def test_the_body_that_is_acted_on_is_looked_at_whatever_other_bodies_there_are() -> None:
     """The first body of a command was looked at, and the one that its type names was not."""
     command = pb.Command(type=pb.Command.SUBSCRIBE, connect=pb.Connect(client_version="a client"))
-    command.subscribe.CopyFrom(pb.Subscribe(topic="t" * 100_000, subscription="s", sub_type=0, consumer_id=1, request_id=1))
+    about = pb.Subscribe(topic="t" * 100_000, subscription="s", sub_type=pb.Subscribe.Exclusive, consumer_id=1, request_id=1)
+    command.subscribe.CopyFrom(about)
     error = over_limit(command)
     assert error is not None and "topic" in error.message
 

@@ -21,7 +21,9 @@ def totals(number: int, messages: int) -> TopicTotals:
 
 def messages_in(folder: Path) -> dict[str, int]:
     sql = f"select topic, sum(value)::bigint from read_parquet('{folder}/**/*.parquet') where meter = 'messages_in' group by topic"
-    return dict(duckdb.sql(sql).fetchall())
+    found = duckdb.sql(sql)
+    assert found is not None
+    return dict(found.fetchall())
 
 
 async def test_others_run_while_many_topics_are_asked_and_a_topic_unloaded_meanwhile_counts_once(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ TOPIC = "persistent://acme/orders/new"
 
 def totals(topic: str = TOPIC, *values: int) -> TopicTotals:
     """Values in the order messages_in, bytes_in, messages_out, bytes_out, stored_bytes, backlog_entries; missing ones are 0."""
-    return TopicTotals("acme", "acme/orders", topic, *(*values, *[0] * 6)[:6])
+    return TopicTotals("acme", "acme/orders", topic, *(*values, *[0] * 6)[:6])  # type: ignore[arg-type]  # six of them
 
 
 def started(now_ms: int = NOON_MS) -> UsageRecorder:

@@ -30,7 +30,9 @@ def record(seq: int = 0, start_ms: int = NOON_MS, meter: str = "bytes_in", value
 
 
 def read(path: Path) -> list[tuple[object, ...]]:
-    return duckdb.sql(f"select * from read_parquet('{path}')").fetchall()
+    found = duckdb.sql(f"select * from read_parquet('{path}')")
+    assert found is not None
+    return found.fetchall()
 
 
 def test_another_reader_finds_every_row_and_the_manifest_agrees(tmp_path: Path) -> None:
@@ -38,6 +40,7 @@ def test_another_reader_finds_every_row_and_the_manifest_agrees(tmp_path: Path) 
     path = writer.write(records, tmp_path)
     assert path.parent == tmp_path / "date=2025-11-21" / "hour=12"
     relation = duckdb.sql(f"select * from read_parquet('{path}', hive_partitioning=false)")
+    assert relation is not None
     assert relation.columns == [column for column, _ in COLUMNS]
     assert [str(t) for t in relation.types] == [{"string": "VARCHAR", "int64": "BIGINT", "int32": "INTEGER"}[t] for _, t in COLUMNS]
     assert relation.fetchall() == [tuple(r) for r in records]

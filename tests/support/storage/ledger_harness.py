@@ -23,8 +23,10 @@ from tests.support.storage.memory_ledgers import MemoryLedgerStore
 
 
 class Harness(Protocol):
-    store: LedgerStore
-    fence: Fence
+    @property
+    def store(self) -> LedgerStore: ...
+    @property
+    def fence(self) -> Fence: ...
 
     async def open(self) -> None: ...
     async def reopen(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pyroaring import BitMap
 
 from messaging.broker.core import bitmaps
 from messaging.broker.core.cursor import Cursor
@@ -111,7 +112,7 @@ def test_ranges_are_counted_without_walking_and_listed_as_far_as_asked(monkeypat
 
 @pytest.mark.parametrize("values", [[], [0], [5], [0, 1, 2, 7], [2**32 - 1], [2**32 - 2, 2**32 - 1], [65_535, 65_536, 131_072]])
 def test_runs_at_every_edge(values: list[int]) -> None:
-    bitmap = bitmaps.BitMap(values)
+    bitmap = BitMap(values)
     ranges = list(bitmaps.ranges_of(bitmap))
     assert [value for first, last in ranges for value in range(first, last + 1)] == values
     assert bitmaps.count_ranges(bitmap) == len(ranges)

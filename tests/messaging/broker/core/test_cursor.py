@@ -148,7 +148,7 @@ class CursorMachine(RuleBasedStateMachine):
     def same(self, copy: Cursor) -> None:
         for one in self.positions():
             assert copy.acknowledged(one) == (one in self.acked)
-        assert {one: bits_of(words) for one, words in copy.batches.items()} == self.open_bits
+        assert {one: bits_of(list(words)) for one, words in copy.batches.items()} == self.open_bits
         assert copy.backlog_entries(self.ledger_list) == len(self.positions()) - len(self.acked)
 
     @invariant()

@@ -52,6 +52,6 @@ def test_nothing_is_lost_and_each_tenants_order_is_kept(pushed: list[tuple[str, 
     expected = {tenant: list(dict.fromkeys(item for item in pushed if item[0] == tenant)) for tenant in "abc"}
     assert len(queue) == sum(map(len, expected.values()))
     popped = []
-    while (item := queue.pop()) is not None:
-        popped.append(item)
+    while (first := queue.pop()) is not None:
+        popped.append(first)
     assert {tenant: [item for item in popped if item[0] == tenant] for tenant in "abc"} == expected

@@ -42,7 +42,7 @@ BAD = {
     "a SEND cut in its varint": simple(b"\x08\x06\x32\x02\x08\xff" + bytes(20)),
     "a SEND whose length leads back": simple(b"\x08\x06\x32\x10\x08\x01\x10\x01\x4a\xf5" + b"\xff" * 8 + b"\x01" + bytes(4)),
     **{
-        f"a {name} without its body": simple(pb.Command(type=kind).SerializeToString())
+        f"a {name} without its body": simple(pb.Command(type=kind).SerializeToString())  # type: ignore[arg-type]
         for name, kind in pb.Command.Type.items()
         if name not in ("PING", "PONG")
     },

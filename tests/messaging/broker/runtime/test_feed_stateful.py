@@ -65,7 +65,7 @@ class ControlPlane:
 
     def since(self, version: int, feed_id: str = "", after: str = "") -> FeedApply:
         other = feed_id not in ("", self.feed_id)
-        head = {"feed_id": self.feed_id, "newest_version": self.version}
+        head: dict[str, Any] = {"feed_id": self.feed_id, "newest_version": self.version}
         if after or version <= 0 or version < self.compacted or version > self.version or other:
             rest = [item for item in sorted(self.truths[-1].items()) if f"{item[0][0]} {item[0][1]}" > after]
             page, more = rest[:PAGE_ENTITIES], rest[PAGE_ENTITIES:]

@@ -198,7 +198,7 @@ async def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypa
 
     for update in (page(3, "c"), page(3, "c", full=True)):
         with monkeypatch.context() as patch:
-            patch.setattr(*((Path, "replace") if call == "replace" else (os, call)), fail)
+            patch.setattr(Path if call == "replace" else os, call, fail)
             if call != "replace" or update.full:
                 with pytest.raises(Exception, match="cannot be saved"):
                     await first.apply(update)

@@ -59,8 +59,8 @@ async def test_killed_again_and_again(tmp_path: Path, repository: Path) -> None:
             process.kill()
             said += process.stdout.read().splitlines()[:-1]  # the last may be cut
         for line in said:
-            ledger_id, last = line.split()
-            confirmed[int(ledger_id)] = int(last)
+            told_id, told_last = line.split()
+            confirmed[int(told_id)] = int(told_last)
         assert confirmed
         store = LocalLedgerStore(
             tmp_path / "log", LocalConfig(segment_bytes=256 << 10, reserved_bytes=0, checkpoint_bytes=32 << 10)

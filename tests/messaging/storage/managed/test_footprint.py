@@ -20,6 +20,11 @@ IDLE_BYTES_MAX = 520  # measured: 500
 class Writer:
     __slots__ = ("answers", "ledger_id", "length_bytes", "next_entry", "pending_bytes")
 
+    ledger_id: int
+    length_bytes: int
+    next_entry: int
+    pending_bytes: int
+
     def __init__(self, answers: list[Any]) -> None:
         self.answers = answers
 
@@ -68,8 +73,8 @@ async def test_an_idle_one_is_small_before_and_after_it_was_used() -> None:
         start = tracemalloc.get_traced_memory()[0]
         for number, name in enumerate(names):
             record = TopicRecord(name, created_ms=storage.clock_ms())
-            ledger = kept[number] = await ManagedLedger.open(storage, record, {"tenant": "acme"})
-            await ledger.writable()
+            opened = kept[number] = await ManagedLedger.open(storage, record, {"tenant": "acme"})
+            await opened.writable()
         gc.collect()
         each = (tracemalloc.get_traced_memory()[0] - start) / COUNT
         assert each <= IDLE_BYTES_MAX, each

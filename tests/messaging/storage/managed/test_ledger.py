@@ -259,10 +259,10 @@ async def test_reading_a_topic_needs_no_write() -> None:
     await held.ledger.writable()
     first = held.append(b"a")
     await confirmed(held, 1)
-    held.meta.cas_topic = full  # type: ignore[method-assign,assignment]
+    held.meta.cas_topic = full  # type: ignore[method-assign]
     after = await held.crash()
     assert await after.read_all() == [(first, b"a")]
-    del after.meta.cas_topic  # type: ignore[attr-defined]
+    del after.meta.cas_topic
     await after.ledger.writable()
     assert after.append(b"b") > first
     await confirmed(after, 1)

@@ -11,6 +11,7 @@ from array import array
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from messaging.storage.local.device.aio import AioContext, Done, aio_available
 from messaging.storage.local.device.direct import PAGE_BYTES
 from messaging.storage.local.ledger_state import LedgerState
 from messaging.storage.local.write.commit import CommitLayout
-from messaging.storage.local.write.queue import Committed, Item
+from messaging.storage.local.write.queue import Item
 from messaging.storage.local.write.writer import LogWriter
 from tests.support.storage.fake_disk import FakeAio, FakeDisk, FakeFile
 from tests.support.storage.ledger_entries import Results, read_all
@@ -144,7 +145,7 @@ async def test_blocks_are_committed_without_the_log_thread(tmp_path: Path, monke
     by_thread: list[list[int]] = []
     commit = LogWriter._commit
 
-    def counting(writer: LogWriter, items: list[Item]) -> Committed:
+    def counting(writer: LogWriter, items: list[Item]) -> Any:
         by_thread.append([item[5] for item in items])
         return commit(writer, items)
 

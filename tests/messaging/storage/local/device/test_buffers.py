@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from messaging.storage.local.device.aio import AioContext
+from messaging.storage.local.device.aio import AioContext, Done
 from messaging.storage.local.device.buffers import ARENA_BYTES, BufferPool, IoBuffer
 from messaging.storage.local.device.direct import PAGE_BYTES, READ_BYTES, open_past_cache, read_direct
 from messaging.storage.local.read.reader import READ_BYTES_MAX
@@ -108,8 +108,11 @@ def test_the_readers_largest_read_fits_a_piece_and_small_ones_hold_none(offset: 
     memory = BufferPool(READ_BYTES)
     got: list[memoryview | None] = []
 
-    class Noting:
-        def read(self, descriptor: int, address: int, size: int, place: int, done: object) -> None:
+    class Noting(AioContext):
+        def __init__(self) -> None:
+            """Without the kernel's queue."""
+
+        def read(self, descriptor: int, address: int, size: int, place: int, done: Done) -> None:
             assert address % PAGE_BYTES == place % PAGE_BYTES == size % PAGE_BYTES == 0
             got.append(None)
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from messaging.storage.ledger_store import Buffer
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.device import direct, disk
-from messaging.storage.local.device.aio import Done
+from messaging.storage.local.device.aio import AioContext, Done
 from messaging.storage.local.device.buffers import BufferPool
 from messaging.storage.local.device.direct import PAGE_BYTES, DirectWriter, open_direct
 from messaging.storage.local.device.disk import DiskFile, OsDisk, OsFile
@@ -57,8 +57,11 @@ writes = st.lists(
 )
 
 
-class AtOnce:
-    """In place of `AioContext`: what is begun has ended when `write` returns."""
+class AtOnce(AioContext):
+    """What is begun has ended when `write` returns."""
+
+    def __init__(self) -> None:
+        """Without the kernel's queue."""
 
     def write(self, descriptor: int, address: int, size: int, offset: int, done: Done) -> None:
         assert address % PAGE_BYTES == size % PAGE_BYTES == offset % PAGE_BYTES == 0

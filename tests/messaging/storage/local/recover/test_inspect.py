@@ -93,7 +93,7 @@ async def test_what_is_known_from_elsewhere_is_written_again(damage: str) -> Non
 async def test_no_log_here(tmp_path: Path) -> None:
     for call in (verify, repair, lambda path: list(inspect(path))):
         with pytest.raises(Unavailable, match=str(tmp_path)):
-            call(tmp_path)  # type: ignore[operator]
+            call(tmp_path)
 
 
 async def test_repair_needs_the_directory_for_itself(tmp_path: Path) -> None:
