@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from controlplane.supervisor.standalone import environment, python
+from controlplane.child_process import environment, python
 from messaging.adminrpc.client import AdminRpc
 from messaging.adminrpc.schema import FeedApply, FeedChange, TopicCreate, TopicDelete
 from messaging.errors import TopicNotFound

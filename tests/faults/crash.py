@@ -29,7 +29,7 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
-from controlplane.supervisor.standalone import environment, python
+from controlplane.child_process import environment, python
 from messaging.settings import Settings
 from tests.benchmarks.real_broker import RealBroker
 from tests.faults.crash_client import CrashClient, Id, Told

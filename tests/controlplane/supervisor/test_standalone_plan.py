@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.child_process import environment
 from controlplane.supervisor import valkey
 from controlplane.supervisor.plan import from_json
-from controlplane.supervisor.standalone import environment, make_plan
+from controlplane.supervisor.standalone import make_plan
 from controlplane.supervisor.status import greeting
 from messaging.settings import Settings, load
 from tests.support.waiting import eventually_sync
