@@ -275,7 +275,7 @@ async def test_a_subscription_that_comes_while_the_topic_is_deleted_without_forc
         client = DirectConnection(world)
         refused = await refusal(client.subscribe(partition(0), subscription="s"))
         kept = await deleting
-        if refused is None and client.consumers:
+        if refused is None and client.endpoints.consumers:
             assert isinstance(kept, PreconditionFailed) and await count(world) == 2
         if kept is None:
             assert await world.meta.list_all_topics() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -66,7 +67,7 @@ def said(events: list[Any]) -> list[tuple[str, int]]:
 
 
 STREAMS = st.lists(st.sampled_from(["send", "send", "send", "ack", "lookup"]), max_size=30)
-MAKE = {"send": send, "ack": ack, "lookup": lookup}
+MAKE: dict[str, Callable[[int], bytes]] = {"send": send, "ack": ack, "lookup": lookup}
 
 
 @given(STREAMS, st.data())
