@@ -133,7 +133,7 @@ async def test_a_connection_that_rests_is_closed() -> None:
 @pytest.mark.parametrize("header", ["Connection: keep-alive", "Connection: close"])
 async def test_an_answer_has_to_be_read_at_a_least_rate(header: str, tls: bool, tmp_path: Path) -> None:
     """Over TLS an answer that was written at once was not seen to wait: nobody had to read it."""
-    settings = {"data_dir": str(tmp_path), "tls": "self-signed" if tls else "off"}
+    settings: dict[str, Any] = {"data_dir": str(tmp_path), "tls": "self-signed" if tls else "off"}
     async with running(http_transfer_timeout_ms=400, **settings) as here, peers(here.port, 3, small_window=True, tls=tls) as crowd:
         for peer in crowd:
             peer.stop_reading()
@@ -145,7 +145,7 @@ async def test_an_answer_has_to_be_read_at_a_least_rate(header: str, tls: bool, 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 async def test_answers_that_nobody_reads_take_no_more_memory_than_their_bound(tls: bool, tmp_path: Path) -> None:
     """What uvicorn had buffered was counted nowhere: 512 connections could have 10 GB of answers in memory."""
-    settings = {"data_dir": str(tmp_path), "tls": "self-signed" if tls else "off"}
+    settings: dict[str, Any] = {"data_dir": str(tmp_path), "tls": "self-signed" if tls else "off"}
     async with running(connections_max=20, **settings) as here, peers(here.port, 8, small_window=True, tls=tls) as crowd:
         unread = here.server.bounds.unread
         unread.bytes_max = 2 * LARGE_BYTES
@@ -162,7 +162,7 @@ async def test_answers_that_nobody_reads_take_no_more_memory_than_their_bound(tl
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 async def test_an_answer_that_is_read_comes_whole(tls: bool, tmp_path: Path) -> None:
-    settings = {"data_dir": str(tmp_path), "tls": "self-signed" if tls else "off"}
+    settings: dict[str, Any] = {"data_dir": str(tmp_path), "tls": "self-signed" if tls else "off"}
     async with running(http_transfer_timeout_ms=5_000, **settings) as here, peers(here.port, 1, tls=tls) as [peer]:
         peer.say(get("/large", "Connection: close"))
         assert len(await peer.gone()) > LARGE_BYTES
