@@ -113,7 +113,7 @@ class FaultyLedgerStore:
         reader = await self._do("open", lambda: self._store.open(ledger_id))
         return FaultyLedgerReader(self, reader)
 
-    def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> int:
+    def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> int | Awaitable[int]:
         return self._store.forecast(ledger_id, first, entries_max=entries_max, bytes_max=bytes_max)
 
     async def delete(self, fence: Fence, ledger_id: int) -> None:
