@@ -53,11 +53,12 @@ class ForecastsLater(FaultyLedgerStore):
 
     asked = 0
 
-    def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> Awaitable[int]:  # type: ignore[override]
+    def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> Awaitable[int]:
         async def answer() -> int:
             await asyncio.sleep(0)
             self.asked += 1
-            return super(ForecastsLater, self).forecast(ledger_id, first, entries_max=entries_max, bytes_max=bytes_max)
+            told = super(ForecastsLater, self).forecast(ledger_id, first, entries_max=entries_max, bytes_max=bytes_max)
+            return told if isinstance(told, int) else await told
 
         return answer()
 
