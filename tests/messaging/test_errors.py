@@ -8,7 +8,7 @@ from messaging import errors
 from messaging.errors import MagnetarError, PlatformError, RequestError, StateError, from_code
 
 GROUPS = (RequestError, StateError, PlatformError)
-CATALOGUE = [
+CATALOGUE: list[type[MagnetarError]] = [
     value
     for value in vars(errors).values()
     if isinstance(value, type) and issubclass(value, MagnetarError) and value not in (MagnetarError, *GROUPS)
@@ -16,7 +16,7 @@ CATALOGUE = [
 
 
 def test_no_two_errors_have_one_code() -> None:
-    codes = [error.code for error in (MagnetarError, *CATALOGUE)]
+    codes = [error.code for error in [MagnetarError, *CATALOGUE]]
     assert sorted(codes) == sorted(set(codes))
 
 
