@@ -16,7 +16,7 @@ CATALOGUE: list[type[MagnetarError]] = [
 
 
 def test_no_two_errors_have_one_code() -> None:
-    codes = [error.code for error in [MagnetarError, *CATALOGUE]]
+    codes = [MagnetarError.code] + [error.code for error in CATALOGUE]
     assert sorted(codes) == sorted(set(codes))
 
 
