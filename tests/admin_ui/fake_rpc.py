@@ -9,6 +9,8 @@ from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.schema import NamespaceLive, TopicLive
 from messaging.errors import Conflict, NotReady, TopicNotFound
 from messaging.protocol.names import parse_topic
+from tenants import feed
+from tests.support.feed_holder import FeedHolder
 
 A = TypeVar("A", bound=s.Answer)
 
@@ -62,7 +64,7 @@ class FakeBroker(TypedCalls):
         self.subscriptions: list[tuple[str, str]] = []
         self.stats: dict[str, dict[str, Any]] = {}
         self.called: list[str] = []
-        self.feed_version = 0
+        self.feed = FeedHolder()
         self.away = ""
 
     def set_rows(self, namespace: str, rows: list[TopicLive]) -> None:
@@ -85,7 +87,7 @@ class FakeBroker(TypedCalls):
             uptime_ms=3_723_000,
             ready=True,
             why_not_ready="",
-            feed_version=self.feed_version,
+            feed_version=self.feed.version,
             connections=12,
             topics_loaded=len(self.topics),
             producers=5,
@@ -96,14 +98,13 @@ class FakeBroker(TypedCalls):
         )
 
     def do_feed_version(self, request: s.Request) -> s.FeedVersion:
-        return s.FeedVersion(version=self.feed_version)
+        return s.FeedVersion(version=self.feed.version)
 
     def do_feed_pull(self, request: s.Request) -> s.FeedVersion:
-        return s.FeedVersion(version=self.feed_version)
+        return s.FeedVersion(version=self.feed.pull(feed.since))
 
     def do_feed_apply(self, request: s.FeedApply) -> s.FeedVersion:
-        self.feed_version = request.to_version
-        return s.FeedVersion(version=self.feed_version)
+        return s.FeedVersion(version=self.feed.apply(request))
 
     def do_namespaces_live(self, request: s.TopicsList) -> NamespaceLive:
         self.live.asked[request.namespace] = self.live.asked.get(request.namespace, 0) + 1

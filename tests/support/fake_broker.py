@@ -1,4 +1,4 @@
-"""A broker in memory behind the admin RPC: it keeps what it is told and refuses what a broker refuses."""
+"""A broker in memory behind the admin RPC: the real view of the feed, and topics that are names."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import msgspec
 from messaging import errors
 from messaging.adminrpc import schema as s
 from messaging.adminrpc.calls import TypedCalls
-from messaging.adminrpc.feed import KINDS
-from messaging.broker.core.feed_plan import FullFeed
-from messaging.broker.core.feed_plan import plan as plan_of
 from tenants import feed
+from tests.support.feed_holder import FeedHolder
 
 A = TypeVar("A", bound=s.Answer)
 LATEST = 2**63 - 1
@@ -29,9 +27,7 @@ class FakeBroker(TypedCalls):
         self.away = False
         self.deaf_to_feed = False
         self.calls: list[tuple[str, Any]] = []
-        self.version = 0
-        self.feed_id = ""
-        self.state: dict[tuple[str, str], dict[str, Any]] = {}
+        self.feed = FeedHolder()
         self.topics: dict[str, set[str]] = {}  # plain topics and partitions -> subscriptions
         self.partitioned: dict[str, tuple[int, dict[str, str]]] = {}
         self.attached: set[str] = set()  # topics with a producer
@@ -51,34 +47,19 @@ class FakeBroker(TypedCalls):
 
     # --- the feed
 
-    def feed_apply(self, request: s.FeedApply) -> s.FeedVersion:
-        if self.deaf_to_feed:
-            return s.FeedVersion(version=self.version)
-        plan = plan_of(request, self.version, self.feed_id, self.tables())
-        if plan is None:
-            return s.FeedVersion(version=self.version if request.feed_id in ("", self.feed_id) else 0)
-        if request.full:
-            self.state.clear()
-        for change in plan.changes:
-            if change.state is None:
-                self.state.pop((change.kind, change.key), None)
-            else:
-                self.state[(change.kind, change.key)] = change.state
-        self.version, self.feed_id = request.to_version, request.feed_id
-        return s.FeedVersion(version=self.version)
+    @property
+    def version(self) -> int:
+        return self.feed.version
 
-    def tables(self) -> dict[str, dict[str, dict[str, Any]]]:
-        found: dict[str, dict[str, dict[str, Any]]] = {kind: {} for kind in KINDS}
-        for (kind, key), state in self.state.items():
-            found[kind][key] = state
-        return found
+    @property
+    def state(self) -> dict[tuple[str, str], dict[str, Any]]:
+        return self.feed.state
+
+    def feed_apply(self, request: s.FeedApply) -> s.FeedVersion:
+        return s.FeedVersion(version=self.version if self.deaf_to_feed else self.feed.apply(request))
 
     def feed_pull(self, request: s.Request) -> s.FeedVersion:
-        """As a broker does: everything, page by page, and what changed meanwhile."""
-        full = FullFeed(feed.since(0))
-        while not full.complete:
-            full.add(feed.since(0, after=full.next_key) if full.next_key else feed.since(full.version))
-        return self.feed_apply(full.feed())
+        return s.FeedVersion(version=self.feed.pull(feed.since))
 
     # --- topics
 
@@ -97,7 +78,7 @@ class FakeBroker(TypedCalls):
         )
 
     def namespaces_purge(self, request: s.TopicsList) -> None:
-        if ("namespace", request.namespace) in self.state:
+        if request.namespace in self.feed.view.namespaces:
             raise errors.PreconditionFailed(f"namespace {request.namespace} exists")
         names = self.topics_list(request)
         for name in (*names.topics, *names.partitioned):

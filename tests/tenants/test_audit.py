@@ -86,7 +86,7 @@ def prepare(world: World, row: tuple[str, str]) -> None:
     Namespace.unscoped.get_or_create(name="acme/orders", tenant_id="acme")
     if row == ("PUT", "admin_v2:namespace"):
         Namespace.unscoped.filter(name="acme/orders").delete()
-        world.broker.state.pop(("namespace", "acme/orders"), None)
+        world.broker.feed.view.namespaces.pop("acme/orders", None)
     Key.unscoped.get_or_create(id="k1", defaults={"name": "app", "role": "app@acme", "tenant_id": "acme"})
     Membership.unscoped.get_or_create(tenant_id="acme", user=User.objects.get(username="tom"), defaults={"level": "member"})
 

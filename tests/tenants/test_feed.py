@@ -68,7 +68,7 @@ def test_who_lags_behind_what_is_kept_gets_everything(world: World, monkeypatch:
     assert behind.full
     assert not feed.since(head.compacted_version).full
     late = FakeBroker()
-    late.version, late.state = head.compacted_version - 1, {("tenant", "gone"): {}}
+    late.feed.hold(head.compacted_version - 1, {("tenant", "gone"): {}})
     late.feed_apply(behind)
     assert late.state == truth()
 
@@ -106,7 +106,7 @@ def test_a_broker_that_holds_what_a_restored_database_has_forgotten_gets_everyth
     above = FeedHead.objects.get().version + 100
     found = feed.since(above)
     assert (found.full, found.from_version) == (True, above)
-    world.broker.version = above
+    world.broker.feed.hold(above)
     actions.set_policies(world.actor("olga"), "acme/orders", {"message_ttl_s": 7})
     assert world.broker.state == truth()
     assert world.broker.version == FeedHead.objects.get().version
@@ -205,7 +205,7 @@ def test_a_page_holds_one_entity_at_least_and_an_entity_that_no_page_could_hold_
 
 def test_a_broker_that_lags_far_behind_is_told_to_ask_for_itself(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     pages(monkeypatch, 300)
-    world.broker.version, world.broker.state = 0, {}
+    world.broker.feed.hold(0, {})
     actions.set_policies(world.actor("olga"), "acme/orders", {"message_ttl_s": 9})
     assert world.broker.called("feed.pull")
     assert world.broker.state == truth_in_pages()

@@ -51,6 +51,10 @@ class ControlView(InheritedGrants):
         self.version, self.feed_id = plan.feed.to_version, plan.feed.feed_id or self.feed_id
         self._revoked_early = {key: version for key, version in self._revoked_early.items() if version > self.version}
 
+    def version_of(self, feed: FeedApply) -> int:
+        """The version held of the feed that this page is of; 0 of one that is not followed."""
+        return self.version if feed.feed_id in ("", self.feed_id) else 0
+
     def revoke_early(self, plan: FeedPlan) -> None:
         """The keys that it revokes open nothing from now on, although it is not saved yet. Kept until its version is taken in."""
         self._revoked_early.update(dict.fromkeys(plan.revoked, plan.feed.to_version))

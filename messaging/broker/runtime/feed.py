@@ -92,7 +92,7 @@ class FeedFollower:
                 self.view.swap(plan)
                 self._notify(plan.changed)
                 await self._compact_when_due()
-            return self.view.version if feed.feed_id in ("", self.view.feed_id) else 0
+            return self.view.version_of(feed)
 
     def _refused(self, error: InvalidValue) -> None:
         self.refused_pages += 1
