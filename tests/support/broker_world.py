@@ -95,8 +95,8 @@ async def make_world(tmp_path: Path) -> AsyncIterator[MakeWorld]:
         if after is None:
             memory, meta = MemoryLedgerStore(entry_bytes_max=configured.message_bytes_max + 65_536), MemoryMetaStore()
         else:
-            assert isinstance(after.ledgers._store, MemoryLedgerStore)
-            memory, meta = MemoryLedgerStore(after.ledgers._store), after.meta
+            assert isinstance(after.ledgers.store, MemoryLedgerStore)
+            memory, meta = MemoryLedgerStore(after.ledgers.store), after.meta
         ledgers = FaultyLedgerStore(memory)
         fence = await ledgers.start()
         access = Access(configured, lambda: time.time_ns() // 1_000_000)

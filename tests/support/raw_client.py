@@ -67,6 +67,10 @@ class RawClient:
             self.ended = True
             self._news.set()
 
+    def stop_reading(self) -> None:
+        """From here on it reads nothing, though it stays connected."""
+        self._task.cancel()
+
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)

@@ -30,8 +30,10 @@ class AckSets:
 
     __slots__ = ("_entries", "_words", "memory_bytes")
 
-    def __init__(self) -> None:
-        self._words: dict[Position, bytes] = {}  # packed, in the order of bytes that `int.from_bytes` reads as little
+    def __init__(self, words: dict[Position, bytes] | None = None) -> None:
+        self._words: dict[Position, bytes] = (
+            {} if words is None else words
+        )  # packed, in the order of bytes that `int.from_bytes` reads as little
         self._entries: dict[int, BitMap] = {}  # by ledger, those of `_words`
         self.memory_bytes = 0
 

@@ -64,6 +64,16 @@ class FaultyLedgerStore:
         for call in held:
             loop.call_soon(call)
 
+    @property
+    def kept_back(self) -> int:
+        """How many `done` wait for `release`."""
+        return len(self._held or ())
+
+    @property
+    def store(self) -> LedgerStore:
+        """The one that it stands around."""
+        return self._store
+
     def fail_appends(self, error: StoreError | None = None) -> None:
         self._fail = error or AppendFailed("injected: not written")
 

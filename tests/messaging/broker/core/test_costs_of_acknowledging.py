@@ -9,6 +9,7 @@ import pytest
 from pyroaring import BitMap
 
 from messaging.broker.core import bitmaps
+from messaging.broker.core.ack_sets import AckSets
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
@@ -34,9 +35,9 @@ def with_partial_batches(count: int) -> tuple[Cursor, LedgerList]:
     """Entries 1 to `count` have one of two messages acknowledged; entry 0 is open."""
     ledger_list = LedgerList([(1, 2 * count)])
     cursor = Cursor()
+    cursor.batches = AckSets(Unwalked())
     for entry_id in range(1, count + 1):
         cursor.acknowledge_batch(Position(1, entry_id), [2], ledger_list)
-    cursor.batches._words = Unwalked(cursor.batches._words)
     return cursor, ledger_list
 
 
@@ -64,7 +65,7 @@ def test_what_mark_delete_moves_over_is_forgotten_and_no_more_is_looked_at() -> 
     assert len(cursor.batches) == MANY // 2
     assert cursor.batches.memory_bytes == kept // 2
     cursor.acknowledge_up_to(Position(1, MANY), ledger_list)
-    assert not cursor.batches and not cursor.batches.memory_bytes and not cursor.batches._entries
+    assert not cursor.batches and not cursor.batches.memory_bytes and not cursor.batches.entries_in(1, 0, 2 * MANY)
 
 
 def test_individual_acks_of_other_ledgers_are_not_looked_at() -> None:
@@ -122,8 +123,8 @@ def test_a_delivery_beside_many_partial_batches_looks_at_its_own() -> None:
     world = World()
     consumer = world.attach(SubscriptionType.SHARED)
     world.publish([2] * MANY)
+    world.subscription.cursor.batches = AckSets(Unwalked())
     for entry_id in range(1, MANY):
         world.subscription.cursor.acknowledge_batch(Position(1, entry_id), [2], world.ledger_list)
-    world.subscription.cursor.batches._words = Unwalked(world.subscription.cursor.batches._words)
     world.flow(consumer, 10)
     assert consumer.unacked_messages == 10

@@ -138,7 +138,7 @@ async def test_what_was_durable_while_unloading_is_metered(world: BrokerWorld) -
     world.service.topics.on_unloaded = lambda topic: seen.append(topic.totals[0])
     world.ledgers.hold()
     client.write(send_frame(1, b"one"))
-    await eventually(lambda: bool(world.ledgers._held))
+    await eventually(lambda: world.ledgers.kept_back > 0)
     unloading = asyncio.ensure_future(world.service.topics.unload(NAME))
     await closed(client)
     world.ledgers.release()

@@ -84,7 +84,7 @@ async def test_what_is_on_its_way_is_answered(world: BrokerWorld) -> None:
     await client.subscribe(TOPIC, "s")
     world.ledgers.hold()
     client.write(send_frame(0, b"0"))
-    await eventually(lambda: bool(world.ledgers._held))
+    await eventually(lambda: world.ledgers.kept_back > 0)
     truncating = asyncio.ensure_future(world.admin.topics.truncate(TopicRef(topic=TOPIC)))
     assert await client.quiet() == []
     world.ledgers.release()

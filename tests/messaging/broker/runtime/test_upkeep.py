@@ -9,12 +9,10 @@ from messaging.broker.runtime.topics.topic import Topic
 from messaging.clock import BELIEVED_AFTER_MS
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST
-from messaging.storage.managed.cursor_log import CursorLog
 from messaging.storage.managed.retention import Limits
-from tests.support.broker_world import BrokerWorld
+from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.clock import Clock, give
 from tests.support.raw_client import send_frame
-from tests.support.storage.memory_ledgers import MemoryLedgerStore
 
 TOPIC = "persistent://acme/orders/t"
 NAME = parse_topic(TOPIC)
@@ -24,7 +22,12 @@ AN_HOUR = {"message_ttl_s": 3600, "retention_time_min": 60, "retention_size_mb":
 
 @pytest.fixture
 def clock(world: BrokerWorld) -> Clock:
-    clock = Clock()
+    return clock_of(world)
+
+
+def clock_of(world: BrokerWorld, clock: Clock | None = None) -> Clock:
+    """Gives it a manual clock, and limits by age."""
+    clock = clock or Clock()
     give(world.service, clock)
     world.service.storage.limits = Limits(age_max_ms=240 * MINUTE_MS, consumed_age_max_ms=10 * MINUTE_MS)
     return clock
@@ -89,18 +92,14 @@ async def test_a_topic_that_is_not_loaded_is_loaded_only_to_drop_something(world
     assert (await with_three_messages(world, consumed=False)).ledger_list.entries == 3
 
 
-async def test_after_a_crash_what_was_acknowledged_in_the_last_moment_counts(world: BrokerWorld, clock: Clock) -> None:
-    await with_three_messages(world, consumed=True)
-    storage = world.service.storage
-    record = await storage.meta.get_topic(TOPIC)
+async def test_after_a_crash_what_was_acknowledged_in_the_last_moment_counts(make_world: MakeWorld) -> None:
+    crashed = await make_world()
+    clock = clock_of(crashed)
+    await with_three_messages(crashed, consumed=True)
+    record = await crashed.meta.get_topic(TOPIC)
     assert record is not None and record.ledgers[0].last_entry is None
-    # Another broker on what this one left: the acknowledgements are in the cursor log alone.
-    assert isinstance(world.ledgers._store, MemoryLedgerStore)
-    world.ledgers._store = MemoryLedgerStore(world.ledgers._store)
-    storage.fence = await world.ledgers.start()
-    world.service.topics.loaded.clear()
-    world.service.idle_topics._cursors = world.service.cursors = world.service.topics.services.cursors = CursorLog(storage)
-    await world.service.cursors.start()
+    world = await make_world(after=crashed)  # on what it left: the acknowledgements are in the cursor log alone
+    clock_of(world, clock)
     clock.pass_(240 * MINUTE_MS - 1)
     assert (await upkeep(world)).trimmed_ledgers == 0
     assert world.service.topics.loaded == {}
