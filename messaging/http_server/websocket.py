@@ -30,6 +30,7 @@ class ReadThrottle(Protocol):
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
     bounds: HttpBounds | None = None
+    _end: asyncio.TimerHandle | None = None  # it was closed
     _transfer: Transfer | None = None  # while a message has begun and not ended
     _timer: asyncio.TimerHandle | None = None
     _read_throttle: ReadThrottle | None = None
@@ -41,6 +42,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        if self._end is not None:
+            self._end.cancel()
         self._held = b""
         if self._read_throttle is not None:
             self._read_throttle.leave()
@@ -75,6 +78,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
                 self._transfer.moved_bytes += len(part)
             super().data_received(part)
             if self.transport.is_closing():
+                self._end_soon()
                 return
             self._watch_message()
             if self._frames > FRAMES_A_TURN and position < len(data) and not self._turn_due:
@@ -108,6 +112,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         return message
 
     async def send(self, message: Any) -> None:
+        if message["type"] == "websocket.close":
+            self._end_soon()  # now: it may wait for the peer to read
         await super().send(message)
         if message["type"] == "websocket.http.response.body":
             self.handshake_complete = True  # uvicorn does not know that a refused upgrade is finished, and would log an error
@@ -115,6 +121,20 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if self._held and self.close_sent:  # the answer to our close may be in it
             data, self._held = self._held, b""
             self._look_at(data)
+
+    def on_task_complete(self, task: asyncio.Task[None]) -> None:
+        super().on_task_complete(task)
+        if self.transport.is_closing():
+            self._end_soon()
+
+    def keepalive_timeout(self) -> None:
+        super().keepalive_timeout()
+        self._end_soon()
+
+    def _end_soon(self) -> None:
+        """Closing waits until the peer has read what was sent and has answered: so long, and no longer."""
+        if self.bounds is not None and self._end is None and not self.disconnected:
+            self._end = self.loop.call_later(self.bounds.transfer_s, self.transport.abort)
 
     def handle_ping(self) -> None:
         if self.transport.get_write_buffer_size() > PONGS_BYTES_MAX:

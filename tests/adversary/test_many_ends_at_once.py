@@ -20,6 +20,8 @@ class Connection:
         self.principal = Principal("writer@acme", key_id=key_id)
         self._ended = ended
 
+    def stop(self) -> None: ...
+
     def refuse(self, reason: str, detail: str = "") -> None:
         self._ended.append(self)
 

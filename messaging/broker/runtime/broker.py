@@ -212,7 +212,7 @@ class Broker:
         for namespace in [key for kind, key in changed if kind == "namespace"]:
             for topic in self.topics.loaded_of(namespace):
                 if self.policies.deduplicates(topic.name) != (topic.publisher.dedup is not None):
-                    self.background.spawn(dedup_state.turn(topic), f"deduplication of {topic.text}")
+                    self.background.spawn(dedup_state.follow_policy(topic), f"deduplication of {topic.text}")
 
     # --- work of our own
 

@@ -46,11 +46,15 @@ class Peer(Connected, Protocol):
     @property
     def liveness(self) -> Watched: ...
 
+    def stop(self) -> None: ...
+
 
 class LocalSession(Protocol):
     """A producer or consumer inside the process: `local/`."""
 
     principal: Principal
+
+    def stop(self) -> None: ...
 
     def end(self, error: MagnetarError) -> None: ...
 
@@ -114,15 +118,19 @@ class Peers:
         self._end_where(lambda principal: not verifier.still_verifies(principal), "signing key retired", why)
 
     def _end_where(self, ends: Callable[[Principal], bool], reason: str, why: str) -> None:
-        """Some at once and the others in the next turns of the loop: one key may have thousands."""
-        due: deque[Callable[[], None]] = deque()
-        for peer in self.connections:
-            if peer.principal is not None and ends(peer.principal):
-                due.append(partial(self._end_connection, peer, reason))
-        for session in self.sessions:
-            if ends(session.principal):
-                due.append(partial(self._end_session, session, why))
-        self._end_next(due)
+        """All stop at once. Ending them takes longer: some end now and the others in the next turns of the loop, since one key may
+        have thousands."""
+        peers = [peer for peer in self.connections if peer.principal is not None and ends(peer.principal)]
+        sessions = [session for session in self.sessions if ends(session.principal)]
+        due: deque[Callable[[], None]] = deque(partial(self._end_connection, peer, reason) for peer in peers)
+        due.extend(partial(self._end_session, session, why) for session in sessions)
+        try:
+            for peer in peers:
+                peer.stop()
+            for session in sessions:
+                session.stop()
+        finally:
+            self._end_next(due)
 
     def _end_next(self, due: deque[Callable[[], None]]) -> None:
         try:

@@ -41,6 +41,13 @@ class App:
         if scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.accept"})
+            if scope["path"].startswith("/closes"):
+                if scope["path"] == "/closes/unread":
+                    await send({"type": "websocket.send", "bytes": bytes(LARGE_BYTES)})
+                await send({"type": "websocket.close", "code": 4401})
+                while (await receive())["type"] != "websocket.disconnect":
+                    pass
+                return
             await self.go_on.wait()
             while (event := await receive())["type"] == "websocket.receive":
                 self.texts.append(event["text"])
@@ -166,6 +173,18 @@ async def test_an_answer_that_is_read_comes_whole(tls: bool, tmp_path: Path) -> 
     async with running(http_transfer_timeout_ms=5_000, **settings) as here, peers(here.port, 1, tls=tls) as [peer]:
         peer.say(get("/large", "Connection: close"))
         assert len(await peer.gone()) > LARGE_BYTES
+
+
+@pytest.mark.parametrize("path", ["/closes/unread", "/closes"])
+async def test_a_websocket_that_we_close_is_gone_soon_whatever_its_peer_does(path: str) -> None:
+    """It had ten seconds to answer, and after that was kept for as long as it did not read what was sent before: with its place,
+    and with what it had not read."""
+    async with running(http_transfer_timeout_ms=60) as here, peers(here.port, 3, small_window=True) as crowd:
+        for peer in crowd:
+            peer.writer.transport.pause_reading()
+            peer.say(get(path, *UPGRADE))
+        await eventually(lambda: here.app.asked == [path] * 3)
+        await eventually(lambda: not here.taken, timeout_s=5)
 
 
 async def test_a_head_has_a_largest_size() -> None:

@@ -41,6 +41,7 @@ class LocalConsumer:
         self.subscription = subscription
         self.principal = principal
         self.open = True
+        self._stopped = False
         self._sink = sink
         self.consumer = Consumer(0, service.new_producer_name(), self, now_ms=service.now_ms())
         self.consumer.session = None if principal.service else self
@@ -61,12 +62,16 @@ class LocalConsumer:
         return self.topic.resource(self.subscription.name)
 
     def flow(self, permits: int) -> None:
-        if self.open:
+        if self.open and not self._stopped:
             self._unpacker.ask(permits)
             self.topic.flow(self.subscription, self.consumer, permits)
 
     def ack(self, positions: Sequence[MessagePosition]) -> Awaitable[None]:
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._stopped:
+            stored.set_exception(_closed())
+            stored.exception()  # whoever does not wait for it need not hear of it
+            return stored
         parts: dict[Position, list[int]] = {}
         asked: list[MessageAck] = []
         sizes: dict[Position, int] = {}
@@ -99,10 +104,12 @@ class LocalConsumer:
         return stored
 
     def nack(self, positions: Sequence[MessagePosition]) -> None:
-        if self.open:
+        if self.open and not self._stopped:
             self.topic.redeliver(self.subscription, self.consumer, [Position(one.ledger_id, one.entry_id) for one in positions])
 
     async def unsubscribe(self) -> None:
+        if self._stopped:
+            raise _closed()
         if len(self.subscription.consumers) > 1:
             raise PreconditionFailed(f"subscription {self.subscription.name!r} has other consumers: close them first")
         self.close()
@@ -151,7 +158,7 @@ class LocalConsumer:
             self.topic.return_permits(self.subscription, self.consumer, unused_permits)
 
     def _hand_over(self, messages: Sequence[DeliveredMessage]) -> None:
-        if self.open:
+        if self.open and not self._stopped:
             self._sink.deliver(messages)
 
     def _charge(self, size: int) -> None:
@@ -174,7 +181,15 @@ class LocalConsumer:
     def closed(self, consumer: Consumer) -> None:
         self.end(self.topic.closed or NotReady("the subscription was moved or closed: open the consumer again"))
 
+    def stop(self) -> None:
+        """From now on nothing is taken or handed over; `end` follows."""
+        self._stopped = True
+
     def end(self, error: MagnetarError) -> None:
         if self.open:
             self.close()
             self._sink.closed(error)
+
+
+def _closed() -> NotReady:
+    return NotReady("the consumer is closed: open it again")

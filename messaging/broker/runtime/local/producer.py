@@ -44,6 +44,7 @@ class LocalProducer:
         self._ids: list[MessagePosition] = []  # receipted, and not yet enough for the first of `_due`
         self._sequence = topic.publisher.dedup.highest_taken(name.encode()) + 1 if topic.publisher.dedup is not None else 0
         self.open = True
+        self._stopped = False
         self._producer.session = None if principal.service else self
         topic.attach_producer(self._producer)
 
@@ -54,7 +55,7 @@ class LocalProducer:
     def publish(self, messages: Sequence[OutgoingMessage], on_receipt: Receipt) -> None:
         loop = asyncio.get_running_loop()
         limit = self.service.settings.message_bytes_max
-        if not self.open:
+        if not self.open or self._stopped:
             loop.call_soon(on_receipt, None, NotReady("the producer is closed: open it again"))
             return
         largest = max(len(message.payload) for message in messages)
@@ -114,6 +115,10 @@ class LocalProducer:
 
     def closed(self, producer: Producer) -> None:
         self.end(self.topic.closed or NotReady("the topic was closed: open the producer again"))
+
+    def stop(self) -> None:
+        """From now on nothing is taken; `end` follows."""
+        self._stopped = True
 
     def end(self, error: MagnetarError) -> None:
         """The broker closes this producer; receipts still due get the error: whether the messages are stored is not known."""

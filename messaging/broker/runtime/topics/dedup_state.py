@@ -32,9 +32,19 @@ def key_of(topic: str) -> str:
     return f"dedup:{topic}"
 
 
-async def turn(topic: DeduplicatedTopic) -> None:
-    """On where it is off, and off where it is on."""
-    await (begin if topic.publisher.dedup is None else end)(topic)
+async def follow_policy(topic: DeduplicatedTopic) -> None:
+    """Turns it on or off until it is as the policy says, which may change meanwhile. Raises `StoreError`.
+
+    One does at a time: a second state, begun before the first took messages, would not know them."""
+    publisher = topic.publisher
+    if publisher.dedup_changes:  # whoever is at it looks at the policy again
+        return
+    publisher.dedup_changes = True
+    try:
+        while topic.closed is None and topic.services.deduplicates(topic.name) != (publisher.dedup is not None):
+            await (begin if publisher.dedup is None else end)(topic)
+    finally:
+        publisher.dedup_changes = False
 
 
 async def begin(topic: DeduplicatedTopic) -> None:

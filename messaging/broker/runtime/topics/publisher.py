@@ -41,6 +41,7 @@ class Publisher:
         "bytes_in",
         "completed_blocks",
         "dedup",
+        "dedup_changes",
         "dedup_saving",
         "last_published_ms",
         "ledger",
@@ -55,6 +56,7 @@ class Publisher:
         self.ledger = ledger
         self.producers = ProducerTable()
         self.dedup: Deduplication | None = None
+        self.dedup_changes = False  # it is being turned on or off
         self.dedup_saving: asyncio.Lock | None = None  # one snapshot is packed and stored at a time
         self.messages_in = 0
         self.bytes_in = 0

@@ -93,8 +93,7 @@ class Topics:
             topic = Topic(name, self.services, ledger)
             for stored in await self.meta.subscriptions(text):
                 topic.restore(stored)
-            if self.services.deduplicates(name):
-                await dedup_state.begin(topic)
+            await dedup_state.follow_policy(topic)
         except StoreError as error:
             log.error("topic.load_failed", topic=text, error=str(error))
             raise refusal_of(error, f"topic {text} cannot be opened") from error

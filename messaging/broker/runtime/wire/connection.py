@@ -122,6 +122,11 @@ class Connection(asyncio.Protocol):
         self.memory_charge.change(self.requests.size_bytes - self.memory_charge.held_bytes)  # those give it back themselves
         self.endpoints.close()
 
+    def stop(self) -> None:
+        """From now on nothing that comes is looked at and nothing is sent; `refuse` follows."""
+        self.receiver.close()
+        self.out.close()
+
     def refuse(self, reason: str, detail: str = "") -> None:
         """Ends the connection from our side; what is in the send buffer still goes out, if the peer reads it soon."""
         if not self.closed:

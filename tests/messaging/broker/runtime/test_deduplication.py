@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from messaging.adminrpc.schema import FeedApply, FeedChange, TopicRef
-from messaging.broker.core.dedup import SLICE_NAMES
+from messaging.broker.core.dedup import SLICE_NAMES, Deduplication
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage
@@ -97,6 +98,55 @@ async def test_the_policy_reaches_a_live_topic(broker: Broker) -> None:
     await send(broker, 0, 3)
     await send(broker, 0, 3)
     assert await entries(broker) == 9, "from then on each is stored once"
+
+
+async def changing(broker: Broker, monkeypatch: pytest.MonkeyPatch, *policies: bool) -> Deduplication | None:
+    """What the live topic has in the end, where the policy changes while what is stored is still being asked for."""
+    await AdminHandlers(broker).feed.apply(FeedApply(from_version=2, to_version=3, changes=[namespace(3, False)]))
+    topic = await broker.topics.get(parse_topic(TOPIC), create=True)
+    assert topic.publisher.dedup is None
+    meta, asked, answer, stored = broker.storage.meta, [0], asyncio.Event(), asyncio.Event()
+    get_value = meta.get_value
+
+    async def slow(key: str) -> bytes | None:
+        asked[0] += 1
+        found = await get_value(key)
+        if asked[0] == 1:
+            await send(broker, 0, 3)  # stored before it is on
+            stored.set()
+        await answer.wait()
+        return found
+
+    monkeypatch.setattr(meta, "get_value", slow)
+    for version, on in enumerate(policies, 4):
+        await AdminHandlers(broker).feed.apply(
+            FeedApply(from_version=version - 1, to_version=version, changes=[namespace(version, on)])
+        )
+        await stored.wait()
+    answer.set()
+    await eventually(lambda: f"deduplication of {TOPIC}" not in {task.get_name() for task in asyncio.all_tasks()})
+    return topic.publisher.dedup
+
+
+async def test_a_policy_that_is_turned_off_while_it_is_turned_on_is_off(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stayed on: whoever turned it off had found it off still."""
+    assert await changing(broker, monkeypatch, True, False) is None
+
+
+async def test_it_is_turned_on_once_however_often_the_namespace_changes_meanwhile(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each change began another state, and the last of them knew nothing of what the first had taken."""
+    begun: list[object] = []
+    begin = dedup_state.begin
+
+    async def counted(topic: Any) -> None:
+        begun.append(topic)
+        await begin(topic)
+
+    monkeypatch.setattr(dedup_state, "begin", counted)
+    assert await changing(broker, monkeypatch, True, True, True) is not None
+    assert len(begun) == 1
 
 
 async def test_trimming_stops_at_the_snapshot(broker: Broker) -> None:
