@@ -181,7 +181,7 @@ async def test_a_websocket_that_we_close_is_gone_soon_whatever_its_peer_does(pat
     and with what it had not read."""
     async with running(http_transfer_timeout_ms=60) as here, peers(here.port, 3, small_window=True) as crowd:
         for peer in crowd:
-            peer.writer.transport.pause_reading()
+            peer.stop_reading()
             peer.say(get(path, *UPGRADE))
         await eventually(lambda: here.app.asked == [path] * 3)
         await eventually(lambda: not here.taken, timeout_s=5)
