@@ -11,7 +11,7 @@ from messaging.http_server import websocket
 from messaging.http_server.protocol import HEAD_BYTES_MAX, READ_BYTES_MAX
 from messaging.http_server.websocket import FRAMES_A_TURN, PONGS_BYTES_MAX, WebSocketProtocol
 from tests.support.raw_http import ask, get, peers
-from tests.support.running_http_server import LARGE_BYTES, running
+from tests.support.running_http_server import LARGE_BYTES, Running, running
 from tests.support.waiting import eventually
 
 UPGRADE = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==")
