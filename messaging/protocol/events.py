@@ -10,10 +10,12 @@ from messaging.protocol.hot import SendFrame
 
 
 class SendBlock(msgspec.Struct):
-    """SEND frames in the bytes `data` of a read, of one or several producers, in the order in which they came."""
+    """SEND frames in the bytes `data` of a read, of one or several producers, in the order in which they came; they and what stood
+    between them are `size_bytes`."""
 
     data: bytes
     frames: list[SendFrame]
+    size_bytes: int
 
 
 class Acks(msgspec.Struct):

@@ -16,11 +16,12 @@ from messaging.protocol.events import Acks, Command, Event, SendBlock
 from messaging.protocol.field_limits import over_limit
 from messaging.protocol.frames import ProtocolError
 from messaging.protocol.hot import SendFrame
-from messaging.protocol.session import RULES, State, TooMuchBeforeSignIn, following
+from messaging.protocol.session import ALWAYS, RULES, State, TooMuchBeforeSignIn, following
 
 PIECES_MAX = 1024  # of a frame that comes in tiny reads: each is an object of its own
 ACKS_MAX = 512  # of one event: they may be of as many consumers
-SEND, ACK = int(pb.Command.SEND), int(pb.Command.ACK)  # looked up for each read, and protobuf takes its time
+# Looked up for each read, and protobuf takes its time.
+SEND, ACK, CONNECT = int(pb.Command.SEND), int(pb.Command.ACK), int(pb.Command.CONNECT)
 
 
 class Stop(Enum):
@@ -48,8 +49,10 @@ class Inbound:
         "_next",
         "_pieces",
         "_position",
+        "_ready",
         "_rules",
         "frames_begun",
+        "more",
         "needed_bytes",
         "state",
         "stop",
@@ -58,9 +61,11 @@ class Inbound:
     def __init__(self, message_bytes_max: int, admits: Callable[[int, int], bool]) -> None:
         self.state = State.CONNECTING
         self.stop = INCOMPLETE
+        self.more = False  # there may be another event; False: there is none before more bytes come
         self.needed_bytes = 0  # of the frame that is still coming; 0: none is
         self.frames_begun = 0  # that did not come in one read
         self._rules = RULES[self.state]
+        self._ready = False  # messages may come
         self._admits = admits
         self._message_bytes_max = message_bytes_max + frames.FRAME_PADDING_BYTES
         self._buffer = b""  # what was received, handled up to `_position`
@@ -81,7 +86,8 @@ class Inbound:
     def close(self) -> None:
         """There are no events any more."""
         self._enter(State.CLOSED)
-        self._buffer, self._position, self._next = b"", 0, None
+        self._buffer, self._next, self.more = b"", None, False
+        self._position = 0
         self._pieces.clear()
         self.needed_bytes = 0
         self._admits = _nothing  # it leads back to whoever made this
@@ -89,6 +95,7 @@ class Inbound:
     def _enter(self, state: State) -> None:
         self.state = state
         self._rules = RULES[state]
+        self._ready = self._rules.messages
 
     # --- bytes
 
@@ -109,11 +116,8 @@ class Inbound:
 
     def receive(self, data: bytes) -> bool:
         """Whether there may be events: not while a frame is still coming."""
-        bytes_max = self._rules.bytes_max
-        if bytes_max is not None:
-            self._early_bytes += len(data)
-            if self._early_bytes > bytes_max:
-                raise TooMuchBeforeSignIn(f"more than {bytes_max} bytes")
+        if not self._ready:
+            self._count_early(data)
         if self._pieces:
             self._pieces.append(data)
             self._have += len(data)
@@ -128,25 +132,29 @@ class Inbound:
             data = self._buffer[self._position :] + data
         self._buffer = data
         self._position = 0
+        self.more = True
         return True
+
+    def _count_early(self, data: bytes) -> None:
+        self._early_bytes += len(data)
+        if self._rules.bytes_max is not None and self._early_bytes > self._rules.bytes_max:
+            raise TooMuchBeforeSignIn(f"more than {self._rules.bytes_max} bytes")
 
     def next_event(self, messages_max: int) -> Event | None:
         """About so many messages and acknowledgements at most."""
-        taken = self._next
-        if taken is not None:
-            self._next = None
+        if self._next is not None:
+            taken, self._next = self._next, None
+            self.more = bool(self._buffer)
             return taken
         self.stop = INCOMPLETE
-        buf, position, rules = self._buffer, self._position, self._rules
-        if not buf:
-            return None
-        end = len(buf)
+        buf, begun, ready = self._buffer, self._position, self._ready
+        position, end = begun, len(buf)
         sent: list[SendFrame] = []
         acked: list[tuple[int, int, int]] = []
         left = messages_max
         while position < end:
             kind = buf[position + 9] if end - position >= 10 and buf[position + 8] == 8 else 0
-            if left > 0 and rules.messages:
+            if ready and left > 0:
                 begin = position
                 if kind == SEND:
                     position = hot.scan(buf, position, end, sent, False, len(sent) + left)
@@ -166,22 +174,29 @@ class Inbound:
                 break
             if sent or acked:
                 self._position = position
-                return self._block(buf, sent, acked)
-            if rules.messages and not self._admits(kind, total):
+                return self._block(buf, sent, acked, position - begun)
+            if ready and not self._admits(kind, total):
                 self.stop = HELD
                 break
             self._position = position + 4 + total
             return self._command(buf, position, total)
-        self._position = position
-        if self.stop is INCOMPLETE:
+        if self.stop is not INCOMPLETE:
+            self._position = position
+        elif position < end:
             self._keep(buf[position:] if position else buf)
-        return self._block(buf, sent, acked) if sent or acked else None
+        else:
+            self._buffer = b""
+            self.more = False
+        if acked or not sent:
+            return self._block(buf, sent, acked, position - begun) if acked else None
+        return SendBlock(buf, sent, position - begun)
 
-    def _block(self, buf: bytes, sent: list[SendFrame], acked: list[tuple[int, int, int]]) -> Event:
+    def _block(self, buf: bytes, sent: list[SendFrame], acked: list[tuple[int, int, int]], size: int) -> Event:
         """Acknowledgements first: they may be what lets the messages of others go on."""
         if not acked:
-            return SendBlock(buf, sent)
-        self._next = SendBlock(buf, sent) if sent else None
+            return SendBlock(buf, sent, size)
+        if sent:
+            self._next, self.more = SendBlock(buf, sent, size), True
         return Acks(acked)
 
     def _command(self, buf: bytes, position: int, total: int) -> Command:
@@ -191,11 +206,9 @@ class Inbound:
                 raise ProtocolError(f"more than {self._rules.commands_max} commands before sign-in")
         message = frames.decode(memoryview(buf)[position + 4 : position + 4 + total])
         kind = message.type
-        violation = None if kind in (pb.Command.PING, pb.Command.PONG) else over_limit(message)
-        if violation is None:
-            state = following(self.state, kind)
-            if state is not self.state:
-                self._enter(state)
+        violation = None if kind in ALWAYS else over_limit(message)
+        if violation is None and (kind == CONNECT or kind not in self._rules.accepts):
+            self._enter(following(self.state, kind))
         return Command(kind, message, total, violation)
 
     def _check_size(self, total: int, kind: int) -> None:
@@ -209,9 +222,8 @@ class Inbound:
 
     def _keep(self, rest: bytes) -> None:
         """All whole frames are handled; `rest` is the beginning of another."""
-        self._buffer, self._position = b"", 0
-        if not rest:
-            return
+        self._buffer = b""
+        self.more = False
         self._pieces.append(rest)
         self._have = len(rest)
         self.needed_bytes = 8

@@ -59,7 +59,7 @@ class Endpoints:
 
     def publish(self, buf: bytes, sent: list[SendFrame]) -> int:
         """One block a producer; nearly always there is one. Returns what that costs beside the messages."""
-        parts = hot.group_by_producer(sent)
+        parts = hot.group_by_producer(sent) if len(sent) > 1 else [sent]
         for part in parts:
             producer_id = part[0].producer_id
             held = self.producers.get(producer_id)

@@ -126,11 +126,13 @@ class Receiver:
         left = allowance = turns.allowance_of_waiting(self._usage) if waited else turns.allowance(self._usage)
         try:
             many = len(endpoints.producers) > MANY_PRODUCERS
-            while (event := inbound.next_event(left if not many or left < MANY_AT_ONCE else MANY_AT_ONCE)) is not None:
+            while inbound.more:
+                event = inbound.next_event(left if not many or left < MANY_AT_ONCE else MANY_AT_ONCE)
+                if event is None:
+                    break
                 if isinstance(event, SendBlock):
-                    frames = event.frames
-                    left -= len(frames) + (frames[-1].end - frames[0].start) // SEND_BYTES_A_UNIT
-                    left -= endpoints.publish(event.data, frames)
+                    cost = endpoints.publish(event.data, event.frames)
+                    left -= cost + len(event.frames) + event.size_bytes // SEND_BYTES_A_UNIT
                 elif isinstance(event, Acks):
                     left -= len(event.ids) + endpoints.acknowledge_all(event.ids)
                 else:
