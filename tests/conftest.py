@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from tests.support.storage import faults
 
 # How long an example takes says nothing on a machine that does other things too. Where CI is set every run tries the same examples,
 # so that a submission is judged by itself; elsewhere each run looks at new ones.
@@ -55,3 +58,11 @@ def postgresql() -> str:
     if not url:
         pytest.skip("no PostgreSQL: start one and set MAGNETAR_TEST_DATABASE_URL=postgresql://user@host/database")
     return url
+
+
+@pytest.fixture(autouse=True)
+def every_fault_fires() -> Iterator[None]:
+    """A test that injects a fault which never happens proves nothing."""
+    faults.forget()
+    yield
+    assert faults.unfired() == [], "asked for, and never happened"

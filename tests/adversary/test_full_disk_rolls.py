@@ -15,6 +15,7 @@ from messaging.errors import MagnetarError
 from messaging.storage.ledger_store import DiskFull
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.managed.retention import Limits
+from tests.simulation.alone import alone, simulated
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.storage.faulty_meta import FaultyMetaStore
@@ -90,68 +91,81 @@ class Run:
         await self.stop()
 
 
-async def run(folder: Path, *, disk_fails_at: int = 0, meta_fails_at: int = 0, after_doing: bool = False) -> tuple[int, int]:
-    """The number of operations that sending took: of the disk, of the metadata."""
+def run(folder: Path, *, disk_fails_at: int = 0, meta_fails_at: int = 0, after_doing: bool = False) -> tuple[int, int]:
+    """The number of operations that sending took: of the disk, of the metadata. The same in each run until one of them fails."""
     disk, meta = FakeDisk(), FaultyMetaStore(MemoryMetaStore())
-    held = Run(folder, disk, meta)
-    await held.start()
-    began = disk.operations
-    disk.fail = lambda kind, path, number: errno.ENOSPC if number == began + disk_fails_at else False
-    meta.begin(meta_fails_at, DiskFull("no space left"), after_doing=after_doing)
-    await held.send_all()
-    counted = disk.operations - began, meta.calls
-    disk.fail = lambda kind, path, number: False
-    meta.begin(0)
-    await held.check()
-    return counted
+
+    async def work() -> tuple[int, int]:
+        held = Run(folder, disk, meta)
+        await held.start()
+        began = disk.operations
+        if disk_fails_at:
+            disk.fail_at(began + disk_fails_at, errno.ENOSPC)
+        meta.begin(meta_fails_at, DiskFull("no space left"), after_doing=after_doing)
+        await held.send_all()
+        counted = disk.operations - began, meta.calls
+        disk.heal()
+        meta.begin(0)
+        await held.check()
+        return counted
+
+    return alone(1, work, disk)
 
 
-async def test_the_disk_fails_at_each_operation(tmp_path: Path) -> None:
-    operations, _ = await run(tmp_path)
-    assert operations > 20
-    for number in range(1, operations + 1):
-        await run(tmp_path, disk_fails_at=number)
+def test_the_disk_fails_at_each_operation(tmp_path: Path) -> None:
+    with simulated():
+        operations, _ = run(tmp_path)
+        assert operations > 20
+        for number in range(1, operations + 1):
+            run(tmp_path, disk_fails_at=number)
 
 
 @pytest.mark.parametrize("after_doing", [False, True])
-async def test_the_metadata_fails_at_each_call(tmp_path: Path, after_doing: bool) -> None:
+def test_the_metadata_fails_at_each_call(tmp_path: Path, after_doing: bool) -> None:
     """`after_doing`: the outcome is unknown: it was stored, and the error was told all the same."""
-    _, calls = await run(tmp_path)
-    assert calls > 10
-    for number in range(1, calls + 1):
-        await run(tmp_path, meta_fails_at=number, after_doing=after_doing)
+    with simulated():
+        _, calls = run(tmp_path)
+        assert calls > 10
+        for number in range(1, calls + 1):
+            run(tmp_path, meta_fails_at=number, after_doing=after_doing)
 
 
-async def test_the_disk_is_full_from_each_operation_on_until_producers_were_refused_a_few_times(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("messaging.storage.local.store.SPACE_RETRY_S", 0.005)
-    operations, _ = await run(tmp_path)
-    refused_in = 0
-    for number in range(1, operations + 1, 3):
-        disk, meta = FakeDisk(), FaultyMetaStore(MemoryMetaStore())
-        held = Run(tmp_path, disk, meta)
+def full_from(folder: Path, number: int) -> bool:
+    """The disk is full from that operation on, until producers were refused three times. Whether they were at all."""
+    disk = FakeDisk()
+
+    async def work() -> int:
+        held = Run(folder, disk, FaultyMetaStore(MemoryMetaStore()))
         await held.start()
-        began, refused = disk.operations, 0
+        full_at, refused = disk.operations + number, 0
 
-        def fill_up(kind: str, path: Path, at: int, disk: FakeDisk = disk, full_at: int = began + number) -> bool:
+        def fill_up(kind: str, path: Path, at: int) -> bool:
             if at == full_at:
                 disk.capacity_bytes -= disk.free()
             return False
 
-        async def refuse(disk: FakeDisk = disk, held: Run = held) -> None:
+        async def refuse() -> None:
             nonlocal refused
             refused += 1
             if refused == 3:
                 disk.capacity_bytes = 1 << 30
                 await eventually(lambda: not held.store.log.allocator.full)
 
-        disk.fail, held.on_refused = fill_up, refuse
+        disk.fail(fill_up, surely=False)
+        held.on_refused = refuse
         await held.send_all()
-        refused_in += refused > 0
+        assert disk.operations >= full_at, "it was full before all was sent"
         disk.capacity_bytes = 1 << 30
         await held.check()
-    assert refused_in > 3, "or this proves nothing"
+        return refused
+
+    return alone(1, work, disk) > 0
+
+
+def test_the_disk_is_full_from_each_operation_on_until_producers_were_refused_a_few_times(tmp_path: Path) -> None:
+    with simulated():
+        operations, _ = run(tmp_path)
+        assert sum(full_from(tmp_path, number) for number in range(1, operations + 1)) > 10, "or this proves nothing"
 
 
 async def rolling_over_memory(folder: Path) -> tuple[Broker, FaultyLedgerStore]:

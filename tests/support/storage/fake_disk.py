@@ -18,6 +18,7 @@ from typing import Any
 from messaging.storage.ledger_store import Buffer
 from messaging.storage.local.device.aio import Done
 from messaging.storage.local.device.direct import PAGE_BYTES, Got
+from tests.support.storage.faults import Fault
 
 SECTOR_BYTES = 512
 
@@ -150,16 +151,20 @@ class _Lock:
         self._disk.locks.discard(self._path)
 
 
+def never(kind: str, path: Path, number: int) -> bool:
+    return False
+
+
 class FakeDisk:
-    """`fail(kind, path, number)` decides whether the operation of that number, counted from 1, raises EIO, or the error number that
-    it returns. `bad_pages` are pages of files that cannot be read."""
+    """Operations are counted from 1. `bad_pages` are pages of files that cannot be read."""
 
     def __init__(self, capacity_bytes: int = 1 << 30) -> None:
         self.lock_ = threading.RLock()
         self.locks: set[Path] = set()
         self.capacity_bytes = capacity_bytes
         self.operations = 0
-        self.fail: Callable[[str, Path, int], bool | int] = lambda kind, path, number: False
+        self._fails: Callable[[str, Path, int], bool | int] = never
+        self._fault: Fault | None = None
         self.bad_pages: set[tuple[str, int]] = set()  # (name, number)
         self.before_unlocked: Callable[[str, Path], None] = lambda kind, path: None  # may block: other threads go on
         self.image_at = 0  # operation before which `image` is taken
@@ -169,6 +174,20 @@ class FakeDisk:
         self.make_aio: Callable[[asyncio.AbstractEventLoop], FakeAio] = FakeAio
         self._names: dict[Path, _Inode] = {}
         self._durable_names: dict[Path, _Inode] = {}
+
+    def fail(self, fails: Callable[[str, Path, int], bool | int], *, surely: bool = True) -> Fault:
+        """From now on `fails(kind, path, number)` decides whether an operation raises EIO, or the error number that it returns.
+        `surely`: one of them must."""
+        self._fails = fails
+        self._fault = Fault("an operation of the disk fails", surely=surely)
+        return self._fault
+
+    def fail_at(self, number: int, code: int = errno.EIO) -> None:
+        """The operation of this number fails, and must come."""
+        self.fail(lambda kind, path, at: code if at == number else False)
+
+    def heal(self) -> None:
+        self._fails = never
 
     def operation(self, kind: str, path: Path) -> _Operation:
         return _Operation(self, kind, path)
@@ -180,8 +199,10 @@ class FakeDisk:
             self.on_image()
         if kind == "sync":
             self.on_sync(path)
-        failure = self.fail(kind, path, self.operations)
+        failure = self._fails(kind, path, self.operations)
         if failure:
+            if self._fault is not None:
+                self._fault.fire()
             code = errno.EIO if failure is True else failure
             raise OSError(code, f"injected at operation {self.operations} ({kind} {path.name})")
 

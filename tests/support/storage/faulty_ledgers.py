@@ -32,12 +32,15 @@ from messaging.storage.ledger_store import (
     StoreError,
     StoreStatistics,
 )
+from tests.support.storage.faults import Fault
 
 T = TypeVar("T")
 
 
 class FaultyLedgerStore:
-    def __init__(self, store: LedgerStore) -> None:
+    """`surely`: every fault that is asked for must fire before the test ends."""
+
+    def __init__(self, store: LedgerStore, *, surely: bool = True) -> None:
         self.entry_bytes_max = store.entry_bytes_max
         self.failed: StoreError | None = None
         self.calls: list[str] = []
@@ -49,6 +52,8 @@ class FaultyLedgerStore:
         self._fenced = False
         self._next: dict[str, tuple[StoreError, bool]] = {}
         self._gates: dict[str, asyncio.Event] = {}
+        self._surely = surely
+        self._faults: dict[str, Fault] = {}  # the last one of each kind
 
     # Faults
 
@@ -76,9 +81,11 @@ class FaultyLedgerStore:
 
     def fail_appends(self, error: StoreError | None = None) -> None:
         self._fail = error or AppendFailed("injected: not written")
+        self._ask("appends fail")
 
     def lose_outcomes(self, error: StoreError | None = None) -> None:
         self._lose = error or AppendFailed("injected: the outcome is unknown")
+        self._ask("outcomes are lost")
 
     def heal(self) -> None:
         """New ledgers work again. Writers that met a failure stay closed (G1)."""
@@ -90,16 +97,27 @@ class FaultyLedgerStore:
 
     def fence(self) -> None:
         self._fenced = True
+        self._ask("fenced")
 
     def damage(self, ledger_id: int, entry_id: int) -> None:
         self.damaged.add((ledger_id, entry_id))
+        self._ask(f"damage of {ledger_id}:{entry_id}")
 
     def fail_next(self, call: str, error: StoreError, *, unknown: bool = False) -> None:
         self._next[call] = (error, unknown)
+        self._ask(f"{call} fails")
 
     def delay(self, call: str) -> asyncio.Event:
         """Calls of that name wait until the returned event is set."""
+        self._ask(f"{call} waits")
         return self._gates.setdefault(call, asyncio.Event())
+
+    def _ask(self, name: str) -> None:
+        self._faults[name] = Fault(name, surely=self._surely)
+
+    def fired(self, name: str) -> None:
+        if name in self._faults:
+            self._faults[name].fire()
 
     # The seam
 
@@ -145,10 +163,14 @@ class FaultyLedgerStore:
         self.calls.append(name)
         gate = self._gates.get(name)
         if gate is not None:
+            self.fired(f"{name} waits")
             await gate.wait()
         if self._fenced and name in ("create", "seal", "delete"):
+            self.fired("fenced")
             raise Fenced("injected: a newer owner")
         error, unknown = self._next.pop(name, (None, False))
+        if error is not None:
+            self.fired(f"{name} fails")
         if error is not None and not unknown:
             raise error
         result = await work()
@@ -161,6 +183,7 @@ class FaultyLedgerStore:
     def outcome(self) -> tuple[StoreError | None, bool]:
         """(what an append is told instead of the truth, whether it is written)."""
         if self._fenced:
+            self.fired("fenced")
             return Fenced("injected: a newer owner"), False
         if self._fail is not None:
             return self._fail, False
@@ -190,6 +213,8 @@ class FaultyLedgerWriter:
         error, written = self._store.outcome()
         if isinstance(error, Fenced):
             raise error
+        if error is not None:
+            self._store.fired("outcomes are lost" if written else "appends fail")
         if self._broken is not None:
             raise LedgerClosed(f"an earlier append failed: {self._broken}", self.ledger_id)
         first, size = self.next_entry, len(data)
@@ -233,7 +258,12 @@ class FaultyLedgerReader:
     async def read(self, first: int, *, entries_max: int, bytes_max: int) -> list[Block]:
         blocks = await self._store._do("read", lambda: self._reader.read(first, entries_max=entries_max, bytes_max=bytes_max))
         for index, block in enumerate(blocks):
-            if any((block.ledger_id, entry) in self._store.damaged for entry in range(block.first_entry, block.last_entry + 1)):
+            damaged = [
+                one for one in self._store.damaged if one[0] == block.ledger_id and block.first_entry <= one[1] <= block.last_entry
+            ]
+            for ledger_id, entry_id in damaged:
+                self._store.fired(f"damage of {ledger_id}:{entry_id}")
+            if damaged:
                 if not index:
                     raise Corrupt("injected: does not match its checksum", block.ledger_id, first)
                 return blocks[:index]

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from messaging.storage.ledger_store import StoreError
+from tests.support.storage.faults import Fault
 
 
 class FaultyMetaStore:
-    """Everything but `begin` and the counters is the other's."""
+    """Everything but `begin` and the counter is the other's."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
         self.begin(0)
 
     def begin(self, fails_at: int, error: StoreError | None = None, *, after_doing: bool = False) -> None:
-        """Counts calls from here on; the one of this number (0: none) raises `error`."""
+        """Counts calls from here on; the one of this number (0: none) raises `error`, and must come."""
         self.calls = 0
+        self._fault = Fault(f"call {fails_at} of the metadata fails", surely=fails_at > 0)
         self._fails_at = fails_at
         self._error = error
         self._after_doing = after_doing
@@ -27,6 +29,8 @@ class FaultyMetaStore:
         async def call(*values: Any, **named: Any) -> Any:
             self.calls += 1
             fails = self.calls == self._fails_at and self._error is not None
+            if fails:
+                self._fault.fire()
             if fails and not self._after_doing:
                 raise self._error  # type: ignore[misc]
             result = await real(*values, **named)

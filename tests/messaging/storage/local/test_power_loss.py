@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -10,10 +11,9 @@ import pytest
 
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.local import Durability, LocalConfig, LocalLedgerStore
+from tests.simulation.alone import alone, simulated
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.workload import Workload, check
-
-pytestmark = pytest.mark.asyncio
 
 DIRECTORY = Path("/log")
 CONFIG = LocalConfig(
@@ -50,37 +50,40 @@ async def reopen_and_check(disk: FakeDisk, workload: Workload, config: LocalConf
     return store
 
 
-async def operations_of_a_run(seed: int) -> int:
-    disk = FakeDisk()
-    await run(disk, Workload(Random(seed)))
-    return disk.operations
+def checked(disk: FakeDisk, workload: Workload) -> None:
+    """Opens what is left on `disk` and finds what `workload` was promised; a torn tail is not taken for corruption."""
+    store = alone(1, lambda: reopen_and_check(disk, workload), disk)
+    assert not [damage for damage in store.damage if damage.synced], store.damage
+
+
+def run_to(seed: int, number: int) -> tuple[FakeDisk, Workload]:
+    """A run of which the disk is kept as it was before the operation of that number. 0: all of it."""
+    disk, workload = FakeDisk(), Workload(Random(seed))
+    disk.image_at, disk.on_image = number, workload.freeze
+    alone(seed, lambda: run(disk, workload), disk)
+    return disk, workload
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_power_loss_at_a_random_operation(seed: int) -> None:
+def test_power_loss_at_a_random_operation(seed: int) -> None:
     random = Random(seed)
-    disk = FakeDisk()
-    workload = Workload(Random(seed))
-    disk.image_at = random.randrange(1, await operations_of_a_run(seed))
-    disk.on_image = workload.freeze
-    await run(disk, workload)
-    for _ in range(3):
-        left = (disk.image or disk).power_loss(random)
-        store = await reopen_and_check(left, workload)
-        assert not [damage for damage in store.damage if damage.synced], "a torn tail was taken for corruption"
-        # And once more, after what recovery itself wrote.
-        await reopen_and_check(left.power_loss(random), workload)
+    with simulated():
+        operations = run_to(seed, 0)[0].operations
+        disk, workload = run_to(seed, random.randrange(1, operations + 1))
+        assert disk.image is not None
+        for _ in range(3):
+            left = disk.image.power_loss(random)
+            checked(left, workload)
+            checked(left.power_loss(random), workload)  # once more, after what recovery itself wrote
 
 
-async def test_power_loss_before_every_operation() -> None:
-    for number in range(1, await operations_of_a_run(5) + 1):
-        disk = FakeDisk()
-        workload = Workload(Random(5))
-        disk.image_at, disk.on_image = number, workload.freeze
-        await run(disk, workload)
-        if disk.image is not None:  # how commits gather may differ from run to run
-            store = await reopen_and_check(disk.image.power_loss(Random(number)), workload)
-            assert not [damage for damage in store.damage if damage.synced], (number, store.damage)
+def test_power_loss_before_every_operation() -> None:
+    with simulated():
+        operations = run_to(5, 0)[0].operations
+        for number in range(1, operations + 1):
+            disk, workload = run_to(5, number)
+            assert disk.image is not None and disk.operations == operations
+            checked(disk.image.power_loss(Random(number)), workload)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -107,11 +110,13 @@ async def test_power_loss_again_and_again(seed: int) -> None:
     random = Random(1000 + seed)
     workload = Workload(Random(seed))
     disk = FakeDisk()
+    crashes = 0
     for _ in range(6):
         disk.image_at = disk.operations + random.randrange(20, 300)
         workload.frozen = None
         disk.on_image = workload.freeze
         await run(disk, workload, steps=150)
+        crashes += disk.image is not None
         if workload.frozen is None:
             workload.freeze()
         disk = (disk.image or disk).power_loss(random)
@@ -119,6 +124,7 @@ async def test_power_loss_again_and_again(seed: int) -> None:
         workload.promises = workload.frozen or {}
         for ledger_id in [key for key, promise in workload.promises.items() if not promise.created]:
             workload.promises[ledger_id].deleting = True  # its outcome is unknown
+    assert crashes
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -133,22 +139,23 @@ async def test_a_killed_process_loses_nothing_even_without_syncs(seed: int) -> N
     disk.image_at = random.randrange(20, 150)
     disk.on_image = workload.freeze
     await run(disk, workload, config)
-    await reopen_and_check((disk.image or disk).frozen(), workload, config)
+    assert disk.image is not None
+    await reopen_and_check(disk.image.frozen(), workload, config)
 
 
-async def test_every_single_operation_may_fail() -> None:
+def test_every_single_operation_may_fail() -> None:
     """The N-th operation fails, for every N. Nothing confirmed is lost, whether or not the power goes afterwards."""
-    total = await operations_of_a_run(7)
-    assert total > 100
-    for number in range(1, total + 1):
-        disk = FakeDisk()
-        disk.fail = lambda kind, path, count, number=number: count == number  # type: ignore[misc]
-        workload = Workload(Random(7))
-        await run(disk, workload)
-        disk.fail = lambda kind, path, count: False
-        disk.locks.clear()
-        await reopen_and_check(disk.frozen(), workload)
-        await reopen_and_check(disk.power_loss(Random(number)), workload)
+    with simulated():
+        operations = run_to(7, 0)[0].operations
+        assert operations > 100
+        for number in range(1, operations + 1):
+            disk, workload = FakeDisk(), Workload(Random(7))
+            disk.fail_at(number)
+            alone(7, partial(run, disk, workload), disk)
+            disk.heal()
+            disk.locks.clear()
+            for left in (disk.frozen(), disk.power_loss(Random(number))):
+                alone(1, partial(reopen_and_check, left, workload), left)
 
 
 async def test_after_a_failed_sync_nothing_is_confirmed_any_more() -> None:
@@ -160,9 +167,9 @@ async def test_after_a_failed_sync_nothing_is_confirmed_any_more() -> None:
     workload = Workload(Random(3))
     await workload.run(store, fence, 50)
     confirmed = {key: promise.confirmed for key, promise in workload.promises.items()}
-    disk.fail = lambda kind, path, count: kind == "sync"
+    disk.fail(lambda kind, path, count: kind == "sync")
     await workload.run(store, fence, 50)
-    disk.fail = lambda kind, path, count: False  # syncs succeed again: that proves nothing
+    disk.heal()  # syncs succeed again: that proves nothing
     await workload.run(store, fence, 50)
     assert store.failed is not None and reasons == [store.failed] and "restart" in str(store.failed)
     assert {key: promise.confirmed for key, promise in workload.promises.items() if key in confirmed} == confirmed

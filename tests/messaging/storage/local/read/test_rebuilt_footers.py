@@ -89,10 +89,10 @@ async def test_a_disk_that_gives_nothing_for_a_while_is_no_damage() -> None:
     disk = FakeDisk()
     await snapshotted(disk)
     store = await opened(disk, NEVER)
-    disk.fail = lambda kind, path, number: kind == "read"
+    disk.fail(lambda kind, path, number: kind == "read")
     reader = await store.open(1)
     with pytest.raises(Unavailable):
         await reader.read(0, entries_max=1, bytes_max=1)
-    disk.fail = lambda kind, path, number: False
+    disk.heal()
     await read_everything(store)
     await store.stop()

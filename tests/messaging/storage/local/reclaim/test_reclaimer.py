@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import threading
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -16,11 +17,10 @@ from messaging.storage.local.format.segment import name_of, parse_name
 from messaging.storage.local.reclaim.rate_limiter import RateLimiter
 from tests.messaging.storage.local.recover.test_damage import append
 from tests.messaging.storage.local.test_power_loss import CONFIG, DIRECTORY, reopen_and_check
+from tests.simulation.alone import alone, simulated
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.workload import Workload, entry_bytes
 from tests.support.waiting import eventually, eventually_sync
-
-pytestmark = pytest.mark.asyncio
 
 
 def segment_names(disk: FakeDisk) -> list[str]:
@@ -118,37 +118,46 @@ async def test_reading_goes_on_while_segments_are_rewritten() -> None:
     await store.stop()
 
 
-async def test_power_loss_before_every_operation_of_a_reclaim() -> None:
-    disk = FakeDisk()
-    store = await filled(disk, 6, 30)
-    await store.stop()
-    clean = disk
+def test_power_loss_before_every_operation_of_a_reclaim() -> None:
+    clean = FakeDisk()
 
-    async def reclaim(image_at: int) -> FakeDisk:
+    async def fill() -> None:
+        store = await filled(clean, 6, 30)
+        await store.stop()
+
+    def reclaim(image_at: int) -> FakeDisk:
         disk = clean.frozen()
         disk.image_at = image_at
-        store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
-        await store.start()
-        for ledger_id in (1, 2, 3, 5):
-            await store.delete(store.fence, ledger_id)
-        await eventually(lambda: all(not name.endswith("-0000.log") for name in segment_names(disk)[:-1]))
-        await store.stop()
+
+        async def work() -> None:
+            store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
+            await store.start()
+            for ledger_id in (1, 2, 3, 5):
+                await store.delete(store.fence, ledger_id)
+            await eventually(lambda: all(not name.endswith("-0000.log") for name in segment_names(disk)[:-1]))
+            await store.stop()
+
+        alone(2, work, disk)
         return disk
 
-    total = (await reclaim(0)).operations
-    for number in range(1, total, 2):
-        image = (await reclaim(number)).image
-        if image is None:
-            continue
-        left = image.power_loss(Random(number))
+    async def find(left: FakeDisk) -> None:
         store = LocalLedgerStore(DIRECTORY, CONFIG, disk=left)
         await store.start()
-        assert store.damage == [], (number, store.damage)
+        assert store.damage == []
         found = [info.ledger_id for info in await store.ledgers()]
-        assert {4, 6} <= set(found), number
+        assert {4, 6} <= set(found)
         for ledger_id in found:
             await blocks_read_back(store, ledger_id)
         await store.stop()
+
+    with simulated():
+        alone(1, fill, clean)
+        total = reclaim(0).operations
+        for number in range(1, total + 1):
+            image = reclaim(number).image
+            assert image is not None, number
+            left = image.power_loss(Random(number))
+            alone(3, partial(find, left), left)
 
 
 @pytest.mark.parametrize("seed", range(15))
@@ -156,6 +165,7 @@ async def test_power_loss_with_many_deletes_over_several_lives(seed: int) -> Non
     random = Random(seed)
     workload = Workload(Random(seed), delete_share=0.12)
     disk = FakeDisk()
+    crashes = 0
     for _ in range(5):
         disk.image_at = disk.operations + random.randrange(50, 600)
         workload.frozen = None
@@ -163,6 +173,7 @@ async def test_power_loss_with_many_deletes_over_several_lives(seed: int) -> Non
         store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
         await workload.run(store, await store.start(), 300)
         await store.stop()
+        crashes += disk.image is not None
         if workload.frozen is None:
             workload.freeze()
         disk = (disk.image or disk).power_loss(random)
@@ -171,6 +182,7 @@ async def test_power_loss_with_many_deletes_over_several_lives(seed: int) -> Non
         for promise in workload.promises.values():
             if not promise.created:
                 promise.deleting = True  # its outcome is unknown
+    assert crashes
 
 
 async def test_a_damaged_segment_is_kept_as_it_is() -> None:
@@ -192,12 +204,13 @@ async def test_a_damaged_segment_is_kept_as_it_is() -> None:
 async def test_a_rewrite_that_fails_leaves_everything_as_it_was() -> None:
     disk = FakeDisk()
     store = await filled(disk, 4, 60)
-    disk.fail = lambda kind, path, number: kind == "write" and path.name.endswith(".rewrite")
+    fault = disk.fail(lambda kind, path, number: kind == "write" and path.name.endswith(".rewrite"))
     for ledger_id in (1, 2, 3):
         await store.delete(store.fence, ledger_id)
+    await eventually(lambda: fault.fired)
     await store.stop()
     assert not [name for name in disk.names(DIRECTORY) if name.endswith(".rewrite")]
-    disk.fail = lambda kind, path, number: False
+    disk.heal()
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
     await store.start()
     await blocks_read_back(store, 4)

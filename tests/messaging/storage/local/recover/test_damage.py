@@ -224,11 +224,11 @@ async def test_a_disk_that_does_not_answer_is_no_damage() -> None:
     disk = FakeDisk()
     await fill(disk, 400)
     store = await reopened(disk)
-    disk.fail = lambda kind, path, number: kind == "read"
+    disk.fail(lambda kind, path, number: kind == "read")
     reader = await store.open(1)
     with pytest.raises(Unavailable):
         await reader.read(0, entries_max=9, bytes_max=999)
-    disk.fail = lambda kind, path, number: False
+    disk.heal()
     assert (await readable(store, 1))[1] == []
     await store.stop()
 
@@ -266,7 +266,7 @@ async def test_a_full_disk_does_not_keep_a_log_from_opening() -> None:
     place = place_of(disk, 1, 59)
     disk.file(DIRECTORY / name_of(1, 0))[place : place + 20] = bytes(20)
     epoch = read_epoch(disk, DIRECTORY)
-    disk.fail = lambda kind, path, number: errno.ENOSPC if path.suffix in (".new", ".bin") or path.name == "checkpoint" else False
+    disk.fail(lambda kind, path, number: errno.ENOSPC if path.suffix in (".new", ".bin") or path.name == "checkpoint" else False)
     store = await reopened(disk)
     assert read_epoch(disk, DIRECTORY) == epoch + 1
     assert await readable(store, 1) == ([*range(59)], [])

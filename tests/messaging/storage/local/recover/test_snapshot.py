@@ -212,13 +212,15 @@ async def test_no_deleted_ledger_comes_back_whichever_way_the_log_is_opened(seed
     random = Random(seed)
     workload = Workload(Random(seed), delete_share=0.12)
     disk = FakeDisk()
+    crashes = 0
     for _ in range(4):
-        disk.image_at = disk.operations + random.randrange(50, 900)
+        disk.image_at = disk.operations + random.randrange(20, 250)
         workload.frozen = None
         disk.on_image = workload.freeze
         store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
         await workload.run(store, await store.start(), 300)
         await store.stop()
+        crashes += disk.image is not None
         if workload.frozen is None:
             workload.freeze()
         disk = (disk.image or disk).power_loss(random)
@@ -231,13 +233,14 @@ async def test_no_deleted_ledger_comes_back_whichever_way_the_log_is_opened(seed
         for promise in workload.promises.values():
             if not promise.created:
                 promise.deleting = True  # its outcome is unknown
+    assert crashes
 
 
 async def test_a_snapshot_that_cannot_be_written_does_not_stop_reclaim() -> None:
     disk = FakeDisk()
     store = await filled(disk, 6, 60)
     await eventually(lambda: store.log.snapshots.covered >= 2)
-    disk.fail = lambda kind, path, number: kind == "write" and path.name == f"{snapshot.NAME}.new"
+    disk.fail(lambda kind, path, number: kind == "write" and path.name == f"{snapshot.NAME}.new")
     writer = await store.create(store.fence, 100, {})
     for _ in range(60):
         await append(writer, b"x" * 4000)
