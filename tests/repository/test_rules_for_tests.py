@@ -73,7 +73,6 @@ PRIVATE_NAMES: dict[str, int] = {
 LARGER: dict[str, int] = {
     "tests/admin_ui/test_browser.py": 411,
     "tests/admin_ui/test_pages.py": 379,
-    "tests/adversary/test_background_loops.py": 319,
     "tests/adversary/test_partitions.py": 320,
     "tests/benchmarks/attacks.py": 301,
     "tests/benchmarks/test_benchmarks.py": 349,
