@@ -41,7 +41,7 @@ def check_host(host_header: str | None, settings: HostView) -> str | None:
         return "the request has no valid Host header: send the name or address it was addressed to"
     if _known(name, settings):
         return None
-    return f"this server does not go by the name {name!r}: add it to allowed_hosts (MAGNETAR_ALLOWED_HOSTS) if it should"
+    return f"host name {name!r} is not allowed: add it to allowed_hosts (MAGNETAR_ALLOWED_HOSTS)"
 
 
 def check_origin(origin: str | None, host_header: str | None, settings: HostView) -> str | None:
@@ -57,7 +57,7 @@ def check_origin(origin: str | None, host_header: str | None, settings: HostView
         pass
     if name is not None and (name == _canonical(host_header or "") or _allowed(name, settings)):
         return None
-    return f"pages of {origin[:200]!r} may not use this server: allow their host by MAGNETAR_ALLOWED_HOSTS if they should"
+    return f"origin {origin[:200]!r} is not allowed: add its host to allowed_hosts (MAGNETAR_ALLOWED_HOSTS)"
 
 
 def refusal(host_header: str | None, origin: str | None, settings: HostView) -> tuple[int, str] | None:

@@ -43,7 +43,7 @@ def decode_message_id(text: str) -> MessageIdParts:
         return MessageIdParts(values["ledger_id"], values["entry_id"], values.get("batch_index", -1), values.get("partition", -1))
     except (binascii.Error, UnicodeEncodeError, ValueError, KeyError) as error:
         why = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise InvalidValue(f"{text[:80]!r} is not a message id ({why}): send it back as it was received") from None
+        raise InvalidValue(f"{text[:80]!r} is not a message id ({why}): use an id exactly as received") from None
 
 
 def _fields(data: bytes) -> dict[str, int]:

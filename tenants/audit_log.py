@@ -16,10 +16,10 @@ def audit_page(
     """At most `limit` records of `rows` that follow the record `after` (the `next` of the page before), with exactly this action
     and role if they are given; and the `next` of this page, None for the last. Within a tenant each filter has an index."""
     if after and not (after.isascii() and after.isdecimal() and len(after) < 19):
-        raise InvalidValue("after is the `next` of the page before")
+        raise InvalidValue("`after` is invalid: use the value of `next` from the previous page")
     for name, text, longest in (("action", action, ACTION_LENGTH_MAX), ("role", role, ROLE_LENGTH_MAX)):
         if len(text) > longest or "\x00" in text:
-            raise InvalidValue(f"{name} {text[:40]!r} is not one: it has at most {longest} characters")
+            raise InvalidValue(f"{name} {text[:40]!r} is not valid: use at most {longest} characters")
     if after:
         rows = rows.filter(id__lt=int(after))
     if action:

@@ -33,7 +33,7 @@ def request_usage_run(requested_by: str = "") -> str:
     except (OSError, OperationalError) as error:
         run.delete()
         raise NotReady(
-            f"the workers' queue cannot be reached ({type(error).__name__}): is the worker's Redis or Valkey up?"
+            f"the task queue cannot be reached ({type(error).__name__}): check that Redis or Valkey is running"
         ) from None
     return str(run.run_id)
 

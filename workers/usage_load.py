@@ -70,7 +70,8 @@ def _replace_hours(run: UsageRun, result: Result, rows: Path, now: datetime) -> 
         for row in batch:
             if row.hour_start_ms not in starts:
                 raise RunFailed(
-                    f"the job wrote a row for {_time(row.hour_start_ms)}, an hour it does not speak of: nothing was published"
+                    f"the job wrote a row for {_time(row.hour_start_ms)}, an hour that its result does not list: nothing was "
+                    f"published"
                 )
             counts[row.hour_start_ms] += 1
             digests[row.hour_start_ms] += row_digest(getattr(row, column) for column in HOUR_COLUMNS)
@@ -79,7 +80,7 @@ def _replace_hours(run: UsageRun, result: Result, rows: Path, now: datetime) -> 
         checksum = checksum_text(counts[start], digests[start])
         if checksum != hour.checksum:
             raise RunFailed(
-                f"hour {hour.hour} has checksum {checksum} on disk, the job says {hour.checksum}: nothing was published"
+                f"hour {hour.hour} has checksum {checksum} on disk but {hour.checksum} in the job's result: nothing was published"
             )
         UsagePartition.objects.update_or_create(
             hour=_time(start),

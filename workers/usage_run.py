@@ -98,11 +98,11 @@ def run_job(settings: Settings, run_id: str, now_ms: int, known: Mapping[str, st
         try:
             result = result_from(files.result)
         except ValueError as error:
-            raise RunFailed(f"the job ended with code {code}: {error}; its log is logs/usage-job.log") from None
+            raise RunFailed(f"the job exited with code {code}: {error}; see logs/usage-job.log") from None
         if result.needs_spark:
             raise NeedsSpark(result.error)
         if result.error or code:
-            raise RunFailed(f"{result.error or f'the job ended with code {code}'}; its log is logs/usage-job.log")
+            raise RunFailed(f"{result.error or f'the job exited with code {code}'}; see logs/usage-job.log")
         return result
     except BaseException:
         shutil.rmtree(run_directory(files.hours, run_id), ignore_errors=True)

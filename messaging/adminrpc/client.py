@@ -55,7 +55,7 @@ def broker_rpc_url(settings: Settings) -> str:
         return str(json.loads(path.read_bytes())["rpc_url"])
     except FileNotFoundError:
         raise errors.NotReady(
-            "the broker is not running: it writes run/broker.json in the data directory when it is ready; start it and try again"
+            "the broker is not running (run/broker.json does not exist in the data directory): start it and try again"
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise errors.NotReady(
@@ -90,7 +90,7 @@ class AdminRpc(TypedCalls):
             status, content = self._exchange(method, body)
         except _Broken:
             if method in NOT_IDEMPOTENT:
-                raise errors.NotReady(f"the connection to the broker broke during {method}: {_what_then(method)}") from None
+                raise errors.NotReady(f"the connection to the broker was lost during {method}: {_what_then(method)}") from None
             try:
                 status, content = self._exchange(method, body)
             except _Broken as broken:
@@ -100,7 +100,7 @@ class AdminRpc(TypedCalls):
         try:
             return msgspec.json.decode(content, type=answer_type)
         except msgspec.DecodeError as error:
-            raise errors.MagnetarError(f"the broker's answer to {method} is not one: {error}") from None
+            raise errors.MagnetarError(f"the broker's response to {method} is not valid: {error}") from None
 
     def close(self) -> None:
         """Closes this thread's connection; the next call opens another."""
@@ -119,7 +119,7 @@ class AdminRpc(TypedCalls):
         except TimeoutError:
             self.close()
             raise errors.NotReady(
-                f"the broker at {url} did not answer {method} within {self._timeout_s:g} s: {_what_then(method)}"
+                f"the broker at {url} did not respond to {method} within {self._timeout_s:g} s: {_what_then(method)}"
             ) from None
         except (OSError, http.client.HTTPException) as error:
             self.close()
@@ -129,7 +129,7 @@ class AdminRpc(TypedCalls):
             raise
         if len(content) > ANSWER_BYTES_MAX:
             self.close()
-            raise errors.MagnetarError(f"the broker's answer to {method} is longer than {ANSWER_BYTES_MAX} bytes")
+            raise errors.MagnetarError(f"the broker's response to {method} is longer than {ANSWER_BYTES_MAX} bytes")
         if response.will_close:
             self.close()
         return response.status, content
@@ -153,7 +153,7 @@ class AdminRpc(TypedCalls):
         except OSError as error:
             connection.close()
             raise errors.NotReady(
-                f"the broker does not answer at {url} ({error.strerror or error}): is it running? Try again in a moment"
+                f"the broker is not responding at {url} ({error.strerror or error}): check that it is running, and try again"
             ) from None
         self._local.connection, self._local.url, self._local.pid = connection, url, os.getpid()
         return connection, url

@@ -67,13 +67,13 @@ class ReconnectPolicy:
             if not retryable:
                 return GiveUp(from_code(failure.code, failure.message))
         if isinstance(failure, ChannelClosed) and failure.code == BAD_DATA:
-            return GiveUp(MagnetarError(f"the broker did not understand this client: {failure.reason}"))
+            return GiveUp(MagnetarError(f"the broker refused the request: {failure.reason}"))
         delay_s = self._backoff.next_delay_s()
         if not self.ever_connected and now_s + delay_s > self._open_until_s:
             if isinstance(failure, Refused):
                 return GiveUp(from_code(failure.code, failure.message))
             reason = str(failure) or type(failure).__name__
             return GiveUp(
-                NotReady(f"no connection within {self._open_timeout_s:g} s: {reason}; is the broker running, and the URL right?")
+                NotReady(f"no connection within {self._open_timeout_s:g} s: {reason}; check the URL and that the broker is running")
             )
         return Retry(delay_s)

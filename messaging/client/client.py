@@ -62,7 +62,7 @@ class Client:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("ws", "wss") or not parts.hostname:
-            raise InvalidValue(f"{url!r} is not the address of a broker: write ws://host:8081 or wss://host:8081")
+            raise InvalidValue(f"{url!r} is not a broker URL: use ws://host:8081 or wss://host:8081")
         if key is not None and parts.scheme == "ws" and not is_loopback(parts.hostname):
             logger.warning("the key goes to %s unencrypted: use wss://", parts.hostname)
         self._url = url.rstrip("/")

@@ -80,7 +80,7 @@ def decode_receipt(text: str) -> Receipt:
         frame = _RECEIPTS.decode(text)
         number = int(frame.context)
     except (msgspec.DecodeError, ValueError) as error:
-        raise InvalidAnswer(f"this is not an answer to a message: {error}") from None
+        raise InvalidAnswer(f"the broker's response to a message is not valid: {error}") from None
     if frame.result == "ok":
         return Receipt(number, MessageId(frame.message_id), None)
     code = frame.result.rpartition(":")[2]
@@ -101,7 +101,7 @@ def decode_message(text: str) -> Message:
             None if frame.event_time is None else _time_ms(frame.event_time),
         )
     except (msgspec.DecodeError, ValueError) as error:
-        raise InvalidAnswer(f"this is not a message: {error}") from None
+        raise InvalidAnswer(f"the broker sent an invalid message: {error}") from None
 
 
 def encode_ack(message_id: MessageId) -> str:

@@ -99,13 +99,13 @@ class ProducerPipeline:
         operation = self._pending.get(number)
         if operation is None:
             if number >= self._next_number:
-                raise InvalidAnswer(f"an answer to operation {number}, which was never sent")
+                raise InvalidAnswer(f"a response to operation {number}, which was never sent")
             return None
         oldest = next(iter(self._pending))
         if oldest != number:
-            raise InvalidAnswer(f"an answer to operation {number} before that to {oldest}")
+            raise InvalidAnswer(f"a response to operation {number} before that to {oldest}")
         if not operation.written_ever:
-            raise InvalidAnswer(f"an answer to operation {number}, which was not sent yet")
+            raise InvalidAnswer(f"a response to operation {number}, which was not sent yet")
         return self._leave(operation)
 
     def connection_lost(self) -> None:

@@ -100,7 +100,7 @@ class Producer:
         admitted = None if self._entering else self._admit(message)
         if admitted is None:
             used_bytes = self._memory.used_bytes
-            raise QueueFull(f"{len(self._pipeline)} messages and {used_bytes} bytes are on their way: await some first")
+            raise QueueFull(f"{len(self._pipeline)} messages and {used_bytes} bytes are pending: await some of them first")
         return admitted[1]
 
     @property
@@ -183,7 +183,7 @@ class Producer:
         if isinstance(failure, ChannelClosed) and failure.code == TOO_LARGE:
             operation = self._pipeline.take_largest_written()
             if operation is not None:
-                self._resolve(operation, MessageTooLarge(f"the broker does not take a message of {operation.size_bytes} bytes"))
+                self._resolve(operation, MessageTooLarge(f"the broker refuses a message of {operation.size_bytes} bytes"))
         self._pipeline.connection_lost()
 
     def gave_up(self, error: MagnetarError) -> None:
@@ -200,7 +200,7 @@ class Producer:
             raise self._ended
         if message.size_bytes > self._message_bytes_max:
             raise MessageTooLarge(
-                f"the message has {message.size_bytes} bytes, at most {self._message_bytes_max} are taken: send it in parts"
+                f"the message has {message.size_bytes} bytes; at most {self._message_bytes_max} are allowed: split it"
             )
 
     async def _enter(self, message: OutgoingMessage) -> _Admitted:

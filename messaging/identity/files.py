@@ -86,7 +86,7 @@ def public_keys(path: Path) -> list[PublicKey]:
     """The keys of a PEM file that holds one after the other, in their order. Raises `ConfigError`."""
     parts = [part + _PEM_END for part in _read(path).split(_PEM_END)[:-1]]
     if not parts:
-        raise ConfigError(f"key file {path} holds no public key in PEM form")
+        raise ConfigError(f"key file {path} does not contain a public key in PEM format")
     return [_loaded(path, part.lstrip()) for part in parts]
 
 
@@ -103,23 +103,25 @@ def _loaded(path: Path, pem: bytes) -> PublicKey:
     try:
         key = serialization.load_pem_public_key(pem)
     except ValueError:
-        raise ConfigError(f"key file {path} holds no public key in PEM form") from None
+        raise ConfigError(f"key file {path} does not contain a public key in PEM format") from None
     if isinstance(key, rsa.RSAPublicKey) and key.key_size >= 2048:
         return key
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
         return key
-    raise ConfigError(f"key file {path} holds a key of another kind: use RSA of at least 2048 bits, or EC P-256")
+    raise ConfigError(f"key file {path} contains an unsupported key: use RSA with at least 2048 bits, or EC P-256")
 
 
 def private_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     except OSError as error:
-        raise ConfigError(f"key file {path} cannot be read ({error.strerror}): only the machine that made it can sign") from None
+        raise ConfigError(
+            f"key file {path} cannot be read ({error.strerror}): only the machine that created it can sign tokens"
+        ) from None
     except ValueError:
-        raise ConfigError(f"key file {path} holds no private key in PEM form") from None
+        raise ConfigError(f"key file {path} does not contain a private key in PEM format") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ConfigError(f"key file {path} holds no EC key")
+        raise ConfigError(f"key file {path} does not contain an EC key")
     return key
 
 

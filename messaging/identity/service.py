@@ -68,4 +68,4 @@ class ServiceVerifier:
             if not isinstance(issued_s, int) or not 0 < expires_ms <= (issued_s + _LIFE_MAX_S) * 1000:
                 break
             return Principal(f"service:{name}", service=True, expires_ms=expires_ms)
-        raise AuthenticationFailed("this is for the processes of the platform: the service token is not valid")
+        raise AuthenticationFailed("the service token is not valid: only processes of the platform may use the admin RPC")

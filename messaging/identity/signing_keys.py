@@ -47,7 +47,10 @@ def rotate(settings: Settings) -> str:
     with _locked(settings):
         former = verify_keys(settings)
         if len(former) >= KEYS_MAX:
-            raise ConfigError(f"{KEYS_MAX} keys verify tokens already: retire one first with `magnetar keys retire-signing ID`")
+            raise ConfigError(
+                f"{KEYS_MAX} keys already verify tokens, which is the limit: retire one first with `magnetar keys "
+                f"retire-signing ID`"
+            )
         files.private_key(folder / SIGNING_FILE)  # a machine that only verifies must not begin to sign
         beside = folder / f".{SIGNING_FILE}.next"
         files.replace(beside, files.new_private_key())
@@ -62,9 +65,11 @@ def retire(settings: Settings, retired_id: str) -> None:
     with _locked(settings):
         held = verify_keys(settings)
         if retired_id not in held:
-            raise ConfigError(f"no key {retired_id!r} verifies tokens here: `magnetar keys list` shows those that do")
+            raise ConfigError(f"key {retired_id!r} does not exist: `magnetar keys list` shows all keys")
         if retired_id == signing_key_id(settings):
-            raise ConfigError(f"key {retired_id} signs tokens: make another one sign first, with `magnetar keys rotate-signing`")
+            raise ConfigError(
+                f"key {retired_id} signs new tokens: create another signing key first with `magnetar keys rotate-signing`"
+            )
         del held[retired_id]
         _write(settings, held)
 

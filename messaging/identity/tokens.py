@@ -136,7 +136,7 @@ class TokenVerifier:
             raise AuthenticationFailed(_REFUSED)
         claimed = claims.get(external.role_claim)
         if not isinstance(claimed, str) or not claimed:
-            raise AuthenticationFailed(f"the token names no role: its claim `{external.role_claim}` is a text that is not empty")
+            raise AuthenticationFailed(f"the token has no role: its claim `{external.role_claim}` must be a non-empty text")
         role = external.roles.get(claimed, EXTERNAL_ROLE_PREFIX + claimed)
         _check_role(role)
         return Principal(role, expires_ms=check_times(claims, now_ms))
@@ -157,10 +157,10 @@ def _own_principal(claims: Mapping[str, Any], signing_key_id: str, now_ms: int) 
 def _check_role(role: str) -> None:
     if role.startswith(RESERVED_ROLE_PREFIXES):
         raise AuthenticationFailed(
-            f"no token may carry the role {role[:80]!r}: it belongs to people of the console or to our processes"
+            f"role {role[:80]!r} is not allowed in a token: it is reserved for console users and processes of the platform"
         )
     if len(role) > ROLE_LENGTH_MAX:
-        raise AuthenticationFailed(f"the role of the token has {len(role)} characters; {ROLE_LENGTH_MAX} are the most")
+        raise AuthenticationFailed(f"the role of the token has {len(role)} characters; at most {ROLE_LENGTH_MAX} are allowed")
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
@@ -204,9 +204,9 @@ def check_times(claims: Mapping[str, Any], now_ms: int) -> int:
     expires_s, begins_s = claims.get("exp"), claims.get("nbf")
     for value in (expires_s, begins_s):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e12):
-            raise AuthenticationFailed("the token's `exp` or `nbf` is no time in seconds since 1970")
+            raise AuthenticationFailed("the token's `exp` or `nbf` is not a time in seconds since 1970")
     if expires_s is not None and expires_s * 1000 <= now_ms:
-        raise AuthenticationFailed("the token has expired: make a new key")
+        raise AuthenticationFailed("the token has expired: create a new key")
     if begins_s is not None and begins_s * 1000 > now_ms + CLOCK_SKEW_MS:
         raise AuthenticationFailed("the token is not valid yet: compare the clocks of the two machines")
     return int(expires_s * 1000) if expires_s is not None else 0

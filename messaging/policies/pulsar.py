@@ -75,9 +75,9 @@ class AutoTopicCreation(PulsarPath):
         if kind not in ("partitioned", "non-partitioned"):
             raise NotAcceptable(f"topicType {str(kind)[:40]!r} is not known: use partitioned or non-partitioned")
         if kind == "partitioned" and allowed and (not isinstance(partitions, int) or partitions < 1):
-            raise NotAcceptable("a partitioned topic has at least one partition: set defaultNumPartitions")
+            raise NotAcceptable("a partitioned topic needs at least one partition: set defaultNumPartitions")
         if kind == "non-partitioned" and partitions:
-            raise NotAcceptable("a topic that is not partitioned has no defaultNumPartitions: leave it out")
+            raise NotAcceptable("defaultNumPartitions applies only to partitioned topics: remove it")
         return {"auto_topic_creation": allowed, "auto_topic_partitions": partitions or None}
 
 

@@ -40,7 +40,7 @@ def changed(held: Mapping[str, Any], changes: Mapping[str, Any]) -> JsonPolicies
 def _settable(name: str) -> Policy:
     policy = POLICIES.get(name)
     if policy is None:
-        raise InvalidValue(f"policy {name[:80]!r} is not known: docs/policies.md lists them all")
+        raise InvalidValue(f"policy {name[:80]!r} is unknown: docs/policies.md lists all policies")
     if not policy.enforced:
         raise PolicyNotEnforced(
             f"policy {name} ({policy.path}) is not enforced by this release, so it cannot be set: leave it out; "
@@ -55,7 +55,7 @@ def valid_value(policy: Policy, value: Any) -> Any:
         return msgspec.convert(value, policy.kind)
     except msgspec.ValidationError as error:
         shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:80] + "..."
-        raise InvalidValue(f"policy {policy.name} cannot be {shown}: {error}. It takes {range_text(policy)}") from None
+        raise InvalidValue(f"policy {policy.name} cannot be {shown}: {error}. Valid values: {range_text(policy)}") from None
 
 
 def split(held: Mapping[str, Any]) -> tuple[JsonPolicies, JsonPolicies]:
@@ -75,7 +75,7 @@ def _properties_fit(policies: JsonPolicies) -> None:
     if not properties:
         return
     if any("\x00" in text for pair in properties.items() for text in pair):
-        raise PreconditionFailed("a property holds a NUL character, which cannot be stored: leave it out")
+        raise PreconditionFailed("a property contains a NUL character, which cannot be stored: remove it")
     check("properties", properties, PULSAR["body.properties"])
 
 
@@ -83,7 +83,8 @@ def _retention_keeps_something(policies: JsonPolicies) -> None:
     time_min, size_mb = policies.get("retention_time_min"), policies.get("retention_size_mb")
     if time_min is not None and size_mb is not None and (time_min == 0) != (size_mb == 0):
         raise PreconditionFailed(
-            f"retention of {time_min} min and {size_mb} MB keeps nothing: set both to 0 for none, or -1 for no limit"
+            f"retention of {time_min} min and {size_mb} MB is contradictory: set both to 0 for no retention, or one of them to -1 "
+            f"for unlimited"
         )
 
 
@@ -96,7 +97,7 @@ def _quota_is_below_retention(policies: JsonPolicies) -> None:
             continue
         quota, kept = policies.get(quota_name, -1), policies.get(retention_name, 0) * scale
         if quota >= 0 and kept > 0 and quota >= kept:
-            raise PreconditionFailed(f"a backlog quota of {quota} {unit} is not below the retention of {kept} {unit}: lower it")
+            raise PreconditionFailed(f"a backlog quota of {quota} {unit} must be below the retention of {kept} {unit}: lower it")
 
 
 def _quorums_are_possible(policies: JsonPolicies) -> None:
@@ -104,7 +105,7 @@ def _quorums_are_possible(policies: JsonPolicies) -> None:
     numbers = [number for number in quorums if number is not None]
     if len(numbers) == 3 and numbers != sorted(numbers, reverse=True):
         raise PreconditionFailed(
-            f"persistence {'/'.join(map(str, numbers))} is not possible: ensemble >= write quorum >= ack quorum"
+            f"persistence {'/'.join(map(str, numbers))} is not valid: it must be ensemble >= write quorum >= ack quorum"
         )
 
 

@@ -96,7 +96,7 @@ def decompress(compression: int, payload: bytes, uncompressed_size: int, bytes_m
     except ProtocolError:
         raise
     except Exception as error:  # each codec has an error class of its own
-        raise ProtocolError(f"a compressed message cannot be opened: {error}") from None
+        raise ProtocolError(f"a message cannot be decompressed: {error}") from None
     if len(data) != uncompressed_size:
         raise ProtocolError(f"a compressed message holds {len(data)} bytes or more and declares {uncompressed_size}")
     return data
@@ -165,7 +165,9 @@ def singles(stored: Stored, data: bytes) -> Iterator[Single]:
         start = position + 4 + length
         position = start + one.payload_size
         if not one.HasField("payload_size") or one.payload_size < 0 or position > len(data):
-            raise ProtocolError(f"message {index} of a batch of {size} declares {one.payload_size} bytes that are not there")
+            raise ProtocolError(
+                f"message {index} of a batch of {size} declares a payload of {one.payload_size} bytes, which exceeds the batch"
+            )
         yield Single(
             index,
             size,

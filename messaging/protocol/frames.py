@@ -56,9 +56,9 @@ def decode(frame: bytes | memoryview) -> pb.Command:
     try:
         command = pb.Command.FromString(bytes(frame[4 : 4 + size]))
     except DecodeError:
-        raise ProtocolError(f"a command of {size} bytes is not valid protobuf of the protocol") from None
+        raise ProtocolError(f"a command of {size} bytes is not valid protobuf") from None
     if not command.IsInitialized():  # the parser does not look; a type that is not known counts as missing
-        raise ProtocolError(f"a command of {size} bytes lacks a field that it must have")
+        raise ProtocolError(f"a command of {size} bytes lacks a required field")
     body = _REQUIRED_BODIES.get(command.type)
     if body is not None and not command.HasField(body):
         raise ProtocolError(f"a {pb.Command.Type.Name(command.type)} command of {size} bytes lacks its field {body!r}")
@@ -113,9 +113,9 @@ def parse_stored(data: bytes | memoryview) -> Stored:
     try:
         metadata = pb.Metadata.FromString(bytes(view[at + 4 : at + 4 + size]))
     except DecodeError:
-        raise ProtocolError(f"metadata of {size} bytes is not valid protobuf of the protocol") from None
+        raise ProtocolError(f"metadata of {size} bytes is not valid protobuf") from None
     if not metadata.IsInitialized():
-        raise ProtocolError(f"metadata of {size} bytes lacks a field that it must have")
+        raise ProtocolError(f"metadata of {size} bytes lacks a required field")
     return Stored(metadata, bytes(view[at + 4 + size :]))
 
 

@@ -203,7 +203,7 @@ class Inbound:
         if self._rules.commands_max is not None:
             self._early_commands += 1
             if self._early_commands > self._rules.commands_max:
-                raise ProtocolError(f"more than {self._rules.commands_max} commands before sign-in")
+                raise ProtocolError(f"more than {self._rules.commands_max} commands before authentication")
         message = frames.decode(memoryview(buf)[position + 4 : position + 4 + total])
         kind = message.type
         violation = None if kind in ALWAYS else over_limit(message)
@@ -216,9 +216,9 @@ class Inbound:
         if not self._rules.messages or (kind and kind != SEND and total > 6):
             limit = min(limit, self._rules.command_bytes_max)
         if total > limit:
-            raise ProtocolError(f"a frame of {total} bytes is larger than the {limit} that are allowed here")
+            raise ProtocolError(f"a frame of {total} bytes is larger than the limit of {limit}")
         if total < 6:
-            raise ProtocolError(f"a frame of {total} bytes holds no command")
+            raise ProtocolError(f"a frame of {total} bytes contains no command")
 
     def _keep(self, rest: bytes) -> None:
         """All whole frames are handled; `rest` is the beginning of another."""

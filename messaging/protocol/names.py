@@ -82,7 +82,7 @@ class TopicName(NamedTuple):
 def parse_namespace(text: str) -> NamespaceName:
     parts = text.split("/")
     if len(parts) != 2:
-        raise InvalidName(f"namespace {text[:160]!r} is not valid: write tenant/namespace")
+        raise InvalidName(f"namespace {text[:160]!r} is not valid: use tenant/namespace")
     return NamespaceName(entity_name("tenant", parts[0]), entity_name("namespace", parts[1]))
 
 
@@ -95,16 +95,16 @@ def parse_topic(text: str) -> TopicName:
         if "/" not in rest:
             rest = f"public/default/{rest}"
     if domain not in (PERSISTENT, NON_PERSISTENT):
-        raise InvalidName(f"topic {text[:160]!r} is not valid: it starts with persistent:// or non-persistent://")
+        raise InvalidName(f"topic {text[:160]!r} is not valid: it must start with persistent:// or non-persistent://")
     parts = rest.split("/")
     if len(parts) != 3:
-        raise InvalidName(f"topic {text[:160]!r} is not valid: write {domain}://tenant/namespace/topic")
+        raise InvalidName(f"topic {text[:160]!r} is not valid: use {domain}://tenant/namespace/topic")
     tenant, namespace, local = parts
     if "%" in local:
         local = _decoded(text, local)
     if not local or len(local) > NAME_LENGTH_MAX or not local.isprintable() or "/" in local:
         raise InvalidName(
-            f"topic {text[:160]!r} is not valid: its last part is 1 to {NAME_LENGTH_MAX} printable characters without /"
+            f"topic {text[:160]!r} is not valid: its last part must have 1 to {NAME_LENGTH_MAX} printable characters without /"
         )
     # Interned: 100,000 topics of one namespace share its two names.
     return TopicName(
@@ -120,4 +120,4 @@ def _decoded(text: str, local: str) -> str:
             return decoded
     except UnicodeDecodeError:
         pass
-    raise InvalidName(f"topic {text[:160]!r} is not valid: its last part is percent-encoded UTF-8 at most once")
+    raise InvalidName(f"topic {text[:160]!r} is not valid: its last part must be percent-encoded UTF-8, at most once")

@@ -64,7 +64,7 @@ def decode(data: bytes) -> BlockHeader:
 def _decode(data: bytes) -> BlockHeader:
     version, flags, broker_time_ms, message_count, first, last, name_length = _FIXED.unpack_from(data)
     if version != VERSION:
-        raise ValueError(f"block header version {version} is not known; this build reads {VERSION}")
+        raise ValueError(f"block header version {version} is unknown; this release reads version {VERSION}")
     position = _FIXED.size + name_length
     if position > len(data):
         raise ValueError("block header is cut short inside the producer name")

@@ -43,7 +43,7 @@ def revoke_permission(actor: Actor, namespace: str, role: str, topic: str = "") 
         row = existing(namespace)
         grant = Grant.unscoped.filter(namespace=row, topic=name, role=role).first()
         if grant is None and name:
-            raise PreconditionFailed(f"role {role!r} holds no permission on topic {name} itself: nothing was revoked")
+            raise PreconditionFailed(f"role {role!r} has no permission on topic {name} itself, so nothing was revoked")
         if grant is not None:
             grant.delete()
             changing.audit("permission.revoke", tenant, name or namespace, _state(role, grant.actions))

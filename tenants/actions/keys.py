@@ -38,7 +38,7 @@ def create_key(actor: Actor, tenant: str, name: str, expires_at: datetime | None
 def _create(actor: Actor, key: Key, expires_at: datetime | None) -> NewKey:
     now = timezone.now()
     if expires_at is not None and expires_at <= now:
-        raise InvalidValue("the key would have expired already: give a time in the future, or none")
+        raise InvalidValue("the expiry time is in the past: give a time in the future, or none")
     key.expires_at, key.created_by = expires_at, actor.principal.role
     # The token exists only in this answer, so it must not be lost to a broker that is away: brokers ask for keys they do not know.
     with change(actor, must_confirm=False) as changing:

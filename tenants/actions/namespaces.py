@@ -25,7 +25,7 @@ def create_namespace(actor: Actor, name: str, policies: JsonPolicies | None = No
         if not Tenant.unscoped.filter(name=tenant).exists():
             raise NotFound(f"tenant {tenant!r} does not exist")
         if Namespace.unscoped.filter(name=name).exists():
-            raise Conflict(f"namespace {name!r} exists already")
+            raise Conflict(f"namespace {name!r} already exists")
         check_another_namespace(tenant)
         namespace = Namespace.unscoped.create(name=name, tenant_id=tenant, policies=valid)
         changing.audit("namespace.create", tenant, name, after={"policies": valid})
@@ -84,7 +84,7 @@ def _purge(name: str) -> None:
             feed.confirm(feed.newest_version())
             broker.rpc().call("namespaces.purge", TopicsList(namespace=name))
     except NotReady:
-        raise NotReady(f"namespace {name!r} was not created, because its broker does not answer: try again in a moment") from None
+        raise NotReady(f"namespace {name!r} was not created because its broker is not responding: try again in a moment") from None
 
 
 def existing(name: str) -> Namespace:

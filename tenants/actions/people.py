@@ -31,7 +31,7 @@ def create_person(actor: Actor, username: str, password: str, *, superuser: bool
     user.set_password(password)
     with change(actor) as changing:
         if User.objects.filter(username__iexact=username).exists():  # names that differ in case only would be taken for each other
-            raise Conflict(f"there is somebody called {username!r} already")
+            raise Conflict(f"user {username!r} already exists: choose another name")
         try:
             user.full_clean()
         except ValidationError as error:
@@ -60,7 +60,7 @@ def set_active(actor: Actor, username: str, active: bool) -> User:
         user = _person(username)
         others = User.objects.filter(is_superuser=True, is_active=True).exclude(pk=user.pk)
         if not active and user.is_superuser and not others.exists():
-            raise Conflict(f"{username!r} is the last administrator of the platform: add another one first")
+            raise Conflict(f"{username!r} is the only platform administrator: add another one first")
         if user.is_active != active:
             changing.audit("person.set_active", "", username, {"active": user.is_active}, {"active": active})
             user.is_active = active
@@ -71,7 +71,7 @@ def set_active(actor: Actor, username: str, active: bool) -> User:
 def _person(username: str) -> User:
     user = User.objects.filter(username=username).first()
     if user is None:
-        raise NotFound(f"there is nobody called {username!r}")
+        raise NotFound(f"user {username!r} does not exist")
     return user
 
 
@@ -86,13 +86,13 @@ def set_member(actor: Actor, tenant: str, username: str, level: str) -> Membersh
     """`level` is "owner" or "member". Raises `NotFound` for the tenant or the person."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     if level not in Membership.Level.values:
-        raise InvalidValue(f"{level!r} is no level of membership: use owner or member")
+        raise InvalidValue(f"{level!r} is not a membership level: use owner or member")
     with change(actor) as changing:
         if not Tenant.unscoped.filter(name=tenant).exists():
             raise NotFound(f"tenant {tenant!r} does not exist")
         user = User.objects.filter(username=username, is_active=True).first()
         if user is None:
-            raise NotFound(f"there is nobody called {username!r}")
+            raise NotFound(f"user {username!r} does not exist")
         before = Membership.unscoped.filter(tenant=tenant, user=user).first()
         if before is not None and level != Membership.Level.OWNER:
             _keep_an_owner(tenant, before)
@@ -115,4 +115,4 @@ def remove_member(actor: Actor, tenant: str, username: str) -> None:
 def _keep_an_owner(tenant: str, leaving: Membership) -> None:
     owners = Membership.unscoped.filter(tenant=tenant, level=Membership.Level.OWNER)
     if leaving.level == Membership.Level.OWNER and not owners.exclude(id=leaving.id).exists():
-        raise Conflict(f"this is the last owner of {tenant!r}: make somebody else an owner first")
+        raise Conflict(f"{tenant!r} must keep an owner: make another member an owner first")

@@ -15,9 +15,7 @@ def check_another_namespace(tenant: str) -> None:
     """Raises `PreconditionFailed`."""
     most: int = django_settings.MAGNETAR.namespaces_per_tenant_max
     if Namespace.unscoped.filter(tenant=tenant).count() >= most:
-        raise PreconditionFailed(
-            f"tenant {tenant!r} has {most} namespaces (namespaces_per_tenant_max), which is the most: delete one first"
-        )
+        raise PreconditionFailed(f"tenant {tenant!r} has reached namespaces_per_tenant_max = {most} namespaces: delete one first")
 
 
 def check_states(namespace: Namespace, state_bytes: int) -> None:
@@ -43,5 +41,5 @@ def key_to_forget(tenant: str) -> Key | None:
         return None
     oldest = held.filter(revoked_at__isnull=False).order_by("revoked_at").first()
     if oldest is None:
-        raise PreconditionFailed(f"tenant {tenant!r} has {most} keys (keys_per_tenant_max), which is the most: revoke one first")
+        raise PreconditionFailed(f"tenant {tenant!r} has reached keys_per_tenant_max = {most} keys: revoke one first")
     return oldest

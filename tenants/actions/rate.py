@@ -34,7 +34,7 @@ class ChangeRates:
             wait_ms = bucket.take(now_ms)
         if wait_ms:
             raise QuotaExceeded(
-                f"{who} changes more than {CHANGES_PER_SECOND} things a second, after a burst of {CHANGES_BURST:,}: "
+                f"{who} makes more than {CHANGES_PER_SECOND} changes a second after a burst of {CHANGES_BURST:,}: "
                 f"try again in {wait_ms} ms"
             )
 

@@ -27,7 +27,7 @@ def create_tenant(
     roles, clusters = _roles(admin_roles), _clusters(allowed_clusters)
     with change(actor) as changing:
         if Tenant.unscoped.filter(name=name).exists():
-            raise Conflict(f"tenant {name!r} exists already")
+            raise Conflict(f"tenant {name!r} already exists")
         tenant = Tenant.unscoped.create(name=name, admin_roles=roles, allowed_clusters=clusters)
         changing.audit("tenant.create", name, name, after=feed.tenant_state(tenant))
         changing.publish_tenant(tenant)
@@ -126,7 +126,7 @@ def _roles(roles: Sequence[str]) -> list[str]:
         if not role or len(role) > _ROLE_LENGTH_MAX or not role.isprintable():
             raise InvalidValue(f"role {role[:80]!r} is not valid: use 1 to {_ROLE_LENGTH_MAX} printable characters")
     if len(roles) > _ROLES_MAX:
-        raise InvalidValue(f"{len(roles)} admin roles are too many: at most {_ROLES_MAX}")
+        raise InvalidValue(f"{len(roles)} admin roles were given; at most {_ROLES_MAX} are allowed: remove some")
     return sorted(set(roles))
 
 
@@ -135,8 +135,8 @@ def _clusters(clusters: Sequence[str] | None) -> list[str]:
     if clusters is None:
         return [ours]
     if not clusters:
-        raise PreconditionFailed(f"a tenant is allowed on at least one cluster: ours is called {ours!r}")
+        raise PreconditionFailed(f"allowedClusters must name at least one cluster: use {ours!r}")
     unknown = sorted(set(clusters) - {ours})
     if unknown:
-        raise PreconditionFailed(f"clusters {', '.join(unknown)} are not known here: the only one is {ours!r}")
+        raise PreconditionFailed(f"clusters {', '.join(unknown)} do not exist: the only cluster is {ours!r}")
     return sorted(set(clusters))

@@ -21,7 +21,7 @@ def create_topic(actor: Actor, topic: TopicName, partitions: int | None = None, 
     require(actor, Action.TENANT_ADMIN, topic_resource(topic))
     existing(str(topic.namespace))
     if partitions is not None and topic.partition >= 0:
-        raise InvalidName(f"topic {topic} ends like a partition: choose a name that does not end with -partition-<number>")
+        raise InvalidName(f"topic {topic} has the name of a partition: choose a name that does not end with -partition-<number>")
     broker.rpc().call("topics.create", TopicCreate(topic=str(topic), partitions=partitions, properties=properties or {}))
     record(actor, "topic.create", topic.tenant, str(topic), after={"partitions": partitions})
 

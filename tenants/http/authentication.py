@@ -62,9 +62,9 @@ def principal_of_token(token: str) -> Principal:
 def _check_key(principal: Principal) -> None:
     key = Key.unscoped.filter(id=principal.key_id).only("role", "revoked_at").first()
     if key is None or key.role != principal.role:
-        raise AuthenticationFailed("the key of this token does not exist here any more: make a new one")
+        raise AuthenticationFailed("the key of this token no longer exists: create a new one")
     if key.revoked_at is not None:
-        raise AuthenticationFailed("the key of this token was revoked: make a new one")
+        raise AuthenticationFailed("the key of this token was revoked: create a new one")
 
 
 def _principal(request: HttpRequest) -> Principal:

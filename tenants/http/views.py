@@ -32,7 +32,7 @@ def body(request: HttpRequest, kind: type[T], default: Any = None, *, field: str
     try:
         found = msgspec.json.decode(raw, type=kind)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise InvalidValue(f"the body of the request is not what is expected here: {error}") from None
+        raise InvalidValue(f"the request body is not valid: {error}") from None
     except RecursionError:
         raise InvalidValue(too_deep()) from None
     if isinstance(found, msgspec.Struct):
@@ -83,7 +83,7 @@ def route(**handlers: Handler) -> View:
     def view(request: HttpRequest, **arguments: str) -> HttpResponse:
         handler = handlers.get("GET" if request.method == "HEAD" else request.method or "")
         if handler is None:
-            raise NotAllowed(f"{request.method} is not offered here: use {', '.join(handlers)}")
+            raise NotAllowed(f"{request.method} is not allowed here: use {', '.join(handlers)}")
         found = handler(request, **arguments)
         if isinstance(found, HttpResponse):
             return found

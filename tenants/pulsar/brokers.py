@@ -39,7 +39,7 @@ def _clusters(request: HttpRequest) -> list[str]:
 
 def _cluster(request: HttpRequest, cluster: str) -> dict[str, Any]:
     if cluster != django_settings.MAGNETAR.cluster_name:
-        raise NotFound(f"Cluster does not exist: {cluster!r}; the only one here is {django_settings.MAGNETAR.cluster_name!r}")
+        raise NotFound(f"Cluster does not exist: {cluster!r}; the only cluster is {django_settings.MAGNETAR.cluster_name!r}")
     addresses, secure = _addresses(), request.is_secure()
     return {
         "serviceUrl": "" if secure else _our_url(request),

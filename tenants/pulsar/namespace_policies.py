@@ -58,7 +58,7 @@ class _Quota(msgspec.Struct, rename="camel"):
 def _quota_type(request: HttpRequest) -> str:
     kind = request.GET.get("backlogQuotaType") or "destination_storage"
     if kind not in _QUOTA_TYPES:
-        raise InvalidValue(f"backlogQuotaType {kind[:40]!r} is not known: use {' or '.join(_QUOTA_TYPES)}")
+        raise InvalidValue(f"backlogQuotaType {kind[:40]!r} is not valid: use {' or '.join(_QUOTA_TYPES)}")
     return kind
 
 
@@ -103,7 +103,7 @@ def check_clusters(clusters: list[str] | None) -> None:
     ours = django_settings.MAGNETAR.cluster_name
     unknown = sorted(set(clusters or ()) - {ours})
     if unknown:
-        raise PreconditionFailed(f"Invalid cluster id: {', '.join(unknown)}; the only one here is {ours!r}")
+        raise PreconditionFailed(f"Invalid cluster id: {', '.join(unknown)}; the only cluster is {ours!r}")
 
 
 replication_view = route(GET=_get_replication, POST=_set_replication)

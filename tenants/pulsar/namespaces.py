@@ -85,7 +85,7 @@ def _policies_of(whole: dict[str, Any]) -> JsonPolicies:
             policies |= path.changes(value)
     for name, value in whole.items():
         if name not in _NewNamespace.__struct_fields__ and not _says_nothing(value):
-            raise PreconditionFailed(f"{name[:80]} cannot be set with a new namespace: leave it out")
+            raise PreconditionFailed(f"{name[:80]} cannot be set when a namespace is created: remove it")
     return policies
 
 

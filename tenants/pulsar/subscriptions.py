@@ -44,7 +44,7 @@ def _single(topic: TopicName, what: str) -> str:
     """The name of a topic that is not partitioned; `NotAllowed` for one that is."""
     names = partitions_of(topic)
     if names != [str(topic)]:
-        raise NotAllowed(f"{what} a partitioned topic is not possible: name one of its partitions")
+        raise NotAllowed(f"{what} a partitioned topic is not possible: use one of its partitions")
     return names[0]
 
 
@@ -61,7 +61,7 @@ def _create(request: HttpRequest, subscription: str, **parts: str) -> None:
     given: _MessageId | str | None = body(request, _MessageId | str, None, field="position")  # type: ignore[arg-type]
     position = _NAMED.get(given) if given is None or isinstance(given, str) else given
     if position is None:
-        raise InvalidValue(f"position {given!r} is not known: use earliest, latest or a message id")
+        raise InvalidValue(f"position {given!r} is not valid: use earliest, latest or a message id")
     names = partitions_of(topic)
     refused: Conflict | None = None
     created = 0
@@ -132,7 +132,7 @@ def _reset(request: HttpRequest, subscription: str, **parts: str) -> None:
     topic = _single(existing(parts), "resetting to a message on")
     to = body(request, _MessageId, None)
     if to is None:
-        raise InvalidValue("the body names no message id: send ledgerId and entryId")
+        raise InvalidValue("the request body has no message id: send ledgerId and entryId")
     name = subscription_of(subscription)
     move(
         request,

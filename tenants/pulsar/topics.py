@@ -67,7 +67,7 @@ def _check_partition(topic: TopicName) -> None:
     except TopicNotFound:
         count = 0
     if topic.partition >= count:
-        raise InvalidName(f"topic {topic} ends like a partition, but there is no such partitioned topic: choose another name")
+        raise InvalidName(f"topic {topic} has the name of a partition of a topic that does not exist: choose another name")
 
 
 def _delete(request: HttpRequest, **parts: str) -> None:
@@ -91,7 +91,7 @@ def _create_partitioned(request: HttpRequest, **parts: str) -> None:
     if request.content_type == _WITH_PROPERTIES:
         given = body(request, _PartitionedTopic)
         if given is None:
-            raise NotAcceptable("the body names no number of partitions")
+            raise NotAcceptable("the request body has no number of partitions: send an integer")
         partitions, properties = given.partitions, given.properties
     else:
         partitions = _count(request)
@@ -114,7 +114,7 @@ def _delete_partitioned(request: HttpRequest, **parts: str) -> None:
 def _count(request: HttpRequest) -> int:
     count = body(request, int, None, field="partitions")
     if count is None:
-        raise NotAcceptable("the body names no number of partitions")
+        raise NotAcceptable("the request body has no number of partitions: send an integer")
     return count
 
 

@@ -38,7 +38,7 @@ class View(APIView):
         checked = serializer(data=data)
         unknown = sorted(set(data) - set(checked.fields))
         if unknown:
-            raise InvalidValue(f"field {unknown[0][:80]!r} is not known: use {', '.join(checked.fields)}")
+            raise InvalidValue(f"field {unknown[0][:80]!r} is unknown: use {', '.join(checked.fields)}")
         for name, value in data.items():
             limit = API.get(f"{serializer.__name__}.{name}")
             if limit is not None:
@@ -54,14 +54,14 @@ class View(APIView):
         except RecursionError:
             raise InvalidValue(too_deep()) from None
         if not isinstance(data, dict):
-            raise InvalidValue(f"the body of the request is not a JSON object of {what}")
+            raise InvalidValue(f"the request body is not a JSON object with {what}")
         check_depth(data)
         return dict(data)
 
     def query_flag(self, name: str) -> bool:
         text = self.request.query_params.get(name, "false")
         if text not in ("true", "false"):
-            raise InvalidValue(f"{name} is true or false, not {text[:40]!r}")
+            raise InvalidValue(f"{name} must be true or false, not {text[:40]!r}")
         return text == "true"
 
 
@@ -70,7 +70,7 @@ def page(request: Request, rows: QuerySet[M], key: str, show: Any) -> Response:
     limit = limit_of(request)
     after = request.query_params.get("after", "")
     if "\x00" in after:
-        raise InvalidValue("after is the `next` of the page before")
+        raise InvalidValue("`after` is invalid: use the value of `next` from the previous page")
     found = list((rows.filter(**{f"{key}__gt": after}) if after else rows).order_by(key)[: limit + 1])
     following = str(getattr(found[limit - 1], key)) if len(found) > limit else None
     return Response({"items": [show(row) for row in found[:limit]], "next": following})

@@ -134,7 +134,7 @@ class FakeBroker(TypedCalls):
 
     def do_topics_create(self, request: s.TopicCreate) -> s.Empty:
         if request.topic in self.topics or request.topic in self.partitioned:
-            raise Conflict(f"topic {request.topic} exists already")
+            raise Conflict(f"topic {request.topic} already exists")
         names = [request.topic]
         if request.partitions:
             self.partitioned[request.topic] = request.partitions

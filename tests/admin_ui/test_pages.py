@@ -300,7 +300,7 @@ def test_a_superuser_asks_for_a_run_now(browse: Browse, monkeypatch: pytest.Monk
 
     def request(requested_by: str) -> str:
         if asked:
-            raise NotReady("the workers' queue cannot be reached")
+            raise NotReady("the task queue cannot be reached")
         asked.append(requested_by)
         return "run-19"
 

@@ -156,7 +156,7 @@ async def test_names_and_metadata_count_and_have_a_bound(world: BrokerWorld) -> 
     assert sessions.used_bytes == 0
     sessions.take("acme", sessions.limit_bytes)
     client.say(pb.Command.PRODUCER, topic=TOPIC, producer_id=2)
-    assert "take all the memory" in (await client.expect("ERROR")).message
+    assert "use all memory" in (await client.expect("ERROR")).message
     sessions.give("acme", sessions.limit_bytes)
     await client.producer(TOPIC, producer_id=3)
     await client.close()

@@ -87,7 +87,7 @@ class FakeBroker(TypedCalls):
 
     def topics_create(self, request: s.TopicCreate) -> None:
         if request.topic in self.topics or request.topic in self.partitioned:
-            raise errors.Conflict(f"topic {request.topic} exists already")
+            raise errors.Conflict(f"topic {request.topic} already exists")
         if request.partitions is None:
             self.topics[request.topic] = set()
             return
@@ -176,7 +176,7 @@ class FakeBroker(TypedCalls):
     def subscriptions_create(self, request: s.SubscriptionCreate) -> s.SubscriptionMoved:
         names = self._require(request.topic)
         if request.subscription in names:
-            raise errors.Conflict(f"subscription {request.subscription} exists already")
+            raise errors.Conflict(f"subscription {request.subscription} already exists")
         names.add(request.subscription)
         return s.SubscriptionMoved(moved={request.topic: ("", "3:8")})
 

@@ -104,7 +104,7 @@ class TestPublishing:
 
     def test_a_row_of_another_hour_changes_nothing(self, tmp_path: Path) -> None:
         stray = (HOUR_MS - 3_600_000, *row(NEW, 4)[1:])
-        with pytest.raises(RunFailed, match="does not speak of"):
+        with pytest.raises(RunFailed, match="does not list"):
             publish_run(finished("1", [row(NEW, 3), stray], tmp_path), tmp_path)
         assert shown() == {}
 

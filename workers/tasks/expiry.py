@@ -38,7 +38,7 @@ def expire_messages(environment: Environment, task_id: str, renew: Callable[[], 
         if not page.next_after:
             break
         if page.next_after == after:
-            raise MagnetarError(f"the broker's page after {after!r} ends where it began: nothing would ever end this; tell us")
+            raise MagnetarError(f"the broker's page after {after!r} ends where it began: this is a bug; please report it")
         after = page.next_after
     return {
         "topics": topics,

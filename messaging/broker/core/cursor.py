@@ -228,7 +228,7 @@ class Cursor:
     def _restore(self, state: bytes) -> None:
         version, ledger_id, entry_id = _HEAD.unpack_from(state)
         if version != VERSION:
-            raise ValueError(f"cursor snapshot version {version} is not known; this build reads {VERSION}")
+            raise ValueError(f"cursor snapshot version {version} is unknown; this release reads version {VERSION}")
         self.mark_delete = Position(ledger_id, entry_id)
         at = _HEAD.size
         (count,) = _COUNT.unpack_from(state, at)

@@ -266,7 +266,7 @@ class Deduplication:
             return
         version, ledger_id, entry_id, count = _HEAD.unpack_from(state)
         if version != VERSION:
-            raise ValueError(f"deduplication snapshot version {version} is not known; this build reads {VERSION}")
+            raise ValueError(f"deduplication snapshot version {version} is unknown; this release reads version {VERSION}")
         at = _HEAD.size
         for number in range(1, count + 1):
             (length,) = _LENGTH.unpack_from(state, at)

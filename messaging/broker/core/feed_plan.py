@@ -99,7 +99,7 @@ class FullFeed:
     def add(self, page: FeedApply) -> None:
         """The page at `next_key`, or the changes after `version`. Raises `InvalidValue` for any other."""
         if page.feed_id != self._first.feed_id or page.full != bool(self.next_key):
-            raise InvalidValue("a page of the feed does not follow the one before it: everything is asked for again")
+            raise InvalidValue("a page of the feed does not follow the previous one: the feed is requested again")
         if page.full:
             self.next_key = page.next_key
             self.newest = max(self.newest, page.newest_version, page.to_version)

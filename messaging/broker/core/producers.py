@@ -83,7 +83,7 @@ class ProducerTable:
             itself = held.sink is producer.sink and held.producer_id == producer.producer_id and held.epoch < producer.epoch
             if not itself and held.sink.alive():
                 raise ProducerBusy(
-                    f"a producer named {producer.name!r} is connected to this topic: close it, or choose another name"
+                    f"a producer named {producer.name!r} is already connected to this topic: close it, or use another name"
                 )
         if self._by_name is None and (self._only is None or self._only is held):
             self._only = producer

@@ -62,9 +62,9 @@ class Subscription:
     def admit(self, kind: SubscriptionType) -> None:
         """Raises where a consumer of `kind` cannot attach now: `ConsumerBusy`, `NotReady`, `NotAllowed`."""
         if self.fenced:
-            raise NotReady(f"subscription {self.name!r} is being moved: try again")
+            raise NotReady(f"subscription {self.name!r} is being moved by another request: try again")
         if kind not in STRATEGIES:
-            raise NotAllowed(f"{TYPE_NAMES[kind]} subscriptions are not served yet: subscribe with Shared, Failover or Exclusive")
+            raise NotAllowed(f"{TYPE_NAMES[kind]} subscriptions are not supported yet: use Shared, Failover or Exclusive")
         if not self.consumers:
             return
         if self.kind is not kind:
@@ -182,7 +182,8 @@ class Subscription:
             size = ack_sets.ENTRY_BYTES + 8 * len(ack_set)
             if batches.memory_bytes + size > ACK_SET_BYTES_MAX or not self.may_keep(size):
                 raise QuotaExceeded(
-                    f"{self.name!r} has {len(batches)} batches acknowledged in part: acknowledge the rest of them first"
+                    f"{self.name!r} has {len(batches)} partly acknowledged batches, which is the limit: acknowledge the rest of "
+                    f"them first"
                 )
         delta, whole = self.cursor.acknowledge_batch(position, ack_set, self.ledger_list)
         if whole and delta:

@@ -57,8 +57,8 @@ class TopicQuota:
         ):
             if now + count > limit:
                 return PreconditionFailed(
-                    f"{what} has {now} topics, and {count} more are beyond {setting} = {limit}: "
-                    f"delete topics that are not used, or raise the limit"
+                    f"{what} has {now} topics; {count} more would exceed {setting} = {limit}: "
+                    f"delete unused topics or raise the limit"
                 )
         return None
 
@@ -71,7 +71,7 @@ class TopicQuota:
         if not wait_ms:
             return None
         return NotReady(
-            f"clients of tenant {tenant} make topics faster than auto_created_topics_per_second = {self._per_second}: "
+            f"clients of tenant {tenant} create topics faster than auto_created_topics_per_second = {self._per_second}: "
             f"try again in {wait_ms} ms"
         )
 

@@ -76,9 +76,9 @@ async def _dispatch(context: EdgeContext, routes: dict[str, Route], scope: Scope
         values = match_route(pattern, parts)
         if values is not None:
             if scope["method"] not in route.methods:
-                return pattern, _failure(NotAllowed(f"{pattern} takes {' and '.join(route.methods)} only"))
+                return pattern, _failure(NotAllowed(f"{pattern} allows only {' and '.join(route.methods)}"))
             return pattern, await answer(route.handler, HttpRequest(context, scope, receive, values))
-    return "unknown", _failure(NotFound("there is nothing here: the REST API and the console are on the web port"))
+    return "unknown", _failure(NotFound("there is nothing at this path: the REST API and the console are on the web port"))
 
 
 def _failure(error: MagnetarError) -> HttpAnswer:

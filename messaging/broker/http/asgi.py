@@ -86,11 +86,11 @@ async def read_body(receive: Receive, bytes_max: int, timeout_s: float) -> bytes
             while True:
                 event = await receive()
                 if event["type"] == "http.disconnect":
-                    raise InvalidValue("the request ended before its body did")
+                    raise InvalidValue("the request ended before its body was complete")
                 chunk: bytes = event.get("body", b"")
                 size += len(chunk)
                 if size > bytes_max:
-                    raise MessageTooLarge(f"the body is larger than {bytes_max} bytes: send less at once")
+                    raise MessageTooLarge(f"the body is larger than {bytes_max} bytes: send less")
                 chunks.append(chunk)
                 if not event.get("more_body", False):
                     return b"".join(chunks)

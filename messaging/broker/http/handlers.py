@@ -72,12 +72,12 @@ async def rpc(request: HttpRequest) -> HttpAnswer:
     context = request.context
     token = bearer_token(request.scope)
     if token is None:
-        raise AuthenticationFailed("the admin RPC needs the identity of a service as a bearer token: use the public API instead")
+        raise AuthenticationFailed("the admin RPC requires a service token: use the public API instead")
     principal = context.verifier.verify(token, context.clock_ms())
     require(context.broker.grants, principal, BROKER_HTTP[RPC_PATTERN])
     method = request.values["method"]
     if method not in context.edge.methods:
-        raise NotFound(f"the admin RPC has no method {method[:80]!r}: is the broker of an older release?")
+        raise NotFound(f"the admin RPC has no method {method[:80]!r}: check that broker and caller have the same release")
     body = await read_body(request.receive, RPC_BODY_BYTES_MAX, RPC_BODY_TIMEOUT_S)
     try:
         message = msgspec.json.decode(body or b"{}", type=METHODS[method].request)

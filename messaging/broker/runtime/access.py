@@ -100,9 +100,7 @@ class Access:
         except Exception:  # a fault of ours is no answer to a client; the loop that pulls on schedule counts it
             log.warning("feed.not_asked", exc_info=True)
         if not self.view.version:
-            raise NotReady(
-                "this broker has not yet heard which tenants and keys there are: it has just started; try again in a moment"
-            )
+            raise NotReady("this broker has just started and does not know the tenants and keys yet: try again in a moment")
 
     # --- who
 
@@ -112,7 +110,7 @@ class Access:
         if token is None:
             if self.settings.anonymous_public and local:
                 return Principal(ANONYMOUS)
-            raise AuthenticationFailed("a token is needed here: make a key in the console and connect with token authentication")
+            raise AuthenticationFailed("a token is required: create a key in the console and connect with token authentication")
         principal = self.verifier.verify(token, self.now_ms())
         if not principal.key_id:
             return principal
@@ -121,10 +119,10 @@ class Access:
             await self._ask()
             revoked = self.view.key_revoked(principal.key_id)
             if revoked is None:
-                failed = AuthenticationFailed("the key of this token is not known: it was deleted, or belongs to another platform")
+                failed = AuthenticationFailed("the key of this token is unknown: it was deleted or belongs to another platform")
                 raise failed.of(principal.role, principal.key_id)
         if revoked:
-            raise AuthenticationFailed("the key of this token was revoked: make a new one").of(principal.role, principal.key_id)
+            raise AuthenticationFailed("the key of this token was revoked: create a new one").of(principal.role, principal.key_id)
         return principal
 
     async def authorize(self, principal: Principal, action: Action, resource: Resource) -> None:

@@ -156,7 +156,7 @@ class Broker:
         if str(name.namespace) not in self.access.view.namespaces:
             if not topic.ledger_list.entries:  # it may be of this moment: a later namespace of the name must not find it
                 await self.topics.delete(name, force=True)
-            raise NotFound(f"namespace {name.namespace} does not exist: it was deleted")
+            raise NotFound(f"namespace {name.namespace} was deleted")
         return topic
 
     async def partition_count(self, name: TopicName, *, auto_create: bool) -> int:

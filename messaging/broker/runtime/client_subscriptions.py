@@ -28,7 +28,7 @@ async def open_subscription(
     except MetaConflict:
         held = topic.subscriptions.get(name)
         if held is None or not held.durable:
-            raise NotAllowed(f"subscription {name!r} exists and is not durable: choose another name") from None
+            raise NotAllowed(f"subscription {name!r} already exists and is not durable: use another name") from None
         return held
     service.audit.created(principal, topic, made)
     return made

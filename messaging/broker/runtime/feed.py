@@ -125,7 +125,7 @@ class FeedFollower:
         except OSError as error:
             self.saving.failed(error, version=plan.feed.to_version)
             raise StorageFailed(
-                f"{NOT_SAVED} ({error}): nothing of it is in force but the revocation of keys; free space or mend the disk"
+                f"{NOT_SAVED} ({error}): only revoked keys take effect; free disk space or repair the disk"
             ) from error
         self.saving.succeeded()
 
@@ -180,4 +180,4 @@ class FeedFollower:
         except InvalidValue as error:
             self._refused(error)
             raise
-        raise ValueError(f"a full feed of more than {PAGES_MAX} pages does not come to an end")
+        raise ValueError(f"a full feed has more than {PAGES_MAX} pages")

@@ -40,9 +40,9 @@ def _get(url: str, token: str) -> bytes:
         response = connection.getresponse()
         data = response.read(ANSWER_BYTES_MAX + 1)
         if response.status != 200:
-            raise OSError(f"the web process answered {response.status} for {parts.path}")
+            raise OSError(f"the web process returned {response.status} for {parts.path}")
         if len(data) > ANSWER_BYTES_MAX:
-            raise ValueError(f"a page of the feed is longer than {ANSWER_BYTES_MAX} bytes: it is not taken")
+            raise ValueError(f"a page of the feed is longer than {ANSWER_BYTES_MAX} bytes and was refused")
         return data
     finally:
         connection.close()

@@ -106,7 +106,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         stack.push_async_callback(meta.stop)
     except PermissionError as error:
         raise ConfigError(
-            f"data_dir {settings.data_dir} cannot be written ({error.strerror}): change its owner, or name another"
+            f"data_dir {settings.data_dir} is not writable ({error.strerror}): change its owner, or choose another"
         ) from None
     except OSError as error:
         if error.errno not in NO_SPACE:
@@ -177,8 +177,8 @@ def _require_same_age(folder: Path, next_ledger_id: int, newest_ledger_id: int) 
     behind. Raises `ConfigError`."""
     if newest_ledger_id >= next_ledger_id:
         raise ConfigError(
-            f"{folder / 'meta.sqlite3'} does not belong to the log beside it: it gives out ledger ids from {next_ledger_id} on, "
-            f"and the log holds ledger {newest_ledger_id}. It is lost, or a copy that is older than the log: put back both from "
+            f"{folder / 'meta.sqlite3'} does not belong to this log: its next ledger id is {next_ledger_id}, "
+            f"but the log already has ledger {newest_ledger_id}. It was lost or is older than the log: restore both from "
             f"one backup; to begin without any message, move {folder / 'log'} away"
         )
 
@@ -205,7 +205,7 @@ def _listen(host: str, port: int, setting: str) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             raise ConfigError(
                 f"{setting} {port} on {host} is in use by another process: "
-                f"stop it, or set MAGNETAR_{setting.upper()} (0: any free port)"
+                f"stop that process, or set MAGNETAR_{setting.upper()} (0 picks a free port)"
             ) from None
         raise ConfigError(f"{setting} {port} on {host} cannot be opened: {error.strerror}") from None
     listener.setblocking(False)

@@ -85,7 +85,7 @@ class PermissionChecks:
         if revoked or (revoked is None and principal.key_id != SUPERUSER_KEY_ID):
             return AuthenticationFailed("the key of this token was revoked or deleted: make a new one")
         if resource.namespace not in view.namespaces:
-            return NotFound(f"namespace {resource.namespace} does not exist: it was deleted")
+            return NotFound(f"namespace {resource.namespace} was deleted")
         try:
             require(view, principal, session.action, resource)
         except NotAuthorized as error:

@@ -23,7 +23,7 @@ class AppendState:
         """An append of `size` bytes failed."""
         self.pending_bytes -= size
         self.broken = True
-        self.end(LedgerClosed(f"ledger {self.ledger_id} takes no more appends: {reason}", self.ledger_id))
+        self.end(LedgerClosed(f"ledger {self.ledger_id} accepts no more appends: {reason}", self.ledger_id))
 
     def end(self, reason: StoreError) -> None:
         if self.refusal is None or (isinstance(reason, Fenced) and not self.broken):

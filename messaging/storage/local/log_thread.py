@@ -31,7 +31,7 @@ class LogFailure:
         """The first one counts and is reported."""
         if self.error is None:
             directory = self._environment.directory
-            self.error = Unavailable(f"the log in {directory} failed and takes nothing more until a restart: {error!r}")
+            self.error = Unavailable(f"the log in {directory} failed and accepts nothing more until a restart: {error!r}")
             self._environment.report("failed", str(self.error))
         return self.error
 

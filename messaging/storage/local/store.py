@@ -155,7 +155,7 @@ class LocalLedgerStore:
             self.log.ledgers.states.pop(ledger_id, None)
             if isinstance(error, DiskFull):
                 raise
-            raise Unavailable(f"ledger {ledger_id} could not be made: {error}", ledger_id) from error
+            raise Unavailable(f"ledger {ledger_id} could not be created: {error}", ledger_id) from error
         except asyncio.CancelledError:
             raise  # it may come to be: whoever collects orphans must see it
         finally:

@@ -69,9 +69,7 @@ class Appender(OwnedTopicRecord):
         """The open ledger. Raises `LedgerClosed` where there is none, or where it refused something that was appended to it."""
         writer = self._writer
         if writer is None or self.failed is not None or self.ended:
-            raise LedgerClosed(
-                "this topic was terminated" if self.ended else "this topic takes no messages until it is opened again"
-            )
+            raise LedgerClosed("this topic was terminated" if self.ended else "this topic accepts no messages until it is reloaded")
         return writer
 
     @property
@@ -186,7 +184,7 @@ class Appender(OwnedTopicRecord):
             return await self._go_on_after(old)
         except Exception as error:  # nobody waits for this task: what it did not expect is told to who appends next
             logger.exception("rolling the ledger of %s failed", self.record.name)
-            self.failed = self.failed or StoreError(f"rolling the ledger failed: {error!r}")
+            self.failed = self.failed or StoreError(f"ledger rollover failed: {error!r}")
             return self.failed
         finally:
             self._end("rolling")

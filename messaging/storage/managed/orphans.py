@@ -83,9 +83,7 @@ async def _stored_ids(storage: Storage, first_id: int) -> array[int]:
     await asyncio.sleep(0)
     found = array("q", listed)
     if found and found[-1] >= given_up_to_id:
-        raise StoreError(
-            f"the metadata is older than the log, which holds ledger {found[-1]}: ids are given up to {given_up_to_id}"
-        )
+        raise StoreError(f"the metadata is older than the log, which has ledger {found[-1]}: its ids end at {given_up_to_id}")
     return found[: bisect_left(found, first_id)]
 
 

@@ -65,7 +65,7 @@ class SqliteMetaStore:
         """In the thread. Raises `DiskFull`."""
         if not self._reserve.whole and not self._reserve.fill():
             kept = f"{self._reserve.held_bytes} of {self._reserve.size_bytes} bytes kept for metadata are left"
-            raise DiskFull(f"{name} cannot be made: the disk under {self._path.parent} is full ({kept}): free some space")
+            raise DiskFull(f"{name} cannot be created: the disk under {self._path.parent} is full ({kept}): free some space")
 
     async def next_ledger_id(self) -> int:
         assert self._ledger_ids is not None, "start() comes first"

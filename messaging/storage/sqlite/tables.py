@@ -54,7 +54,7 @@ def connect(path: Path) -> sqlite3.Connection:
         db.execute("pragma temp_store = memory")  # a full disk under the system's folder for such files is no matter of ours
         version = db.execute("pragma user_version").fetchone()[0]
         if version not in (0, FORMAT_VERSION):
-            raise sqlite3.DatabaseError(f"{path} has format {version}; this build reads {FORMAT_VERSION}")
+            raise sqlite3.DatabaseError(f"{path} has format {version}; this release reads version {FORMAT_VERSION}")
         db.executescript(_SCHEMA)
         db.execute(f"pragma user_version = {FORMAT_VERSION}")
     except BaseException:

@@ -200,7 +200,7 @@ def _deliver(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
 def _told(error: Exception) -> Exception:
     if isinstance(error, sqlite3.Error):
         if code_of(error) == sqlite3.SQLITE_FULL:
-            return DiskFull("the disk is full and what was kept for metadata is used up: free some space")
-        return Unavailable(f"the metadata store did not do it: {error}")
+            return DiskFull("the disk is full and the reserve for metadata is used up: free some space")
+        return Unavailable(f"the metadata store failed: {error}")
     # No future takes this one, and those behind it would wait for ever.
     return RuntimeError(repr(error)) if isinstance(error, StopIteration) else error

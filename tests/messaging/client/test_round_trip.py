@@ -130,7 +130,7 @@ async def test_nothing_listens_there() -> None:
     with bound() as sock:
         url = f"ws://127.0.0.1:{sock.getsockname()[1]}"
         async with magnetar.connect(url, open_timeout_s=0.2) as client:
-            with pytest.raises(errors.NotReady, match="is the broker running"):
+            with pytest.raises(errors.NotReady, match="check the URL"):
                 await client.producer("orders")
 
 

@@ -196,7 +196,7 @@ class ConsumerSession(_Receiving):
 
     def _permit(self, command: ConsumerCommand) -> None:
         if command.permit_messages is None or command.permit_messages < 1:
-            raise InvalidFrame(BAD_JSON, "permitMessages is missing: send how many messages may come, 1 or more")
+            raise InvalidFrame(BAD_JSON, "permitMessages is missing: send the number of permits, at least 1")
         self._window.granted(command.permit_messages)
         self._settle_soon()
 

@@ -93,10 +93,12 @@ def read_outgoing(text: str | bytes, now_ms: int) -> tuple[OutgoingMessage, str 
         raise InvalidFrame(BAD_JSON, wrong[0], frame.context if not wrong[0].startswith("context ") else None)
     if frame.encryption_param:
         raise InvalidFrame(
-            BAD_JSON, "encrypted payloads are not taken here: encrypt before you send, and leave encryptionParam out", frame.context
+            BAD_JSON, "encryptionParam is not supported: encrypt the payload yourself and remove encryptionParam", frame.context
         )
     if frame.replication_clusters or frame.disable_replication:
-        raise InvalidFrame(BAD_JSON, "there is one cluster: leave replicationClusters and disableReplication out", frame.context)
+        raise InvalidFrame(
+            BAD_JSON, "replication is not supported: remove replicationClusters and disableReplication", frame.context
+        )
     message = OutgoingMessage(
         _payload(frame),
         properties=_properties(frame),
@@ -131,11 +133,11 @@ def _read_time_ms(frame: ProducerFrame) -> int:
         time_ms = (moment.replace(tzinfo=moment.tzinfo or UTC) - EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):
         raise InvalidFrame(
-            BAD_JSON, f"eventTime {frame.event_time[:40]!r} is not ISO 8601: write 2026-01-31T12:00:00.000Z", frame.context
+            BAD_JSON, f"eventTime {frame.event_time[:40]!r} is not an ISO 8601 time such as 2026-01-31T12:00:00.000Z", frame.context
         ) from None
     if time_ms < 0:
         raise InvalidFrame(
-            BAD_JSON, f"eventTime {frame.event_time[:40]!r} is before 1970, which a message cannot say", frame.context
+            BAD_JSON, f"eventTime {frame.event_time[:40]!r} is before 1970, which the protocol cannot express", frame.context
         )
     return time_ms
 

@@ -61,7 +61,7 @@ class ConsumerParameters(msgspec.Struct, rename="camel"):
         dead_letters = self.max_redeliver_count is not None or bool(self.dead_letter_topic)
         _refuse("maxRedeliverCount and deadLetterTopic", dead_letters, "look at redeliveryCount in the messages")
         if 0 < self.ack_timeout_millis < 1000:
-            raise InvalidValue(f"ackTimeoutMillis {self.ack_timeout_millis} is too short: use 0 for none, or at least 1000")
+            raise InvalidValue(f"ackTimeoutMillis {self.ack_timeout_millis} is too short: use 0 to disable it, or at least 1000")
 
     @property
     def window(self) -> int:
@@ -110,4 +110,4 @@ def read_parameters(kind: type[P], query: dict[str, str]) -> P:
 
 def _refuse(what: str, asked: bool, instead: str) -> None:
     if asked:
-        raise InvalidValue(f"{what} is not offered on WebSockets: {instead}")
+        raise InvalidValue(f"{what} is not supported on WebSockets: {instead}")

@@ -136,7 +136,7 @@ class ProducerSession:
 
     def _answer(self, slots: list[_Slot], positions: Sequence[MessagePosition] | None, error: MagnetarError | None) -> None:
         if error is not None or positions is None:
-            failed = error or MagnetarError("the broker did not say what became of the message: send it again")
+            failed = error or MagnetarError("the broker did not confirm the message: send it again")
             code = send_error_code(failed)
             for slot in slots:
                 slot.answer = send_error_frame(code, failed.message, slot.context)

@@ -100,7 +100,7 @@ async def open_producer(opening: Opening) -> Session:
 async def open_consumer(opening: Opening) -> Session:
     parameters = read_parameters(ConsumerParameters, opening.query)
     if parameters.subscription_type == "Key_Shared":
-        raise InvalidValue("Key_Shared subscriptions are not offered on WebSockets")
+        raise InvalidValue("Key_Shared subscriptions are not supported on WebSockets")
     session = ConsumerSession(
         opening.link,
         PushWindow(parameters.window, pull=parameters.pull_mode),
@@ -214,14 +214,14 @@ def _route(context: EdgeContext, scope: Scope) -> tuple[str, Endpoint, Target]:
 
 def _target(wanted: list[str], parts: list[str]) -> Target:
     if len(parts) < len(wanted):
-        raise InvalidValue(f"the path has too few parts: write /{'/'.join(wanted)}")
+        raise InvalidValue(f"the path has too few parts: use /{'/'.join(wanted)}")
     subscription = subscription_name(parts.pop()) if wanted[-1] == "{subscription}" else ""
     domain, tenant, namespace, *local = parts[3:]
     if domain not in (PERSISTENT, NON_PERSISTENT):
         raise InvalidValue(f"the domain {domain[:40]!r} is not {PERSISTENT} or {NON_PERSISTENT}")
     topic = parse_topic(f"{domain}://{tenant}/{namespace}/{quote('/'.join(local), safe='')}")
     if parse_topic(str(topic)) != topic:  # a name that the next reader would take for another
-        raise InvalidValue(f"topic name {topic.local[:80]!r} is not valid: leave % out of it")
+        raise InvalidValue(f"topic name {topic.local[:80]!r} is not valid: remove %")
     return Target(topic, subscription)
 
 
@@ -250,7 +250,7 @@ async def _open(
         if session is not None:
             session.close()
         logger.exception("websocket could not be opened", extra={"endpoint": endpoint.name, "topic": str(target.topic)})
-        raise _Refused(500, MagnetarError("the broker failed to open this; its log says why")) from None
+        raise _Refused(500, MagnetarError("an internal error occurred; see the broker's log")) from None
 
 
 def _take_place(context: EdgeContext, scope: Scope, link: Link, principal: Principal) -> None:

@@ -57,7 +57,7 @@ class NamespaceHandlers:
                 continue  # a partition that went with its topic
             log.warning("namespace.leftover_deleted", topic=text)
         if namespace in self._broker.access.view.namespaces:
-            raise PreconditionFailed(f"namespace {namespace} exists: its topics are deleted one by one")
+            raise PreconditionFailed(f"namespace {namespace} still exists: delete its topics individually")
         return schema.Empty()
 
     async def live(self, request: schema.TopicsList) -> schema.NamespaceLive:

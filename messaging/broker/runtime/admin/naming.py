@@ -14,7 +14,7 @@ async def topic_name(broker: Broker, text: str) -> TopicName:
     """Raises `InvalidName`, and `NotFound` for a namespace that does not exist."""
     name = parse_topic(text)
     if not name.persistent:
-        raise NotAllowed(f"{text}: non-persistent topics are not served yet")
+        raise NotAllowed(f"{text}: non-persistent topics are not supported yet")
     await broker.require_namespace(str(name.namespace))
     return name
 
@@ -28,7 +28,7 @@ async def plain_topic(broker: Broker, text: str) -> Topic:
 
 async def check_plain(broker: Broker, name: TopicName) -> None:
     if name.partition < 0 and await broker.topics.partitioned.get(name) is not None:
-        raise NotAllowed(f"{name} is a partitioned topic: name one of its partitions, {name}-partition-0 and so on")
+        raise NotAllowed(f"{name} is a partitioned topic: use one of its partitions, {name}-partition-0 and so on")
 
 
 class Parts(NamedTuple):

@@ -24,7 +24,7 @@ async def peek(broker: Broker, request: schema.SubscriptionPeek) -> schema.PeekA
     topic = await plain_topic(broker, request.topic)
     subscription = topic.subscription(request.subscription)
     if request.position < 1:
-        raise InvalidValue("a position counts from 1")
+        raise InvalidValue("the position must be at least 1")
     position = nth_unacknowledged(subscription, request.position)
     stored = await entry_at(topic, position) if position is not None else None
     if position is None or stored is None:
@@ -49,7 +49,7 @@ async def _unpacked(broker: Broker, topic: Topic, stored: Stored) -> bytes:
     size = unpacked_bytes(stored, broker.settings.message_bytes_max * UNPACKED_TIMES_MAX)
     account, tenant = broker.memory_limiter.egress, topic.name.tenant
     if size and not account.allows(tenant, size):
-        raise NotReady(f"there is no memory for the {size} bytes of this message now: try again in a moment")
+        raise NotReady(f"there is not enough memory for the {size} bytes of this message: try again in a moment")
     account.take(tenant, size)
     try:
         return await asyncio.to_thread(unpack, stored, size)

@@ -75,7 +75,7 @@ class SubscriptionHandlers:
                 start = EARLIEST if request.ledger_id < 0 else Position(request.ledger_id, request.entry_id)
                 mark_delete = topic.mark_delete_for(start)
             else:
-                raise InvalidValue("a reset names timestamp_ms, or ledger_id and entry_id")
+                raise InvalidValue("a reset needs timestamp_ms, or ledger_id and entry_id")
             await topic.seek(subscription, mark_delete)
         return _moved(pairs, before)
 

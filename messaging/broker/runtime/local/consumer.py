@@ -95,7 +95,7 @@ class LocalConsumer:
                 stored.set_result(None)
                 return
             stored.set_exception(
-                InvalidValue(refused) if error is None else StorageFailed(f"the acknowledgement is not stored: {error}")
+                InvalidValue(refused) if error is None else StorageFailed(f"the acknowledgement could not be stored: {error}")
             )
             stored.exception()  # whoever does not wait for it need not hear of it
 

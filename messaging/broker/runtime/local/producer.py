@@ -66,7 +66,7 @@ class LocalProducer:
         try:
             buf = b"".join([self._frame(message) for message in messages])
         except ValueError as error:
-            loop.call_soon(on_receipt, None, InvalidValue(f"a message cannot be written: {error}"))
+            loop.call_soon(on_receipt, None, InvalidValue(f"the message is not valid: {error}"))
             return
         sent: list[SendFrame] = []
         hot.scan(buf, 0, len(buf), sent)
@@ -75,8 +75,8 @@ class LocalProducer:
             self.topic.publisher.publish(self._producer, buf, sent, hot.summarize(sent))
         except StoreError as error:
             self._due.pop()
-            loop.call_soon(on_receipt, None, StorageFailed(f"the message is not stored: {error}"))
-            self.service.topic_failed(self.topic, NotReady(f"topic {self.topic.text} is being opened again"))
+            loop.call_soon(on_receipt, None, StorageFailed(f"the message could not be stored: {error}"))
+            self.service.topic_failed(self.topic, NotReady(f"topic {self.topic.text} is being reloaded"))
 
     def _frame(self, message: OutgoingMessage) -> bytes:
         """Raises `ValueError` for what a message cannot hold."""
@@ -133,7 +133,7 @@ class LocalProducer:
         if self.open:
             self._leave()
             while self._due:
-                self._due.popleft()[1](None, NotReady("the producer was closed before the receipt came"))
+                self._due.popleft()[1](None, NotReady("the producer was closed before the receipt arrived"))
 
     def _leave(self) -> None:
         self.open = False

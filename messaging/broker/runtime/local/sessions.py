@@ -79,7 +79,9 @@ class LocalSessions:
                 begin = opened.ledger_list.next_after(Position(start.ledger_id, start.entry_id))
             held = opened.create_reader(chosen, begin)
         elif held.durable != durable:
-            raise NotAllowed(f"subscription {chosen!r} is {'durable' if held.durable else 'not durable'}: subscribe to it as such")
+            raise NotAllowed(
+                f"subscription {chosen!r} is {'durable' if held.durable else 'not durable'}: subscribe to it accordingly"
+            )
         await opened.wait_until_unchanged(held)
         await probe_consumers(held, KINDS[kind])
         consumer = LocalConsumer(self._broker, opened, held, sink, principal)

@@ -18,7 +18,7 @@ def check_producer(policy: Policy, topic: LoadedTopic, name: str) -> None:
     """Raises `ProducerBusy`. A producer that takes the place of another of its name is none more."""
     limit = policy("max_producers_per_topic", topic.name)
     if limit and (held := len(topic.producers)) >= limit and topic.producers.get(name) is None:
-        raise ProducerBusy(f"topic {topic.text} has {held} producers, and max_producers_per_topic = {limit}: close one")
+        raise ProducerBusy(f"topic {topic.text} has {held} producers, which is max_producers_per_topic = {limit}: close one first")
 
 
 def check_consumer(policy: Policy, topic: LoadedTopic, subscription: Subscription, kind: SubscriptionType) -> None:
@@ -26,15 +26,18 @@ def check_consumer(policy: Policy, topic: LoadedTopic, subscription: Subscriptio
     held = len(subscription.consumers)
     types = policy("subscription_types", topic.name)
     if types and TYPE_NAMES[kind] not in types:
-        raise NotAllowed(f"subscription_types of the namespace are {', '.join(types)}: {TYPE_NAMES[kind]} is not among them")
+        raise NotAllowed(
+            f"subscription_types of the namespace allow only {', '.join(types)}, not {TYPE_NAMES[kind]}: use one of those"
+        )
     limit = policy("max_consumers_per_subscription", topic.name)
     if limit and held >= limit:
         raise ConsumerBusy(
-            f"subscription {subscription.name!r} has {held} consumers, and max_consumers_per_subscription = {limit}: close one"
+            f"subscription {subscription.name!r} has {held} consumers, which is max_consumers_per_subscription = {limit}: close "
+            f"one first"
         )
     limit = policy("max_consumers_per_topic", topic.name)
     if limit and (held := sum(len(one.consumers) for one in topic.subscriptions.values())) >= limit:
-        raise ConsumerBusy(f"topic {topic.text} has {held} consumers, and max_consumers_per_topic = {limit}: close one")
+        raise ConsumerBusy(f"topic {topic.text} has {held} consumers, which is max_consumers_per_topic = {limit}: close one first")
 
 
 def check_durable_subscription(policy: Policy, topic: LoadedTopic, being_created: int) -> None:
@@ -42,7 +45,7 @@ def check_durable_subscription(policy: Policy, topic: LoadedTopic, being_created
     limit = policy("max_subscriptions_per_topic", topic.name)
     if limit and (held := sum(one.durable for one in topic.subscriptions.values()) + being_created) >= limit:
         raise PreconditionFailed(
-            f"topic {topic.text} has {held} subscriptions, and max_subscriptions_per_topic = {limit}: delete one that is not used"
+            f"topic {topic.text} has {held} subscriptions, which is max_subscriptions_per_topic = {limit}: delete an unused one"
         )
 
 

@@ -81,9 +81,9 @@ class Partitions:
         """Makes the partitioned topic and all its partitions."""
         text = str(name)
         if not 1 <= partitions <= PARTITIONS_MAX:
-            raise InvalidValue(f"a partitioned topic has 1 to {PARTITIONS_MAX} partitions; {partitions} were asked for")
+            raise InvalidValue(f"{partitions} partitions were requested: use 1 to {PARTITIONS_MAX}")
         if name.partition >= 0:
-            raise PreconditionFailed(f"{text} ends like a partition: choose another name")
+            raise PreconditionFailed(f"{text} has the name of a partition: choose another name")
         async with self._alone(name):
             record = PartitionedRecord(text, partitions, created_ms=self._topics.services.clock_ms(), properties=properties)
             async with self._topics.room_for(name, partitions):
@@ -103,7 +103,7 @@ class Partitions:
                 held = await self._finish_growth(name, held)
             if partitions < held.partitions or partitions > PARTITIONS_MAX:
                 raise InvalidValue(
-                    f"{name} has {held.partitions} partitions: their number can only grow, to at most {PARTITIONS_MAX}"
+                    f"{name} has {held.partitions} partitions: the number can only be increased, to at most {PARTITIONS_MAX}"
                 )
             if partitions > held.partitions:
                 async with self._topics.room_for(name, partitions - held.partitions):
@@ -162,7 +162,7 @@ class Partitions:
         try:
             return await self._meta.cas_partitioned(record)
         except MetaConflict:
-            raise Conflict(f"partitioned topic {record.name} was changed by another request: look at it, and ask again") from None
+            raise Conflict(f"partitioned topic {record.name} was changed by another request: check it and try again") from None
 
     async def _finish_growth(self, name: TopicName, held: PartitionedRecord) -> PartitionedRecord:
         new = range(held.partitions, held.growing_to)

@@ -84,7 +84,7 @@ class Topics:
     async def _load(self, name: TopicName, create: bool) -> Topic:
         text = str(name)
         if not name.persistent:
-            raise NotAllowed(f"{text}: non-persistent topics are not served yet; use persistent://{text.partition('://')[2]}")
+            raise NotAllowed(f"{text}: non-persistent topics are not supported yet; use persistent://{text.partition('://')[2]}")
         try:
             record = await self.meta.get_topic(text)
             if record is None:
@@ -109,7 +109,7 @@ class Topics:
         if name.partition >= 0:
             parent = await self.partitioned.get(name.base)
             if parent is None:
-                raise TopicNotFound(f"{text} ends like a partition, and there is no partitioned topic {name.base}")
+                raise TopicNotFound(f"{text} has the name of a partition, but there is no partitioned topic {name.base}")
             if name.partition >= parent.partitions:
                 raise TopicNotFound(f"{text}: the topic has {parent.partitions} partitions, numbered from 0")
             create = True
@@ -125,7 +125,7 @@ class Topics:
         except MetaConflict as error:  # somebody made it, or a partitioned topic, or deletes that
             found = await self.meta.get_topic(text)
             if found is None:
-                raise NotReady(f"topic {text} cannot be created now: {error}; try again") from None
+                raise NotReady(f"topic {text} could not be created: {error}; try again") from None
             return found
 
     # --- asking
@@ -142,7 +142,7 @@ class Topics:
         if name.partition >= 0:
             parent = await self.partitioned.get(name.base)
             if parent is None or name.partition >= parent.partitions:
-                raise PreconditionFailed(f"{text} ends like a partition and is none: choose another name")
+                raise PreconditionFailed(f"{text} has the name of a partition but is none: choose another name")
         try:
             async with self.room_for(name, 1):
                 await self.meta.cas_topic(TopicRecord(text, created_ms=self.services.clock_ms(), properties=properties))
@@ -174,7 +174,7 @@ class Topics:
         """Clients are told to connect again; the next use loads the topic anew. Nothing happens if it is not loaded."""
         topic = self.loaded.get(str(name))
         if topic is not None:
-            await self._end(topic, why or NotReady(f"topic {name} was unloaded: connect again"), delete=False)
+            await self._end(topic, why or NotReady(f"topic {name} was unloaded: reconnect"), delete=False)
 
     async def _end(self, topic: Topic, why: MagnetarError, *, delete: bool) -> None:
         """Whoever asks for the topic meanwhile waits, until it may be loaded again (or made anew)."""

@@ -64,7 +64,7 @@ class SubscriptionEffects(TopicContext):
         """Raises where what is to be changed is gone: `NotReady` with its topic, `SubscriptionNotFound` by itself."""
         self.check_open()
         if self.subscription(subscription.name) is not subscription:
-            raise SubscriptionNotFound(f"subscription {subscription.name!r} of {self.text} was deleted, and made anew")
+            raise SubscriptionNotFound(f"subscription {subscription.name!r} of {self.text} was deleted and created again")
 
     # --- change, store, dispatch: every change of a cursor ends here
 

@@ -158,8 +158,7 @@ class TopicSubscriptions(SubscriptionEffects):
         limit, held = self.services.subscriptions_max, len(self.subscriptions)
         if held + self._being_created >= limit:
             raise PreconditionFailed(
-                f"topic {self.text} has {held} subscriptions, and subscriptions_per_topic_max = {limit}: "
-                f"delete those that are not used"
+                f"topic {self.text} has {held} subscriptions, which is subscriptions_per_topic_max = {limit}: delete unused ones"
             )
 
     def create_reader(self, name: str, start: Position) -> Subscription:

@@ -50,7 +50,7 @@ class Topic(TopicSubscriptions):
         self.check_open()
         if self.ledger.terminated:
             raise TopicTerminated(
-                f"topic {self.text} was terminated at {self.ledger.record.terminated_at}: it takes no more messages"
+                f"topic {self.text} was terminated at {self.ledger.record.terminated_at}: it accepts no more messages"
             )
         if self.ledger.ended:
             raise NotReady(f"topic {self.text} is being terminated: try again")
@@ -62,9 +62,9 @@ class Topic(TopicSubscriptions):
         try:
             await self.ledger.writable()
         except LedgerClosed:
-            raise NotReady(f"topic {self.text} is being opened again: try again") from None
+            raise NotReady(f"topic {self.text} is being reloaded: try again") from None
         except StoreError as error:
-            refused = StorageFailed(f"topic {self.text} takes no messages now: {error}")
+            refused = StorageFailed(f"topic {self.text} cannot accept messages: {error}")
             if self.ledger.failed is not None:
                 self.services.failed(self, refused)
             raise refused from error

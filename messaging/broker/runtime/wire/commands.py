@@ -127,7 +127,7 @@ class Commands:
             self._say_no(connection, kind, body, error)
         except Exception:
             log.exception("command.failed", command=pb.Command.Type.Name(kind), peer=connection.peer)
-            self._say_no(connection, kind, body, MagnetarError("the broker could not do this; its log says why"))
+            self._say_no(connection, kind, body, MagnetarError("an internal error occurred; see the broker's log"))
 
     def _say_no(self, connection: Connection, kind: int, body: Any, error: MagnetarError) -> None:
         if _answered(body):
@@ -169,7 +169,7 @@ class Commands:
             if descriptor.name != "type" and request_id is not None:
                 connection.send(frames.error(request_id, pb.NotAllowedError, f"{name} is not served by this broker"))
                 return
-        raise frames.ProtocolError(f"{name} is not a command that a client sends")
+        raise frames.ProtocolError(f"{name} is not a command that clients may send")
 
     async def stop(self) -> None:
         for task in list(self._tasks):

@@ -33,14 +33,14 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     held = connection.endpoints.consumers.get(body.consumer_id)
     if held is not None:
         if held[0].text != resource.topic or held[1].name != name:
-            raise InvalidValue(f"consumer {body.consumer_id} is open on this connection with another subscription")
+            raise InvalidValue(f"consumer {body.consumer_id} is already open on this connection with another subscription")
         connection.send(frames.success(body.request_id))
         return
     kind = SubscriptionType(body.sub_type)
     if body.read_compacted and kind in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED):
-        raise NotAllowed(f"a {TYPE_NAMES[kind]} subscription cannot read the compacted topic: use Exclusive or Failover")
+        raise NotAllowed(f"{TYPE_NAMES[kind]} subscriptions cannot read the compacted topic: use Exclusive or Failover")
     if kind is SubscriptionType.KEY_SHARED:
-        raise NotAllowed("Key_Shared subscriptions are not served yet: subscribe with Shared, Failover or Exclusive")
+        raise NotAllowed("Key_Shared subscriptions are not supported yet: use Shared, Failover or Exclusive")
     topic = await service.open_topic(parse_topic(resource.topic), create=body.force_topic_creation)
     subscription = await _subscription(service, connection, topic, name, body)
     await topic.wait_until_unchanged(subscription)
@@ -66,7 +66,9 @@ async def _subscription(service: Broker, connection: Connection, topic: Topic, n
     held = topic.subscriptions.get(name)
     if held is not None:
         if held.durable != body.durable:
-            raise NotAllowed(f"subscription {name!r} is {'durable' if held.durable else 'not durable'}: subscribe to it as such")
+            raise NotAllowed(
+                f"subscription {name!r} is {'durable' if held.durable else 'not durable'}: subscribe to it accordingly"
+            )
         return held
     if not body.durable:
         return topic.create_reader(name, _start(body))
@@ -139,7 +141,7 @@ def _ack_answer(connection: Connection, body: pb.Ack) -> AckDone:
 def ack_response(consumer_id: int, request_id: int, refused: str, error: StoreError | None = None) -> bytes:
     response = pb.AckResponse(consumer_id=consumer_id, request_id=request_id)
     if error is not None:
-        response.error, response.message = pb.PersistenceError, f"the acknowledgement is not stored: {error}"
+        response.error, response.message = pb.PersistenceError, f"the acknowledgement could not be stored: {error}"
     elif refused:
         response.error, response.message = pb.NotAllowedError, refused
     return frames.command(pb.Command.ACK_RESPONSE, ack_response=response)
@@ -162,7 +164,7 @@ async def seek(service: Broker, connection: Connection, body: pb.Seek, resource:
     elif body.HasField("message_publish_time"):
         mark_delete = await mark_delete_at_time(topic, body.message_publish_time)
     else:
-        raise InvalidValue("a seek names a message id or a publish time")
+        raise InvalidValue("a seek needs a message id or a publish time")
     assert connection.principal is not None
     await seek_subscription(service, connection.principal, topic, subscription, mark_delete)
     connection.send(frames.success(body.request_id))

@@ -78,7 +78,7 @@ class Endpoints:
         try:
             size = topic.publisher.publish(producer, buf, sent, summary)
         except StoreError:
-            self.service.topic_failed(topic, NotReady(f"topic {topic.text} is being opened again"))
+            self.service.topic_failed(topic, NotReady(f"topic {topic.text} is being reloaded"))
             return
         self.throttle.appended_bytes += size
 
@@ -113,9 +113,7 @@ class Endpoints:
         """Raises `NotReady` where the tenant holds too much already to keep another producer or consumer with this metadata."""
         size = memory_bytes((name,), metadata)
         if not self.memory_charge.allows(size):
-            raise NotReady(
-                f"the names and properties of the tenant's clients take all the memory there is for them ({size} bytes more)"
-            )
+            raise NotReady(f"the tenant's clients use all memory for names and properties ({size} more bytes requested)")
 
     def add_producer(self, topic: Topic, producer: Producer) -> None:
         former = self.producers.get(producer.producer_id)

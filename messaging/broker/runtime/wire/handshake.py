@@ -13,7 +13,7 @@ from messaging.version import VERSION
 async def connect(service: Broker, connection: Connection, body: pb.Connect) -> None:
     """Answers CONNECTED, or an ERROR that belongs to no request and the end of the connection (as Pulsar does)."""
     if body.proxy_to_broker_url or body.original_principal:
-        fail(connection, AuthenticationFailed("this broker takes no connections through a proxy: connect to it directly"))
+        fail(connection, AuthenticationFailed("this broker does not accept connections through a proxy: connect directly"))
         return
     try:
         principal = await service.authenticate(_token(body.auth_method_name, body.auth_data), connection.local)
@@ -41,7 +41,7 @@ async def authenticate(service: Broker, connection: Connection, body: pb.AuthRes
     try:
         principal = await service.authenticate(_token(body.response.auth_method_name, body.response.auth_data), connection.local)
         if connection.principal is None or principal.role != connection.principal.role:
-            raise AuthenticationFailed("the new credential is of another role: connect again with it")
+            raise AuthenticationFailed("the new credential has another role: reconnect with it")
     except MagnetarError as error:
         fail(connection, error)
         return
@@ -52,11 +52,11 @@ def _token(method: str, data: bytes) -> str | None:
     if method in ("", "none"):
         return None
     if method != "token":
-        raise AuthenticationFailed(f"authentication method {method[:40]!r} is not served: use a token")
+        raise AuthenticationFailed(f"authentication method {method[:40]!r} is not supported: use token authentication")
     try:
         return data.decode("ascii")
     except UnicodeDecodeError:
-        raise AuthenticationFailed("the token is not a text") from None
+        raise AuthenticationFailed("the token is not valid UTF-8 text") from None
 
 
 def fail(connection: Connection, error: MagnetarError) -> None:

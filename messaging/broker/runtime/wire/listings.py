@@ -42,7 +42,7 @@ class Listings:
             self._end()
             await asyncio.sleep(LOOK_S)
         else:
-            raise NotReady("what this tenant has not read takes all the memory there is for answers: read it, and ask again")
+            raise NotReady("this tenant's clients have too many unread responses: read them and try again")
         account.take(tenant, expected)
         try:
             yield

@@ -25,7 +25,7 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
         return
     if body.producer_access_mode != pb.Producer.Shared:
         mode = pb.Producer.AccessMode.Name(body.producer_access_mode)
-        raise NotAllowed(f"access mode {mode} is not served yet: open the producer with access mode Shared")
+        raise NotAllowed(f"access mode {mode} is not supported yet: open the producer with access mode Shared")
     topic = await service.open_topic(parse_topic(resource.topic))
     await topic.writable()
     if body.initial_subscription_name:

@@ -36,7 +36,7 @@ def storable(sent: list[SendFrame], buf: bytes, message_bytes_max: int) -> Itera
 
     Raises `ProtocolError`, before anything else, where a SEND cannot be read at all."""
     if any(frame.flags & hot.MALFORMED for frame in sent):
-        raise ProtocolError("a SEND whose fields cannot be read")
+        raise ProtocolError("a SEND with unreadable fields")
     good: list[SendFrame] = []
     for frame in sent:
         refusal = _refusal(frame, buf, message_bytes_max)

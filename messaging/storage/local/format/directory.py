@@ -49,7 +49,7 @@ def read_store_id(disk: Disk, directory: Path) -> int | None:
     except (ValueError, KeyError, TypeError) as error:
         raise Unavailable(f"{directory / 'format'} cannot be read: {error!r}; {REPAIR}") from None
     if version != FORMAT_VERSION:
-        raise Unavailable(f"the log in {directory} has format {version}; this build reads {FORMAT_VERSION}")
+        raise Unavailable(f"the log in {directory} has format {version}; this release reads version {FORMAT_VERSION}")
     return store_id
 
 
@@ -58,7 +58,7 @@ def claim(disk: Disk, directory: Path) -> tuple[int, int]:
     store_id = read_store_id(disk, directory)
     if store_id is None:
         if any(name.startswith("segment-") for name in disk.names(directory)):
-            raise Unavailable(f"{directory} holds segments but no file named format: put it back from a copy")
+            raise Unavailable(f"{directory} holds segments but no file named format: restore it from a backup")
         store_id = secrets.randbits(63)
         content = {"format": FORMAT_VERSION, "store_id": f"{store_id:016x}"}
         replace_file(disk, directory / "format", json.dumps(content).encode())

@@ -106,7 +106,7 @@ def read_segment(file: DiskFile, path: Path, store_id: int) -> Segment:
     if magic != _HEAD_MAGIC or crc != crc32c(page[: _HEAD.size]):
         raise DamagedHeaderPage(f"the header page of {path} does not match its checksum")
     if version != FORMAT_VERSION:
-        raise BadSegment(f"{path} has format {version}; this build reads {FORMAT_VERSION}")
+        raise BadSegment(f"{path} has format {version}; this release reads version {FORMAT_VERSION}")
     if found_store != store_id or (number, generation) != named:
         raise BadSegment(f"{path} belongs to another store or place ({found_store:x}, {number}, {generation})")
     segment = Segment(number, generation, path, seed_of(store_id, number, generation), file.size(), bool(recycled))

@@ -142,7 +142,7 @@ def _restore_format(disk: Disk, directory: Path, report: RepairReport) -> int:
                 replace_file(disk, directory / "format", json.dumps(content).encode())
                 report.actions.append(f"wrote {directory / 'format'} again, from the header page of {name}")
                 return store_id
-    raise Unavailable(f"{directory} holds no log: no file named format, and no segment that says whose it is")
+    raise Unavailable(f"{directory} contains no log: there is no file named format and no segment with a store id")
 
 
 def _restore_epoch(disk: Disk, directory: Path, report: RepairReport) -> None:

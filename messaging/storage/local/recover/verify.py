@@ -119,7 +119,7 @@ class _Index:
 def store_id_in(disk: Disk, directory: Path) -> int:
     store_id = read_store_id(disk, directory)
     if store_id is None:
-        raise Unavailable(f"{directory} holds no log: there is no file named format")
+        raise Unavailable(f"{directory} contains no log: there is no file named format")
     return store_id
 
 
