@@ -1,13 +1,13 @@
-"""Work that a process does by itself, beside what it is asked for: every loop in one place, none of which ends by accident.
+"""Background tasks of a process: all loops in one place, none of which ends by accident.
 
-A loop survives whatever its work raises. It counts the failure, logs it with a traceback (the first at once, then one a minute with
-the number of those between), waits longer from failure to failure, and goes on. `loops` says how each of them fares, for metrics
-and for whoever asks whether the process is well.
+A loop survives whatever its work raises. It counts the failure, logs it with a traceback (the first at once, then one per minute
+with the number of suppressed ones), waits longer after each failure, and continues. `loops` has the state of each loop, for
+metrics and health checks.
 
-    every        does something again and again
-    until_done   does something until it succeeds once
-    spawn        does something once; a failure is logged, counted and not tried again
-    register     for work that has a thread or a timer of its own and reports by `succeeded` and `failed`
+    every        runs something repeatedly
+    until_done   runs something until it succeeds once
+    spawn        runs something once; a failure is logged and counted but not retried
+    register     for work with its own thread or timer, which reports by `succeeded` and `failed`
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ log = structlog.get_logger("background")
 T = TypeVar("T")
 Act = Callable[[], Awaitable[object] | object]
 
-LOG_EVERY_MS = 60_000  # of one loop: a failure that repeats every second fills no disk
-RETRY_S = 1.0  # after a failure, doubled from one to the next
+LOG_EVERY_MS = 60_000  # per loop, so that a failure every second does not fill the disk
+RETRY_S = 1.0  # after a failure; doubled with each further one
 RETRY_S_MAX = 30.0
-FORGIVEN_MS = 600_000  # after a failure of what does not come again, and cannot show that it succeeds now
+FORGIVEN_MS = 600_000  # for work that does not recur and so cannot report success
 ERROR_CHARACTERS_MAX = 300
 ONE_OFF, CALLBACKS = "one_off", "event_loop"
 
 
 class BackgroundLoop:
-    """How one loop fares. `failed` and `succeeded` may be called in the thread that does the work."""
+    """The state of one loop. `failed` and `succeeded` may be called in the thread that does the work."""
 
     __slots__ = ("_failed_at_ms", "_log_at_ms", "_recurs", "_unlogged", "failures", "last_error", "last_success_ms", "name")
 
@@ -44,7 +44,7 @@ class BackgroundLoop:
         self.name = name
         self.failures = 0
         self.last_error = ""
-        self.last_success_ms = 0  # since 1970; 0: never yet
+        self.last_success_ms = 0  # since 1970; 0: never
         self._recurs = recurs
         self._failed_at_ms: int | None = None
         self._unlogged = 0
@@ -52,7 +52,7 @@ class BackgroundLoop:
 
     @property
     def failing(self) -> bool:
-        """It failed and has not succeeded since."""
+        """The loop has failed and has not succeeded since."""
         return self._failed_at_ms is not None and (self._recurs or boottime_ms() - self._failed_at_ms < FORGIVEN_MS)
 
     def succeeded(self) -> None:
@@ -62,7 +62,7 @@ class BackgroundLoop:
         self.last_success_ms = wall_ms()
 
     def failed(self, error: BaseException, **about: Any) -> None:
-        """`about` names what it happened to, for the log."""
+        """`about` adds fields to the log line."""
         self.failures += 1
         self.last_error = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS_MAX]
         now_ms = self._failed_at_ms = boottime_ms()
@@ -75,21 +75,21 @@ class BackgroundLoop:
 
     @contextmanager
     def guard(self, **about: Any) -> Iterator[None]:
-        """What is done within is reported where it raises, and nobody else is kept from theirs."""
+        """Reports an exception of its body instead of raising it."""
         try:
             yield
         except Exception as error:
             self.failed(error, **about)
 
     def each(self, items: Iterable[T], act: Callable[[T], object]) -> None:
-        """Does `act` for every item. One that raises is reported and keeps nobody from the others."""
+        """Calls `act` for every item. An exception is reported and does not stop the others."""
         for item in list(items):
             with self.guard():
                 act(item)
 
 
 class BackgroundLoops:
-    """All of one process. `sleep` waits between two runs."""
+    """All loops of a process. `sleep` waits between two runs."""
 
     def __init__(self, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
         self.loops: dict[str, BackgroundLoop] = {}
@@ -98,8 +98,8 @@ class BackgroundLoops:
         self.register(ONE_OFF, recurs=False)
 
     def register(self, name: str, *, recurs: bool = True) -> BackgroundLoop:
-        """The loop of this name, made where there is none. One that does not recur never says `succeeded`: its failures are
-        forgiven after `FORGIVEN_MS`."""
+        """The loop of this name, created if needed. A loop that does not recur never reports `succeeded`; its failures expire after
+        `FORGIVEN_MS`."""
         return self.loops.setdefault(name, BackgroundLoop(name, recurs=recurs))
 
     @property
@@ -109,20 +109,20 @@ class BackgroundLoops:
     def every(
         self, seconds: float | Callable[[], float], name: str, act: Act, *, first_s: float | None = None
     ) -> asyncio.Task[None]:
-        """Waits, runs `act`, and so on until cancelled. `seconds` may be asked for anew each time; the first wait is `first_s`."""
+        """Waits, runs `act`, and repeats until cancelled. `seconds` may be a function that is called each time; `first_s` is the
+        first wait."""
         return self._start(self._every(self.register(name), seconds, act, first_s), name)
 
     def until_done(self, name: str, act: Act, *, retry_s: float = RETRY_S) -> asyncio.Task[None]:
-        """Runs `act`, and again after each failure, until it does not raise. The caller keeps and ends the task; `cancel` leaves it
-        alone."""
+        """Runs `act` repeatedly until it does not raise. The caller owns and cancels the task; `cancel` does not affect it."""
         return asyncio.get_running_loop().create_task(self._until_done(self.register(name), act, retry_s), name=name)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Its failure counts for the loop of this name, if there is one, else with all other work that is done once."""
+        """A failure counts for the loop of this name if there is one, else for all one-off work."""
         return self._start(self._once(work, name), name)
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Counts what callbacks of the event loop raise, and tasks that nobody waits for."""
+        """Counts exceptions of event loop callbacks and of tasks that nobody awaits."""
         callbacks = self.register(CALLBACKS, recurs=False)
 
         def raised(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -175,7 +175,7 @@ def _ask(loop: BackgroundLoop, seconds: Callable[[], float]) -> float:
 
 
 async def _run(loop: BackgroundLoop, act: Act) -> bool:
-    """Whether `act` did not raise. It may report a failure by itself and go on: then it did not succeed either."""
+    """Whether `act` succeeded. If it reports a failure itself and returns, that counts as a failure too."""
     before = loop.failures
     try:
         result = act()
@@ -185,7 +185,7 @@ async def _run(loop: BackgroundLoop, act: Act) -> bool:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        loop.failed(error)  # something that `act` waited for was cancelled, not this loop
+        loop.failed(error)  # something that `act` awaited was cancelled, not this loop
         return False
     except Exception as error:
         loop.failed(error)

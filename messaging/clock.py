@@ -1,9 +1,9 @@
-"""What time it is, for those who delete by it.
+"""Clocks, and the time to use for deleting data.
 
-A wall clock jumps: it is set by hand, by NTP after a start at 1970, or wrong for a moment. Messages must not be lost by that.
-What is *stored* is stamped with the wall clock, but no earlier than what was stored before (`Appends.stamp`): at worst it is kept
-too long. What is *deleted*, because it is older than some time, is measured by the wall clock or by the time that passed since
-that was last believed, whichever says less: `safe_expiry_ms`. A jump that stands for `BELIEVED_AFTER_MS` is believed.
+A wall clock can jump: it is set by hand, corrected by NTP after a start at 1970, or briefly wrong. No messages may be lost by
+that. Stored data is stamped with the wall clock, but never earlier than the data before it, so at worst it is kept too long.
+Whether data is old enough to be deleted is decided by `safe_expiry_ms`: the wall clock, or the time that has passed since it was
+last trusted, whichever is earlier. A jump is trusted after `BELIEVED_AFTER_MS`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ logger = logging.getLogger(__name__)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TIME_MS_MAX = 253_402_300_799_999  # the last millisecond of the year 9999
-JUMP_MS = 2_000  # a larger difference is no slewing
-SLEW = 1_000  # NTP corrects at most one part in 2,000; one in so many of the time passed is allowed beside
+JUMP_MS = 2_000  # a larger difference is a jump, not slewing
+SLEW = 1_000  # NTP slews by at most 1/2,000; a deviation of 1/1,000 is tolerated
 BELIEVED_AFTER_MS = 300_000
 
 
@@ -27,14 +27,14 @@ def wall_ms() -> int:
 
 
 def boottime_ms() -> int:
-    """Time passed since some moment, a sleep of the machine included where the system tells."""
+    """Milliseconds since some fixed moment, including time during which the machine slept if the system reports it."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
     return time.monotonic_ns() // 1_000_000
 
 
 class ExpiryClock:
-    """Milliseconds since 1970, never ahead of the wall clock, nor of the time passed since it was last believed."""
+    """Milliseconds since 1970, never ahead of the wall clock or of the time that has passed since it was last trusted."""
 
     def __init__(self, wall: Callable[[], int] = wall_ms, passed: Callable[[], int] = boottime_ms) -> None:
         self._wall = wall

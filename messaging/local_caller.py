@@ -1,9 +1,9 @@
-"""Whether a caller is on this machine: the one decision behind anonymous access on every entrance. Pure.
+"""Whether a caller is on this machine, which decides about anonymous access on every listener. Pure.
 
-A reverse proxy on the same machine makes everybody who comes through it look local. So three things must hold: the platform is
-bound to loopback only (`host`), which a deployment that serves others is not; both ends of the connection are loopback addresses;
-and no header of the request says that it was passed on. The binary protocol has no such header: a CONNECT that names an original
-principal or a proxy is refused, and a PROXY protocol line is no frame.
+A reverse proxy on the same machine makes all its clients look local. Three things must therefore hold: the platform listens on
+loopback only (`host`), which a deployment for other machines does not; both ends of the connection are loopback addresses; and no
+header says that the request was forwarded. The binary protocol has no such header, but a CONNECT that names an original principal
+or a proxy is refused, and a PROXY protocol line is not a valid frame.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _FORWARDING_PREFIX = "x-forwarded-"
 
 
 def is_local_caller(host: str, peer: str, own: str | None = None, header_names: Iterable[str] = ()) -> bool:
-    """`host`: the setting that says what listeners are bound to; `peer`: the address of the caller; `own`: the address it called,
-    where that is known."""
+    """`host`: the setting that says where listeners bind; `peer`: the address of the caller; `own`: the address that it connected
+    to, if known."""
     if not is_loopback(host) or not is_loopback(peer) or (own is not None and not is_loopback(own)):
         return False
     return not any(_says_forwarded(name.lower()) for name in header_names)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address can be reached from this machine alone. What is no address, but for ``localhost``, is not."""
+    """Whether a name or address is reachable from this machine only. Names other than ``localhost`` are not."""
     if host == "localhost":
         return True
     try:

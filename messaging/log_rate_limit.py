@@ -1,22 +1,22 @@
-"""How often one event is written to the log: what a peer can bring about it can bring about without end, and the disk has one.
+"""Limits how often one event is logged, because clients can cause some events without end and disks are finite.
 
-Each event has a burst and then a rate of its own. What is left out is counted, and the next line that is written says how many
-lines that were. Levels of trouble of ours (critical) are never left out.
+Each event has a burst and then a rate. Suppressed lines are counted, and the next line of the event says how many there were.
+Critical events are never suppressed.
 """
 
 from __future__ import annotations
 
 BURST = 100
 A_SECOND = 5.0
-EVENTS_MAX = 1000  # names that are remembered: ours are constants, those of libraries may not be
+EVENTS_MAX = 1000  # names that are remembered; those of libraries may vary
 
 
 class LogRateLimit:
     def __init__(self) -> None:
-        self._events: dict[str, tuple[float, float, int]] = {}  # lines it may have, as of when, lines left out since the last one
+        self._events: dict[str, tuple[float, float, int]] = {}  # available lines, as of when, and suppressed lines
 
     def suppressed(self, event: str, now_s: float) -> int | None:
-        """How many lines of this event were left out before this one; None: this one is, too."""
+        """How many lines of this event were suppressed before this one; None: this line is suppressed too."""
         lines, then_s, missed = self._events.pop(event, (float(BURST), now_s, 0))
         lines = min(float(BURST), lines + (now_s - then_s) * A_SECOND)
         written = lines >= 1

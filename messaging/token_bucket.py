@@ -1,10 +1,10 @@
-"""A token bucket: so many things a second, and some saved up. Pure: it is handed the clock."""
+"""A token bucket: a rate per second with a burst. Pure: the caller passes the time."""
 
 from __future__ import annotations
 
 
 class TokenBucket:
-    """`rate` tokens a second, at most `burst` saved up."""
+    """`rate` tokens a second; at most `burst` accumulate."""
 
     __slots__ = ("_at_ms", "_burst", "_rate", "_tokens")
 
@@ -15,7 +15,7 @@ class TokenBucket:
         self._at_ms = now_ms
 
     def take(self, now_ms: int) -> int:
-        """0 if there was a token, which is gone now; else the milliseconds until there is one."""
+        """Takes a token and returns 0, or returns the milliseconds until there is one."""
         elapsed_ms = max(0, now_ms - self._at_ms)
         self._tokens = min(float(self._burst), self._tokens + elapsed_ms * self._rate / 1000)
         self._at_ms = now_ms

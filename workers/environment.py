@@ -1,4 +1,4 @@
-"""What every task is handed: nothing in a task reaches for the clock, the broker or the settings by itself."""
+"""What every task receives: no task accesses the clock, the broker or the settings by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""One run of a task at a time, over all workers: a row in the database, held for a while and renewed while the work goes on."""
+"""Ensures that a task runs once at a time across all workers, by a database row that is held for a while and renewed during the
+work.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that Python has freed but the C library keeps: 4 MiB after start-up, more after a run's hours were loaded."""
+"""Returns memory that Python has freed but the C library keeps: 4 MiB after start, more after a run's hours were loaded."""
 
 from __future__ import annotations
 

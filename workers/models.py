@@ -1,7 +1,4 @@
-"""What ran, who may run now, and the usage that the current versions of the hours hold.
-
-Runs and leases are the platform's; usage is tenant data, so `UsageHour.objects` wants a scope (`tenants.scoping`).
-"""
+"""Task runs, leases, and the usage of the current version of each hour."""
 
 from __future__ import annotations
 

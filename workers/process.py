@@ -1,12 +1,4 @@
-"""Celery's worker and beat as two threads of one process that somebody else starts, watches and stops.
-
-Rules that this keeps (each cost somebody an afternoon):
-- `set_current`, `set_default` and `finalize` come before the thread starts. Without them tasks run and succeed, and their results
-  go to a backend that is not there.
-- `WorkController` leaves signals alone; the `celery worker` command would take SIGTERM from us.
-- Beat's schedule is in the database: the default file, written by one Python, may be unreadable for another.
-- Beat is not `celery.beat.Service`: that sleeps up to its interval and cannot be woken to stop.
-"""
+"""Celery's worker and beat as two threads of a process that somebody else starts, watches and stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every run of a task leaves a row: what it was, how it ended, what it did. `run_recorded` is the one way a task is run."""
+"""Records every run of a task: what it was, how it ended, what it did. Tasks are run only by `run_recorded`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows that beat works from, made or brought up to date at each start from `workers.task_catalog`."""
+"""The rows that beat reads its schedule from, updated at each start from `workers.task_catalog`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every task there is, once: its name, where its work is, and the setting that says how often beat asks for it."""
+"""All tasks: the name, the function, and the setting with the interval of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's hours into the database: all of them and their pointers in one transaction, or none."""
+"""Loads the hours of a run into the database: all of them and their pointers in one transaction, or none."""
 
 from __future__ import annotations
 

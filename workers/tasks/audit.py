@@ -1,8 +1,4 @@
-"""What the broker refused, and what clients did to subscriptions, into the audit log: each event once.
-
-The broker hands the same events out, under the same numbers, until it is told that they are stored. The records and the number up
-to which they go are written in one transaction: events that come again are known by their numbers.
-"""
+"""Writes the broker's audit events to the audit log, each event once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages past their TTL, and what lies past retention, over all topics, loaded or not."""
+"""Applies TTL and retention to all topics, loaded or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Usage up to now, written out by the broker."""
+"""Asks the broker to write out its usage records."""
 
 from __future__ import annotations
 

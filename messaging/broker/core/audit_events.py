@@ -1,15 +1,16 @@
-"""What clients were refused and did to subscriptions, counted until it is in the audit log. Pure: it is handed the clock.
+"""Events for the audit log: clients that were refused and changes that they made to subscriptions, counted until they are written.
+Pure.
 
-Equal events are one entry with a count, so that who tries again and again takes one place. Places are bounded in bytes, and
-shared: a key (or, without one, an address), the callers of one tenant, and what is about one tenant each have a part, so that
-nobody's flood takes the places of others. An event that finds no place is counted as a further one of its action: by caller and
-tenant, then by tenant, then by action alone. None is lost from the counts.
+Identical events are one entry with a count, so that a client that retries uses only one entry. The memory for entries is limited
+and shared: a key (or, without one, an address), the callers of one tenant, and the events about one tenant each have a share, so
+that nobody's flood displaces the events of others. An event without room is only counted for its action: by caller and tenant,
+then by tenant, then by action. The counts are always complete.
 
-Places are free again when their entries are in the audit log, about once a minute: they bound how fast that grows, too. Being
-refused costs nobody anything, so refusals have few places, and those apart from the places of what was done.
+Entries are removed when they are in the audit log, about once a minute, which also limits how fast the log grows. Refused
+requests cost a client nothing, so they have little room, separate from that of changes.
 
-`take` numbers the oldest entries and hands them out, the same ones again until they are acknowledged. A numbered entry does not
-change any more: an equal event after that begins another.
+`take` numbers the oldest entries and returns them, the same ones again until they are acknowledged. A numbered entry no longer
+changes; an identical event after that starts another entry.
 """
 
 from __future__ import annotations
@@ -23,22 +24,23 @@ from messaging.broker.core.memory_charge import Charge
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.permissions.audited import REFUSALS
 
-REFUSED_BYTES_MAX = 256 << 10  # of refusals: some 400 entries
-DONE_BYTES_MAX = 4 << 20  # of what was done to subscriptions
+REFUSED_BYTES_MAX = 256 << 10  # of refused requests: about 400 entries
+DONE_BYTES_MAX = 4 << 20  # of changes of subscriptions
 DONE_SHARE = 4  # and no more than a quarter of the account
 CALLER_SHARE, CALLER_TENANT_SHARE, TENANT_SHARE = 16, 8, 4  # what one may have of either: a sixteenth, an eighth, a quarter
 FURTHER_BYTES_MAX = 64 << 10  # of entries that count further events, by caller; and as much by tenant
 FURTHER_SHARE = 16
 BYTES_MAX = REFUSED_BYTES_MAX + DONE_BYTES_MAX + 2 * FURTHER_BYTES_MAX + (16 << 10)  # the last: one for each action
-ENTRY_BYTES = 512  # of an entry, beside its texts
-TAKEN_MAX = 200  # entries handed out at once
+ENTRY_BYTES = 512  # overhead of an entry
+TAKEN_MAX = 200  # entries taken at once
 ROLE_LENGTH_MAX, KEY_LENGTH_MAX, RESOURCE_LENGTH_MAX, REASON_LENGTH_MAX = 600, 64, 1100, 300
 
 
 class Event(NamedTuple):
-    """Who did or was refused what. `tenant` and `tenant_uid` are of one that exists, or empty; so is what is not known."""
+    """What a client did or was refused. `tenant` and `tenant_uid` are those of an existing tenant, or empty, as is everything that
+    is unknown."""
 
-    action: str  # as the audit log names it
+    action: str  # its name in the audit log
     role: str = ""
     key_id: str = ""
     address: str = ""
@@ -50,7 +52,7 @@ class Event(NamedTuple):
 
 
 class Entry:
-    """`before` is of the first event, `after` of the last. `sequence` 0: not handed out yet."""
+    """`before` is that of the first event, `after` that of the last. `sequence` 0: not taken yet."""
 
     __slots__ = ("after", "before", "count", "event", "first_ms", "last_ms", "sequence", "size_bytes")
 

@@ -1,8 +1,8 @@
-"""What a command of the binary protocol costs the loop, so that whoever sends many of the dear ones waits for the others. Pure.
+"""The cost of each command of the binary protocol for the event loop, so that clients that send many expensive ones wait. Pure.
 
-A unit is what one SEND costs on the fast path, about half a microsecond. Of a command that is carried out by a task the row has
-what the loop does for it altogether; of one that only asks for a dispatch it has none of that, which is bounded by itself. What a
-command costs beside its row depends on its size, since it is decoded whole.
+One unit is the cost of a SEND on the fast path, about half a microsecond. For a command that a task carries out, the table has
+all work of the event loop for it. The cost of a dispatch is not included, because dispatches are bounded separately. On top of
+its row a command costs in proportion to its size, because it is decoded as a whole.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from messaging.protocol import pulsar_pb2 as pb
 
 COMMAND_BYTES_A_UNIT = 32  # many small fields are decoded at about 60 MB/s
-ID_BYTES_A_UNIT = 3  # of commands that are lists of message ids: each is looked at by itself, and 500 of them take 600 microseconds
-SEND_BYTES_A_UNIT = 2048  # checksum and copy run at some GB/s
-BLOCK = 24  # one producer's part of a read: a block to append, whatever is in it
+ID_BYTES_A_UNIT = 3  # of lists of message ids: each is processed separately, 500 of them in 600 microseconds
+SEND_BYTES_A_UNIT = 2048  # checksum and copy run at several GB/s
+BLOCK = 24  # a block to append: one producer's entries of one read
 ACK_RUN = 16  # acknowledgements of one consumer in one ledger
-UNKNOWN = 40  # decoded, and refused
+UNKNOWN = 40  # decoded and refused
 
 COSTS: dict[int, int] = {
     pb.Command.SEND: 1,

@@ -1,16 +1,17 @@
-"""How many connections each may have, whatever they speak: one table for the binary protocol and for WebSockets. Pure.
+"""Fair shares of connections, in one table for the binary protocol and WebSockets. Pure.
 
-Two groups that take nothing from each other:
+Two groups do not compete with each other:
 
-*Unauthenticated*: they have come and have not said who they are. A newcomer is never refused: where there are too many, the address
-that has most of them loses its oldest. So silent sockets drive out each other, and everybody else has the time of a handshake.
+Unauthenticated connections have not authenticated yet. A new one is never refused: if there are too many, the address with the
+most of them loses its oldest. Idle connections therefore displace only each other, and everybody else has time for a handshake.
 
-*Authenticated*: at most `connections_max`. Each tenant, and each address of those who came without a key, may have no more than are
-left for the others; each key no more than half of what is left. So one tenant alone has half of them, one key a third, and whoever
-comes next finds a place however many the first one took. A sixteenth is kept for superusers and our own processes, who are in
-nobody's share. Addresses do not count for those who came with a key: behind one address there may be a whole company, or a proxy.
+Authenticated connections are limited to `connections_max`. Each tenant, and each address of clients without a key, may have no
+more than are left for the others; each key no more than half of what is left. So a single tenant gets half of all connections and
+one key a third, and a newcomer always finds room. A sixteenth is reserved for superusers and our own processes, which count
+towards nobody's share. Addresses do not count for clients with a key, because a whole company or a proxy may be behind one
+address.
 
-Refusing the newcomer of the largest share, rather than ending an older connection, leaves alone what already works.
+The newcomer with the largest share is refused, instead of closing an older connection that already works.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from messaging.client_address import place_of
 
 Peer = TypeVar("Peer")
 
-RESERVED_SHARE = 16  # one of so many places is for superusers and our own processes
-KEY_SHARE = 2  # a key may have one part of so many of what is left
+RESERVED_SHARE = 16  # 1/16 is reserved for superusers and our own processes
+KEY_SHARE = 2  # a key may have 1/2 of what is left
 
 
 class ConnectionLimits(NamedTuple):
-    """0 stands for no bound but the share."""
+    """0 means no limit other than the fair share."""
 
     connections_max: int
     unauthenticated_max: int
@@ -41,23 +42,23 @@ class ConnectionLimits(NamedTuple):
 
 
 class ConnectionOwner(NamedTuple):
-    """Whose connection it is. `key_id` is empty for those who came without a key."""
+    """The owner of a connection. `key_id` is empty for a client without a key."""
 
     tenant: str
     key_id: str = ""
-    privileged: bool = False  # a superuser, or a process of ours
+    privileged: bool = False  # a superuser or one of our own processes
 
 
 class ConnectionShares(Generic[Peer]):
-    """`peer` is whatever stands for a connection. Each that arrives leaves, once; leaving twice does no harm."""
+    """`peer` is any object that represents a connection. Each peer that arrives leaves once; leaving twice is harmless."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self.by_tenant: Counter[str] = Counter()
         self.by_key: Counter[str] = Counter()
-        self.by_address: Counter[str] = Counter()  # of those who are authenticated without a key
-        self._waiting: dict[str, dict[Peer, None]] = {}  # unauthenticated by address, the oldest first
-        self._addresses: dict[Peer, str] = {}  # of every peer
+        self.by_address: Counter[str] = Counter()  # of authenticated clients without a key
+        self._waiting: dict[str, dict[Peer, None]] = {}  # unauthenticated peers by address, oldest first
+        self._addresses: dict[Peer, str] = {}  # of all peers
         self._owners: dict[Peer, ConnectionOwner] = {}
         self._unauthenticated = 0
 
@@ -70,7 +71,7 @@ class ConnectionShares(Generic[Peer]):
         return self._unauthenticated
 
     def arrive(self, peer: Peer, address: str) -> Peer | None:
-        """`peer` has come. Returns who has to go instead, who then counts no longer; it may be of the same address."""
+        """Adds `peer`. Returns the peer that must be closed instead, which is no longer counted; it may have the same address."""
         address = place_of(address)
         self._addresses[peer] = address
         self._waiting.setdefault(address, {})[peer] = None
@@ -83,7 +84,7 @@ class ConnectionShares(Generic[Peer]):
         return oldest
 
     def sign_in(self, peer: Peer, owner: ConnectionOwner) -> str:
-        """`peer` is known now. Returns why there is no place for it, or "". It still leaves by `leave`."""
+        """`peer` has authenticated. Returns why there is no room for it, or "". It still has to `leave`."""
         address = self._addresses.get(peer)
         if address is None:
             return "the connection was ended to make room for others"

@@ -1,7 +1,7 @@
-"""The broker's snapshot of the control plane: tenants, namespaces, grants, policies and keys, as of one version of the feed.
+"""The broker's copy of the control plane: tenants, namespaces, grants, policies and keys, at one version of the feed.
 
-It answers who may do what while the web process or its database is away. Pure: `plan` decides what a page of the feed changes,
-`swap` changes it, everything else asks.
+It decides permissions and policies while the web process or its database is unavailable. Pure: `plan` decides what a page of the
+feed changes, `swap` applies it, and everything else only reads.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ class ControlView(InheritedGrants):
 
     def __init__(self, *, superuser_roles: Iterable[str], policy_defaults: Mapping[str, Any], anonymous_public: bool) -> None:
         self.version = 0
-        self.feed_id = ""  # which database the version is of
+        self.feed_id = ""  # the database that the version belongs to
         self.tenants: dict[str, dict[str, Any]] = {}
         self.namespaces: dict[str, dict[str, Any]] = {}
         self.keys: dict[str, dict[str, Any]] = {}
         self._superusers = frozenset(superuser_roles)
         self._defaults = policy_defaults
         self._anonymous_public = anonymous_public
-        self._revoked_early: dict[str, int] = {}  # key id -> the version that says so
-        self._policies: dict[tuple[str, str], EffectivePolicy] = {}  # asked for with every hand-out; since the last change
+        self._revoked_early: dict[str, int] = {}  # key id -> the version that revokes it
+        self._policies: dict[tuple[str, str], EffectivePolicy] = {}  # cache for dispatch; cleared with every change
 
     def plan(self, feed: FeedApply) -> FeedPlan | None:
-        """What `feed` would change here; None if nothing. Changes nothing. Raises `InvalidValue` for a malformed feed."""
+        """What `feed` would change, or None if nothing. Does not change anything. Raises `InvalidValue` for a malformed feed."""
         return plan(feed, self.version, self.feed_id, self._tables())
 
     def swap(self, plan: FeedPlan) -> None:
-        """Takes a plan in that was made of this very state. Cannot fail."""
+        """Applies a plan that was made for the current state. Cannot fail."""
         tables = self._tables()
         if plan.feed.full:
             for table in tables.values():
@@ -56,11 +56,12 @@ class ControlView(InheritedGrants):
         return self.version if feed.feed_id in ("", self.feed_id) else 0
 
     def revoke_early(self, plan: FeedPlan) -> None:
-        """The keys that it revokes open nothing from now on, although it is not saved yet. Kept until its version is taken in."""
+        """The keys that the plan revokes are invalid from now on, although the plan is not saved yet. Kept until its version is
+        applied."""
         self._revoked_early.update(dict.fromkeys(plan.revoked, plan.feed.to_version))
 
     def apply(self, from_version: int, to_version: int, changes: list[FeedChange], *, full: bool) -> set[tuple[str, str]]:
-        """`plan` and `swap` in one, for what is saved already: the (kind, key) that changed."""
+        """`plan` and `swap` in one step, for changes that are already saved. Returns the (kind, key) that changed."""
         plan = self.plan(
             FeedApply(from_version=from_version, to_version=to_version, full=full, changes=changes, feed_id=self.feed_id)
         )
@@ -73,11 +74,11 @@ class ControlView(InheritedGrants):
         return {"tenant": self.tenants, "namespace": self.namespaces, "key": self.keys}
 
     def entities(self) -> list[tuple[str, str, dict[str, Any]]]:
-        """(kind, key, state) of everything held. States are replaced, never changed: another thread may read them."""
+        """(kind, key, state) of everything in the view. States are replaced, never modified, so another thread may read them."""
         return [(kind, key, state) for kind, table in self._tables().items() for key, state in table.items()]
 
     def dump(self) -> list[FeedChange]:
-        """Everything held, as changes of the current version."""
+        """Everything in the view, as changes at the current version."""
         return [FeedChange(version=self.version, kind=kind, key=key, state=state) for kind, key, state in self.entities()]
 
     # --- Grants
@@ -106,12 +107,12 @@ class ControlView(InheritedGrants):
         if known is not None:
             return known
         found = resolve_policy(name, self.namespaces.get(namespace, {}).get("policies"), self._defaults)
-        if namespace in self.namespaces:  # else whoever asks could make this grow
+        if namespace in self.namespaces:  # otherwise requests could make this grow without limit
             self._policies[name, namespace] = found
         return found
 
     def key_revoked(self, key_id: str) -> bool | None:
-        """None: this key is not known (yet). A key of a former tenant is revoked, whatever the tenant of its name is now."""
+        """None if the key is unknown. A key of a deleted tenant is revoked, even if a new tenant has the same name."""
         if key_id in self._revoked_early:
             return True
         held = self.keys.get(key_id)
@@ -120,5 +121,5 @@ class ControlView(InheritedGrants):
         return bool(held.get("revoked")) or held.get("tenant_uid", "") != self.tenant_uid(held.get("tenant", ""))
 
     def tenant_uid(self, tenant: str) -> str:
-        """ "" for a tenant that is not known, or from before tenants had one."""
+        """ "" for an unknown tenant, or one from before tenants had a uid."""
         return str(self.tenants.get(tenant, _NOTHING).get("uid", ""))

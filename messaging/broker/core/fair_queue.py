@@ -1,4 +1,4 @@
-"""What waits for its turn, fair between tenants: one of each in turn, however many somebody else has waiting. Pure."""
+"""A queue that is fair between tenants: it serves one item of each in turn, however many a tenant has waiting. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Item = TypeVar("Item")
 
 
 class FairQueue(Generic[Item]):
-    """Each item waits once, however often it is put in; a tenant's items keep their order."""
+    """An item waits only once, however often it is added; items of a tenant keep their order."""
 
     __slots__ = ("_tenants",)
 
     def __init__(self) -> None:
-        self._tenants: dict[str, dict[Item, None]] = {}  # both in the order of their turns
+        self._tenants: dict[str, dict[Item, None]] = {}  # tenants and their items, both in order
 
     def __bool__(self) -> bool:
         return bool(self._tenants)

@@ -1,4 +1,4 @@
-"""What a page of the feed will change, decided before anything is changed; and a full feed put together from its pages. Pure."""
+"""Decides what a page of the feed will change, before anything is changed, and assembles a full feed from its pages. Pure."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ Key = tuple[str, str]  # (kind, key)
 
 
 class FeedPlan(NamedTuple):
-    """A feed that was checked and joins on to what is held. `changes`: those that are new."""
+    """A validated feed that continues the current state. `changes` are those that are new."""
 
     feed: FeedApply
     changes: list[FeedChange]
     changed: set[Key]
-    revoked: set[str]  # ids of keys that open nothing from now on
+    revoked: set[str]  # ids of keys that are revoked
     ignored: int  # changes of kinds that this release does not know
 
 
 def plan(feed: FeedApply, version: int, feed_id: str, tables: Tables) -> FeedPlan | None:
-    """What `feed` does to a view at `version` of `feed_id` with `tables`; None where it does not join on or holds nothing new.
+    """What `feed` changes in a view at `version` of `feed_id` with `tables`; None if it does not continue it or has nothing new.
 
-    Raises `InvalidValue` for a feed of which anything is malformed: then nothing of it is taken."""
+    Raises `InvalidValue` if anything in the feed is malformed; then nothing of it is applied.
+    """
     if not (_full_is_newer if feed.full else _joins)(feed, version, feed_id):
         return None
     checked(feed.changes, feed.to_version)
@@ -50,11 +51,11 @@ def _full_is_newer(feed: FeedApply, version: int, feed_id: str) -> bool:
 
 
 def checked(changes: Iterable[FeedChange], to_version: int) -> None:
-    """Raises `InvalidValue` naming the first change that is malformed."""
+    """Raises `InvalidValue` that names the first malformed change."""
     for change in changes:
         shape = KINDS.get(change.kind)
         if shape is None:
-            continue  # of a newer control plane
+            continue  # a kind of a newer control plane
         where = f"change {change.version} of the feed, of {change.kind} {change.key[:80]!r}, is malformed"
         if not change.key or change.version > to_version:
             raise InvalidValue(f"{where}: it has no key, or a version above {to_version}")
@@ -79,10 +80,10 @@ def _valid_keys(changes: list[FeedChange]) -> set[str]:
 
 
 class FullFeed:
-    """A full feed from its pages, and from the changes made while they were asked for.
+    """A full feed, assembled from its pages and from the changes made while they were requested.
 
-    Each page is as new as the moment in which it was read, so what the pages say together may never have been true at once. The
-    changes that follow the first page bring all of it to one version: it is complete at `newest`, not before.
+    Each page is as new as the moment when it was read, so the pages together may describe a state that never existed. The feed is
+    complete once the changes made meanwhile have been added.
     """
 
     def __init__(self, first: FeedApply) -> None:
@@ -97,7 +98,7 @@ class FullFeed:
         return not self.next_key and self.version >= self.newest
 
     def add(self, page: FeedApply) -> None:
-        """The page at `next_key`, or the changes after `version`. Raises `InvalidValue` for any other."""
+        """Adds the page at `next_key`, or the changes after `version`. Raises `InvalidValue` for any other page."""
         if page.feed_id != self._first.feed_id or page.full != bool(self.next_key):
             raise InvalidValue("a page of the feed does not follow the previous one: the feed is requested again")
         if page.full:
@@ -118,6 +119,6 @@ class FullFeed:
                 self._states[change.kind, change.key] = change.state
 
     def feed(self) -> FeedApply:
-        """All of it, at the version at which it is complete."""
+        """The whole feed, at the version at which it is complete."""
         changes = [FeedChange(version=self.version, kind=kind, key=key, state=state) for (kind, key), state in self._states.items()]
         return msgspec.structs.replace(self._first, to_version=self.version, changes=changes, next_key="", newest_version=0)

@@ -1,7 +1,7 @@
-"""Whether a frame that is still coming comes fast enough: a peer that begins one and hardly goes on is ended. Pure.
+"""Whether an incoming frame arrives fast enough; a peer that starts one and then stalls is disconnected. Pure.
 
-Looked at once in a window. What was there at the last look has to have ended since, or to have gone on by so much that the peer has
-a rate with which anybody can live: 16 KiB a second.
+Checked once per window: a frame that was already arriving at the last check must be complete, or must have progressed by at least
+16 KiB a second.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 WINDOW_S = 10.0
-WINDOW_BYTES = 160 << 10  # of one frame in a window, or all that was missing
+WINDOW_BYTES = 160 << 10  # of one frame per window, or the rest of it if that is less
 
 
 class FrameProgress(NamedTuple):
-    """`number` tells the frames of one connection apart; `have_bytes` of `need_bytes` are here."""
+    """`number` distinguishes the frames of a connection; `have_bytes` of `need_bytes` have arrived."""
 
     number: int
     have_bytes: int
@@ -21,7 +21,7 @@ class FrameProgress(NamedTuple):
 
 
 def too_slow(before: FrameProgress | None, now: FrameProgress | None) -> bool:
-    """`before` was seen one window ago; None: no frame was under way, or we were the ones who did not read."""
+    """`before` is the progress one window ago; None if no frame was arriving or we were not reading."""
     if before is None or now is None or before.number != now.number:
         return False
     return now.have_bytes - before.have_bytes < min(WINDOW_BYTES, before.need_bytes - before.have_bytes)

@@ -1,9 +1,9 @@
-"""Whose socket is read: producers are paused where they hold too much, who holds most first, and go on in turn. Pure.
+"""Limits how much producers may have in flight: pauses reading from those that hold too much. Pure.
 
-A *source* is whatever brings messages in: a connection or a WebSocket. It holds the entries it sent until they are durable, and
-a large frame from its first bytes on. A source that holds something goes on when enough of that is settled; one that holds nothing
-waits only where its tenant, or all together, hold too much, and its turn comes with what others give back. So nobody waits for
-memory that only the waiting one could free.
+Each connection or WebSocket has a `PublishQuota`. It holds the entries that it sent until they are durable, and a large frame
+from its first byte. A quota that holds something resumes when enough of it is released. One that holds nothing waits only if its
+tenant, or all tenants together, hold too much, and is resumed in turn as others release memory. So nobody waits for memory that
+only they themselves could free.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Callable
 from messaging.broker.core.fair_queue import FairQueue
 from messaging.broker.core.memory_limiter import MemoryAccount
 
-FRAMES_SHARE = 4  # one part of so many of the account, which is half of what a tenant may hold, is for frames of it still coming
-QUOTA_BYTES_MAX = 8 << 20  # held by one source; beyond it reading pauses however much memory there is
+FRAMES_SHARE = 4  # 1/4 of the account, half of what a tenant may hold, is for frames that are still arriving
+QUOTA_BYTES_MAX = 8 << 20  # per quota; above it reading pauses however much memory is free
 
 
 class PublishQuota:
-    """`paused`: nothing is read from it; `resume` is called when reading goes on. `begun_bytes`: of a large frame that is coming,
-    `wanted_bytes`: of one that it waits to begin."""
+    """What one connection has in flight. While `paused`, nothing is read from it; `resume` is called when reading may continue.
+    `begun_bytes` belong to a large frame that is arriving, `wanted_bytes` to one that waits to start."""
 
     __slots__ = ("begun_bytes", "held_bytes", "left", "paused", "resume", "tenant", "wanted_bytes")
 
@@ -34,29 +34,30 @@ class PublishQuota:
 
 
 class IngressLimiter:
-    """Its callers pause; it says when. Everything that gives something back resumes whoever may go on because of that."""
+    """Decides which connections are read. The callers pause themselves when told so; whoever releases memory resumes those that may
+    continue."""
 
     def __init__(self, account: MemoryAccount) -> None:
         self.account = account
-        self.paused = 0  # sources
-        self._begun_bytes: dict[str, int] = {}  # of frames that are still coming, by tenant
-        self._waiting: FairQueue[PublishQuota] = FairQueue()  # those that nothing of their own will wake
+        self.paused = 0  # quotas
+        self._begun_bytes: dict[str, int] = {}  # of frames that are still arriving, by tenant
+        self._waiting: FairQueue[PublishQuota] = FairQueue()  # those that hold nothing and are resumed only by others
 
     def take(self, quota: PublishQuota, size: int) -> bool:
-        """`quota` brought `size` bytes. True: its reading is to pause, from now on until `resume`."""
+        """`quota` received `size` bytes. Returns True if it must pause reading until `resume`."""
         quota.held_bytes += size
         self.account.take(quota.tenant, size)
         return not quota.left and self._over(quota, 1) and self._pause(quota)
 
     def give(self, quota: PublishQuota, size: int) -> None:
-        """`size` bytes of `quota` are durable, or were refused."""
+        """`size` bytes of `quota` are durable or were refused."""
         quota.held_bytes -= size
         self.account.give(quota.tenant, size)
         if self.paused:
             self._go_on(quota)
 
     def begin(self, quota: PublishQuota, size: int) -> bool:
-        """A frame of `size` bytes begins and counts from now on. True: reading is to pause until it fits."""
+        """A large frame of `size` bytes starts arriving and is counted from now on. True: reading must pause until it fits."""
         if self._frame_fits(quota.tenant, size):
             self._begun(quota, size)
             return False
@@ -65,14 +66,14 @@ class IngressLimiter:
         return self._pause(quota)
 
     def came(self, quota: PublishQuota) -> None:
-        """The large frame is there, and counts as what it turns out to be."""
+        """The large frame is complete and is counted by its contents from now on."""
         size, quota.begun_bytes = quota.begun_bytes, 0
         if size:
             self._count_begun(quota.tenant, -size)
             self.give(quota, size)
 
     def leave(self, quota: PublishQuota) -> None:
-        """`quota` is gone. What it brought whole comes back through `give`. Idempotent."""
+        """`quota` is closed. The entries that it sent are still released by `give`. Idempotent."""
         quota.left = True
         quota.wanted_bytes = 0
         if quota.paused:
@@ -89,7 +90,7 @@ class IngressLimiter:
         return True
 
     def _over(self, quota: PublishQuota, times: int) -> bool:
-        """Whether ``times * held`` is too much for the source, or its tenant holds too much."""
+        """Whether ``times * held`` is too much for the quota, or its tenant holds too much."""
         account = self.account
         left = account.limit_bytes - account.used_bytes
         held = times * quota.held_bytes
@@ -122,7 +123,7 @@ class IngressLimiter:
                 self._resume(quota)
             elif not quota.held_bytes:
                 self._waiting.push(quota.tenant, quota)
-        # One at a time while memory is short, since what each will send is not known; all once half of it is free.
+        # One at a time while memory is short, because the size of their next read is unknown; all of them once half is free.
         while self._waiting:
             following = self._waiting.pop(self._fits)
             if following is None:

@@ -1,4 +1,4 @@
-"""What one peer makes the broker keep, counted in an account: how much, and whose. Pure."""
+"""Counts in a memory account what the broker keeps for one peer or one record. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from messaging.broker.core.memory_limiter import MemoryAccount
 
-PAIR_BYTES = 128  # of one key and its value, beside their texts
-LITTLE_SHARE = 16  # one of so many parts of an account
+PAIR_BYTES = 128  # overhead of a key and its value
+LITTLE_SHARE = 16  # 1/16 of an account
 LITTLE_BYTES = 64 << 10  # of a small account
-ENTRY_BYTES = 64  # of one producer or consumer, beside its texts
-NAMELESS = "address "  # before the name of a tenant: whose it is until that is known
+ENTRY_BYTES = 64  # overhead of a producer or consumer
+NAMELESS = "address "  # prefix of the owner while the tenant is unknown
 
 
 class Charge:

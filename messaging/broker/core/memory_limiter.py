@@ -1,20 +1,20 @@
-"""One budget for all memory of a broker that holds messages: who holds how much, and who may take more. Pure.
+"""The memory budget of a broker: who holds how much memory, and who may acquire more. Pure.
 
-Seven accounts share it. Six have a limit of their own, and the limits together are the budget:
+Seven accounts share the budget. Six have a limit of their own, and these limits together are the budget:
 
-    ingress     7/16        sent by producers: frames that are still coming, entries that are not durable yet
-    egress      an eighth   on its way to consumers: what their sockets have not taken, queues of WebSockets
-    catch_up    a quarter   read from storage for consumers that are behind
-    sessions    1/16        kept for clients: names, properties, commands that wait, requests that are not answered yet
-    cursors     1/16        what was acknowledged beyond mark-delete positions: bitmaps of entries, ack sets of batches
-    records     1/16        remembered of clients: names and sequence ids for deduplication, events for the audit log
+    ingress     7/16        from producers: frames still arriving, entries that are not durable yet
+    egress      1/8         to consumers: data that their sockets have not taken, queues of WebSockets
+    catch_up    1/4         backlog reads: entries read from storage
+    sessions    1/16        kept for clients: names, properties, waiting commands, unanswered requests
+    cursors     1/16        individual acknowledgements: bitmaps of entries, ack sets of batches
+    records     1/16        remembered about clients: names and sequence ids for deduplication, events for the audit log
 
-so that none of them can take what another needs: a consumer that does not read never stops a producer, and producers who
-overrun the disk never stop a reader. The seventh, `tail`, caches the newest entries in what the others leave, at most half the
-budget, and gives back at once when they need it.
+so that no purpose can take the memory of another: a consumer that does not read never stops a producer, and producers that
+overload the disk never stop a reader. The seventh, `tail`, is the entry cache. It uses what the others leave, at most half of the
+budget, and is evicted as soon as they need the memory.
 
-Within an account tenants are kept apart by one rule: *nobody takes more than is left for the others*. A tenant alone gets half of
-an account; a newcomer finds as much as the one who was there first, whatever that one does.
+Within an account tenants share by one rule: nobody acquires more than is left for the others. A single tenant gets half of an
+account, and a newcomer finds as much free as the first one had, whatever the first one does.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from collections.abc import Callable
 
 
 class MemoryAccount:
-    """What one use of memory holds, by tenant. `take` and `give` only count; `share` says what may be taken. Each costs a few
-    dictionary operations: call them once a block or a read, never once a message."""
+    """The memory of one purpose, by tenant. `take` and `give` only count; `share` says how much may be taken. Each costs a few
+    dictionary operations, so call them once per block or read, never once per message."""
 
     __slots__ = ("_limiter", "limit_bytes", "name", "tenants", "used_bytes")
 
@@ -32,7 +32,7 @@ class MemoryAccount:
         self.name = name
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
-        self.tenants: dict[str, int] = {}  # only those who hold something
+        self.tenants: dict[str, int] = {}  # tenants that hold memory
         self._limiter = memory_limiter
 
     def take(self, tenant: str, size: int) -> None:
@@ -44,7 +44,7 @@ class MemoryAccount:
             memory_limiter.shrink_caches()
 
     def give(self, tenant: str, size: int) -> None:
-        """Gives back what `tenant` took before."""
+        """Returns what `tenant` took before."""
         self.used_bytes -= size
         self._limiter.used_bytes -= size
         left = self.tenants[tenant] - size
@@ -54,20 +54,20 @@ class MemoryAccount:
             del self.tenants[tenant]
 
     def share(self, tenant: str) -> int:
-        """The most that `tenant` may take now so that afterwards it holds no more than is left. Never below 0."""
+        """How much `tenant` may take now so that it holds no more than is left afterwards. Never negative."""
         left = self.limit_bytes - self.used_bytes - self.tenants.get(tenant, 0)
         return left // 2 if left > 0 else 0
 
     def allows(self, tenant: str, size: int) -> bool:
-        """Whether `tenant` may take `size` now: within its part, or beyond it where there is room and it holds little else, or
-        where nobody holds anything: so what is larger than a part is late, and never stuck."""
+        """Whether `tenant` may take `size` now. Something larger than its share is allowed if there is room and the tenant holds
+        little else, or if nobody holds anything, so that it is delayed but never blocked."""
         if size <= self.share(tenant) or not self.used_bytes:
             return True
         return self.used_bytes + size <= self.limit_bytes and self.tenants.get(tenant, 0) * 8 <= self.limit_bytes
 
 
 class MemoryLimiter:
-    """`shrink` of a cache gives back at least so many bytes, as far as it has them."""
+    """All accounts of a broker. `shrink` evicts at least so many bytes from the cache, as far as it has them."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes

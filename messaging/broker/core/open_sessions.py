@@ -36,7 +36,7 @@ class OpenSession(Protocol):
     def resource(self) -> Resource: ...
 
     def end(self, error: MagnetarError) -> None:
-        """Closes it from the broker's side; its client is told and may try again. Idempotent, never raises."""
+        """Closes the session from the broker's side; its client is notified and may retry. Idempotent; never raises."""
 
 
 class _Namespace:
@@ -71,7 +71,7 @@ class OpenSessions:
         self._tenants: dict[str, _Tenant] = {}
 
     def add(self, session: OpenSession) -> None:
-        """`session` was allowed under the states of now. Call in the same turn of the loop as that check."""
+        """`session` was allowed by the current state. Call it in the same turn of the loop as that check."""
         resource = session.resource
         tenant = self._tenants.get(resource.tenant)
         if tenant is None:
@@ -85,7 +85,7 @@ class OpenSessions:
         namespace.roles[role].add(session)
 
     def touched(self, changed: Iterable[tuple[str, str]]) -> list[OpenSession]:
-        """The open sessions whose right may have ended with these changes of the view, (kind, key)."""
+        """Open sessions whose permission may have ended with these changes (kind, key) of the view."""
         found: dict[int, OpenSession] = {}
         for kind, key in changed:
             for session in self._of_tenant(key) if kind == "tenant" else self._of_namespace(key) if kind == "namespace" else ():

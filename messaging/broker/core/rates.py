@@ -1,4 +1,4 @@
-"""Rates from running totals: events a second over the last few samples. Pure: the caller says what time it is."""
+"""Rates from running totals: events per second over the last few samples. Pure: the caller passes the time."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Rate:
 
     @property
     def quiet(self) -> bool:
-        """Nothing happened within the window: the owner may stop sampling."""
+        """Nothing changed within the window, so the owner may stop sampling."""
         return self.a_second == 0.0 and len(self._samples) > 1
 
 
 class Rates:
-    """Several running totals of one thing, sampled together; computed only for who asks."""
+    """Several running totals of one object, sampled together; rates are computed only when they are read."""
 
     __slots__ = ("_samples",)
 
@@ -43,7 +43,7 @@ class Rates:
             samples.pop(0)
 
     def all(self, count: int) -> list[float]:
-        """A second, of each of the `count` totals; zeros before the second sample."""
+        """Per second, for each of the `count` totals; zeros before the second sample."""
         if len(self._samples) < 2:
             return [0.0] * count
         (first_ms, first), (last_ms, last) = self._samples[0], self._samples[-1]

@@ -1,4 +1,4 @@
-"""The little of ASGI that we need: headers, bounded bodies, answers. Nothing here knows what the broker is."""
+"""Small ASGI helpers: headers, bounded bodies, responses. They know nothing about the broker."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ JSON = "application/json"
 
 
 def header(scope: Scope, name: str) -> str | None:
-    """The value of a header; None if it is absent. A repeated header is joined by commas, which makes a `Host` or token invalid."""
+    """The value of a header, or None. Repeated headers are joined by commas, which makes a `Host` or token invalid."""
     key = name.lower().encode("ascii")
     values = [value.decode("latin-1") for found, value in scope["headers"] if found.lower() == key]
     return ", ".join(values) if values else None
 
 
 def bearer_token(scope: Scope) -> str | None:
-    """The token of ``Authorization: Bearer <token>``; None without the header. Raises nothing: another scheme is an empty token."""
+    """The token of ``Authorization: Bearer <token>``, or None without the header. Never raises: another scheme gives an empty
+    token."""
     value = header(scope, "authorization")
     if value is None:
         return None
@@ -39,7 +40,7 @@ def bearer_token(scope: Scope) -> str | None:
 
 
 def path_parts(scope: Scope) -> list[str]:
-    """The parts of the path, each decoded by itself, so that an encoded slash stays inside its part. Raises `InvalidValue`."""
+    """The parts of the path, each decoded separately, so that an encoded slash stays in its part. Raises `InvalidValue`."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     try:
         return [unquote(part, errors="strict") for part in raw.decode("ascii").split("/")[1:]]
@@ -48,7 +49,7 @@ def path_parts(scope: Scope) -> list[str]:
 
 
 def match_route(pattern: str, parts: Sequence[str]) -> dict[str, str] | None:
-    """The values of ``{names}`` in `pattern` if the path fits it; None if not. No value is empty."""
+    """The values of ``{names}`` in `pattern` if the path matches it, else None. No value is empty."""
     wanted = pattern.split("/")[1:]
     if len(wanted) != len(parts):
         return None
@@ -62,7 +63,7 @@ def match_route(pattern: str, parts: Sequence[str]) -> dict[str, str] | None:
 
 
 def caller_is_local(scope: Scope, host: str) -> bool:
-    """`host`: what the listeners are bound to."""
+    """`host`: the address that the listeners bind to."""
     client, server = scope.get("client"), scope.get("server")
     if not client or not server:
         return False
@@ -71,14 +72,15 @@ def caller_is_local(scope: Scope, host: str) -> bool:
 
 
 def client_address(scope: Scope, trusted_proxies: Sequence[str]) -> str:
-    """Of whoever sent the request, without the port: the peer of the connection, or whom a proxy in `trusted_proxies` names."""
+    """The address of the client without the port: the peer of the connection, or the one that a proxy in `trusted_proxies`
+    reports."""
     client = scope.get("client")
     return address_behind(str(client[0]), header(scope, "x-forwarded-for") or "", trusted_proxies) if client else ""
 
 
 async def read_body(receive: Receive, bytes_max: int, timeout_s: float) -> bytes:
-    """The request's body. Raises `MessageTooLarge` as soon as more than `bytes_max` have come, `InvalidValue` if it does not come
-    whole within `timeout_s`."""
+    """The request's body. Raises `MessageTooLarge` as soon as more than `bytes_max` have arrived, and `InvalidValue` if it is not
+    complete within `timeout_s`."""
     chunks: list[bytes] = []
     size = 0
     try:

@@ -1,4 +1,4 @@
-"""What the listeners need of the broker, as types, and what they count."""
+"""What the listeners need from the broker, as types, and their counters."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Edge:
 
 @dataclass(slots=True)
 class EdgeCounters:
-    """What the listeners count. Plain integers; read by `samples`."""
+    """Counters of the listeners: plain integers, exported by `samples`."""
 
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)  # (route, status)
     opened: Counter[str] = field(default_factory=Counter)  # by endpoint
@@ -95,7 +95,7 @@ class EdgeCounters:
 
 @dataclass(frozen=True, slots=True)
 class RpcHostView:
-    """Names that the admin RPC goes by: what it is bound to, and what web and workers were told."""
+    """Host names of the admin RPC: the address that it binds to, and the one that web and workers use."""
 
     host: str
     client_host: str
@@ -104,7 +104,8 @@ class RpcHostView:
 
 @dataclass(slots=True)
 class EdgeContext:
-    """What every request handler is given. `clock_ms` is the wall clock, `hosts` the names of the listener it came in by."""
+    """Passed to every request handler. `clock_ms` is the wall clock, `hosts` the names of the listener that received the
+    request."""
 
     edge: Edge
     settings: Settings

@@ -1,4 +1,4 @@
-"""Answers to the broker's plain HTTP requests: health, readiness, metrics, admin RPC."""
+"""Handlers of the broker's plain HTTP requests: health, readiness, metrics, admin RPC."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def metrics(request: HttpRequest) -> HttpAnswer:
 
 
 async def rpc(request: HttpRequest) -> HttpAnswer:
-    """One call of the admin RPC. Who calls is settled before the body is read."""
+    """One call of the admin RPC. The caller is authenticated before the body is read."""
     context = request.context
     token = bearer_token(request.scope)
     if token is None:
@@ -89,7 +89,7 @@ async def rpc(request: HttpRequest) -> HttpAnswer:
 
 
 async def answer(handler: Handler, request: HttpRequest) -> HttpAnswer:
-    """The handler's answer; errors of ours as ``{"code", "message"}``, anything else as 500 with an id that is in the log."""
+    """The handler's response. Errors of ours become ``{"code", "message"}``, anything else 500 with an id that is in the log."""
     try:
         return await handler(request)
     except MagnetarError as error:

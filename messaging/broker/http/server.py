@@ -1,4 +1,4 @@
-"""The broker's two HTTP listeners, in its own event loop: the admin RPC, and what is open to everybody."""
+"""The broker's two HTTP listeners, in its event loop: the admin RPC, and the public one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GRACE_S = 2  # what open requests get to finish when the broker stops
 
 
 class HttpListeners:
-    """The running listeners. Ports are -1 for a listener that was not asked for."""
+    """The running listeners. The port of a disabled listener is -1."""
 
     def __init__(self, counters: EdgeCounters) -> None:
         self.counters = counters
@@ -59,7 +59,7 @@ class HttpListeners:
         return port
 
     async def stop(self) -> None:
-        """Stops listening, lets requests finish for `GRACE_S`, then cuts what is left. Idempotent."""
+        """Stops listening, gives requests `GRACE_S` to finish, and closes the rest. Idempotent."""
         running, self._running = self._running, []
         for server, _ in running:
             server.ending.set()
@@ -107,5 +107,5 @@ async def start_http(
 
 
 def ws_message_bytes_max(settings: Settings) -> int:
-    """The longest WebSocket message taken: the largest payload in base64, and 64 KiB for all that is around it."""
+    """The longest accepted WebSocket message: the largest payload in base64, and 64 KiB for everything else."""
     return (settings.message_bytes_max + 2) // 3 * 4 + (64 << 10)

@@ -1,8 +1,8 @@
-"""Who may do what on this broker, and keeping that knowledge fresh: the snapshot of the feed, kept on disk, pushed by the web
-process and pulled from it.
+"""Permissions on this broker, and keeping them up to date: the copy of the feed, stored on disk, pushed by the web process and
+pulled from it.
 
-A missing tenant, namespace or key is asked for before anything is refused; while the web process is away, what is known decides.
-Before anything is known at all, at the very first start, nobody is told that they may not: clients would believe it for good.
+If a tenant, namespace or key is missing, the web process is asked before the request is refused; while it is unavailable, the
+local copy decides. Before the very first feed, nobody is refused for lack of permission, because clients would not retry.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from messaging.storage.disk_reserve import NO_RESERVE, DiskReserve
 
 log = structlog.get_logger("broker.access")
 
-PULL_EVERY_S = 30.0  # a push that was missed is caught up by then at the latest
-PULL_SOON_S = 1.0  # while the web process does not answer, or nothing is known yet
-PULL_PAUSE_MS = 1_000  # between two pulls that were caused by something missing
+PULL_EVERY_S = 30.0  # at the latest, a missed push is made up for by then
+PULL_SOON_S = 1.0  # while the web process is unavailable or nothing is known yet
+PULL_PAUSE_MS = 1_000  # between two pulls caused by missing entries
 
 
 class Access:
@@ -50,24 +50,24 @@ class Access:
             lambda changed: self.on_change(changed),
         )
         self._pulling: asyncio.Task[bool] | None = None
-        self._heard = False  # the last pull on schedule had an answer
+        self._heard = False  # the last scheduled pull succeeded
         self._pulled_ms = -PULL_PAUSE_MS
 
     # --- the feed
 
     def load(self) -> None:
-        """The snapshot of the last run, if there is one that can be read."""
+        """Loads the copy of the last run, if there is one and it can be read."""
         self.feed.load()
 
     async def apply(self, feed: FeedApply) -> int:
-        """A page that the web process pushes; `FeedFollower.apply`."""
+        """A page that the web process pushes; see `FeedFollower.apply`."""
         return await self.feed.apply(feed)
 
     async def refresh(self) -> bool:
-        """Asks the web process for what is new. Several callers share one request. False: it could not be asked."""
+        """Asks the web process for new changes. Concurrent callers share one request. False: it did not respond."""
         if self._pulling is None:
             if boottime_ms() - self._pulled_ms < PULL_PAUSE_MS:
-                return True  # asked a moment ago; what was missing is missing
+                return True  # asked a moment ago: it does not exist
             self._pulling = asyncio.get_running_loop().create_task(self.feed.pull(), name="pull feed")
             self._pulling.add_done_callback(self._pull_done)
         return await asyncio.shield(self._pulling)
@@ -80,9 +80,9 @@ class Access:
         self._heard = await self.refresh()
 
     async def pull(self) -> int:
-        """The same, however short ago it was asked; the version held after it."""
+        """The same, regardless of when it was last asked. Returns the version after it."""
         if self._pulling is not None:
-            await asyncio.shield(self._pulling)  # it may have asked before the change that the caller speaks of
+            await asyncio.shield(self._pulling)  # it may have started before the change that the caller waits for
         self._pulled_ms = -PULL_PAUSE_MS
         await self.refresh()
         return self.view.version
@@ -90,14 +90,14 @@ class Access:
     def _pull_done(self, task: asyncio.Task[bool]) -> None:
         self._pulling = None
         answered = not task.cancelled() and task.exception() is None and task.result()
-        # Without an answer nothing is known to be missing: at a start the web process may be there a moment later.
+        # Without a response nothing is known to be missing; at a start the web process may be ready a moment later.
         self._pulled_ms = boottime_ms() if answered else -PULL_PAUSE_MS
 
     async def _ask(self) -> None:
-        """Something is missing: it may be new. Raises `NotReady` while nothing was ever heard."""
+        """Something is missing and may be new. Raises `NotReady` before the first feed."""
         try:
             await self.refresh()
-        except Exception:  # a fault of ours is no answer to a client; the loop that pulls on schedule counts it
+        except Exception:  # an internal error must not reach the client; the scheduled pull counts it
             log.warning("feed.not_asked", exc_info=True)
         if not self.view.version:
             raise NotReady("this broker has just started and does not know the tenants and keys yet: try again in a moment")
@@ -105,7 +105,7 @@ class Access:
     # --- who
 
     async def authenticate(self, token: str | None, local: bool) -> Principal:
-        """`local`: the caller is on this machine (`messaging.local_caller`), and may be nobody where that is allowed. Raises
+        """`local`: the caller is on this machine (`messaging.local_caller`) and may be anonymous if that is allowed. Raises
         `AuthenticationFailed`, which says what to do, and `NotReady`."""
         if token is None:
             if self.settings.anonymous_public and local:
@@ -126,7 +126,7 @@ class Access:
         return principal
 
     async def authorize(self, principal: Principal, action: Action, resource: Resource) -> None:
-        """Raises `NotAuthorized`; asks the web process first. Raises `NotReady`."""
+        """Raises `NotAuthorized`, but asks the web process first. Raises `NotReady`."""
         try:
             require(self.view, principal, action, resource)
         except NotAuthorized:
@@ -137,7 +137,7 @@ class Access:
             require(self.view, principal, action, resource)
 
     async def require_namespace(self, namespace: str) -> None:
-        """Raises `NotFound` for a namespace that does not exist, also as far as the web process knows; `NotReady`."""
+        """Raises `NotFound` if the namespace does not exist, after asking the web process; `NotReady`."""
         if namespace not in self.view.namespaces:
             await self._ask()
             if namespace not in self.view.namespaces:

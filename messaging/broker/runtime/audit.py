@@ -1,5 +1,5 @@
-"""What clients of the broker leave in the audit log. The broker has no database: a task takes the events, minute by minute,
-and writes them (`workers/tasks/audit.py`). Of a broker that stops, those that were not taken are lost; its log says how many.
+"""Audit events of the broker's clients. The broker has no database: a task takes the events every minute and writes them
+(`workers/tasks/audit.py`). Events that were not taken are lost if the broker stops; the audit log records the restart.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BrokerAudit:
         self._now_ms = now_ms
 
     def sign_in_failed(self, error: AuthenticationFailed, address: str) -> None:
-        """Whose token it was is known where it was one of ours that holds no longer; then it is in the log of its tenant."""
+        """If the token was issued by us but is no longer valid, its owner is known, and the event goes to the tenant's log."""
         key = self._view.keys.get(error.key_id, {}) if error.key_id else {}
         uid = str(key.get("tenant_uid", ""))
         tenant = str(key.get("tenant", "")) if uid else ""
@@ -68,7 +68,7 @@ class BrokerAudit:
     def _record(
         self, action: str, principal: Principal, tenant: str, resource: str, reason: str, before: str = "", after: str = ""
     ) -> None:
-        """Of a tenant that does not exist nothing is kept but the name of the resource."""
+        """For a tenant that does not exist, only the name of the resource is recorded."""
         uid = self._view.tenant_uid(tenant)
         known = tenant if uid else ""
         event = Event(action, principal.role, principal.key_id, principal.address, known, uid, resource, reason)

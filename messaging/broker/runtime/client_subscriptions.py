@@ -1,7 +1,4 @@
-"""What clients do to durable subscriptions, and its record: over the binary protocol and WebSockets alike.
-
-A subscription that is not durable is its consumer's own: it comes and goes with it, and nothing of it is recorded.
-"""
+"""Changes that clients make to durable subscriptions, with their audit records, for the binary protocol and WebSockets alike."""
 
 from __future__ import annotations
 

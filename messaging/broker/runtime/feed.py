@@ -1,7 +1,8 @@
-"""Following the control plane's feed: pages pushed and pulled are checked, saved, taken in and told to whoever is connected.
+"""Follows the control plane's feed: pages that are pushed or pulled are validated, saved, applied, and then sessions are rechecked.
 
-In that order for every page, one at a time. What cannot be saved is not taken in and not confirmed; whoever sent it sends it again,
-and then all of it happens. Only a key's revocation takes effect before: its connections end even while nothing can be saved.
+This happens in that order for every page, one page at a time. A page that cannot be saved is neither applied nor confirmed; its
+sender sends it again later. Only the revocation of a key takes effect earlier: its connections are closed even while nothing can
+be saved.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from messaging.errors import InvalidValue, MagnetarError, StorageFailed
 log = structlog.get_logger("broker.feed")
 
 NOT_SAVED = "changes of the control plane cannot be saved"
-PAGES_MAX = 100_000  # of one pull: 400 GiB; a web process that never comes to an end is asked again later
+PAGES_MAX = 100_000  # of one pull: 400 GiB; a feed without end is requested again later
 
 
 class Fetch(Protocol):
-    """Asks for a page; blocks, so it is called in a thread. `messaging.broker.runtime.feed_client.fetch`."""
+    """Requests a page. Blocks, so it is called in a thread; see `messaging.broker.runtime.feed_client.fetch`."""
 
     def __call__(self, since: int, feed_id: str, after: str) -> FeedApply: ...
 

@@ -1,4 +1,4 @@
-"""Asking the web process for a page of the feed."""
+"""Requests a page of the feed from the web process."""
 
 from __future__ import annotations
 

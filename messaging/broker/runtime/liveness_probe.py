@@ -1,7 +1,7 @@
-"""Whoever holds what somebody else asks for is asked for a sign of life first: a peer that is gone without a word holds nothing.
+"""Before a producer name or an Exclusive subscription is refused, its holder is sent a PING: a client that disappeared holds
+nothing.
 
-The rules of core say who is in the way; the one who asks waits until they answered, or were ended for not answering. Their
-connections are asked once each, however many wait for the answer. As Pulsar does it (`connectionLivenessCheckTimeoutMillis`).
+The rules in core say who holds it; the requesting client waits until the holder responds or is disconnected.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from messaging.broker.core.producers import ProducerTable
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
 
-ASKED_MAX = 16  # at a time: where more are in the way, not all of them are gone
+ASKED_MAX = 16  # at a time; if there are more, not all of them have disappeared
 
 
 @runtime_checkable
 class Probed(Protocol):
-    """A sink whose peer can be asked."""
+    """A sink whose peer can be probed."""
 
     def answers(self) -> Awaitable[None] | None:
-        """Returns what ends when the peer gave a sign of life, or was ended for giving none; None: there is no need to ask."""
+        """Completes when the peer has responded or was disconnected; None: there is no need to probe."""
 
 
 async def probe_producer(producers: ProducerTable, name: str) -> None:
-    """Before a producer of this name is attached."""
+    """Call it before a producer with this name is attached."""
     held = producers.get(name)
     if held is not None:
         await _ask([held.sink])
 
 
 async def probe_consumers(subscription: Subscription, kind: SubscriptionType) -> None:
-    """Before a consumer of this kind is attached. A standby does not wait for what the active one says."""
+    """Call it before a consumer of this subscription type is attached. A standby does not wait for the active consumer."""
     await _ask(one.sink for one in subscription.rivals(kind)[:ASKED_MAX])
     if kind is SubscriptionType.FAILOVER and subscription.active is not None and isinstance(subscription.active.sink, Probed):
         subscription.active.sink.answers()

@@ -1,4 +1,4 @@
-"""What flows through the topics of a broker: rates of those where something happens, totals that never fall, and usage records."""
+"""Metering of topics: rates of active topics, running totals, and usage records."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from messaging.clock import boottime_ms
 
 log = structlog.get_logger("broker.metering")
 
-TOTALS = ("messages_in", "bytes_in", "messages_out", "bytes_out")  # as `Topic.totals` has them
+TOTALS = ("messages_in", "bytes_in", "messages_out", "bytes_out")  # in the order of `Topic.totals`
 RETRY_S = 5.0
 SAMPLES_MAX = 1_000  # topics a second
-MEMBERS_MAX = 2_000  # producers, subscriptions and consumers a second, over all topics that are sampled
-MEMBERS_MIN = 4  # of one topic, however many topics there are
+MEMBERS_MAX = 2_000  # producers, subscriptions and consumers per second, over all sampled topics
+MEMBERS_MIN = 4  # per topic, however many topics there are
 
 
 def max_backlog(topic: Topic) -> int:
-    """Entries, of the subscription that has most."""
+    """The backlog of the subscription that has most, in entries."""
     return max((one.backlog_entries for one in topic.subscriptions.values()), default=0)
 
 

@@ -1,4 +1,4 @@
-"""Once after each start: ledgers that a crash left behind are looked for, when the rush of clients connecting again is over."""
+"""Deletes ledgers that a crash left behind, once after each start, when the rush of reconnecting clients is over."""
 
 from __future__ import annotations
 

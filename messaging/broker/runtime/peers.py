@@ -1,4 +1,4 @@
-"""Everybody who is connected to the broker, over the binary protocol or inside the process; and why some were shown the door."""
+"""All clients of the broker, over the binary protocol or inside the process, and counts of the connections that were closed."""
 
 from __future__ import annotations
 

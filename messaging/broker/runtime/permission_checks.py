@@ -1,9 +1,8 @@
-"""The rights of what is open: a producer or consumer lives no longer than the right it was opened under.
+"""Closes producers and consumers whose permission ends.
 
-`admit` checks and registers in one turn of the loop, so that no change of rights fits between the two: one that came before is
-seen by the check, one that comes after finds the session registered. `changed` has the sessions that a change may have touched
-checked again, some a turn, so that a change that touches many keeps nobody waiting;
-`wait_until_checked` returns when all of them were.
+`admit` checks and registers a session in one turn of the loop, so that no change can come between: an earlier change is seen by
+the check, and a later one finds the session registered. `changed` queues the sessions that a change may affect. They are checked
+again, some per turn, so that a large change delays nobody; `wait_until_checked` returns when all of them have been checked.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from messaging.permissions.model import require
 
 log = structlog.get_logger("broker.rights")
 
-CHECKS_A_TURN = 200  # some 2 ms of the loop
+CHECKS_A_TURN = 200  # about 2 ms of the loop
 
 
 class PermissionChecks:
@@ -37,15 +36,15 @@ class PermissionChecks:
         self.ended = 0  # since the start
 
     def admit(self, session: OpenSession) -> None:
-        """For a topic that attaches it in the same turn, when nothing is waited for any more. Raises `NotAuthorized`,
-        `AuthenticationFailed` for a key that was revoked meanwhile, and `NotFound` for a namespace that was deleted meanwhile."""
+        """Call it when a topic attaches the session in the same turn, with nothing left to await. Raises `NotAuthorized`,
+        `AuthenticationFailed` if the key was revoked meanwhile, and `NotFound` if the namespace was deleted meanwhile."""
         refusal = self._refusal(session)
         if refusal is not None:
             raise refusal
         self._open.add(session)
 
     def changed(self, changed: Iterable[tuple[str, str]]) -> None:
-        """The view changed in these places."""
+        """These entities of the view changed."""
         touched = self._open.touched(changed)
         if not touched:
             return
@@ -76,7 +75,7 @@ class PermissionChecks:
         self.ended += 1
         try:
             session.end(refusal)
-        except Exception as error:  # a fault of ours in one session keeps no other open
+        except Exception as error:  # a bug in one session must not keep others open
             self._background.register(ONE_OFF).failed(error, role=session.principal.role, topic=session.resource.topic)
 
     def _refusal(self, session: OpenSession) -> MagnetarError | None:

@@ -1,4 +1,4 @@
-"""This process: what the operating system says of it, and how its memory is collected."""
+"""This process: its resident memory, and tuning of the garbage collector, the allocator and thread switching."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 FREED_BYTES_KEPT = 64 << 20
-_MMAP_BYTES = 32 << 20  # the most that glibc takes: larger buffers are mapped on their own
+_MMAP_BYTES = 32 << 20  # glibc's maximum: larger buffers are mapped separately
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's numbers
 SWITCH_S = 0.00005
 
 
 def resident_bytes() -> int:
-    """Resident memory now; the peak where the system does not say."""
+    """Resident memory now, or its peak if the system does not report the current value."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
@@ -32,7 +32,7 @@ def tune_gc() -> None:
     pauses of a second. What does leave cycles (exceptions, ended connections and topics) is small and young, and is found still.
     """
     gc.collect()
-    gc.freeze()  # modules and classes: never garbage
+    gc.freeze()  # modules and classes never become garbage
     gc.set_threshold(50_000, 10, 1_000)
 
 

@@ -1,4 +1,4 @@
-"""The turns of the loop: lets those go on who wait, as `core/turn_budget.py` decides, one turn after the other."""
+"""Runs the turns of the event loop: waiting connections continue as `core/turn_budget.py` decides."""
 
 from __future__ import annotations
 

@@ -43,11 +43,11 @@ class UsageCollector:
         self._swept = False
 
     def wait_ms(self, now_ms: int) -> int:
-        """How long until the running interval must end; 0 if it is overdue."""
+        """How long until the current interval must end; 0 if it is overdue."""
         return max(0, self._recorder.next_cut_ms - now_ms)
 
     def retire(self, totals: TopicTotals) -> None:
-        """The last totals of a topic that is not loaded any more. Does not block."""
+        """The last totals of a topic that is no longer loaded. Does not block."""
         self._retired.append(totals)
 
     async def collect(self) -> UsageFlushed:

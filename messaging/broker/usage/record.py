@@ -1,4 +1,4 @@
-"""What goes in and what comes out of the recorder."""
+"""Input and output of the recorder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HOUR_MS = 3_600_000
 
 
 class TopicTotals(NamedTuple):
-    """Running totals of one loaded topic. Counters rise from 0 at its load; gauges are what is true now. All >= 0."""
+    """Running totals of one loaded topic. Counters start at 0 when it is loaded; gauges are current values. All are >= 0."""
 
     tenant: str
     namespace: str  # tenant/namespace
@@ -35,7 +35,7 @@ class TopicTotals(NamedTuple):
 
 
 class UsageRecord(NamedTuple):
-    """One meter of one series over one interval: the columns of `messaging.usage_schema`, in their order."""
+    """One meter of one series over one interval: the columns of `messaging.usage_schema`, in order."""
 
     source: str
     boot_epoch: int

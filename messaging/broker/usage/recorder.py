@@ -50,7 +50,7 @@ class _Series:
         self.numbers = array("q", bytes(8 * _NUMBERS))
 
     def rise(self, totals: TopicTotals) -> None:
-        """Moves what the counters rose by into what is owed. A counter below its baseline was started anew at 0."""
+        """Adds the increase of the counters to what is not recorded yet. A counter below its baseline was restarted at 0."""
         numbers = self.numbers
         for index, total in enumerate(totals.counters):
             before = numbers[_BASELINE + index]
@@ -76,7 +76,7 @@ class UsageRecorder:
 
     @property
     def next_cut_ms(self) -> int:
-        """When the running interval must end: a minute after its start, or at the full hour if that is sooner."""
+        """When the current interval must end: a minute after its start, or at the full hour if that is sooner."""
         start = self.interval_start_ms
         return min(start + INTERVAL_MS_MAX, hour_start_ms(start) + HOUR_MS)
 
@@ -122,11 +122,11 @@ class UsageRecorder:
         return len(self._pending) - before
 
     def pending(self, limit: int = PENDING_RECORDS_MAX) -> list[UsageRecord]:
-        """The oldest records that are not confirmed, oldest first. They stay until `confirm`."""
+        """The oldest unconfirmed records, oldest first. They stay until `confirm`."""
         return list(islice(self._pending, limit))
 
     def confirm(self, count: int) -> None:
-        """The first `count` records of `pending` are on disk."""
+        """The first `count` records of `pending` are durable."""
         assert 0 <= count <= len(self._pending)
         del self._pending[:count]
 
@@ -190,7 +190,7 @@ def _pieces(start_ms: int, end_ms: int) -> list[tuple[int, int]]:
 
 
 def _spread(amount: int, pieces: list[tuple[int, int]]) -> Iterator[int]:
-    """`amount` in proportion to the pieces' widths, in integers whose sum is `amount`."""
+    """`amount` in proportion to the widths of the pieces, in integers whose sum is `amount`."""
     first, last = pieces[0][0], pieces[-1][1]
     given = 0
     for _, end in pieces:

@@ -1,8 +1,9 @@
-"""Usage records into files: `date=/hour=/NAME.parquet` with its manifest `NAME.json` beside it, never changed afterwards.
+"""Writes usage records to files: `date=/hour=/NAME.parquet` with its manifest `NAME.json`. Files are never changed afterwards.
 
-Everything here blocks on the disk: call it off the event loop. Each file is written under a temporary name, synced and renamed; the
-manifest is last, so a file without one is not there. Whatever happens in between, a record is in a file with a manifest or
-`write` did not return; writing a record twice does no harm, since the job knows records by their identity.
+Everything here blocks on the disk, so call it outside the event loop. Each file is written under a temporary name, synced and
+renamed. The manifest is written last; a file without one is ignored. Whatever happens in between, either a record is in a file
+with a manifest or `write` did not return. Writing a record twice is harmless, because the job recognises records by their
+identity.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _TEMPORARY = ".tmp"
 
 
 def split_by_hour(records: Iterable[UsageRecord]) -> list[list[UsageRecord]]:
-    """Records of one source and hour of event time together, each in the order given, hours ascending."""
+    """Groups records by source and hour of event time, in the given order, hours ascending."""
     hours: dict[int, list[UsageRecord]] = defaultdict(list)
     for record in records:
         hours[hour_start_ms(record.interval_start_ms)].append(record)
@@ -47,7 +48,7 @@ def write(records: Sequence[UsageRecord], directory: Path) -> Path:
     folder = directory / f"date={at:%Y-%m-%d}" / f"hour={at:%H}"
     _make_folder(folder, directory)
     start = min(record.interval_start_ms for record in records)
-    # The random part keeps a second attempt from changing a file that a job may have read.
+    # The random part prevents a second attempt from changing a file that a job may have read.
     name = f"{_file_prefix(first.source)}{first.boot_epoch}-{start}-{uuid.uuid4().hex[:8]}"
     path = folder / f"{name}.parquet"
     sha256 = _write_parquet(records, path)
@@ -67,7 +68,8 @@ def write(records: Sequence[UsageRecord], directory: Path) -> Path:
 
 
 def remove_leftovers(directory: Path, source: str) -> int:
-    """Removes what a crash of the broker `source` left half written; the number of files. Call it before the first `write`."""
+    """Removes files that a crash of the broker `source` left incomplete, and returns their number. Call it before the first
+    `write`."""
     removed = 0
     for path in directory.glob(f"date=*/hour=*/{_file_prefix(source)}*"):
         half = path.suffix == _TEMPORARY or (path.suffix == ".parquet" and not path.with_suffix(".json").exists())
@@ -78,7 +80,7 @@ def remove_leftovers(directory: Path, source: str) -> int:
 
 
 def _file_prefix(source: str) -> str:
-    """The part of a file name that is this source's alone: the plain text for people, the digest against look-alikes."""
+    """The part of a file name that is unique to this source: readable text, and a digest to tell similar names apart."""
     digest = hashlib.sha256(source.encode()).hexdigest()[:8]
     return f"{re.sub(r'[^A-Za-z0-9_.]', '_', source)[:60]}-{digest}-"
 
@@ -91,7 +93,7 @@ def _sums(records: Sequence[UsageRecord]) -> dict[str, int]:
 
 
 def _write_parquet(records: Sequence[UsageRecord], path: Path) -> str:
-    import arro3.core as arrow  # loaded with the first file, not at the broker's start
+    import arro3.core as arrow  # imported with the first file, not at the broker's start
     from arro3.io import write_parquet
 
     types: dict[str, Any] = {

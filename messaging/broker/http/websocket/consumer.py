@@ -1,4 +1,4 @@
-"""The sessions of WebSocket consumers and readers: a window of messages out, acknowledgements and commands in."""
+"""Sessions of WebSocket consumers and readers: they push a window of messages and receive acknowledgements and commands."""
 
 from __future__ import annotations
 
@@ -232,7 +232,8 @@ class ConsumerSession(_Receiving):
 
 
 class ReaderSession(_Receiving):
-    """A reader has no subscription to keep: what was sent is acknowledged, and each text of the client makes room for another."""
+    """A reader has no durable subscription: messages are acknowledged when they are sent, and each text from the client allows
+    another message."""
 
     def next_frame(self) -> str | None:
         if self._answers:

@@ -30,7 +30,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class InvalidFrame(Exception):
-    """A frame that is not what it should be. `code` is Pulsar's number for why; `context` the frame's, where it could be read."""
+    """An invalid frame. `code` is Pulsar's error number; `context` that of the frame, if it could be read."""
 
     def __init__(self, code: int, message: str, context: str | None = None) -> None:
         super().__init__(message)

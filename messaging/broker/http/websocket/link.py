@@ -24,7 +24,7 @@ _REASON_BYTES_MAX = 123  # what a close frame holds
 
 
 class Session(Protocol):
-    """What frames mean. No method blocks; `on_text` may wait for the broker."""
+    """Interprets frames. No method blocks; `on_text` may await the broker."""
 
     def start(self) -> None:
         """The connection is open."""
@@ -36,14 +36,14 @@ class Session(Protocol):
         """Whether another frame may be read now. `Link.wake` is called when this becomes true."""
 
     def next_frame(self) -> str | None:
-        """The next text to send, None for none. `Link.wake` is called when there is one again."""
+        """The next text to send, or None. `Link.wake` is called when there is one again."""
 
     def close(self) -> None:
-        """The connection is over. Idempotent."""
+        """The connection is closed. Idempotent."""
 
 
 class Link:
-    """What a session may do with its connection, and the two tasks behind it."""
+    """The connection of a session, and the two tasks behind it."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -58,7 +58,7 @@ class Link:
         self._to_read.set()
 
     def end(self, code: int, reason: str) -> None:
-        """Closes the connection once what is ready was sent. The first call counts."""
+        """Closes the connection after everything that is ready has been sent. Only the first call counts."""
         if self._ending is None:
             self._ending = (code, reason.encode()[:_REASON_BYTES_MAX].decode(errors="ignore"))
             self.wake()
@@ -78,7 +78,7 @@ class Link:
             self.end(RESTART if error.http_status == 503 else INTERNAL, error.message)
 
     def after(self, delay_s: float, callback: Callable[[], None]) -> None:
-        """Calls `callback` in `delay_s` seconds, unless the connection is over by then."""
+        """Calls `callback` in `delay_s` seconds, unless the connection is closed by then."""
 
         def run() -> None:
             self._timers.discard(timer)
@@ -88,14 +88,14 @@ class Link:
         self._timers.add(timer)
 
     def soon(self, callback: Callable[[], None]) -> None:
-        """Calls `callback` once the frames that were already read have been handled."""
+        """Calls `callback` after the frames that were already read have been handled."""
         self._loop.call_soon(callback)
 
     def now_s(self) -> float:
         return self._loop.time()
 
     async def run(self, session: Session, receive: Receive, send: Send) -> None:
-        """Until either side ends it."""
+        """Runs until either side closes the connection."""
         self._writer = asyncio.create_task(self._write(session, send))
         reader = asyncio.create_task(self._read(session, receive))
         try:

@@ -1,4 +1,4 @@
-"""What one WebSocket holds of the broker's memory budget."""
+"""The memory that one WebSocket holds of the broker's budget."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from messaging.broker.core.memory_limiter import MemoryAccount
 
 
 class TenantMemory:
-    """A tenant's share of an account, as one consumer uses it: what is queued until its peer takes it."""
+    """One tenant's use of an account: what is queued for a consumer until its peer takes it."""
 
     __slots__ = ("_account", "_tenant")
 
@@ -19,7 +19,7 @@ class TenantMemory:
 
     @property
     def share(self) -> int:
-        """Bytes that may be queued beyond what is."""
+        """How many more bytes may be queued."""
         return self._account.share(self._tenant)
 
     def take(self, size: int) -> None:
@@ -32,7 +32,7 @@ class TenantMemory:
 
 
 class MemoryReservation:
-    """An amount that grows and shrinks; the account is told of the difference."""
+    """An amount that grows and shrinks; the account is charged with the difference."""
 
     __slots__ = ("_memory", "size_bytes")
 
@@ -51,8 +51,8 @@ class MemoryReservation:
 
 
 class MessageThrottle:
-    """A message that has begun to arrive counts as the largest there may be, and waits for its turn where memory is short: how
-    long it will be is not known until it is there."""
+    """An incoming message is charged with the largest possible size, because its size is unknown until it is complete, and waits
+    for its turn if memory is short."""
 
     __slots__ = ("_bytes_max", "_ingress_limiter", "_quota")
 
@@ -62,7 +62,7 @@ class MessageThrottle:
         self._bytes_max = bytes_max
 
     def begin(self) -> bool:
-        """True: the rest is not to be read before `go_on` is called."""
+        """True: do not read the rest before `go_on` is called."""
         return self._ingress_limiter.begin(self._quota, self._bytes_max)
 
     def end(self) -> None:
@@ -73,7 +73,7 @@ class MessageThrottle:
 
 
 class SessionThrottle:
-    """What one producer's frames hold until they are answered. `go_on` is called when reading goes on after a pause."""
+    """What one producer's frames hold until they are answered. `go_on` is called when reading may continue after a pause."""
 
     __slots__ = ("_ingress_limiter", "_quota")
 
@@ -94,6 +94,6 @@ class SessionThrottle:
             self._ingress_limiter.give(self._quota, size)
 
     def leave(self) -> None:
-        """The connection is over; nobody takes the answers that are due. Idempotent."""
+        """The connection is closed, and pending responses are dropped. Idempotent."""
         self.give(self._quota.held_bytes)
         self._ingress_limiter.leave(self._quota)

@@ -1,4 +1,4 @@
-"""The session of a WebSocket producer: each frame is a message, each gets its answer, answers leave in the order of the frames."""
+"""The session of a WebSocket producer: each frame is a message and gets a response, in the order of the frames."""
 
 from __future__ import annotations
 

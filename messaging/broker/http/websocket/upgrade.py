@@ -161,7 +161,7 @@ class _Refused(Exception):
 
 
 async def serve_websocket(context: EdgeContext, scope: Scope, receive: Receive, send: Send) -> None:
-    """The whole life of one WebSocket."""
+    """Handles one WebSocket from upgrade to close."""
     query = scope["query_string"]
     scope["query_string"] = b""  # it may hold a token, and uvicorn logs what it finds here
     if (await receive())["type"] != "websocket.connect":

@@ -1,4 +1,4 @@
-"""How many messages a WebSocket consumer may be given, and when something that waits is due. Pure."""
+"""How many messages a WebSocket consumer may receive, and when delayed positions are due. Pure."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class PushWindow:
 
 
 class TimedPositions:
-    """Positions that are due a fixed time after they were added: negative acknowledgements, acknowledgement timeouts."""
+    """Positions that become due a fixed time after they were added: negative acknowledgements and acknowledgement timeouts."""
 
     def __init__(self, delay_s: float) -> None:
         self.delay_s = delay_s
@@ -82,7 +82,7 @@ class TimedPositions:
         return len(self._due)
 
     def add(self, position: MessagePosition, now_s: float) -> None:
-        """One that is there already keeps its time."""
+        """A position that is already there keeps its time."""
         self._due.setdefault(position, now_s + self.delay_s)
 
     def discard(self, position: MessagePosition) -> None:
