@@ -1,4 +1,4 @@
-"""What other processes may request from the workers. Needs Django; loads Celery into the requesting process at the first request."""
+"""What other processes may request from the workers. Needs Django, and loads Celery at the first request."""
 
 from __future__ import annotations
 
