@@ -248,9 +248,9 @@ def test_a_new_key_signs_and_the_former_one_goes_on_verifying_until_it_is_retire
     assert list(signing_keys.verify_keys(settings)) == [made, former]
     assert verifier.verify(before, NOW_MS).signing_key_id == former
     assert verifier.verify(after, NOW_MS + 1000).signing_key_id == made  # a running process takes the new file in
-    with pytest.raises(ConfigError, match="signs tokens"):
+    with pytest.raises(ConfigError, match="signs new tokens"):
         signing_keys.retire(settings, made)
-    with pytest.raises(ConfigError, match="no key"):
+    with pytest.raises(ConfigError, match="does not exist"):
         signing_keys.retire(settings, "unknown")
     signing_keys.retire(settings, former)
     held = Principal("app@acme", "k1", signing_key_id=former)

@@ -18,7 +18,7 @@ def test_a_burst_then_so_many_a_second_for_each_alone() -> None:
     rates = ChangeRates()
     for _ in range(CHANGES_BURST):
         rates.take("acme", NOW_MS)
-    with pytest.raises(QuotaExceeded, match=r"acme changes more than .* try again in 200 ms"):
+    with pytest.raises(QuotaExceeded, match=r"acme makes more than .* try again in 200 ms"):
         rates.take("acme", NOW_MS)
     rates.take("globex", NOW_MS)
     rates.take("acme", NOW_MS + 1000 // CHANGES_PER_SECOND)

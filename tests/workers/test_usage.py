@@ -193,7 +193,7 @@ class TestTheProcess:
         self, settings_of: Callable[..., Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         job_that(monkeypatch, FAILS)
-        with pytest.raises(RunFailed, match="ended with code 134"):
+        with pytest.raises(RunFailed, match="exited with code 134"):
             run_job(settings_of(), "run-1", 0, {}, lambda: None)
         assert (tmp_path / "logs" / "usage-job.log").read_text() == "out of memory\n"
 

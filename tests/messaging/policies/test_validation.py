@@ -41,8 +41,8 @@ def test_what_an_earlier_release_stored_stands_in_nobodys_way() -> None:
         ("message_ttl_s", True, "message_ttl_s cannot be True"),
         ("message_ttl_s", "9" * 500, r"99\.\.\."),
         ("deduplication", "yes", "true or false"),
-        ("nonsense", 1, "'nonsense' is not known"),
-        ("nonsense", None, "'nonsense' is not known"),
+        ("nonsense", 1, "'nonsense' is unknown"),
+        ("nonsense", None, "'nonsense' is unknown"),
         ("properties", {"k": 1}, "properties cannot be"),
         ("properties", {"k" * 8193: "x"}, "8193 bytes; at most 8192"),
         ("properties", {"k": "v" * 8193}, "8193 bytes; at most 8192"),
@@ -59,7 +59,7 @@ def test_a_value_that_cannot_be_is_named_with_its_range(name: str, value: Any, s
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"retention_time_min": 0, "retention_size_mb": 5}, "keeps nothing"),
+        ({"retention_time_min": 0, "retention_size_mb": 5}, "is contradictory"),
         ({"properties": {"a": "\x00"}}, "NUL"),
     ],
 )

@@ -197,7 +197,7 @@ def test_before_sign_in_there_is_room_for_a_handful() -> None:
     for _ in range(EARLY_COMMANDS_MAX):
         event = inbound.next_event(MANY)
         assert isinstance(event, Command) and event.kind == pb.Command.PING
-    with pytest.raises(ProtocolError, match="before sign-in"):
+    with pytest.raises(ProtocolError, match="before authentication"):
         inbound.next_event(MANY)
     inbound = Inbound(MESSAGE_BYTES_MAX, lambda *_: True)
     inbound.receive(b"\x00\x01")
