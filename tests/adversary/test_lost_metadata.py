@@ -47,7 +47,7 @@ async def test_a_log_without_its_metadata_is_left_alone(tmp_path: Path, emptied:
         file.write_bytes(b"") if emptied else file.unlink()
     for _ in range(3):
         async with AsyncExitStack() as stack:
-            with pytest.raises(ConfigError, match=r"meta\.sqlite3 does not belong to the log beside it.*restore both"):
+            with pytest.raises(ConfigError, match=r"meta\.sqlite3 does not belong to this log.*restore both"):
                 await start(settings, stack)
         for file in (tmp_path / "broker").glob("meta.sqlite3*"):
             file.write_bytes(b"")

@@ -36,7 +36,7 @@ class FakeBroker(TypedCalls):
         request_type, declared = s.METHODS[method]
         assert declared is answer_type
         if self.away:
-            raise errors.NotReady("the broker does not answer at http://127.0.0.1:1: is it running? Try again in a moment")
+            raise errors.NotReady("the broker is not responding at http://127.0.0.1:1: check that it is running, and try again")
         received = msgspec.json.decode(msgspec.json.encode(request), type=request_type)
         self.calls.append((method, received))
         answer = getattr(self, method.replace(".", "_"))(received)

@@ -28,12 +28,12 @@ def test_who_was_added_is_listed(data: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("users", "add", "Ada"), "there is somebody called 'Ada' already"),
+        (("users", "add", "Ada"), "user 'Ada' already exists"),
         (("users", "add", "a b"), "name 'a b': Enter a valid username"),
         (("users", "add", "eve", "--tenant", "nowhere"), "tenant 'nowhere' does not exist, so the user was not added"),
-        (("users", "password", "eve"), "there is nobody called 'eve'"),
-        (("users", "deactivate", "admin"), "'admin' is the last administrator of the platform"),
-        (("keys", "retire-signing", "0000"), "no key '0000' verifies tokens here"),
+        (("users", "password", "eve"), "user 'eve' does not exist"),
+        (("users", "deactivate", "admin"), "'admin' is the only platform administrator"),
+        (("keys", "retire-signing", "0000"), "key '0000' does not exist"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(data: str, arguments: tuple[str, ...], says: str) -> None:

@@ -182,7 +182,7 @@ async def test_the_largest_message_is_given_up_when_the_broker_finds_it_too_larg
 async def test_a_message_too_large_is_refused_before_it_is_sent(broker: ScriptedBroker) -> None:
     async with broker.client(message_bytes_max=10) as client, client.producer(TOPIC) as producer:
         for send in (producer.send, producer.send_nowait):
-            with pytest.raises(errors.MessageTooLarge, match="11 bytes, at most 10"):
+            with pytest.raises(errors.MessageTooLarge, match="11 bytes; at most 10"):
                 result = send(b"x" * 11)
                 await result
         assert broker.channels[0].sent == []
