@@ -37,12 +37,12 @@ class LocalProducer:
         self.topic = topic
         self.principal = principal
         self.producer_name = name
-        self.last_sequence_id = topic.publisher.dedup.highest_taken(name.encode()) if topic.publisher.dedup is not None else -1
+        self.last_sequence_id = topic.publisher.last_sequence_id(name.encode())
         self._sink = sink
         self._producer = Producer(0, name, self, now_ms=service.now_ms())
         self._due: deque[tuple[int, Receipt]] = deque()
         self._ids: list[MessagePosition] = []  # receipted, and not yet enough for the first of `_due`
-        self._sequence = topic.publisher.dedup.highest_taken(name.encode()) + 1 if topic.publisher.dedup is not None else 0
+        self._sequence = self.last_sequence_id + 1
         self.open = True
         self._stopped = False
         self._producer.session = None if principal.service else self
@@ -76,7 +76,6 @@ class LocalProducer:
         except StoreError as error:
             self._due.pop()
             loop.call_soon(on_receipt, None, StorageFailed(f"the message could not be stored: {error}"))
-            self.service.topic_failed(self.topic, NotReady(f"topic {self.topic.text} is being reloaded"))
 
     def _frame(self, message: OutgoingMessage) -> bytes:
         """Raises `ValueError` for what a message cannot hold."""

@@ -1,4 +1,4 @@
-"""How old what a subscription has not acknowledged is: the time at which the broker stored the first of it."""
+"""The age of a backlog: when the broker stored the first entry that a subscription has not acknowledged."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from messaging.broker.runtime.topics.entry_lookup import broker_time
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage.ledger_store import Position, StoreError
 
-REMEMBERED_MAX = 10_000  # positions, the latest learned: where nobody acknowledges, nothing is read again
-READS_MAX = 50  # in one answer; of the subscriptions beyond it the age is not known
+REMEMBERED_MAX = 10_000  # positions, the latest ones: while nobody acknowledges, nothing is read again
+READS_MAX = 50  # for one answer; the age of further subscriptions is not known
 UNKNOWN = -1
 
 
@@ -19,11 +19,11 @@ class BacklogAges:
         self._times: OrderedDict[Position, int] = OrderedDict()  # ledger ids are unique over all topics
 
     async def of(self, topic: TopicContext) -> dict[str, int]:
-        """Subscription -> milliseconds since 1970, or `UNKNOWN`. Those that have acknowledged everything are left out."""
+        """Subscription -> milliseconds since 1970, or `UNKNOWN`. Without those that have acknowledged everything."""
         found: dict[str, int] = {}
         reads = 0
         for name, subscription in list(topic.subscriptions.items()):
-            position = _first_open(subscription)
+            position = _first_unacked(subscription)
             if position is None:
                 continue
             if position not in self._times:
@@ -46,7 +46,7 @@ class BacklogAges:
                 self._times.popitem(last=False)
 
 
-def _first_open(subscription: Subscription) -> Position | None:
+def _first_unacked(subscription: Subscription) -> Position | None:
     ledger_list = subscription.ledger_list
     position = ledger_list.resolve(ledger_list.next_after(subscription.cursor.mark_delete))
     return position if ledger_list.holds(position) else None

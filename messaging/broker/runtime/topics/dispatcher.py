@@ -1,9 +1,9 @@
-"""Log to sockets: hands the entries of a topic to its subscriptions, from memory where they are still there, else from storage.
+"""Log to consumers: sends the entries of a topic to its subscriptions, from the entry cache if they are there, else from storage.
 
-Whenever something may have become possible a delivery begins here: with `dispatch` at once, where a block is durable; with
-`dispatch_soon` once a turn of the loop, however many of its consumers gained permits, acknowledged or became writable in it. Both
-serve from memory, a slice at a time, in turn with all others (`core/turns.py`); who is behind is served by `dispatch_backlog`, in
-turn with all others that are (see `backlog_scheduler.py`).
+Whenever something may have become possible, dispatching begins here: with `dispatch` at once when a block is durable, with
+`dispatch_soon` once a turn of the loop, however many consumers gained permits, acknowledged or became writable in it. Both send
+from memory, a slice at a time, in turn with all other subscriptions (`core/turn_budget.py`). Subscriptions behind the cache are
+sent what was read for them by `dispatch_backlog`, in turn with all others that are behind (`backlog_scheduler.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from messaging.broker.runtime.topics.publisher import PendingPublish
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage.ledger_store import Position
 
-DISPATCH_COST = 4096  # handed out before other topics get their turn of the loop: entries, bytes and deliveries as units
+DISPATCH_COST = 4096  # sent before other topics get their turn of the loop: entries, bytes and deliveries as units
 DISPATCH_ENTRIES_MAX = 2048  # of one block at a time
 
 
@@ -47,28 +47,28 @@ class Dispatcher:
         return self.topic.text
 
     def keep(self, pending: PendingPublish, readers: list[Subscription]) -> None:
-        """A block is durable: keeps it in memory if one of `readers`, those with consumers, may soon want it."""
+        """A block is durable: caches it if one of `readers`, the subscriptions with consumers, may need it soon."""
         backlog = self.backlog
         if backlog is None or len(backlog.plan.subscriptions) < len(readers) or backlog.plan.near_cache():
             self.cache.add(pending.block(), self.topic.services.entry_caches)
 
     def dispatch(self, subscription: Subscription) -> None:
-        """Hands out what can be handed out now, a slice of it at once. Safe to call at any time; raises nothing."""
+        """Sends a slice of what can be sent now; the rest follows in its turn. Safe to call at any time; raises nothing."""
         topic = self.topic
         try:
             if self.dispatch_slice(subscription, DISPATCH_COST)[1]:
                 self.dispatch_soon(subscription)
-        except Exception as error:  # of this one; the others of its topic, and whoever called, go on
+        except Exception as error:  # other subscriptions, and whoever called, go on
             topic.services.dispatching.failed(error, topic=topic.text, subscription=subscription.name)
 
     def dispatch_soon(self, subscription: Subscription) -> None:
-        """The same in the next turn of the loop, once however often it was asked for. Nothing where all was handed out already."""
+        """The same in the next turn of the loop, once however often it was asked for. Nothing happens if everything was sent."""
         if subscription.next_due() is None and not self.topic.ledger.terminated:
             return
         self.topic.services.dispatch_turns.wait(self.topic.name.tenant, DueDispatch(self, subscription))
 
     def dispatch_slice(self, subscription: Subscription, cost_max: int) -> tuple[int, bool]:
-        """What was spent of `cost_max`, and whether there is more to hand out."""
+        """Returns what was spent of `cost_max`, and whether there is more to send."""
         cost = 0
         while cost < cost_max:
             due = self._next_due(subscription)
@@ -90,7 +90,7 @@ class Dispatcher:
         return cost, True
 
     def dispatch_backlog(self, subscription: Subscription, bytes_max: int) -> bool:
-        """Hands out about `bytes_max` that storage has. Whether there is more that can be handed out now."""
+        """Sends about `bytes_max` of what was read from storage. Returns whether there is more that can be sent now."""
         sent_bytes = 0
         while sent_bytes < bytes_max:
             due = self._next_due(subscription)
@@ -109,12 +109,12 @@ class Dispatcher:
             size, more, _ = self._send(subscription, source, block, position, last)
             if not more:
                 return False
-            # Entries passed over are work too.
+            # Entries that are skipped are work too.
             sent_bytes += size or block.bytes_in(position.entry_id - block.first_entry, last + 1 - block.first_entry)
         return True
 
     def _next_due(self, subscription: Subscription) -> Due | None:
-        """Where something is that can be handed out."""
+        """The next entry that can be sent to somebody."""
         if self.topic.ledger.terminated:
             tell_end_of_topic(subscription)
         if not subscription.can_dispatch() or self.closed:
@@ -124,7 +124,7 @@ class Dispatcher:
     def _send(
         self, subscription: Subscription, source: EntrySource, block: EntryBlock, position: Position, last: int
     ) -> tuple[int, bool, int]:
-        """Hands out the entries of `block` from `position` to entry `last`: (bytes, whether to go on, deliveries)."""
+        """Sends the entries of `block` from `position` to entry `last`. Returns (bytes, whether to go on, deliveries)."""
         topic = self.topic
         services = topic.services
         now_ms = services.clock_ms()

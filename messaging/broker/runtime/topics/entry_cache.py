@@ -1,6 +1,6 @@
-"""The newest entries of every topic, kept in memory under one budget, so that consumers that keep up never touch the disk.
+"""The newest entries of every topic, kept in memory under one budget, so that consumers that keep up never wait for the disk.
 
-One FIFO over all topics: whoever's block is oldest goes first, whatever the topic. What is kept is what was appended.
+One FIFO over all topics: the oldest block is evicted first, whatever its topic. A block is cached as it was appended.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from messaging.storage.ledger_store import Position
 class EntryCache:
     """The cached blocks of one topic, oldest first, without a gap up to the last confirmed entry (or empty).
 
-    Idle topics are many: what is empty takes two words and no list."""
+    Most topics are idle: an empty cache takes two words and no list."""
 
     __slots__ = ("_blocks", "_gone")
 
     def __init__(self) -> None:
-        self._blocks: list[EntryBlock] | tuple[EntryBlock, ...] = ()  # a list while there is anything
-        self._gone = 0  # blocks at its front that were evicted
+        self._blocks: list[EntryBlock] | tuple[EntryBlock, ...] = ()  # a list while it is not empty
+        self._gone = 0  # evicted blocks at the front of the list
 
     def add(self, block: EntryBlock, cache: EntryCaches) -> None:
         if isinstance(self._blocks, list):
@@ -47,12 +47,12 @@ class EntryCache:
         return None
 
     def evict_oldest(self) -> int:
-        """Returns the bytes given back; 0 if nothing was here."""
+        """Returns the bytes that were freed; 0 if it was empty."""
         blocks = self._blocks
         if not isinstance(blocks, list):
             return 0
         size = blocks[self._gone].memory_bytes
-        blocks[self._gone] = blocks[-1]  # lets go of the block; the slot is cut off below
+        blocks[self._gone] = blocks[-1]  # frees the block; the slot is cut off below
         self._gone += 1
         if self._gone == len(blocks):
             self._blocks = ()
@@ -68,7 +68,7 @@ def _first(block: EntryBlock) -> Position:
 
 
 class EntryCaches:
-    """All tails together, under the memory limiter: what it needs for others goes first, the oldest block of all first."""
+    """The caches of all topics, under the memory limiter: when others need memory, the oldest block of all is evicted first."""
 
     def __init__(self, memory_limiter: MemoryLimiter) -> None:
         self._account = memory_limiter.tail

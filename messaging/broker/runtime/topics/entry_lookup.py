@@ -1,4 +1,4 @@
-"""Single entries of a topic, for the questions that need one: what is the last message, where is a point in time, peek."""
+"""Looking up single entries of a topic: the last message, the position of a point in time, peeking."""
 
 from __future__ import annotations
 

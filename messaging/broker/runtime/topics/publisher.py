@@ -1,8 +1,8 @@
-"""Socket to log: how the blocks of a topic's producers are appended, and how their receipts come back in order.
+"""Socket to log: appends the blocks of a topic's producers, and returns their receipts in order.
 
-Sequence checks, counters and the header are taken once a block. Receipts, and the receipts of duplicates, leave a producer in the
-order in which its messages came, and never before the messages are durable. A block takes one object on its way (`PendingPublish`):
-where each of thousands of topics gets one message, a block is a message.
+Sequence checks, counters and the header are done once per block. Receipts, also those of duplicates, are sent in the order in which
+the messages came, and never before the messages are durable. A block needs one object on its way (`PendingPublish`): with one
+message for each of thousands of topics, a block is a message.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.ledger import ManagedLedger
 from messaging.storage.managed.pending_append import PendingAppend
 
-KEPT_SHARE = 4  # a block that is kept in memory is copied out of a read so many times its size
+KEPT_SHARE = 4  # a block that is cached is copied if the buffer it is part of is larger than this many times its size
 
 
 class PublishedTopic(TopicContext, Protocol):
@@ -31,8 +31,11 @@ class PublishedTopic(TopicContext, Protocol):
     def stored(self, pending: PendingPublish) -> None:
         """A block is durable."""
 
+    def append_refused(self) -> None:
+        """The log takes no blocks now."""
+
     def append_failed(self, error: StoreError) -> None:
-        """The log did not take a block."""
+        """The log did not take a block that was appended."""
 
 
 class Publisher:
@@ -63,39 +66,47 @@ class Publisher:
         self.last_published_ms = 0
         self.published_blocks = 0
         self.completed_blocks = 0
-        # (after so many answered blocks, what is to be done); None while nothing waits
+        # (after this many completed blocks, what to do); None while nothing waits
         self.after_pending: deque[tuple[int, Callable[[bool], None]]] | None = None
 
     def publish(self, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary) -> int:
         """Appends one block of a producer; receipts come through its sink. Returns the bytes appended.
 
-        Raises `StoreError` where the log takes nothing: the topic then has to be opened again."""
-        now_ms = self.ledger.stamp()
-        name = producer.name_bytes
-        asked, dedup = sent, self.dedup
-        if dedup is not None:
-            self.ledger.check_open()  # what it counts as taken may have been refused: then nothing is judged by that
-            sent, repeated = dedup.sift(name, sent)
-            if repeated:
-                if not sent:
-                    dedup.took(name, sent, now_ms)
-                    self.run_after_pending(lambda stored: self.send_receipts(producer, asked) if stored else None)
-                    return 0
-                summary = hot.summarize(sent)
-        end_offsets = summary.end_offsets
-        data = for_log(buf, sent, end_offsets)
-        pending = PendingPublish(self, producer, data, sent, asked, summary, now_ms)
-        self.ledger.append(header_of(sent, name, now_ms, summary.message_count), data, end_offsets, pending)
-        if dedup is not None:
-            dedup.took(name, sent, now_ms)
-        self.published_blocks += 1
-        return end_offsets[-1]
+        Raises `StoreError` where the log takes nothing: the topic is then opened again, and its producers connect again."""
+        try:
+            now_ms = self.ledger.stamp()
+            name = producer.name_bytes
+            asked, dedup = sent, self.dedup
+            if dedup is not None:
+                self.ledger.check_open()  # entries that `dedup` counted may have been refused: then it cannot decide
+                sent, repeated = dedup.sift(name, sent)
+                if repeated:
+                    if not sent:
+                        dedup.took(name, sent, now_ms)
+                        self.run_after_pending(lambda stored: self.send_receipts(producer, asked) if stored else None)
+                        return 0
+                    summary = hot.summarize(sent)
+            end_offsets = summary.end_offsets
+            data = for_log(buf, sent, end_offsets)
+            pending = PendingPublish(self, producer, data, sent, asked, summary, now_ms)
+            self.ledger.append(header_of(sent, name, now_ms, summary.message_count), data, end_offsets, pending)
+            if dedup is not None:
+                dedup.took(name, sent, now_ms)
+            self.published_blocks += 1
+            return end_offsets[-1]
+        except StoreError:
+            self.topic.append_refused()
+            raise
+
+    def last_sequence_id(self, producer_name: bytes) -> int:
+        """The highest that was taken from a producer of this name; -1 for none, and without deduplication."""
+        return -1 if self.dedup is None else self.dedup.highest_taken(producer_name)
 
     def run_after_pending(self, act: Callable[[bool], None]) -> None:
-        """Does what must not overtake the receipts of anything appended so far: at once, or when the last of them has its answer.
+        """Calls `act` after the receipts of everything appended so far: at once, or when the last of those blocks is completed.
 
-        `act` is told whether that was stored. Blocks of all producers count: the original of a duplicate may have come over a
-        connection that is gone, and is not durable before its block is."""
+        `act` is told whether that block was stored. Blocks of all producers count: the original of a duplicate may have come
+        over a connection that is gone, and is durable only when its block is."""
         if self.completed_blocks == self.published_blocks:
             act(True)
             return
@@ -104,7 +115,7 @@ class Publisher:
         self.after_pending.append((self.published_blocks, act))
 
     def run_due(self, stored: bool) -> None:
-        """Another block has its answer: what waited for that is done."""
+        """Another block is completed: does what waited for that."""
         after_pending = self.after_pending
         while after_pending and after_pending[0][0] <= self.completed_blocks:
             after_pending.popleft()[1](stored)
@@ -112,7 +123,7 @@ class Publisher:
             self.after_pending = None
 
     def send_receipts(self, producer: Producer, asked: list[SendFrame]) -> None:
-        """Receipts one by one, each with the id under which its sequence id is stored (-1:-1 where that is not remembered)."""
+        """One receipt for each message, with the position at which its sequence id is stored (-1:-1 if that is not remembered)."""
         if self.dedup is None or producer.closed:
             return
         for frame in asked:
@@ -120,7 +131,7 @@ class Publisher:
 
 
 class PendingPublish(PendingAppend):
-    """One block between its append and its answer."""
+    """One block between its append and its receipts."""
 
     __slots__ = ("asked", "data", "now_ms", "producer", "publisher", "sent", "summary")
 
@@ -138,13 +149,13 @@ class PendingPublish(PendingAppend):
         self.producer = producer
         self.data = data  # as the log has it
         self.sent = sent
-        self.asked = asked  # with the duplicates, which are not in `sent`
+        self.asked = asked  # including duplicates, which are not in `sent`
         self.summary = summary
         self.now_ms = now_ms
 
     def confirmed(self, error: StoreError | None) -> None:
-        """The log has it, or will not have it. In append order over the topic. Raises nothing: what goes wrong with one producer or
-        reader keeps nobody's receipts back."""
+        """The block is durable, or was not stored. Called in append order over the topic. Raises nothing: what goes wrong with one
+        producer or subscription does not keep back the receipts of others."""
         publisher = self.publisher
         try:
             self._complete(error)
@@ -159,7 +170,7 @@ class PendingPublish(PendingAppend):
             publisher.run_due(error is None)
 
     def _complete(self, error: StoreError | None) -> None:
-        """Counts it and answers its producer."""
+        """Counts the block and sends its receipts."""
         publisher, producer = self.publisher, self.producer
         summary = self.summary
         if error is None:
@@ -178,7 +189,7 @@ class PendingPublish(PendingAppend):
                 publisher.send_receipts(producer, self.asked)
 
     def block(self) -> EntryBlock:
-        """What consumers get. It holds on to no more than a few times its own size."""
+        """What consumers are sent. It keeps at most a few times its own size in memory."""
         data, summary = self.data, self.summary
         if whole_bytes(data) > KEPT_SHARE * len(data):
             data = bytes(data)

@@ -1,7 +1,7 @@
-"""The subscriptions of a loaded topic: restored, created, moved and deleted, and consumers attached to them.
+"""The subscriptions of a loaded topic: restoring, creating, moving and deleting them, and attaching consumers.
 
-Whoever opens something is admitted in one step, with nothing awaited between the check and the attaching, so that nobody gets in
-beside a close. Changes of one subscription come one after the other; those of different ones share commits.
+A consumer is checked and attached in one step, with nothing awaited in between, so that none is attached to a topic that closes.
+Changes of one subscription run one after another; changes of different subscriptions share commits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from messaging.storage.meta_store import MetaConflict, SubscriptionRecord
 log = structlog.get_logger("broker.subscriptions")
 
 LATEST = Position(2**63 - 1, 2**63 - 1)
-SEEK_RETURN_S = 60.0  # a reader that was closed by its own seek has this long to come back
+SEEK_RETURN_S = 60.0  # how long a reader that was closed by its own seek may take to connect again
 
 
 class TopicSubscriptions(SubscriptionEffects):
@@ -81,7 +81,7 @@ class TopicSubscriptions(SubscriptionEffects):
         return self._new_subscription(record.name, cursor, record.subscription_id, record.properties)
 
     def claim(self) -> None:
-        """The topic is loaded; nothing about that can fail any more, since a load that fails leaves what was recovered."""
+        """The topic is loaded. Called last, because a load that fails must leave the recovered deltas for the next one."""
         for subscription in self.subscriptions.values():
             cursor = subscription.cursor
             self.services.cursors.claim(subscription.subscription_id, cursor)
@@ -96,7 +96,7 @@ class TopicSubscriptions(SubscriptionEffects):
             return Cursor(record.mark_delete)
 
     def _lost(self, record: SubscriptionRecord, error: ValueError) -> None:
-        """What cannot be read of a cursor keeps nobody from the topic: messages that were acknowledged come again."""
+        """A damaged cursor does not keep the topic from loading: messages that were acknowledged are sent again."""
         self.services.storage.damage["cursor"] += 1
         log.critical("cursor.damaged", topic=self.text, subscription=record.name, error=str(error))
 
@@ -119,8 +119,8 @@ class TopicSubscriptions(SubscriptionEffects):
 
     @asynccontextmanager
     async def _change(self, name: str) -> AsyncIterator[None]:
-        """One change of a subscription's existence or place after the other; none begins once the topic closes, and closing waits
-        for those under way. Raises `NotReady`, and as such or as `StorageFailed` what the store raises."""
+        """Creates, deletes and moves run one after another for each subscription. None begins once the topic closes, and closing
+        waits for those under way. Errors of the store are raised as `NotReady` or `StorageFailed`."""
         if self._changes is None:
             self._changes = {}
         async with keyed_lock(self._changes, name):
@@ -150,11 +150,11 @@ class TopicSubscriptions(SubscriptionEffects):
 
     @property
     def _being_created(self) -> int:
-        """Not those that are being moved or deleted: they are counted where they are."""
+        """Without those that are being moved or deleted, which are counted as subscriptions."""
         return sum(name not in self.subscriptions for name in self._changes or ())
 
     def _check_room(self) -> None:
-        """Raises `PreconditionFailed` where one more subscription is too many; those being created count."""
+        """Raises `PreconditionFailed` if one more subscription is too many; those being created count."""
         limit, held = self.services.subscriptions_max, len(self.subscriptions)
         if held + self._being_created >= limit:
             raise PreconditionFailed(
@@ -176,8 +176,8 @@ class TopicSubscriptions(SubscriptionEffects):
         return self.ledger_list.before(self.ledger_list.first if start == EARLIEST else start)
 
     async def delete_subscription(self, name: str, *, force: bool = True) -> None:
-        """Without `force` only where it has no consumers. Nothing happens where there is none. Raises `PreconditionFailed`,
-        `NotReady`, `StorageFailed`: then it goes on as before."""
+        """Without `force` only if it has no consumers. Nothing happens if it does not exist. Raises `PreconditionFailed`,
+        `NotReady`, `StorageFailed`: then it is not deleted."""
         async with self._change(name):
             subscription = self.subscriptions.get(name)
             if subscription is None:
@@ -203,7 +203,7 @@ class TopicSubscriptions(SubscriptionEffects):
         self._dispatch_soon(subscription)
 
     def drop_if_idle(self, subscription: Subscription) -> None:
-        """A subscription that is not durable ends with its last consumer (but not while a seek has closed it for a moment)."""
+        """A subscription that is not durable ends with its last consumer, except while a seek has closed its consumers."""
         stays = subscription.durable or subscription.consumers or subscription.fenced
         if not stays and self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]

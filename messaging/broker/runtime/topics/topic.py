@@ -1,5 +1,5 @@
-"""A loaded topic: the one owner of its managed ledger, its producers and its subscriptions. Lives on the event loop; has no task of
-its own, so an idle topic costs memory only. Messages come in through its `publisher` and go out through its `dispatcher`.
+"""A loaded topic: the only owner of its managed ledger, its producers and its subscriptions. It lives on the event loop and has no
+task of its own, so an idle topic costs memory only. Messages come in through its publisher and go out through its dispatcher.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from messaging.storage.managed.ledger import ManagedLedger
 
 __all__ = ["LATEST", "Topic"]
 
-READERS_AT_ONCE = 16  # subscriptions that are handed a block as soon as it is durable; the others in turns of the loop
+READERS_AT_ONCE = 16  # subscriptions that are sent a block as soon as it is durable; the others follow in turns of the loop
 
 
 class Topic(TopicSubscriptions):
@@ -44,7 +44,7 @@ class Topic(TopicSubscriptions):
         """This topic, as the permission table speaks of it."""
         return Resource(self.name.tenant, str(self.name.namespace), self.text, subscription)
 
-    # --- admitting: nothing is awaited between the check and the attaching, so that nobody gets in beside a close
+    # --- admitting: nothing is awaited between check and attach, so that nothing is attached to a topic that closes
 
     def check_writable(self) -> None:
         self.check_open()
@@ -56,8 +56,8 @@ class Topic(TopicSubscriptions):
             raise NotReady(f"topic {self.text} is being terminated: try again")
 
     async def writable(self) -> None:
-        """Returns when its log takes messages. Where it is full or cannot be written, clients try again and consumers notice
-        nothing. Raises `TopicTerminated`, `NotReady`, `StorageFailed`."""
+        """Returns when the log takes messages. While the disk is full or cannot be written, producers try again and consumers
+        notice nothing. Raises `TopicTerminated`, `NotReady`, `StorageFailed`."""
         self.check_writable()
         try:
             await self.ledger.writable()
@@ -88,11 +88,11 @@ class Topic(TopicSubscriptions):
     # --- from the publisher
 
     def stored(self, pending: PendingPublish) -> None:
-        """A block is durable: whoever reads here gets it."""
+        """A block is durable: it is sent to the subscriptions that have consumers."""
         self.mark_active()
         if self.subscriptions:
             readers = [subscription for subscription in self.subscriptions.values() if subscription.consumers]
-            if readers:  # without them nothing is kept in memory: whoever comes later reads from storage
+            if readers:  # else nothing is cached: a later consumer reads from storage
                 dispatcher = self._dispatcher or self._ensure_dispatcher()
                 dispatcher.keep(pending, readers)
                 for subscription in readers[:READERS_AT_ONCE]:
@@ -103,6 +103,9 @@ class Topic(TopicSubscriptions):
         if dedup is not None and dedup.entries_since_snapshot >= dedup_state.SNAPSHOT_ENTRIES:
             dedup.entries_since_snapshot = 0
             self.services.background.spawn(dedup_state.save(self), f"snapshot {self.text}")
+
+    def append_refused(self) -> None:
+        self.services.failed(self, NotReady(f"topic {self.text} is being reloaded"))
 
     def append_failed(self, error: StoreError) -> None:
         if self.closed is None:
@@ -115,7 +118,7 @@ class Topic(TopicSubscriptions):
         messages_out, bytes_out = (dispatcher.messages_out, dispatcher.bytes_out) if dispatcher is not None else (0, 0)
         return self.publisher.messages_in, self.publisher.bytes_in, messages_out, bytes_out
 
-    # --- trouble, and the end
+    # --- failures, and closing
 
     def _close_producers(self) -> None:
         for producer in self.producers:
@@ -125,12 +128,12 @@ class Topic(TopicSubscriptions):
                 producer.sink.closed(producer)
 
     async def recover(self) -> bool:
-        """After the log refused a block: producers are closed and connect again; consumers stay and go on. False where the topic
-        has to be loaded anew instead."""
+        """After the log refused a block: producers are closed and connect again; consumers stay connected. Returns False if the
+        topic has to be loaded again instead."""
         self._close_producers()
-        if self.publisher.dedup is not None:  # it counts entries as taken that were not stored
+        if self.publisher.dedup is not None:  # it has counted entries that were not stored
             return False
-        if isinstance(self.ledger.failed, Fenced):  # what is stored of the topic is not what it knows
+        if isinstance(self.ledger.failed, Fenced):  # another owner may have changed what is stored
             return False
         try:
             await self.ledger.recover()
@@ -145,7 +148,7 @@ class Topic(TopicSubscriptions):
             dispatcher.dispatch(subscription)
 
     def begin_close(self, why: MagnetarError) -> None:
-        """Closes producers and consumers; nothing new is admitted. `close` does the rest."""
+        """Closes producers and consumers and admits no new ones. `close` does the rest."""
         if self.closed is not None:
             return
         self.closed = why
@@ -169,14 +172,15 @@ class Topic(TopicSubscriptions):
             await self.services.cursors.release([one.subscription_id for one in self.subscriptions.values() if one.durable])
 
     def check_unused(self) -> None:
-        """Raises `PreconditionFailed` where deleting this topic would cost somebody something."""
+        """Raises `PreconditionFailed` if the topic has producers, consumers or durable subscriptions."""
         if len(self.producers) or any(one.consumers for one in self.subscriptions.values()):
             raise PreconditionFailed(f"topic {self.text} has connected producers or consumers: close them, or delete with force")
         if any(one.durable for one in self.subscriptions.values()):
             raise PreconditionFailed(f"topic {self.text} has subscriptions: delete them first, or delete with force")
 
     async def terminate(self) -> Position:
-        """No message is taken from here on. Returns the last position. Raises `NotReady`, `StorageFailed`: then it goes on."""
+        """Ends the topic: it takes no more messages. Returns the last position. Raises `NotReady`, `StorageFailed`: then it is not
+        terminated."""
         self.check_open()
         self._close_producers()
         try:

@@ -77,8 +77,7 @@ class Endpoints:
     def append(self, topic: Topic, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary) -> None:
         try:
             size = topic.publisher.publish(producer, buf, sent, summary)
-        except StoreError:
-            self.service.topic_failed(topic, NotReady(f"topic {topic.text} is being reloaded"))
+        except StoreError:  # the producer is closed, and sends what has no receipt again
             return
         self.throttle.appended_bytes += size
 

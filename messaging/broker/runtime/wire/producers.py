@@ -49,8 +49,7 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
 
 
 def _success(connection: Connection, request_id: int, topic: Topic, producer: Producer) -> None:
-    dedup = topic.publisher.dedup
-    last = dedup.highest_taken(producer.name_bytes) if dedup is not None else -1
+    last = topic.publisher.last_sequence_id(producer.name_bytes)
     answer = pb.ProducerSuccess(request_id=request_id, producer_name=producer.name, last_sequence_id=last, schema_version=b"")
     connection.send(frames.command(pb.Command.PRODUCER_SUCCESS, producer_success=answer))
 
