@@ -5,36 +5,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
-import time_machine
 from django.conf import settings as django_settings
-from django.test import Client
 from django.utils import timezone
 from structlog.testing import capture_logs
 
-from messaging.errors import NotReady
-from messaging.identity import TokenVerifier
 from messaging.policies.model import value_schema
 from messaging.policies.registry import ENFORCED, POLICIES
 from tenants.access import actor_of_user
 from tenants.actions import create_key, create_namespace
-from tenants.models import AuditRecord, Grant, Key, Namespace, Tenant, User
+from tenants.models import Namespace, Tenant, User
 from tests.admin_ui.fake_rpc import FakeBroker, live_row, unloaded_row
+from tests.admin_ui.pages import NAMESPACE, Browse, text
 from tests.admin_ui.people import ORDERS, PLACED
-from workers.models import TaskRun, UsageHour, UsagePartition, UsageRun
-
-Browse = Callable[[str], Client]
-NAMESPACE = "/tenants/acme/namespaces/orders"
-
-
-def text(client: Client, path: str, **query: str) -> str:
-    response = client.get(path, query)
-    assert response.status_code == 200, path
-    return response.content.decode()
+from workers.models import TaskRun
 
 
 def test_a_tenant_is_made_and_deleted_by_its_name(browse: Browse) -> None:
@@ -106,71 +94,6 @@ def test_only_what_is_enforced_is_offered_and_what_was_stored_earlier_can_be_rem
     assert browse("teammate").post(f"{NAMESPACE}/policies", {"remove": "publish_rate_bytes"}).status_code == 403
     assert client.post(f"{NAMESPACE}/policies", {"remove": "publish_rate_bytes"}).status_code == 302
     assert Namespace.unscoped.get(name=ORDERS).policies == {"message_ttl_s": 60}
-
-
-def test_a_token_is_in_one_answer_and_nowhere_else(browse: Browse) -> None:
-    client = browse("owner")
-    form = {"name": "checkout", "expiry": "30", "produce-0": "on"}
-    response = client.post("/tenants/acme/new-key", form)
-    token = response.context["token"]
-    assert response.status_code == 200 and response["Cache-Control"] == "no-store"
-    assert response.content.decode().count(token) == 1
-    principal = TokenVerifier.from_settings(django_settings.MAGNETAR).verify(token, int(datetime.now(UTC).timestamp() * 1000))
-    key = Key.unscoped.get()
-    assert principal.role == key.role == "checkout@acme" and principal.key_id == key.id
-    assert key.expires_at is not None and timedelta(days=29) < key.expires_at - timezone.now() < timedelta(days=31)
-    assert Grant.unscoped.get().actions == ["produce"]
-    assert token not in text(client, "/tenants/acme/keys")
-    for record in AuditRecord.unscoped.all():
-        assert token not in json.dumps([record.before, record.after, record.resource])
-    assert token not in json.dumps(dict(client.session))
-
-
-def test_grants_of_a_role_are_added_to_never_taken_away(browse: Browse) -> None:
-    client = browse("owner")
-    client.post("/tenants/acme/new-key", {"name": "checkout", "expiry": "never", "produce-0": "on"})
-    client.post("/tenants/acme/new-key", {"name": "checkout", "expiry": "never", "consume-0": "on"})
-    assert Grant.unscoped.get().actions == ["produce", "consume"]
-
-
-def test_only_a_superuser_may_make_a_key_that_administers(browse: Browse) -> None:
-    form = {"name": "boss", "expiry": "never", "administer": "on"}
-    assert browse("owner").post("/tenants/acme/new-key", form).status_code == 200
-    assert "boss@acme" not in Tenant.unscoped.get(name="acme").admin_roles
-    browse("superuser").post("/tenants/acme/new-key", form)
-    assert "boss@acme" in Tenant.unscoped.get(name="acme").admin_roles
-
-
-def test_no_key_is_made_while_the_broker_is_away(browse: Browse, world: FakeBroker) -> None:
-    world.away = "the broker does not answer"
-    client = browse("owner")
-    page = client.post("/tenants/acme/new-key", {"name": "checkout", "expiry": "never"}).content.decode()
-    assert "The key was not created" in page
-    page = client.post(f"{NAMESPACE}/quick-start", {"name": "checkout", "topic": "hello"}).content.decode()
-    assert "The key was not created" in page
-    assert not Key.unscoped.exists()
-
-
-def test_revoking_wants_the_name(browse: Browse) -> None:
-    key = create_key(actor_of_user(User.objects.get(username="owner")), "acme", "checkout").key
-    client = browse("owner")
-    client.post(f"/tenants/acme/keys/{key.id}/revoke", {"confirm": "something"})
-    key.refresh_from_db()
-    assert key.revoked_at is None
-    assert client.post(f"/tenants/acme/keys/{key.id}/revoke", {"confirm": "checkout"}).status_code == 302
-    key.refresh_from_db()
-    assert key.revoked_at is not None
-
-
-def test_the_states_of_keys(browse: Browse) -> None:
-    actor = actor_of_user(User.objects.get(username="owner"))
-    create_key(actor, "acme", "lasting")
-    create_key(actor, "acme", "ending", timezone.now() + timedelta(days=2))
-    client = browse("owner")
-    assert "Expires soon" in text(client, "/tenants/acme/keys")
-    with time_machine.travel(timezone.now() + timedelta(days=3)):
-        page = text(client, "/tenants/acme/keys")
-    assert "Expired" in page and "Active" in page
 
 
 @pytest.mark.parametrize("path", [NAMESPACE, f"{NAMESPACE}/topics/placed", f"{NAMESPACE}/delete", "/platform"])
@@ -252,66 +175,6 @@ def test_the_platform_page_reads_the_supervisor(browse: Browse) -> None:
     assert "Not running tasks" in text(client, "/platform")
 
 
-def usage(hour: datetime, tenant: str, topic: str, run: UsageRun) -> None:
-    UsageHour.unscoped.create(
-        hour=hour, tenant=tenant, tenant_uid=Tenant.unscoped.get(name=tenant).uid, namespace=f"{tenant}/orders",
-        topic=f"persistent://{tenant}/orders/{topic}", messages_in=1500,
-        bytes_in=2048, messages_out=3, bytes_out=4, stored_byte_seconds=3600 * 4096, backlog_entry_seconds=0, run=run,
-    )  # fmt: skip
-
-
-def test_usage_shows_sums_holes_and_its_run(browse: Browse) -> None:
-    noon = datetime(2026, 3, 4, 12, tzinfo=UTC)
-    run = UsageRun.objects.create(run_id="run-17", outcome="succeeded", requested_at=noon, finished_at=noon + timedelta(minutes=4))
-    for tenant, topic in (("acme", "a"), ("acme", "b"), ("globex", "c")):
-        usage(noon, tenant, topic, run)
-    UsagePartition.objects.create(hour=noon, run=run, checksum="", inputs="", rows=3, updated_at=noon)
-    written = Path(django_settings.MAGNETAR.data_dir) / "usage" / "raw" / "date=2026-03-04" / "hour=13"
-    written.mkdir(parents=True, exist_ok=True)
-    (written / "some.json").write_text("{}")
-    with time_machine.travel(noon + timedelta(hours=2, minutes=5), tick=False):
-        mine = text(browse("owner"), "/usage")
-        assert "3,000" in mine and "4.00 KiB" in mine and "8.00 KiB" in mine  # two topics of acme in one row
-        assert "globex" not in mine
-        assert "run-17" in mine and ">1 missing<" in mine
-        assert "12:00 computed" in mine and "13:00 missing" in mine and "14:00 not over yet" in mine
-        assert "11:00 no usage recorded" in mine
-        by_topic = text(browse("owner"), "/usage", by="topic")
-        assert "orders/a" in by_topic and "orders/b" in by_topic and "orders/c" not in by_topic
-        assert "globex" in text(browse("superuser"), "/usage", by="tenant")
-        assert "No usage on this day" in text(browse("owner"), "/usage", day="2026-03-03")
-        assert "run-17" in text(browse("owner"), "/usage", day="nonsense", by="nonsense")
-
-
-def test_usage_says_what_is_wrong(browse: Browse) -> None:
-    client = browse("owner")
-    assert "not computed yet" in text(client, "/usage")
-    run = UsageRun.objects.create(run_id="run-18", outcome="needs_spark", requested_at=timezone.now())
-    assert "Spark is not installed" in text(client, "/usage")
-    for outcome, words in (("failed", "The last run failed"), ("running", "A run is in progress")):
-        UsageRun.objects.filter(run_id=run.run_id).update(outcome=outcome)
-        assert words in text(client, "/usage")
-    UsageRun.objects.filter(run_id=run.run_id).update(outcome="succeeded", holes=2)
-    assert "2 gaps in sequence numbers" in text(client, "/usage")
-
-
-def test_a_superuser_asks_for_a_run_now(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def request(requested_by: str) -> str:
-        if asked:
-            raise NotReady("the task queue cannot be reached")
-        asked.append(requested_by)
-        return "run-19"
-
-    monkeypatch.setattr("admin_ui.views.usage.request_usage_run", request)
-    client = browse("superuser")
-    assert client.post("/usage/compute")["Location"] == "/usage"
-    assert asked == ["user:superuser"]
-    assert "queue cannot be reached" in client.post("/usage/compute", follow=True).content.decode()
-    assert "Compute now" in text(client, "/usage") and "Compute now" not in text(browse("owner"), "/usage")
-
-
 def test_nothing_of_the_console_is_kept_by_caches(browse: Browse) -> None:
     for path in ("/tenants", NAMESPACE, f"{NAMESPACE}/topics/placed"):
         assert browse("owner").get(path)["Cache-Control"] == "no-store"
@@ -367,13 +230,3 @@ def test_a_topic_that_is_not_there_logs_one_line(browse: Browse) -> None:
         assert browse("owner").get(f"{NAMESPACE}/topics/nowhere").status_code == 404
     assert [(line["event"], line["log_level"], line["why"]) for line in logged] == [("request refused", "info", "Http404")]
     assert "exc_info" not in logged[0]
-
-
-def test_what_a_failed_usage_run_said_is_for_administrators(browse: Browse) -> None:
-    """Its error is of the rows of all tenants."""
-    UsageRun.objects.create(
-        run_id="r1", outcome="failed", requested_at=timezone.now(), message="cannot store persistent://other/secret/topic"
-    )
-    assert b"other/secret" in browse("superuser").get("/usage").content
-    page = browse("owner").get("/usage").content
-    assert b"The last run failed" in page and b"other/secret" not in page

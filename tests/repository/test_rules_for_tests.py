@@ -68,17 +68,14 @@ PRIVATE_NAMES: dict[str, int] = {
     "tests/support/storage/ledger_harness.py": 1,
     "tests/tenants/test_api.py": 2,
     "tests/workers/test_audit.py": 4,
-    "tests/workers/test_usage.py": 3,
+    "tests/workers/test_usage_runs.py": 3,
 }
 LARGER: dict[str, int] = {
-    "tests/admin_ui/test_browser.py": 411,
-    "tests/admin_ui/test_pages.py": 379,
     "tests/adversary/test_partitions.py": 320,
     "tests/benchmarks/attacks.py": 301,
     "tests/benchmarks/test_benchmarks.py": 349,
     "tests/compat/test_stock_client.py": 353,
     "tests/messaging/broker_http/test_websocket.py": 596,
-    "tests/messaging/client/test_producer.py": 338,
     "tests/messaging/protocol/test_hot_scan.py": 355,
     "tests/messaging/storage/local/reclaim/test_reclaimer.py": 326,
     "tests/messaging/storage/local/recover/test_damage.py": 365,
@@ -86,12 +83,7 @@ LARGER: dict[str, int] = {
     "tests/messaging/storage/managed/test_ledger.py": 472,
     "tests/messaging/storage/managed/test_log_and_cursors_stateful.py": 340,
     "tests/messaging/storage/test_meta_store_contract.py": 323,
-    "tests/messaging/test_identity.py": 362,
-    "tests/spark_jobs/test_hourly_usage.py": 321,
     "tests/support/storage/fake_disk.py": 305,
-    "tests/tenants/test_audit.py": 332,
-    "tests/tenants/test_pulsar.py": 399,
-    "tests/workers/test_usage.py": 329,
 }
 
 

@@ -10,11 +10,19 @@ from typing import Any
 
 import pytest
 
+from controlplane import audit
+from controlplane.denials import Denials
 from tenants import broker
 from tenants.models import User
 from tenants.pulsar.brokers import health
 from tests.support.fake_broker import FakeBroker
 from tests.tenants.world import Caller, World
+
+
+@pytest.fixture(autouse=True)
+def fresh_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of refusals in the audit log."""
+    monkeypatch.setattr(audit, "denials", Denials())
 
 
 @pytest.fixture

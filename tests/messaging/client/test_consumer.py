@@ -16,11 +16,6 @@ from tests.support.waiting import eventually
 TOPIC = "persistent://acme/orders/new"
 
 
-@pytest.fixture
-def broker() -> ScriptedBroker:
-    return ScriptedBroker()
-
-
 def deliver(channel: ScriptedChannel, *names: str, payload: bytes = b"x") -> None:
     text = base64.b64encode(payload).decode()
     for name in names:

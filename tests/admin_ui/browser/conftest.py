@@ -1,0 +1,75 @@
+"""The console on a free port, and browsers that visit it."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.admin_ui.browser.signing_in import sign_in
+from tests.admin_ui.browsing import FLAGS
+from tests.admin_ui.fake_rpc import FakeBroker
+from tests.admin_ui.people import PASSWORD, populate
+from tests.support.waiting import eventually_sync
+
+
+@pytest.fixture(scope="module", autouse=True)
+def beside_a_loop() -> Iterator[None]:
+    """Playwright runs a loop on this thread; Django would refuse to ask the database beside it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+        yield
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def site(transactional_db: None, fake_broker: FakeBroker) -> Iterator[str]:
+    """The real application on a free port, in a thread; only the broker behind it is not."""
+    from controlplane.asgi import application
+
+    populate(fake_broker)
+    server = uvicorn.Server(uvicorn.Config(application, port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, name="site")
+    thread.start()
+    eventually_sync(lambda: server.started)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+@pytest.fixture
+def visit(site: str, browser: Browser) -> Iterator[Callable[..., Page]]:
+    """`visit("owner", "/tenants")`: a page of its own browser profile, signed in. Errors in its scripts fail the test."""
+    contexts, troubles = [], []
+
+    def make(username: str = "", path: str = "/", **options: Any) -> Page:
+        context = browser.new_context(base_url=site, **{"viewport": {"width": 1280, "height": 800}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("console", lambda message: troubles.append(message.text) if "Content Security Policy" in message.text else None)
+        page.goto("/sign-in" if username else path)
+        if username:
+            sign_in(page, username, PASSWORD)
+            page.wait_for_url(re.compile("/tenants"))
+            page.goto(path)
+        return page
+
+    yield make
+    for context in contexts:
+        context.close()
+    assert troubles == []

@@ -1,0 +1,185 @@
+"""The console in a real browser: what a person sees, types and hears from a screen reader."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.admin_ui.browser.signing_in import sign_in
+from tests.admin_ui.fake_rpc import FakeBroker, live_row
+from tests.admin_ui.pages import NAMESPACE
+from tests.admin_ui.people import ORDERS, PASSWORD, PLACED
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.django_db(transaction=True)]
+
+
+PAGES = (
+    "/tenants",
+    "/tenants/acme",
+    NAMESPACE,
+    f"{NAMESPACE}/topics/placed",
+    f"{NAMESPACE}/quick-start",
+    f"{NAMESPACE}/policies",
+    f"{NAMESPACE}/new-topic",
+    f"{NAMESPACE}/delete",
+    f"{NAMESPACE}/topics/placed/delete",
+    "/tenants/acme/keys",
+    "/tenants/acme/new-key",
+    "/tenants/acme/new-namespace",
+    "/tenants/acme/delete",
+    "/new-tenant",
+    "/tenants/globex/namespaces/edge",
+    "/usage",
+    "/platform",
+    "/account/password",
+)
+
+
+def test_signing_in_and_out(visit: Callable[..., Page]) -> None:
+    page = visit("", "/tenants/acme/keys")
+    sign_in(page, "owner", "wrong")
+    expect(page.get_by_role("alert")).to_contain_text("The user name or password is incorrect")
+    sign_in(page, "owner", PASSWORD)
+    page.wait_for_url("**/tenants/acme/keys")  # where we wanted to go
+    expect(page.get_by_role("heading", name="Keys", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/sign-in")
+    page.goto("/tenants/acme/keys")
+    page.wait_for_url("**/sign-in?next=*")
+
+
+def test_a_token_is_shown_once(visit: Callable[..., Page]) -> None:
+    page = visit("owner", "/tenants/acme/keys")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("link", name="New key").first.click()
+    page.get_by_label("Name").fill("checkout")
+    page.get_by_label("produce in orders").check()
+    page.get_by_role("button", name="Create the key").click()
+    token = page.locator("#token").inner_text()
+    assert token.count(".") == 2
+    page.get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == token
+    page.reload()
+    assert token not in page.content()
+    page.goto("/tenants/acme/keys")
+    assert token not in page.content()
+    row = page.get_by_role("row", name=re.compile("checkout"))
+    expect(row).to_have_count(1)  # reloading did not make another
+    expect(row).to_contain_text("orders: produce")
+
+    row.get_by_role("link", name="Revoke checkout").click()
+    revoke = page.get_by_role("button", name="Revoke key")
+    expect(revoke).to_be_disabled()
+    page.get_by_label("Type checkout to confirm").fill("checkout")
+    revoke.click()
+    expect(page.get_by_role("status").filter(has_text="revoked")).to_be_visible()
+    expect(page.get_by_role("row", name=re.compile("checkout"))).to_contain_text("Revoked")
+
+
+def test_the_quick_start_sees_the_first_message(visit: Callable[..., Page], fake_broker: FakeBroker) -> None:
+    page = visit("owner", f"{NAMESPACE}/quick-start")
+    news = page.locator("mag-quick-start")
+    expect(news).to_contain_text("Waiting for the first message")
+    page.get_by_role("textbox", name="Topic").fill("hello")
+    page.get_by_role("button", name="Create key and program").click()
+    program = page.locator("#program-1").inner_text()
+    compile(program, "hello.py", "exec")
+    assert '"persistent://acme/orders/hello"' in program and "eyJ" in program
+    expect(news).to_contain_text("This page is watching the topic")
+
+    topic = "persistent://acme/orders/hello"
+    fake_broker.set_rows(ORDERS, [live_row(PLACED, messages_in=99), live_row(topic, messages_in=1, storage_bytes=85)])
+    expect(news).to_contain_text("Received 1 message")
+    fake_broker.set_rows(ORDERS, [live_row(topic, messages_in=3, messages_out=3, storage_bytes=255)])
+    expect(news).to_contain_text("Received 3 messages")
+    expect(news).to_contain_text("3 delivered to consumers")
+
+
+def test_the_keyboard(visit: Callable[..., Page]) -> None:
+    page = visit("owner", "/tenants/acme")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    expect(page.get_by_role("table", name="").locator("a", has_text="orders")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{NAMESPACE}")
+    page.keyboard.press("g")
+    page.keyboard.press("k")
+    page.wait_for_url("**/tenants/acme/keys")
+    page.keyboard.press("c")
+    page.wait_for_url("**/tenants/acme/new-key")
+    page.get_by_label("Name").press("g")  # typing is typing
+    page.get_by_label("Name").press("t")
+    expect(page.get_by_label("Name")).to_have_value("gt")
+    page.locator("main").focus()
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    page.wait_for_url("**/tenants")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("placed")
+    expect(page.get_by_role("option")).to_have_count(1)
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{NAMESPACE}/topics/placed")
+
+
+def test_the_theme_is_remembered(visit: Callable[..., Page]) -> None:
+    page = visit("owner", "/tenants/acme", color_scheme="light")
+    page.get_by_role("button", name=re.compile("Theme")).click()
+    page.get_by_role("button", name=re.compile("Theme: light")).click()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert page.evaluate("getComputedStyle(document.body).colorScheme") == "dark"
+
+
+def test_a_topic_is_made_and_deleted(visit: Callable[..., Page], fake_broker: FakeBroker) -> None:
+    page = visit("owner", f"{NAMESPACE}/new-topic")
+    page.get_by_label("Name").fill("clicks")
+    page.get_by_label("Partitions").fill("2")
+    page.get_by_role("button", name="Create topic").click()
+    expect(page.get_by_text("2 partitions")).to_be_visible()
+    expect(page.get_by_role("link", name="clicks-partition-1")).to_be_visible()
+    page.get_by_role("link", name="Delete").click()
+    page.get_by_label("Type clicks to confirm").fill("clicks")
+    page.get_by_role("button", name="Delete topic").click()
+    page.wait_for_url(f"**{NAMESPACE}")
+    assert fake_broker.topics == {PLACED}
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_every_page_is_accessible_and_fits(scheme: str, width: int, visit: Callable[..., Page], fake_broker: FakeBroker) -> None:
+    consumer = {"consumerName": "c", "address": "127.0.0.1:1", "connectedSince": "2026-01-01T00:00:00Z"}
+    fake_broker.stats[PLACED] = {
+        "publishers": [{"producerName": "p"}],
+        "subscriptions": {"s": {"type": "Shared", "consumers": [consumer]}},
+    }
+    page = visit("superuser", "/tenants", color_scheme=scheme, viewport={"width": width, "height": 800})
+    found = {}
+    for path in (*PAGES, "/nowhere"):
+        page.goto(path)
+        if page.locator("mag-live-status").count():
+            expect(page.locator("mag-live-status")).to_have_text("Live")
+        found[path] = problems(page)
+    page.get_by_role("link", name="Go to the console").click()
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/sign-in")
+    found["/sign-in"] = problems(page)
+    assert {path: what for path, what in found.items() if what} == {}
+
+
+def problems(page: Page) -> list[str]:
+    violations = Axe().run(page).response["violations"]
+    found = [f"{one['id']}: {node['html'][:200]}" for one in violations for node in one["nodes"]]
+    if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+        found.append("the page scrolls sideways")
+    return found

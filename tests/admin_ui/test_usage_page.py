@@ -1,0 +1,86 @@
+"""The page of usage: sums, gaps, and the run that they come from."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import time_machine
+from django.conf import settings as django_settings
+from django.utils import timezone
+
+from messaging.errors import NotReady
+from tenants.models import Tenant
+from tests.admin_ui.pages import Browse, text
+from workers.models import UsageHour, UsagePartition, UsageRun
+
+
+def usage(hour: datetime, tenant: str, topic: str, run: UsageRun) -> None:
+    UsageHour.unscoped.create(
+        hour=hour, tenant=tenant, tenant_uid=Tenant.unscoped.get(name=tenant).uid, namespace=f"{tenant}/orders",
+        topic=f"persistent://{tenant}/orders/{topic}", messages_in=1500,
+        bytes_in=2048, messages_out=3, bytes_out=4, stored_byte_seconds=3600 * 4096, backlog_entry_seconds=0, run=run,
+    )  # fmt: skip
+
+
+def test_usage_shows_sums_holes_and_its_run(browse: Browse) -> None:
+    noon = datetime(2026, 3, 4, 12, tzinfo=UTC)
+    run = UsageRun.objects.create(run_id="run-17", outcome="succeeded", requested_at=noon, finished_at=noon + timedelta(minutes=4))
+    for tenant, topic in (("acme", "a"), ("acme", "b"), ("globex", "c")):
+        usage(noon, tenant, topic, run)
+    UsagePartition.objects.create(hour=noon, run=run, checksum="", inputs="", rows=3, updated_at=noon)
+    written = Path(django_settings.MAGNETAR.data_dir) / "usage" / "raw" / "date=2026-03-04" / "hour=13"
+    written.mkdir(parents=True, exist_ok=True)
+    (written / "some.json").write_text("{}")
+    with time_machine.travel(noon + timedelta(hours=2, minutes=5), tick=False):
+        mine = text(browse("owner"), "/usage")
+        assert "3,000" in mine and "4.00 KiB" in mine and "8.00 KiB" in mine  # two topics of acme in one row
+        assert "globex" not in mine
+        assert "run-17" in mine and ">1 missing<" in mine
+        assert "12:00 computed" in mine and "13:00 missing" in mine and "14:00 not over yet" in mine
+        assert "11:00 no usage recorded" in mine
+        by_topic = text(browse("owner"), "/usage", by="topic")
+        assert "orders/a" in by_topic and "orders/b" in by_topic and "orders/c" not in by_topic
+        assert "globex" in text(browse("superuser"), "/usage", by="tenant")
+        assert "No usage on this day" in text(browse("owner"), "/usage", day="2026-03-03")
+        assert "run-17" in text(browse("owner"), "/usage", day="nonsense", by="nonsense")
+
+
+def test_usage_says_what_is_wrong(browse: Browse) -> None:
+    client = browse("owner")
+    assert "not computed yet" in text(client, "/usage")
+    run = UsageRun.objects.create(run_id="run-18", outcome="needs_spark", requested_at=timezone.now())
+    assert "Spark is not installed" in text(client, "/usage")
+    for outcome, words in (("failed", "The last run failed"), ("running", "A run is in progress")):
+        UsageRun.objects.filter(run_id=run.run_id).update(outcome=outcome)
+        assert words in text(client, "/usage")
+    UsageRun.objects.filter(run_id=run.run_id).update(outcome="succeeded", holes=2)
+    assert "2 gaps in sequence numbers" in text(client, "/usage")
+
+
+def test_a_superuser_asks_for_a_run_now(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def request(requested_by: str) -> str:
+        if asked:
+            raise NotReady("the task queue cannot be reached")
+        asked.append(requested_by)
+        return "run-19"
+
+    monkeypatch.setattr("admin_ui.views.usage.request_usage_run", request)
+    client = browse("superuser")
+    assert client.post("/usage/compute")["Location"] == "/usage"
+    assert asked == ["user:superuser"]
+    assert "queue cannot be reached" in client.post("/usage/compute", follow=True).content.decode()
+    assert "Compute now" in text(client, "/usage") and "Compute now" not in text(browse("owner"), "/usage")
+
+
+def test_what_a_failed_usage_run_said_is_for_administrators(browse: Browse) -> None:
+    """Its error is of the rows of all tenants."""
+    UsageRun.objects.create(
+        run_id="r1", outcome="failed", requested_at=timezone.now(), message="cannot store persistent://other/secret/topic"
+    )
+    assert b"other/secret" in browse("superuser").get("/usage").content
+    page = browse("owner").get("/usage").content
+    assert b"The last run failed" in page and b"other/secret" not in page
