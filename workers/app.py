@@ -77,13 +77,13 @@ def _run(environment: Environment, entry: TaskEntry, task_id: str, arguments: di
 
 
 _lock = threading.Lock()
-_sender: Celery | None = None
+sender_app: Celery | None = None
 
 
 def sender() -> Celery:
     """The application of a process that only sends tasks; made at the first use."""
-    global _sender
+    global sender_app
     with _lock:
-        if _sender is None:
-            _sender = make_app(django_settings.MAGNETAR)
-        return _sender
+        if sender_app is None:
+            sender_app = make_app(django_settings.MAGNETAR)
+        return sender_app

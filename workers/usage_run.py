@@ -19,7 +19,7 @@ NEEDS_SPARK = (
     "and will be computed then"
 )
 COMMAND = (sys.executable, "-P", "-m", "spark_jobs.hourly_usage")
-_POLL_S = 0.25
+POLL_S = 0.25
 _END_S = 5.0
 # What the job's process may see of our environment: enough to find Java and a place for temporary files, no secrets.
 _KEPT_VARIABLES = (
@@ -130,9 +130,9 @@ def _run_child(files: RunFiles, timeout_s: float, keep_going: Callable[[], None]
         waited_s = 0.0
         while True:
             try:
-                return child.wait(_POLL_S)
+                return child.wait(POLL_S)
             except subprocess.TimeoutExpired:
-                waited_s += _POLL_S
+                waited_s += POLL_S
             if waited_s >= timeout_s:
                 raise RunFailed(f"the job did not end within usage_job_timeout_s = {timeout_s:g} s and was stopped")
             keep_going()

@@ -79,7 +79,7 @@ class AdminRpc(TypedCalls):
     ) -> None:
         self._url_provider = url_provider
         self._token_provider = token_provider
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._tls = tls
         self._local = threading.local()
 
@@ -119,7 +119,7 @@ class AdminRpc(TypedCalls):
         except TimeoutError:
             self.close()
             raise errors.NotReady(
-                f"the broker at {url} did not respond to {method} within {self._timeout_s:g} s: {_what_then(method)}"
+                f"the broker at {url} did not respond to {method} within {self.timeout_s:g} s: {_what_then(method)}"
             ) from None
         except (OSError, http.client.HTTPException) as error:
             self.close()
@@ -145,9 +145,9 @@ class AdminRpc(TypedCalls):
             raise errors.NotReady(f"the broker's RPC address {url!r} is not an http:// or https:// URL: correct broker_rpc_url")
         connection: http.client.HTTPConnection
         if parts.scheme == "https":
-            connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=self._timeout_s, context=self._tls)
+            connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=self.timeout_s, context=self._tls)
         else:
-            connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=self._timeout_s)
+            connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=self.timeout_s)
         try:
             connection.connect()
         except OSError as error:

@@ -27,8 +27,8 @@ class ConnectionSlots(Generic[Peer]):
         self.made_room = 0  # connections that had to go, since the start
         self.turned_away = 0
         self._addresses: dict[Peer, str] = {}
-        self._silent: dict[str, dict[Peer, None]] = {}  # by address, the longest silent first
-        self._busy: Counter[str] = Counter()
+        self.silent_peers: dict[str, dict[Peer, None]] = {}  # by address, the longest silent first
+        self.busy_peers: Counter[str] = Counter()
 
     @property
     def full(self) -> bool:
@@ -47,20 +47,20 @@ class ConnectionSlots(Generic[Peer]):
         address = place_of(address)
         self._addresses[peer] = address
         self.taken += 1
-        self._silent.setdefault(address, {})[peer] = None
+        self.silent_peers.setdefault(address, {})[peer] = None
         return leaves
 
     def busy(self, peer: Peer) -> None:
         """Idempotent, as are the others."""
         address = self._addresses.get(peer)
         if address is not None and self._forget_silent(address, peer):
-            self._busy[address] += 1
+            self.busy_peers[address] += 1
 
     def silent(self, peer: Peer) -> None:
         address = self._addresses.get(peer)
-        if address is not None and peer not in self._silent.get(address, ()):
+        if address is not None and peer not in self.silent_peers.get(address, ()):
             self._forget_busy(address)
-            self._silent.setdefault(address, {})[peer] = None
+            self.silent_peers.setdefault(address, {})[peer] = None
 
     def leave(self, peer: Peer) -> None:
         address = self._addresses.pop(peer, None)
@@ -76,24 +76,24 @@ class ConnectionSlots(Generic[Peer]):
             self.leave(former)
             self._addresses[following] = address
             self.taken += 1
-            self._busy[address] += 1
+            self.busy_peers[address] += 1
 
     def _longest_silent(self) -> Peer | None:
-        if not self._silent:
+        if not self.silent_peers:
             return None
-        crowd = max(self._silent, key=lambda address: len(self._silent[address]))
-        return next(iter(self._silent[crowd]))
+        crowd = max(self.silent_peers, key=lambda address: len(self.silent_peers[address]))
+        return next(iter(self.silent_peers[crowd]))
 
     def _forget_silent(self, address: str, peer: Peer) -> bool:
-        found = self._silent.get(address, {})
+        found = self.silent_peers.get(address, {})
         if peer not in found:
             return False
         del found[peer]
         if not found:
-            del self._silent[address]
+            del self.silent_peers[address]
         return True
 
     def _forget_busy(self, address: str) -> None:
-        self._busy[address] -= 1
-        if not self._busy[address]:
-            del self._busy[address]
+        self.busy_peers[address] -= 1
+        if not self.busy_peers[address]:
+            del self.busy_peers[address]

@@ -33,7 +33,7 @@ class HttpProtocol(H11Protocol):
     _expects = ""  # what the timer waits for: a head, a body, or nothing
     _transfer: Transfer | None = None
     _ahead_bytes = 0
-    _deaf = False  # what comes is not looked at: the connection ends with the answer
+    deaf = False  # what comes is not looked at: the connection ends with the answer
 
     # --- life
 
@@ -72,7 +72,7 @@ class HttpProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         view = memoryview(data)
         for start in range(0, len(view), READ_BYTES_MAX):
-            if self._deaf or self.transport.is_closing() or self.transport.get_protocol() is not self:
+            if self.deaf or self.transport.is_closing() or self.transport.get_protocol() is not self:
                 return
             part = bytes(view[start : start + READ_BYTES_MAX])
             if self.conn.their_state is h11.SEND_BODY and self._transfer is not None:
@@ -85,7 +85,7 @@ class HttpProtocol(H11Protocol):
         self._ahead_bytes += size
         if self._ahead_bytes <= READ_BYTES_MAX:
             return True
-        self._deaf = True
+        self.deaf = True
         self.flow.pause_reading()
         self.cycle.keep_alive = False
         return False

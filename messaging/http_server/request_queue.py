@@ -42,23 +42,23 @@ class RequestQueue:
         self.running = 0
         self.refused = 0
         self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
-        self._by_address: Counter[str] = Counter()
+        self.by_address: Counter[str] = Counter()
 
     @property
     def waiting(self) -> int:
-        return self._by_address.total()
+        return self.by_address.total()
 
     async def begin(self, address: str) -> bool:
         """True when it is this request's turn, which `end` gives back; False where there is no room to wait."""
         if self.running < self.running_max and not self._waiting:
             self.running += 1
             return True
-        if self._by_address[address] >= self.waiting_max - self.waiting:
+        if self.by_address[address] >= self.waiting_max - self.waiting:
             self.refused += 1
             return False
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.push(address, turn)
-        self._by_address[address] += 1
+        self.by_address[address] += 1
         try:
             await turn
         except asyncio.CancelledError:
@@ -67,9 +67,9 @@ class RequestQueue:
             raise
         finally:
             self._waiting.discard(address, turn)
-            self._by_address[address] -= 1
-            if not self._by_address[address]:
-                del self._by_address[address]
+            self.by_address[address] -= 1
+            if not self.by_address[address]:
+                del self.by_address[address]
         return True
 
     def end(self) -> None:
@@ -87,21 +87,21 @@ class BodyBudget:
         self.bytes_max = bytes_max
         self.held_bytes = 0
         self.refused = 0
-        self._by_address: Counter[str] = Counter()
+        self.by_address: Counter[str] = Counter()
 
     def take(self, address: str, size: int) -> bool:
-        if self._by_address[address] + size > self.bytes_max - self.held_bytes:
+        if self.by_address[address] + size > self.bytes_max - self.held_bytes:
             self.refused += 1
             return False
-        self._by_address[address] += size
+        self.by_address[address] += size
         self.held_bytes += size
         return True
 
     def give(self, address: str, size: int) -> None:
         self.held_bytes -= size
-        self._by_address[address] -= size
-        if not self._by_address[address]:
-            del self._by_address[address]
+        self.by_address[address] -= size
+        if not self.by_address[address]:
+            del self.by_address[address]
 
 
 class RequestQueues:

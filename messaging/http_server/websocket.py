@@ -38,13 +38,13 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     _stopped = False  # it waits for its turn to go on
     _frames = 0  # looked at in this turn
     _turn_due = False  # what is held goes on in the next
-    _held = b""  # read, and not looked at while the application has enough
+    held_back = b""  # read, and not looked at while the application has enough
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         if self._end is not None:
             self._end.cancel()
-        self._held = b""
+        self.held_back = b""
         if self._read_throttle is not None:
             self._read_throttle.leave()
         if self.bounds is not None:
@@ -60,17 +60,17 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         return len(self.conn.reader.buffer) + sum(map(len, self.frames))
 
     def data_received(self, data: bytes) -> None:
-        if self._held:
-            self._held += data
+        if self.held_back:
+            self.held_back += data
             return
-        self._look_at(data)
+        self.look_at(data)
 
-    def _look_at(self, data: bytes) -> None:
+    def look_at(self, data: bytes) -> None:
         """As much as the application takes now; it is asked again when it has taken that."""
         position = 0
         while position < len(data):
             if (self.read_paused or self._stopped) and not self.close_sent:
-                self._held = data[position:]
+                self.held_back = data[position:]
                 return
             part = data[position : position + READ_BYTES_MAX]
             position += len(part)
@@ -82,7 +82,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
                 return
             self._watch_message()
             if self._frames > FRAMES_A_TURN and position < len(data) and not self._turn_due:
-                self._held = data[position:]
+                self.held_back = data[position:]
                 self._turn_due = True
                 self.transport.pause_reading()
                 self.loop.call_soon(self._next_turn)
@@ -91,11 +91,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def _next_turn(self) -> None:
         self._turn_due = False
         self._frames = 0
-        data, self._held = self._held, b""
+        data, self.held_back = self.held_back, b""
         if self.transport.is_closing():
             return
-        self._look_at(data)
-        if not self._held and not self.read_paused and not self._stopped and not self.transport.is_closing():
+        self.look_at(data)
+        if not self.held_back and not self.read_paused and not self._stopped and not self.transport.is_closing():
             self.transport.resume_reading()
 
     def handle_events(self) -> None:
@@ -106,9 +106,9 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         message = await super().receive()
         if self._stopped or self._turn_due:
             self.transport.pause_reading()
-        elif self._held and not self.read_paused:
-            data, self._held = self._held, b""
-            self._look_at(data)
+        elif self.held_back and not self.read_paused:
+            data, self.held_back = self.held_back, b""
+            self.look_at(data)
         return message
 
     async def send(self, message: Any) -> None:
@@ -118,9 +118,9 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if message["type"] == "websocket.http.response.body":
             self.handshake_complete = True  # uvicorn does not know that a refused upgrade is finished, and would log an error
 
-        if self._held and self.close_sent:  # the answer to our close may be in it
-            data, self._held = self._held, b""
-            self._look_at(data)
+        if self.held_back and self.close_sent:  # the answer to our close may be in it
+            data, self.held_back = self.held_back, b""
+            self.look_at(data)
 
     def on_task_complete(self, task: asyncio.Task[None]) -> None:
         super().on_task_complete(task)
@@ -170,8 +170,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self._stopped = False
         self._transfer = None  # it was not the peer who waited
         self._stop_timer()
-        data, self._held = self._held, b""
-        self._look_at(data)
+        data, self.held_back = self.held_back, b""
+        self.look_at(data)
         if not self.read_paused and not self._stopped and not self.transport.is_closing():
             self.transport.resume_reading()
         self._watch_message()

@@ -24,7 +24,7 @@ FULL_BYTES = 1 << 20  # less than one migration transaction may need
 NEEDED_BYTES = 16 << 20  # for all tables and the database's journal
 
 # Packages with migrations, whose file names are listed without importing them.
-_MIGRATED = (
+MIGRATED = (
     "django/contrib/auth",
     "django/contrib/contenttypes",
     "django/contrib/sessions",
@@ -40,7 +40,7 @@ def needed(settings: Settings) -> bool:
     if not settings.database_url and not (settings.data_path / "control" / "db.sqlite3").exists():
         return True
     try:
-        return _stamp_path(settings).read_text() != _stamp(settings)
+        return _stamp_path(settings).read_text() != prepared_stamp(settings)
     except OSError:
         return True
 
@@ -83,7 +83,7 @@ def _run(settings: Settings) -> None:
         from tenants.first_rows import create_first_rows
 
         create_first_rows(settings)
-        _stamp_path(settings).write_text(_stamp(settings))
+        _stamp_path(settings).write_text(prepared_stamp(settings))
 
 
 @contextmanager
@@ -97,10 +97,10 @@ def _stamp_path(settings: Settings) -> Path:
     return settings.data_path / "control" / "prepared"
 
 
-def _stamp(settings: Settings) -> str:
+def prepared_stamp(settings: Settings) -> str:
     """Changes whenever a migration is added, renamed or removed, or the database changes."""
     digest = hashlib.sha256(settings.database_url.encode())
-    for package in _MIGRATED:
+    for package in MIGRATED:
         top, _, below = package.partition("/")
         spec = find_spec(top)
         for folder in (spec.submodule_search_locations or ()) if spec else ():

@@ -94,7 +94,9 @@ def test_one_address_cannot_lock_a_name_out_for_everybody(browse: Browse) -> Non
 def test_an_address_beyond_its_bound_adds_nothing_to_what_is_remembered(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of made-up names would push the counts of others out of the cache."""
     counted: set[str] = set()
-    monkeypatch.setattr(sign_in_throttle, "_counted", lambda key, count=sign_in_throttle._counted: counted.add(key) or count(key))
+    monkeypatch.setattr(
+        sign_in_throttle, "count_attempt", lambda key, count=sign_in_throttle.count_attempt: counted.add(key) or count(key)
+    )
     for number in range(3 * ATTEMPTS_AN_ADDRESS):
         attempt(browse(""), f"name-{number}", "wrong")
     assert len(counted) == 1 + 2 * ATTEMPTS_AN_ADDRESS

@@ -73,10 +73,10 @@ def _write(folder: Path, per_s: float, seconds: float) -> Receipts:
                 arrived = before + (began - before) * (index + 0.5) / ARRIVALS
                 waits.append(((done - arrived) * 1000, size))
             before = began
-    return Receipts(_quantile(waits, 0.5), _quantile(waits, 0.99))
+    return Receipts(quantile(waits, 0.5), quantile(waits, 0.99))
 
 
-def _quantile(waits: list[tuple[float, int]], share: float) -> float:
+def quantile(waits: list[tuple[float, int]], share: float) -> float:
     waits.sort()
     left = share * sum(size for _, size in waits)
     for wait_ms, size in waits:

@@ -147,7 +147,7 @@ def _case(
     )
     if read:
         reader.start()
-        _heard(ours, reader)  # its first message is there
+        heard(ours, reader)  # its first message is there
     before = broker.cost()
     if read:
         ours.send("count")
@@ -163,7 +163,7 @@ def _case(
     delivered, reader_cpu_s = 0, 0.0
     if read:
         ours.send("end")
-        delivered, reader_cpu_s = _heard(ours, reader)
+        delivered, reader_cpu_s = heard(ours, reader)
         reader.join()
     after = broker.cost()
     peer.close()
@@ -179,7 +179,7 @@ def _case(
     )
 
 
-def _heard(told: multiprocessing.connection.Connection, reader: BaseProcess) -> Any:
+def heard(told: multiprocessing.connection.Connection, reader: BaseProcess) -> Any:
     """What the reader's process says next. Raises `Stalled` where it ended, or says nothing for too long."""
     until = time.monotonic() + PATIENCE_S
     while not told.poll(0.2):

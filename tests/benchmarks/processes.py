@@ -12,8 +12,8 @@ from types import FrameType
 from typing import IO, NamedTuple
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_children: set[subprocess.Popen[bytes]] = set()
-_received: list[int] = []  # signals that ended the benchmark
+children: set[subprocess.Popen[bytes]] = set()
+received_signals: list[int] = []  # signals that ended the benchmark
 
 
 class Cost(NamedTuple):
@@ -30,7 +30,7 @@ def start(
     """`command` in a process group of its own, both of its streams into `output`. Raises `Interrupted` once the benchmark is."""
     stop_if_interrupted()
     child = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
-    _children.add(child)
+    children.add(child)
     return child
 
 
@@ -45,7 +45,7 @@ def end(child: subprocess.Popen[bytes], patience_s: float = 0.0) -> None:
             pass
     _signal(child, signal.SIGKILL)  # also what the child may have left behind in its group
     child.wait()
-    _children.discard(child)
+    children.discard(child)
 
 
 def pause(child: subprocess.Popen[bytes]) -> None:
@@ -79,20 +79,20 @@ def end_with_us() -> None:
 
 @atexit.register
 def end_all() -> None:
-    for child in list(_children):
+    for child in list(children):
         end(child)
 
 
 def stop_if_interrupted() -> None:
     """A `finally` clause may have put another error, such as that of a killed child, in the place of the interruption."""
-    if _received:
-        raise Interrupted(128 + _received[0])
+    if received_signals:
+        raise Interrupted(128 + received_signals[0])
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    _received.append(number)
+    received_signals.append(number)
     # Only kills: whoever was interrupted may be waiting for one of them, and `finally` clauses collect the rest.
-    for child in list(_children):
+    for child in list(children):
         _signal(child, signal.SIGKILL)
     for process_id in _others():
         os.kill(process_id, signal.SIGKILL)

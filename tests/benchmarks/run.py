@@ -30,7 +30,7 @@ Measure Magnetar on this machine, beside the machine's own floors.
 
 
 def main(arguments: list[str]) -> int:
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     start = time.monotonic()
 
     def progress(text: str) -> None:
@@ -72,7 +72,7 @@ def _measure(options: argparse.Namespace, names: list[str], progress: report.Pro
     return page, not any(section.failures for section in sections)
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="magnetar bench", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )

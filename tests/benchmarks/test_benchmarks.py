@@ -94,7 +94,7 @@ def test_a_page_gives_every_target_its_verdict_and_names_what_failed() -> None:
 
 
 def test_the_command_on_a_page_names_no_path_of_this_machine(tmp_path: Path) -> None:
-    options = run._parser().parse_args(
+    options = run.make_parser().parse_args(
         ["the-log", "--rawload", str(tmp_path), "--peer", str(tmp_path), "--dir", str(tmp_path), "--save"]
     )
     assert run.command(options) == "magnetar bench the-log --topics 100000 --rawload RAWLOAD --peer PULSAR"
@@ -137,7 +137,7 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[3])), Healthy).serve_forever()
 def test_a_peer_that_does_not_sync_is_refused_and_ended(tmp_path: Path) -> None:
     with pytest.raises(Stalled, match="journalSyncData=true"):
         PeerBroker(script(tmp_path / "peer.py", PEER_SCRIPT.replace("SYNC", "false")), tmp_path)
-    assert not processes._children
+    assert not processes.children
 
 
 def test_a_peer_that_syncs_is_measured(tmp_path: Path) -> None:
@@ -228,12 +228,12 @@ def test_a_reader_that_ends_early_ends_the_benchmark() -> None:
     reader = multiprocessing.get_context("spawn").Process(target=os._exit, args=(3,), daemon=True)
     reader.start()
     with ours, theirs, pytest.raises(Stalled, match="ended with 3"):
-        catch_up._heard(ours, reader)
+        catch_up.heard(ours, reader)
 
 
 def test_half_of_the_bytes_waited_no_longer_than_the_median() -> None:
     waits = [(5.0, 10), (1.0, 30), (2.0, 30), (9.0, 30)]
-    assert [bare_disk._quantile(waits, share) for share in (0.01, 0.3, 0.5, 0.7, 0.99)] == [1.0, 1.0, 2.0, 5.0, 9.0]
+    assert [bare_disk.quantile(waits, share) for share in (0.01, 0.3, 0.5, 0.7, 0.99)] == [1.0, 1.0, 2.0, 5.0, 9.0]
 
 
 def test_a_part_that_fails_is_named_and_the_next_one_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,10 +250,10 @@ def test_an_interruption_hidden_by_another_error_ends_the_run(tmp_path: Path, mo
     """As when a child that the interruption killed is waited for in a `finally` clause."""
 
     def fail(order: the_log.Order) -> Section:
-        processes._received.append(signal.SIGTERM)
+        processes.received_signals.append(signal.SIGTERM)
         raise Stalled("the load generator failed")
 
-    monkeypatch.setattr(processes, "_received", [])
+    monkeypatch.setattr(processes, "received_signals", [])
     monkeypatch.setitem(the_log.PARTS, "first", the_log.Part(fail))
     with pytest.raises(processes.Interrupted):
         list(the_log.run(the_log.Order(tmp_path, None, None, quietly), ["first", "append"]))

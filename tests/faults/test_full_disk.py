@@ -12,7 +12,7 @@ from messaging.adminrpc.schema import FeedApply, FeedChange
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.sessions import LocalSessions
-from messaging.broker.runtime.main import _announce, start
+from messaging.broker.runtime.main import announce, start
 from messaging.errors import MagnetarError
 from messaging.identity import create_secrets
 from messaging.protocol.names import parse_topic
@@ -48,7 +48,7 @@ async def opened(disk: SmallDisk, stack: AsyncExitStack) -> Broker:
             FeedChange(version=2, kind="namespace", key=NAMESPACE, state={"policies": {}}),
         ]
         await AdminHandlers(service).feed.apply(FeedApply(from_version=0, to_version=2, full=True, changes=changes))
-    _announce(settings, service)
+    announce(settings, service)
     return service
 
 

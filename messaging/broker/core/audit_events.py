@@ -75,7 +75,7 @@ class AuditEvents:
         self.further = 0  # of them, those that found no place of their own
         self.pending = 0  # of them, those that were not acknowledged: what a broker that stops loses
         self.bytes = 0
-        self._open: dict[Event, Entry] = {}
+        self.untaken: dict[Event, Entry] = {}
         self._taken: deque[Entry] = deque()
         self._shares: Counter[tuple[str, str]] = Counter()  # bytes
         self._sequence = 0
@@ -104,9 +104,9 @@ class AuditEvents:
         while self._taken and self._taken[0].sequence <= acknowledged_sequence:
             self._release(self._taken.popleft())
         if not self._taken:
-            for event in list(islice(self._open, TAKEN_MAX)):
+            for event in list(islice(self.untaken, TAKEN_MAX)):
                 self._sequence += 1
-                entry = self._open.pop(event)
+                entry = self.untaken.pop(event)
                 entry.sequence = self._sequence
                 self._taken.append(entry)
         return list(self._taken)
@@ -114,14 +114,14 @@ class AuditEvents:
     @property
     def waiting(self) -> int:
         """Entries that were not handed out yet."""
-        return len(self._open)
+        return len(self.untaken)
 
     def _place(self, event: Event, now_ms: int, before: str) -> Entry:
-        entry = self._open.get(event) or self._new(Entry(event, now_ms, before))
+        entry = self.untaken.get(event) or self._new(Entry(event, now_ms, before))
         for fewer in _further(event):
             if entry is not None:
                 break
-            entry = self._open.get(fewer) or self._new(Entry(fewer, now_ms, ""))
+            entry = self.untaken.get(fewer) or self._new(Entry(fewer, now_ms, ""))
         assert entry is not None, "there is always a place for the count of an action"
         return entry
 
@@ -135,7 +135,7 @@ class AuditEvents:
         self.bytes += size
         if self._charge is not None:
             self._charge.change(size)
-        self._open[entry.event] = entry
+        self.untaken[entry.event] = entry
         return entry
 
     def _release(self, entry: Entry) -> None:

@@ -30,7 +30,7 @@ class ControlView(InheritedGrants):
         self._defaults = policy_defaults
         self._anonymous_public = anonymous_public
         self._revoked_early: dict[str, int] = {}  # key id -> the version that revokes it
-        self._policies: dict[tuple[str, str], EffectivePolicy] = {}  # cache for dispatch; cleared with every change
+        self.resolved_policies: dict[tuple[str, str], EffectivePolicy] = {}  # cache for dispatch; cleared with every change
 
     def plan(self, feed: FeedApply) -> FeedPlan | None:
         """What `feed` would change, or None if nothing. Does not change anything. Raises `InvalidValue` for a malformed feed."""
@@ -47,7 +47,7 @@ class ControlView(InheritedGrants):
                 tables[change.kind].pop(change.key, None)
             else:
                 tables[change.kind][change.key] = change.state
-        self._policies.clear()
+        self.resolved_policies.clear()
         self.version, self.feed_id = plan.feed.to_version, plan.feed.feed_id or self.feed_id
         self._revoked_early = {key: version for key, version in self._revoked_early.items() if version > self.version}
 
@@ -103,12 +103,12 @@ class ControlView(InheritedGrants):
     # --- policies and keys
 
     def policy(self, name: str, namespace: str) -> EffectivePolicy:
-        known = self._policies.get((name, namespace))
+        known = self.resolved_policies.get((name, namespace))
         if known is not None:
             return known
         found = resolve_policy(name, self.namespaces.get(namespace, {}).get("policies"), self._defaults)
         if namespace in self.namespaces:  # otherwise requests could make this grow without limit
-            self._policies[name, namespace] = found
+            self.resolved_policies[name, namespace] = found
         return found
 
     def key_revoked(self, key_id: str) -> bool | None:

@@ -68,14 +68,14 @@ class ControlState(Protocol):
 class OpenSessions:
     def __init__(self, view: Callable[[], ControlState]) -> None:
         self._view = view
-        self._tenants: dict[str, _Tenant] = {}
+        self.counted_tenants: dict[str, _Tenant] = {}
 
     def add(self, session: OpenSession) -> None:
         """`session` was allowed by the current state. Call it in the same turn of the loop as that check."""
         resource = session.resource
-        tenant = self._tenants.get(resource.tenant)
+        tenant = self.counted_tenants.get(resource.tenant)
         if tenant is None:
-            tenant = self._tenants[resource.tenant] = _Tenant(self._view().tenants.get(resource.tenant))
+            tenant = self.counted_tenants[resource.tenant] = _Tenant(self._view().tenants.get(resource.tenant))
         namespace = tenant.namespaces.get(resource.namespace)
         if namespace is None:
             namespace = tenant.namespaces[resource.namespace] = _Namespace(self._view().namespaces.get(resource.namespace))
@@ -93,7 +93,7 @@ class OpenSessions:
         return list(found.values())
 
     def _of_tenant(self, name: str) -> list[OpenSession]:
-        tenant = self._tenants.get(name)
+        tenant = self.counted_tenants.get(name)
         if tenant is None:
             return []
         before, tenant.state = tenant.state, self._view().tenants.get(name)
@@ -105,7 +105,7 @@ class OpenSessions:
 
     def _of_namespace(self, name: str) -> list[OpenSession]:
         tenant_name = name.partition("/")[0]
-        tenant = self._tenants.get(tenant_name)
+        tenant = self.counted_tenants.get(tenant_name)
         namespace = tenant.namespaces.get(name) if tenant is not None else None
         if namespace is None:
             return []
@@ -116,14 +116,14 @@ class OpenSessions:
 
     def _prune(self, tenant_name: str, name: str) -> None:
         """Drops what holds no session any more."""
-        tenant = self._tenants[tenant_name]
+        tenant = self.counted_tenants[tenant_name]
         roles = tenant.namespaces[name].roles
         for role in [role for role, sessions in roles.items() if not sessions]:
             del roles[role]
         if not roles:
             del tenant.namespaces[name]
         if not tenant.namespaces:
-            del self._tenants[tenant_name]
+            del self.counted_tenants[tenant_name]
 
 
 def _sessions(namespace: _Namespace, roles: Collection[str] | None) -> list[OpenSession]:

@@ -45,7 +45,7 @@ class FeedFollower:
         self._notify_connected = notify
         self._unnotified: set[Key] = set()  # taken in, and not yet told to everybody
         self._taking = asyncio.Lock()
-        self._compacting: asyncio.Task[None] | None = None
+        self.compacting: asyncio.Task[None] | None = None
         self._away = False
 
     def why_not_ready(self) -> str:
@@ -116,8 +116,8 @@ class FeedFollower:
     async def _save(self, plan: FeedPlan) -> None:
         try:
             if plan.feed.full:
-                if self._compacting is not None:
-                    await self._compacting
+                if self.compacting is not None:
+                    await self.compacting
                 entities = [(one.kind, one.key, one.state) for one in plan.changes if one.state is not None]
                 await asyncio.to_thread(self._store.write_state, self._store.next_number(), plan.feed, entities)
             else:
@@ -131,11 +131,11 @@ class FeedFollower:
         self.saving.succeeded()
 
     async def _compact_when_due(self) -> None:
-        if self._compacting is None and self._store.compaction_is_due:
+        if self.compacting is None and self._store.compaction_is_due:
             head = FeedApply(from_version=0, to_version=self.view.version, feed_id=self.view.feed_id, changes=[])
             number, entities = self._store.next_number(), self.view.entities()
             work = asyncio.to_thread(self._store.write_state, number, head, entities)
-            self._compacting = asyncio.get_running_loop().create_task(self._compact(work), name="compact feed")
+            self.compacting = asyncio.get_running_loop().create_task(self._compact(work), name="compact feed")
 
     async def _compact(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -143,7 +143,7 @@ class FeedFollower:
         except Exception as error:  # the journals hold everything; it is tried again when this one has grown as long
             self.saving.failed(error)
         finally:
-            self._compacting = None
+            self.compacting = None
 
     # --- asking for pages
 

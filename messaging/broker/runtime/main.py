@@ -70,7 +70,7 @@ async def run(settings: Settings, stop: asyncio.Event | None = None) -> int:
         tune_gc()
         tune_thread_switching()
         tune_malloc()
-        _announce(settings, service)
+        announce(settings, service)
         stack.callback(_withdraw, settings)
         log.info("broker.ready", broker_url=service.addresses.broker_url, boot_epoch=service.boot_epoch)
         await stopping.wait()
@@ -229,7 +229,7 @@ def _addresses(
     )
 
 
-def _announce(settings: Settings, service: Broker) -> None:
+def announce(settings: Settings, service: Broker) -> None:
     """run/broker.json: how to reach this broker, for web, workers and the supervisor."""
     here = service.addresses
     content = {

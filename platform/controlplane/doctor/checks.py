@@ -148,11 +148,11 @@ def data_directory(settings: Settings) -> Iterator[Finding]:
         yield Finding("Disk space", "warn", says, "free some space before producers are refused")
     else:
         yield Finding("Disk space", "ok", says)
-    yield from _reserves(settings)
+    yield from reserve_findings(settings)
     yield from sync_latency(path)
 
 
-def _reserves(settings: Settings) -> Iterator[Finding]:
+def reserve_findings(settings: Settings) -> Iterator[Finding]:
     """Disk space reserved for the time when the disk is full, for processes that have run here."""
     kept = [of_broker(settings)]
     if not settings.database_url:

@@ -106,8 +106,8 @@ def _by_metrics(what: str, url: str, settings: Settings) -> Iterator[Finding]:
         )
         return
     if what == "broker":
-        yield from _background(text, settings)
-        yield from _storage(text, settings)
+        yield from background_findings(text, settings)
+        yield from storage_findings(text, settings)
     yield http_listeners(what, text)
 
 
@@ -127,7 +127,7 @@ def http_listeners(what: str, metrics: str) -> Finding:
     return Finding(f"HTTP of {what}", "ok", "no connections or requests were refused")
 
 
-def _storage(text: str, settings: Settings) -> Iterator[Finding]:
+def storage_findings(text: str, settings: Settings) -> Iterator[Finding]:
     """Whether stored data could be read."""
     damage = {during: int(float(count)) for during, count in _DAMAGE.findall(text) if float(count)}
     if damage:
@@ -138,7 +138,7 @@ def _storage(text: str, settings: Settings) -> Iterator[Finding]:
         yield Finding("Stored data", "ok", "no unreadable data since the start")
 
 
-def _background(text: str, settings: Settings) -> Iterator[Finding]:
+def background_findings(text: str, settings: Settings) -> Iterator[Finding]:
     """The broker's background loops."""
     loops = _FAILING.findall(text)
     failing = sorted(loop for loop, value in loops if float(value))

@@ -73,7 +73,7 @@ class Process:
     def ready(self) -> bool:
         if self.spec.ready_file:
             return self._file_says_ready()
-        return bool(self.spec.ready_socket) and _pong(self.spec.ready_socket)
+        return bool(self.spec.ready_socket) and answers_ping(self.spec.ready_socket)
 
     def _file_says_ready(self) -> bool:
         try:
@@ -130,7 +130,7 @@ def _remove(path: str) -> None:
             Path(path).unlink()
 
 
-def _pong(path: str) -> bool:
+def answers_ping(path: str) -> bool:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(_SOCKET_TIMEOUT_S)

@@ -154,7 +154,7 @@ def test_the_report_for_people(settings: Settings, tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize(("failing", "level", "says"), [(0, "ok", "all 2 are working"), (1, "fail", "failing: keep_alive")])
 def test_a_background_loop_that_fails_is_named(settings: Settings, failing: int, level: str, says: str) -> None:
     samples = [Sample("magnetar_background_failing", value, (loop,)) for loop, value in (("keep_alive", failing), ("pull_feed", 0))]
-    finding = only(running._background(exposition(samples, private=False).decode(), settings))
+    finding = only(running.background_findings(exposition(samples, private=False).decode(), settings))
     assert (finding.level, finding.says) == (level, says)
     assert ("background.failed" in finding.do) == bool(failing)
 
@@ -165,7 +165,7 @@ def test_damage_is_said(settings: Settings) -> None:
             Sample("magnetar_storage_damage_total", damage, ("cursor",)),
             Sample("magnetar_storage_damage_total", 0, ("delivery",)),
         ]
-        return [(one.level, one.says) for one in running._storage(exposition(samples, private=False).decode(), settings)]
+        return [(one.level, one.says) for one in running.storage_findings(exposition(samples, private=False).decode(), settings)]
 
     assert [level for level, _ in found(0)] == ["ok"]
     (level, says), *_ = found(3)
@@ -174,17 +174,17 @@ def test_damage_is_said(settings: Settings) -> None:
 
 def test_a_reserve_that_was_never_made_or_was_given_back_is_said(settings: Settings, tmp_path: Path) -> None:
     """A disk that was full at the very first start has none; it was said to have been given back, of the broker's alone."""
-    assert only(checks._reserves(settings)).level == "ok", "nobody has run here"
+    assert only(checks.reserve_findings(settings)).level == "ok", "nobody has run here"
     for folder in ("broker", "control"):
         (tmp_path / folder).mkdir()
-    never_made = list(checks._reserves(settings))
+    never_made = list(checks.reserve_findings(settings))
     assert [finding.level for finding in never_made] == ["fail", "fail"]
     assert all("are missing" in finding.says and finding.do.startswith("free some space") for finding in never_made)
     kept = [of_broker(settings), of_database(tmp_path / "control" / "db.sqlite3", settings)]
     assert all(one.fill() for one in kept)
-    assert only(checks._reserves(settings)).level == "ok"
+    assert only(checks.reserve_findings(settings)).level == "ok"
     assert kept[1].release()
-    assert str(kept[1].path) in only(checks._reserves(settings)).says
+    assert str(kept[1].path) in only(checks.reserve_findings(settings)).says
 
 
 def test_files_that_others_may_read(settings: Settings, tmp_path: Path) -> None:

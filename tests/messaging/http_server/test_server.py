@@ -117,7 +117,7 @@ async def test_what_comes_before_the_answer_is_bounded() -> None:
         peer.say(get("/held") + get("/") * 5000)
         await eventually(lambda: here.app.asked == ["/held"])
         connection: Any = next(iter(here.server.server_state.connections))
-        await eventually(lambda: connection._deaf)
+        await eventually(lambda: connection.deaf)
         assert len(connection.conn._receive_buffer) <= 2 * READ_BYTES_MAX
         here.app.go_on.set()
         assert (await peer.gone()).count(b"HTTP/1.1 200") == 1
@@ -160,11 +160,11 @@ async def test_websocket_messages_are_read_as_they_are_taken() -> None:
         peer.say(get("/ws", *UPGRADE))
         assert await peer.status() == 101
         peer.say(TEXT * 100_000)
-        await eventually(lambda: websocket_of(here)._held)
+        await eventually(lambda: websocket_of(here).held_back)
         assert websocket_of(here).queue.qsize() <= READ_BYTES_MAX // len(TEXT) + 1
         here.app.go_on.set()
         await eventually(lambda: len(here.app.texts) == 100_000)
-        await eventually(lambda: not websocket_of(here)._held)
+        await eventually(lambda: not websocket_of(here).held_back)
 
 
 async def test_pings_of_a_peer_that_does_not_read_are_not_answered_without_end() -> None:
@@ -215,14 +215,14 @@ async def test_a_body_that_breaks_the_protocol_behind_its_answer(caplog: pytest.
 async def test_tiny_websocket_frames_are_read_some_a_turn(frame: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """700 KB of pieces of one message stopped the loop for 0.6 s: a read of 256 KB was looked at in one turn."""
     turns: list[int] = []
-    real = WebSocketProtocol._look_at
+    real = WebSocketProtocol.look_at
 
     def looked(self: WebSocketProtocol, data: bytes) -> None:
         before = self._frames
         real(self, data)
         turns.append(self._frames - before)
 
-    monkeypatch.setattr(WebSocketProtocol, "_look_at", looked)
+    monkeypatch.setattr(WebSocketProtocol, "look_at", looked)
     async with running() as server, peers(server.port, 1) as (peer,):
         peer.say(get("/", *UPGRADE))
         await peer.reader.readuntil(b"\r\n\r\n")

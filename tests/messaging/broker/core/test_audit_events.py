@@ -143,9 +143,9 @@ def test_recording_costs_the_same_whatever_is_held() -> None:
         def __iter__(self) -> object:  # type: ignore[override]
             raise AssertionError("a walk over what is held")
 
-    table._open = Counted(table._open)
+    table.untaken = Counted(table.untaken)
     table.record(attack(99_999), 1)
-    assert table._open.looks <= 4
+    assert table.untaken.looks <= 4
 
 
 def test_entries_are_charged_to_the_platform_until_they_are_in_the_audit_log() -> None:

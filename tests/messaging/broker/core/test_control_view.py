@@ -181,4 +181,4 @@ def test_asking_for_namespaces_that_are_not_there_leaves_nothing_behind() -> Non
     held = filled()
     for number in range(1000):
         held.policy("message_ttl_s", f"no/such-{number}")
-    assert not held._policies
+    assert not held.resolved_policies

@@ -102,4 +102,4 @@ def test_sessions_that_ended_leave_nothing() -> None:
     gc.collect()
     view.namespaces["t/n"] = {"grants": {}}
     assert sessions.touched({("namespace", "t/n")}) == []
-    assert not sessions._tenants
+    assert not sessions.counted_tenants

@@ -216,15 +216,15 @@ class Following(RuleBasedStateMachine):
 
     @rule()
     def the_broker_is_restarted(self) -> None:
-        if self.follower._compacting is not None:  # a crash in the midst of it: test_feed_store.py
+        if self.follower.compacting is not None:  # a crash in the midst of it: test_feed_store.py
             self.runner.run(self._compacted())
         before = (self.view.feed_id, self.view.version, self.held())
         self.start()
         assert (self.view.feed_id, self.view.version, self.held()) == before
 
     async def _compacted(self) -> None:
-        if self.follower._compacting is not None:
-            await self.follower._compacting
+        if self.follower.compacting is not None:
+            await self.follower.compacting
 
     @rule()
     def old_changes_are_dropped(self) -> None:

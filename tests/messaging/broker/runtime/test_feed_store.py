@@ -240,9 +240,9 @@ async def test_a_long_journal_becomes_a_state_and_changes_meanwhile_are_kept(
     written = 0
     for version in range(2, 102):
         await first.apply(page(version, f"t{version % 10}"))
-        if first._compacting is not None:
+        if first.compacting is not None:
             assert crashed(folder, tmp_path / "copy").version == version, "a crash at any moment of it loses nothing"
-            await first._compacting
+            await first.compacting
             written += 1
     assert 2 < written < 30
     assert len(names(folder)) <= 2
@@ -258,13 +258,13 @@ async def test_a_compaction_that_fails_is_tried_again_later(tmp_path: Path, monk
         patch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "Input/output error")))
         for version in range(2, 22):
             await first.apply(page(version))
-            if first._compacting is not None:
-                await first._compacting
+            if first.compacting is not None:
+                await first.compacting
         assert first.saving.failures
         assert followed(tmp_path).view.version == 21
     for version in range(22, 42):
         await first.apply(page(version))
-        if first._compacting is not None:
-            await first._compacting
+        if first.compacting is not None:
+            await first.compacting
     assert len(names(tmp_path)) <= 2
     assert followed(tmp_path).view.version == 41
