@@ -24,7 +24,7 @@ from admin_ui.live.shared import live_hub, live_watchers
 from admin_ui.live.state import LiveState
 from admin_ui.live.watchers import Watchers
 
-CHECK_AGAIN_S = 10.0  # how long a reader may go on seeing what was taken from them
+CHECK_AGAIN_S = 10.0  # how long a reader may continue seeing what was taken from them
 MESSAGE_BYTES_MAX = 1024
 TOO_MANY = 4429
 

@@ -45,7 +45,7 @@ def check_host(host_header: str | None, settings: HostView) -> str | None:
 
 
 def check_origin(origin: str | None, host_header: str | None, settings: HostView) -> str | None:
-    """None if a request with this `Origin` header (None: there is none) may go on; else the reason to refuse it (HTTP 403)."""
+    """None if a request with this `Origin` header (None: there is none) may continue; else the reason to refuse it (HTTP 403)."""
     if origin is None:
         return None
     name = None

@@ -1,6 +1,6 @@
 """Message ids as text: base64 of Pulsar's protobuf message ``MessageIdData``, as the WebSocket API and REST show them.
 
-    field 1 ledgerId uint64, 2 entryId uint64, 3 partition int32, 4 batch_index int32     (all varints; others are passed over)
+    field 1 ledgerId uint64, 2 entryId uint64, 3 partition int32, 4 batch_index int32     (all varints; others are skipped)
 
 Clients treat the text as opaque. Some write partition and batch index only where there is one, others always, as -1; both are read.
 """

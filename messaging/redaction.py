@@ -3,7 +3,7 @@
 `loggable` turns any value into plain data. Fields that are named like a secret are replaced; whatever looks like a token, a private
 key or a password in a URL is, wherever it stands in a text. A text is cut before it is searched, so that the work is bounded, and
 searched a little further than it is shown, so that no secret escapes for being cut: each form is known by its beginning, and takes
-everything up to its end or to the end of what is left. No pattern can begin again within what another try has passed over.
+everything up to its end or to the end of what is left. No pattern can begin again within what another try has skipped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which hours must be computed anew, from manifests alone. Needs no Spark, so that a run with nothing to do starts none.
+"""Which hours must be computed again, from manifests alone. Needs no Spark, so that a run with nothing to do starts none.
 
 An hour is a function of the records whose event time lies in it, and of those so near to its edges that a gauge may be carried
 across (`GAUGE_CARRY_MS_MAX`). Its *inputs* are the files that may hold such records, as one checksum over their names and

@@ -47,7 +47,7 @@ def actor_of_user(user: User, request_id: str = "", address: str = "") -> Actor:
 
 
 def platform_actor(role: str = "service:web") -> Actor:
-    """A process of ours acting by itself: bootstrap, upkeep."""
+    """A process of ours acting by itself: bootstrap, maintenance."""
     return Actor(Principal(role, service=True))
 
 

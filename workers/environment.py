@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from messaging.adminrpc.calls import TypedCalls
 from messaging.settings import Settings
 
-RPC_TIMEOUT_S = 30.0  # an upkeep batch may read much from a disk
+RPC_TIMEOUT_S = 30.0  # a maintenance batch may read much from a disk
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ class TaskRun(models.Model):
         RUNNING = "running"
         SUCCEEDED = "succeeded"
         FAILED = "failed"
-        SKIPPED = "skipped"  # another run of the same task was under way
+        SKIPPED = "skipped"  # another run of the same task was in progress
 
     task_id = models.CharField(primary_key=True, max_length=64)
     name = models.CharField(max_length=100)
@@ -68,7 +68,7 @@ class UsageRun(models.Model):
         SUCCEEDED = "succeeded"
         FAILED = "failed"
         NEEDS_SPARK = "needs_spark", "needs Spark"
-        SKIPPED = "skipped"  # another run was under way
+        SKIPPED = "skipped"  # another run was in progress
 
     run_id = models.CharField(primary_key=True, max_length=64)
     outcome = models.CharField(max_length=16, choices=Outcome.choices, default=Outcome.REQUESTED)

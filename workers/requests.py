@@ -16,7 +16,8 @@ REQUEST_WAITS_S = 60  # a request that no worker took by then does not keep othe
 def request_usage_run(requested_by: str = "") -> str:
     """Asks for a run of the hourly usage job now; its id, whose `UsageRun` tells how it goes. The caller checks permission.
 
-    If one is under way or was asked for a moment ago, that one's id. Blocks for a few milliseconds. Raises `NotReady` if the queue
+    If one is in progress or was asked for a moment ago, that one's id. Blocks for a few milliseconds. Raises `NotReady` if the
+    queue
     of the workers cannot be reached.
     """
     now = datetime.now(UTC)

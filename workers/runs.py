@@ -34,7 +34,7 @@ def run_recorded(environment: Environment, name: str, task_id: str, work: Work, 
     if not _begin(environment, name, task_id):
         return {"outcome": "done before"}
     if not lease.acquire(name, task_id, environment.now()):
-        # A usage run has the id of its task: whoever asked for it sees that it was passed over.
+        # A usage run has the id of its task: whoever asked for it sees that it was skipped.
         UsageRun.objects.filter(run_id=task_id).update(outcome=UsageRun.Outcome.SKIPPED, message=UNDER_WAY)
         return _finish(environment, task_id, Outcome.SKIPPED, {"why": UNDER_WAY})
     _close_abandoned(environment, name, task_id)

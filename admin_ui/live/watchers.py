@@ -12,7 +12,7 @@ PERSON_MAX = 20  # windows
 
 
 class Watchers:
-    """Each peer that arrives leaves, once; leaving twice does no harm."""
+    """Each peer that arrives leaves, once; leaving twice is harmless."""
 
     def __init__(self, watchers_max: int, person_max: int = PERSON_MAX) -> None:
         self._watchers_max = watchers_max

@@ -141,7 +141,7 @@ METHODS: dict[str, Method] = {
     "topics.partitioned_stats": Method(TopicRef, Stats),
     "topics.unload": Method(TopicRef, Empty),
     "topics.terminate": Method(TopicRef, MessageIdAnswer),
-    "topics.truncate": Method(TopicRef, Empty),  # every message goes, every subscription stands at the end; ids go on rising
+    "topics.truncate": Method(TopicRef, Empty),  # every message goes, every subscription stands at the end; ids continue rising
     "topics.last_message_id": Method(TopicRef, MessageIdAnswer),
     "namespaces.live": Method(TopicsList, NamespaceLive),
     "namespaces.purge": Method(

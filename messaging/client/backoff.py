@@ -44,7 +44,7 @@ class GiveUp:
 
 class ReconnectPolicy:
     """Decides after each failure. Until the first connection stands, it tries for `open_timeout_s` and not at all again where the
-    broker refused; afterwards for ever, unless the broker says that this will never be."""
+    broker refused; afterwards forever, unless the broker says that this will never be."""
 
     def __init__(self, backoff: Backoff, open_timeout_s: float, now_s: float) -> None:
         self._backoff = backoff

@@ -176,7 +176,7 @@ def connect(
     """A client of the broker at `url` (``ws://host:8081``, ``wss://`` for TLS). Does no I/O itself.
 
     `key` is a key of a tenant, or a function (plain or async) that returns one; None is anonymous. `open_timeout_s` bounds how long
-    opening a producer or consumer goes on trying. `memory_bytes_max` is what all producers may have on their way together.
+    opening a producer or consumer continues trying. `memory_bytes_max` is what all producers may have on their way together.
     """
     return Client(
         url,

@@ -36,7 +36,7 @@ class Endpoint(Protocol):
     def connected(self) -> None: ...
 
     async def write_all(self, channel: Channel) -> None:
-        """Writes what there is to write, for ever."""
+        """Writes what there is to write, forever."""
 
     def received(self, text: str) -> None:
         """Raises `InvalidAnswer` if the connection is of no more use."""
@@ -138,7 +138,7 @@ class ConnectionLoop:
                 return found
         for found in failures:
             if found is not None:
-                raise found  # a bug of ours; the endpoint must not go on silently
+                raise found  # a bug in the SDK; the endpoint must not continue silently
         return ChannelClosed(1006, "")
 
     async def _read(self, channel: Channel) -> None:

@@ -94,7 +94,7 @@ class ProducerPipeline:
     def complete(self, number: int) -> Operation | None:
         """The operation that the broker answered; None if it is gone already (timed out, say).
 
-        Raises `InvalidAnswer` where an older one was passed over: its answer is lost, and only repeating it brings it back.
+        Raises `InvalidAnswer` where an older one was skipped: its answer is lost, and only repeating it brings it back.
         """
         operation = self._pending.get(number)
         if operation is None:

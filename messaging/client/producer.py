@@ -27,7 +27,7 @@ _Entry = tuple[OutgoingMessage, asyncio.Future[_Admitted]]
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
     """`name`: None for a unique one; then repetitions carry sequence ids, by which deduplication knows them. A given name may have
-    been used before: its sequence ids go on at `first_sequence_id`, and are left out where that is None.
+    been used before: its sequence ids continue at `first_sequence_id`, and are left out where that is None.
 
     `pending_max` messages may be without a receipt; each gets `send_timeout_s` for it.
     """

@@ -20,8 +20,8 @@ LINE_BYTES = 20  # of a status line; about as much as what frames a piece
 
 
 class ResponseWriter:
-    """ASGI, around the application. `left_bytes`: of the body under way, not handed over yet; `handed_bytes`: since the connection
-    was made, about."""
+    """ASGI, around the application. `left_bytes`: of the body in progress, not handed over yet; `handed_bytes`: since the
+    connection was made, about."""
 
     def __init__(self, app: App) -> None:
         self._app = app

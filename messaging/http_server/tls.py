@@ -1,6 +1,6 @@
 """A listener whose connections have a place, which they may have to give up, from the moment they are accepted.
 
-A server of the loop shows connections to nobody before their TLS handshake is done, and whoever does not go on with one costs as
+A server of the loop shows connections to nobody before their TLS handshake is done, and whoever does not continue with one costs as
 much as a connection. So this accepts by itself.
 """
 

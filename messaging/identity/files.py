@@ -1,4 +1,4 @@
-"""The files below secrets/: 0600 in folders that are 0700, each written whole or not at all; and the keys that they may hold."""
+"""The files below secrets/: 0600 in folders that are 0700, each written atomically; and the keys that they may hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys that sign and verify tokens. One key signs; those before it go on verifying what they signed until they are retired.
+"""The keys that sign and verify tokens. One key signs; those before it continue verifying what they signed until they are retired.
 
 secrets/token-signing.pem holds the private key that signs, on the machines that make tokens. secrets/token-verify.pem holds the
 public keys, the newest first, on every machine that verifies. A key's id (`kid` in the head of a token) is the beginning of the

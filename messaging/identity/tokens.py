@@ -96,7 +96,7 @@ class TokenVerifier:
         return self._external_principal(token, now_ms)
 
     def reload(self, now_ms: int) -> None:
-        """Takes in a changed file of keys. One that cannot be read changes nothing."""
+        """Applies a changed file of keys. One that cannot be read changes nothing."""
         if abs(now_ms - self._looked_ms) < RELOAD_MS:
             return
         self._looked_ms = now_ms
@@ -185,7 +185,8 @@ def _named_key(token: str) -> str | None:
 
 
 def verified_claims(token: str, key: PublicKey, issuer: str | None, audience: str | None = None) -> dict[str, Any] | None:
-    """Claims of a token that `key` signed; None for any other text. Times are checked by the caller, who is handed the clock.
+    """Claims of a token that `key` signed; None for any other text. Times are checked by the caller, who receives the time as an
+    argument.
 
     A token with an audience is refused where none is asked for: it was made for another service.
     """

@@ -192,7 +192,7 @@ class Inbound:
         return SendBlock(buf, sent, position - begun)
 
     def _block(self, buf: bytes, sent: list[SendFrame], acked: list[tuple[int, int, int]], size: int) -> Event:
-        """Acknowledgements first: they may be what lets the messages of others go on."""
+        """Acknowledgements first: they may be what lets the messages of others continue."""
         if not acked:
             return SendBlock(buf, sent, size)
         if sent:

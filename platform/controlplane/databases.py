@@ -15,8 +15,8 @@ def database(settings: Settings) -> dict[str, Any]:
 
 
 def _sqlite(settings: Settings) -> dict[str, Any]:
-    """WAL lets readers go on beside the writer. IMMEDIATE takes the write lock at BEGIN, where waiting for it works; a transaction
-    that reads and then writes would otherwise fail at once with "database is locked", whatever the timeout.
+    """WAL lets readers continue beside the writer. IMMEDIATE takes the write lock at BEGIN, where waiting for it works; a
+    transaction that reads and then writes would otherwise fail at once with "database is locked", whatever the timeout.
     A full disk: see `controlplane.sqlite`."""
     folder = settings.data_path / "control"
     return {

@@ -1,4 +1,5 @@
-"""How many refusals are recorded one by one, so that nobody fills the disk by being refused. Pure: it is handed the clock.
+"""How many refusals are recorded one by one, so that nobody fills the disk by being refused. Pure: it receives the time as an
+argument.
 
 In a minute, `EACH` of one address and role, `OF_ADDRESS` of one address, and `ALL` in all, are recorded as they come. The rest are
 counted, by address and role for the first `KEYS` of those (`KEYS_OF_ADDRESS` of one address, its others together), together for the

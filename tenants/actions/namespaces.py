@@ -69,7 +69,7 @@ def delete_namespace(actor: Actor, name: str, force: bool = False) -> None:
         namespace.delete()
         changing.audit("namespace.delete", tenant, name, {"policies": before})
         changing.publish_change("namespace", name, None)
-    with suppress(MagnetarError):  # else the next namespace of this name sees to it
+    with suppress(MagnetarError):  # else the next namespace of this name takes care of it
         broker.rpc().call("namespaces.purge", TopicsList(namespace=name))
 
 

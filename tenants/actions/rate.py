@@ -14,7 +14,8 @@ BUCKETS_MAX = 10_000
 
 
 class ChangeRates:
-    """Thread-safe. `who`: a tenant, or the role of somebody who belongs to none. Pure but for its lock: it is handed the clock."""
+    """Thread-safe. `who`: a tenant, or the role of somebody who belongs to none. Pure but for its lock: it receives the time as an
+    argument."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,6 +1,6 @@
 """Who a request to the web process comes from: a bearer token, a session of the console, a process of ours, or nobody.
 
-A request that shows a token is judged by the token alone: a wrong one is refused, not passed over in favour of a cookie.
+A request that shows a token is judged by the token alone: a wrong one is refused, not skipped in favour of a cookie.
 """
 
 from __future__ import annotations

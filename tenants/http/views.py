@@ -23,7 +23,7 @@ Handler = Callable[..., Any]
 
 
 def body(request: HttpRequest, kind: type[T], default: Any = None, *, field: str = "") -> T:
-    """The JSON body as `kind`. An empty body, and `null`, are `default`: tools send both. Fields we do not know are passed over.
+    """The JSON body as `kind`. An empty body, and `null`, are `default`: tools send both. Fields we do not know are skipped.
 
     Objects are held against their rows in the limits table, any other value against the row of `field`: it must have one."""
     raw = request.body.strip()

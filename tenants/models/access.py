@@ -51,7 +51,7 @@ class SubscriptionGrant(models.Model):
 
 
 class Key(models.Model):
-    """A token that was handed out; the token itself is never stored. `id` is its ``jti``. Two keys of one name share their role, so
+    """A token that was issued; the token itself is never stored. `id` is its ``jti``. Two keys of one name share their role, so
     that a client can change over before the old one is revoked. `tenant` None: a superuser's."""
 
     id = models.CharField(primary_key=True, max_length=64)

@@ -99,7 +99,7 @@ def existing_namespace(tenant: str, namespace: str) -> Namespace:
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> HttpResponse | None:
-    """Every error of a view, as problem+json; None for a fault of ours, which Django logs and answers with 500."""
+    """Every error of a view, as problem+json; None for a bug, which Django logs and answers with 500."""
     request = context["request"]._request
     if isinstance(error, MagnetarError):
         return answer_error(request, error)

@@ -10,6 +10,6 @@ from workers.environment import Environment
 
 
 def collect_usage(environment: Environment, task_id: str, renew: Callable[[], None]) -> dict[str, Any]:
-    """Has the broker close its running interval and write it. Twice does no harm: the second time there is little to write."""
+    """Has the broker close its running interval and write it. Twice is harmless: the second time there is little to write."""
     flushed = environment.rpc.call("usage.flush", UsageFlush(task_id=task_id))
     return {"files": len(flushed.files), "rows": flushed.rows}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 WINDOW_MS = 60_000
-SPACING_MS = 5_000  # samples that come sooner after the last one kept are passed over
+SPACING_MS = 5_000  # samples that come sooner after the last one kept are skipped
 SPAN_MS_MIN = 30_000  # less says nothing: a burst is not a trend
 
 

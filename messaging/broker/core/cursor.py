@@ -77,7 +77,7 @@ class Cursor:
     # --- acknowledging; each returns the delta to store, or b"" if nothing changed
 
     def acknowledge(self, ledger_id: int, entries: Sequence[int], ledger_list: LedgerList) -> bytes:
-        """Whole entries of one ledger, in any order. Ids that were never confirmed are passed over, as Pulsar does."""
+        """Whole entries of one ledger, in any order. Ids that were never confirmed are skipped, as Pulsar does."""
         limit = ledger_list.last_of(ledger_id)
         mark = self.mark_delete
         floor = mark.entry_id if mark.ledger_id == ledger_id else -1 if mark.ledger_id < ledger_id else limit

@@ -115,7 +115,7 @@ class Deduplication:
         fresh = []
         for frame in sent:
             # Parts of one message share its sequence id. Which part this is only its metadata says: a part that is sent again is
-            # kept too, and consumers, who put the parts together by their numbers, pass over it.
+            # kept too, and consumers, who put the parts together by their numbers, skip it.
             if frame.sequence_id > highest or (frame.flags & CHUNK and frame.sequence_id == highest):
                 highest = max(frame.sequence_id, frame.highest_sequence_id)
                 fresh.append(frame)

@@ -109,8 +109,8 @@ class Subscription:
         return None
 
     def skip_lost(self, ledger_id: int, stop: int) -> list[bytes]:
-        """Storage cannot give what `next_due` asked for: this goes on at entry `stop` of that ledger. What lies between counts as
-        acknowledged, or it would hold mark-delete, and with it retention, for ever. Returns the deltas to store."""
+        """Storage cannot give what `next_due` asked for: this continues at entry `stop` of that ledger. What lies between counts as
+        acknowledged, or it would hold mark-delete, and with it retention, forever. Returns the deltas to store."""
         due = self.next_due()
         stop = min(stop, self.ledger_list.last_of(ledger_id) + 1)
         if due is None or due[1].ledger_id != ledger_id or due[1].entry_id >= stop:

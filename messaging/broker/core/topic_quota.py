@@ -1,7 +1,7 @@
 """How many topics a tenant and a namespace may have, and how fast clients may make them by using them. Pure.
 
 Counts are those of the metadata store at the time they were learned, kept by their owner since. They may drift (a creation that
-failed half-way); so what is refused for its count is counted anew first, but once a second at the most:
+failed half-way); so what is refused for its count is counted again first, but once a second at the most:
 counting looks at every topic of the tenant.
 """
 

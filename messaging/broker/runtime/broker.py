@@ -171,7 +171,7 @@ class Broker:
         return names
 
     def topic_failed(self, topic: LoadedTopic, why: MagnetarError) -> None:
-        """Its log took nothing, or not everything: producers connect again, and it goes on in a new ledger."""
+        """Its log took nothing, or not everything: producers connect again, and it continues in a new ledger."""
         if topic.closed is None and topic not in self._recovering:
             log.error("topic.failed", topic=topic.text, why=why.message)
             self._recovering.add(topic)
@@ -217,7 +217,7 @@ class Broker:
     # --- work of our own
 
     def start_background_loops(self) -> None:
-        """Every loop of the broker that runs for ever; `messaging/background.py` keeps them going."""
+        """Every loop of the broker that runs forever; `messaging/background.py` keeps them going."""
         background = self.background
         background.watch(asyncio.get_running_loop())
         background.every(RATE_SAMPLE_S, "sample_rates", self.metering.sample_rates)
@@ -236,7 +236,7 @@ class Broker:
         self.peers.check_signing_keys(self.access.verifier, self.now_ms())
 
     def sweep_memory(self) -> None:
-        """Readers whose consumers take nothing keep less and less; peers that were sent nothing since are counted anew."""
+        """Readers whose consumers take nothing keep less and less; peers that were sent nothing since are counted again."""
         loop = self.background.register("sweep_memory")
         loop.each(self.backlog_scheduler.readers, lambda backlog: backlog.sweep())
         self.cursor_memory.measure()

@@ -49,10 +49,10 @@ class FeedStore:
     # --- reading
 
     def load(self) -> Iterator[FeedApply]:
-        """What was taken in, in order: pages of a full feed first. After it, `append` goes on where the whole records end.
+        """What was applied, in order: pages of a full feed first. After it, `append` continues where the whole records end.
 
         Nothing, if a journal is damaged before its end: a key may have been revoked there. The broker then lets nobody in by a key
-        before the web process has told everything anew."""
+        before the web process has told everything again."""
         for draft in self._folder.glob("*.draft"):
             draft.unlink()
         first = 0

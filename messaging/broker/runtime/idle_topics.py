@@ -1,4 +1,5 @@
-"""Topics that are not loaded and in which upkeep has nothing to do before some time: looked up, not looked into, at every beat."""
+"""Topics that are not loaded and in which maintenance has nothing to do before some time: looked up, not looked into, at every
+beat."""
 
 from __future__ import annotations
 

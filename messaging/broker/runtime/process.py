@@ -40,7 +40,7 @@ def tune_thread_switching() -> None:
     """Lets threads have their turn while the loop is busy.
 
     One that wants to run asks the running one to stop after this long (Python's default: 5 ms). A commit by the log's thread asks
-    some four times, where the kernel does not carry it out by itself: beside a loop with a backlog to hand out, receipts took 9 ms
+    some four times, where the kernel does not carry it out by itself: beside a loop with a backlog to dispatch, receipts took 9 ms
     with 0.5 ms here, and 4 ms with 0.05. Throughput is the same."""
     sys.setswitchinterval(SWITCH_S)
 

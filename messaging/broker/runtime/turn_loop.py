@@ -49,7 +49,7 @@ class TurnLoop(Generic[Item]):
         while (item := turns.following()) is not None:
             try:
                 tenant = self._work(item)
-            except Exception as error:  # of one of them; the others go on
+            except Exception as error:  # of one of them; the others continue
                 self.health.failed(error)
                 continue
             if tenant is not None:

@@ -1,7 +1,7 @@
-"""Running totals of topics in, gapless usage records out. Pure: it is handed the clock and does no I/O.
+"""Running totals of topics in, gapless usage records out. Pure: it receives the time as an argument and does no I/O.
 
     recorder = UsageRecorder("broker-1", boot_epoch=7, now_ms=...)
-    recorder.sample(now_ms, totals of all loaded topics)     at least once a minute and at each full hour (`next_cut_ms`)
+    recorder.sample(now_ms, totals of all loaded topics)     at least once per minute and at each full hour (`next_cut_ms`)
     recorder.retire(last totals)                             when a topic is unloaded or deleted
     records = recorder.pending(); write them; recorder.confirm(len(records))
 
@@ -38,7 +38,7 @@ assert TopicTotals._fields[3:9] == COUNTERS + GAUGES
 
 
 class _Series:
-    """What one topic's six series have reported so far. Kept for the boot, loaded or not: `seq` must go on where it stood.
+    """What one topic's six series have reported so far. Kept for the boot, loaded or not: `seq` must continue where it stood.
 
     All numbers stand in one array, since there may be as many of these as there were topics."""
 
@@ -98,7 +98,7 @@ class UsageRecorder:
         Makes nothing while the clock stands before the running interval's start, or too many records wait to be written.
         """
         if now_ms <= self.interval_start_ms - INTERVAL_MS_MAX:
-            self.interval_start_ms = now_ms  # the clock was set back: go on from here; what rose meanwhile goes to the next sample
+            self.interval_start_ms = now_ms  # the clock was set back: continue from here; increases go to the next sample
         if now_ms <= self.interval_start_ms or len(self._pending) >= PENDING_RECORDS_MAX:
             return 0
         before = len(self._pending)

@@ -39,7 +39,7 @@ class BackgroundThreads:
             logger.error("ledger log: %s", text, extra={"action": "ledger_log_maintenance"})
 
     def stop(self) -> None:
-        """Waits for what is under way. Blocks."""
+        """Waits for what is in progress. Blocks."""
         self.stopping = True
         self._sealing.shutdown(wait=True)
         self._maintenance.shutdown(wait=True)

@@ -21,7 +21,7 @@ Answer = TypeVar("Answer")
 
 
 class LogFailure:
-    """Why the log takes nothing more, for good: an error of a write or a sync, or a fault of ours."""
+    """Why the log takes nothing more, for good: an error of a write or a sync, or a bug."""
 
     def __init__(self, environment: LogEnvironment) -> None:
         self.error: StoreError | None = None

@@ -105,7 +105,7 @@ class LedgerList:
         return self._begin_from(index)
 
     def resolve(self, position: Position) -> Position:
-        """`position` itself, or where reading goes on if its ledger ended before it (or is gone)."""
+        """`position` itself, or where reading continues if its ledger ended before it (or is gone)."""
         if self.last_id < 0 or self.holds(position):
             return position
         return self.next_after(Position(position.ledger_id, max(position.entry_id - 1, -1)))

@@ -17,7 +17,7 @@ NEVER = 1 << 62
 
 
 class MaintenancePolicies(NamedTuple):
-    """What decides; 0 of `message_ttl_s` is none, a negative time or size keeps for ever."""
+    """What decides; 0 of `message_ttl_s` is none, a negative time or size keeps forever."""
 
     message_ttl_s: int
     retention_time_min: int

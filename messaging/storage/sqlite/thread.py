@@ -10,7 +10,7 @@ What fails:
 - the transaction, because the disk is full: it is run again with space from the reserve, until that is used up;
 - the transaction, otherwise: every call of it gets the error. Whether it was committed is not known then, so nothing is run again.
   A connection that cannot be trusted any more is closed, and the next calls get a new one;
-- the thread, never: with it every call would wait for ever.
+- the thread, never: with it every call would wait forever.
 """
 
 from __future__ import annotations
@@ -202,5 +202,5 @@ def _told(error: Exception) -> Exception:
         if code_of(error) == sqlite3.SQLITE_FULL:
             return DiskFull("the disk is full and the reserve for metadata is used up: free some space")
         return Unavailable(f"the metadata store failed: {error}")
-    # No future takes this one, and those behind it would wait for ever.
+    # No future takes this one, and those behind it would wait forever.
     return RuntimeError(repr(error)) if isinstance(error, StopIteration) else error

@@ -85,7 +85,7 @@ class Supervisor:
             self._wind_up()
         return self._exit_code
 
-    # --- what goes on ---
+    # --- what continues ---
 
     def _start_and_stop(self) -> None:
         if self._stopping:

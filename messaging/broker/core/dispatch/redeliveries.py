@@ -28,7 +28,7 @@ class Redeliveries:
         return Position(ledger_id, self.entries[ledger_id].min())
 
     def add(self, ledger_id: int, entries: BitMap) -> None:
-        """Entries of a ledger came back; those that were acknowledged meanwhile stay out."""
+        """Entries of a ledger came back; those that were acknowledged in the meantime stay out."""
         cursor = self._cursor
         bitmap = self.entries.get(ledger_id, BitMap()) | entries
         if cursor.mark_delete.ledger_id == ledger_id:

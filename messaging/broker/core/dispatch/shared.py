@@ -16,7 +16,7 @@ from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
 
-SEARCHED_MAX = 16  # consumers asked at once whether they hold what another acknowledged; where there are more: once a dispatch
+SEARCHED_MAX = 16  # consumers asked at once whether they hold what another acknowledged; where there are more: once per dispatch
 SHARE_MESSAGES_MAX = 20  # a turn of one consumer while others could take messages too
 
 

@@ -1,6 +1,6 @@
 """One consumer at a time gets everything, in order: what Exclusive and Failover have in common. Pure.
 
-Reading begins anew after the mark-delete position whenever another consumer becomes active, so nothing is kept about what the
+Reading begins again after the mark-delete position whenever another consumer becomes active, so nothing is kept about what the
 active one holds: it is what lies between the mark-delete and the read position.
 """
 

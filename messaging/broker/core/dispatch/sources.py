@@ -51,7 +51,7 @@ class ReadPosition:
         self.position = self._ledger_list.next_after(Position(ledger_id, stop - 1))
 
     def rewind(self) -> None:
-        """Reading goes on right after the mark-delete position."""
+        """Reading continues right after the mark-delete position."""
         self.position = self._ledger_list.next_after(self._cursor.mark_delete)
 
     def skip_to(self, position: Position) -> None:

@@ -28,7 +28,7 @@ class DispatchState:
         self.sources: tuple[EntrySource, ...] = (self.redeliveries, self.reading)
 
     def rewind(self) -> None:
-        """Reading goes on right after the mark-delete position, so that nothing has to be sent again on top of that."""
+        """Reading continues right after the mark-delete position, so that nothing has to be sent again on top of that."""
         self.redeliveries.clear()
         self.reading.rewind()
 
@@ -39,7 +39,7 @@ class DispatchState:
             consumer.release_up_to(mark)
 
     def unacked_messages_in(self, block: EntryBlock, index: int) -> int:
-        """Messages of an entry that are not acknowledged: only those take permits, the client passes over the others."""
+        """Messages of an entry that are not acknowledged: only those take permits, the client skips the others."""
         size, batches = block.counts[index], self.cursor.batches
         bits = batches.bits(Position(block.ledger_id, block.first_entry + index)) if batches else None
         return size if bits is None else (bits & ((1 << size) - 1)).bit_count()

@@ -116,7 +116,7 @@ class _Receiving:
             asyncio.ensure_future(self._handle.ack(positions)).add_done_callback(_log_failure)
 
     def _next_answer(self) -> str:
-        self._link.wake()  # the reader may go on
+        self._link.wake()  # the reader may continue
         return self._answers.popleft()
 
     def _answer_end_of_topic(self) -> None:

@@ -1,6 +1,6 @@
-"""Query parameters of the WebSocket API, by their Pulsar names and with Pulsar's defaults. What is not named here is passed over.
+"""Query parameters of the WebSocket API, by their Pulsar names and with Pulsar's defaults. What is not named here is skipped.
 
-Parameters that ask for something the broker does not do yet are refused rather than passed over, where ignoring them would break
+Parameters that ask for something the broker does not do yet are refused rather than skipped, where ignoring them would break
 what the client relies on.
 """
 

@@ -109,7 +109,7 @@ class ProducerSession:
         slot = self._slots.popleft()
         self._pending_bytes -= slot.size_bytes
         self._intake.give(slot.size_bytes)
-        self._link.wake()  # the reader may go on
+        self._link.wake()  # the reader may continue
         return slot.answer
 
     def close(self) -> None:

@@ -54,7 +54,7 @@ class PushWindow:
             self.queued += 1
             self.queued_bytes += size
             self.outstanding -= 1
-            # The largest of late, forgotten slowly: one large message among small ones must not come sixty-fold.
+            # The largest recently, forgotten slowly: one large message among small ones must not come sixty-fold.
             self._size_bytes = max(size, self._size_bytes - self._size_bytes // 16, 1)
 
     def sent(self, size_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""What passes between the broker and a client inside its own process: the WebSocket API, health checks, upkeep.
+"""What passes between the broker and a client inside its own process: the WebSocket API, health checks, maintenance.
 
 A *local session* (`messaging/broker/runtime/local/`) is a producer or consumer without a binary connection. Messages here
 are single and plain: payloads uncompressed, batches opened. `LocalService` is the part of the broker's facade that opens them.
@@ -110,7 +110,7 @@ class LocalService(Protocol):
     `messaging.errors` before anything is opened.
 
     A consumer that is not `durable` has a subscription of its own, which ends with it. It begins right after `start`, or at
-    `initial` where `start` is None; a durable subscription that exists goes on where it stands.
+    `initial` where `start` is None; a durable subscription that exists continues where it is.
     """
 
     async def open_producer(

@@ -1,7 +1,7 @@
 """One request of a client to acknowledge: checked, then applied to the subscription. What is stored and dispatched because of it is
 the topic's to do (`subscription_effects.py`).
 
-Where the size of a batch is not known, the request goes on after it was read. Acknowledgements may overtake each other there,
+Where the size of a batch is not known, the request continues after it was read. Acknowledgements may overtake each other there,
 because each only takes something away.
 """
 

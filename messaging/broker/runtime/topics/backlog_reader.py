@@ -1,5 +1,5 @@
-"""Reads from one topic's log for the subscriptions that are behind its cached entries, as `core/backlog/plan.py` decides. Exists
-only while something is read or held for them.
+"""Reads from one topic's log for subscriptions that need older entries than the cache has, as `core/backlog/plan.py` decides.
+Exists only while something is read or held for them.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class BacklogReader:
         error = None if task.cancelled() else task.exception()
         blocks = [] if error is not None or task.cancelled() else task.result()
         topic = self.dispatcher.topic
-        # Few reads are under way at a time, over all topics: one whose end raised would be counted among them for ever.
+        # Few reads are in progress at a time, over all topics: one whose end raised would be counted among them forever.
         with topic.services.dispatching.guard(topic=topic.text, position=str(read.first)):
             if not read.users:
                 self._scheduler.resized(self.tenant, read.size_bytes, 0)
@@ -122,7 +122,7 @@ class BacklogReader:
         self._scheduler.ended()
 
     def _failed(self, read: BacklogRead, error: BaseException | None) -> None:
-        """Nothing came. Whoever waited for it goes on after what cannot be read, or tries again later."""
+        """Nothing came. Whoever waited for it continues after what cannot be read, or tries again later."""
         steps = self.plan.failed(read)
         if isinstance(error, Corrupt):
             for subscription in steps.dispatch:

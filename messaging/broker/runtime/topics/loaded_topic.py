@@ -37,4 +37,4 @@ class LoadedTopic(Protocol):
         """Messages and bytes in, messages and bytes out, since the topic was loaded."""
 
     async def recover(self) -> bool:
-        """After the log refused a block. False where the topic has to be loaded anew instead."""
+        """After the log refused a block. False where the topic has to be loaded again instead."""

@@ -46,7 +46,7 @@ class TopicServices:
     deduplicates: Callable[[TopicName], bool]
     tenant_uid: Callable[[str], str]
     background: BackgroundLoops
-    failed: Callable[[LoadedTopic, MagnetarError], None]  # the topic cannot go on and is to be unloaded
+    failed: Callable[[LoadedTopic, MagnetarError], None]  # the topic cannot continue and is to be unloaded
     active: Callable[[LoadedTopic], None]  # something happened in a topic without `rates`: give it some, and sample them
     admit: Callable[[OpenSession], None]  # raises where the right to open it ended meanwhile: `PermissionChecks.admit`
     dispatch_turns: TurnLoop[DispatchTurn] = field(default_factory=lambda: TurnLoop(lambda turn: turn.run()))

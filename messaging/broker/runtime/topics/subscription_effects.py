@@ -117,7 +117,7 @@ class SubscriptionEffects(TopicContext):
         return None if self._dispatcher is None else self._dispatcher.block_in_memory(position)
 
     def pending_reads(self, subscription: Subscription) -> int:
-        """Reads from storage that are asked for or under way for it."""
+        """Reads from storage that are asked for or in progress for it."""
         return 0 if self._dispatcher is None else self._dispatcher.pending_reads(subscription)
 
     # --- what a consumer asks for

@@ -21,7 +21,7 @@ class TopicContext(LoadedTopic, Protocol):
     def ledger_list(self) -> LedgerList: ...
 
     def mark_active(self) -> None:
-        """Something is published, dispatched or acknowledged: rates are sampled while that goes on."""
+        """Something is published, dispatched or acknowledged: rates are sampled while that continues."""
 
     def store(self, subscription: Subscription, delta: bytes) -> None:
         """Makes a change of a cursor durable that dispatching itself made: expired and lost entries."""

@@ -1,7 +1,7 @@
 """Every command but the hot ones: who may, what it does, and how its refusal looks. One table; one way in, `Commands.handle`.
 
 A command whose type is not in the permission table is refused. Commands that name a topic are authorised on the parsed name and act
-on that same value. Those that wait (look-ups, opening, closing) run as one task each, in order for one producer or consumer id.
+on that same value. Those that wait (lookups, opening, closing) run as one task each, in order for one producer or consumer id.
 """
 
 from __future__ import annotations

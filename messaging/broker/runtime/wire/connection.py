@@ -134,7 +134,7 @@ class Connection(asyncio.Protocol):
             self.service.peers.refused[reason] += 1
             self.out.close()
             self.closed = True
-            # Closing waits for the send buffer, and a peer that does not read would keep for ever what others could have.
+            # Closing waits for the send buffer, and a peer that does not read would keep forever what others could have.
             self._leave()
             self.transport.close()
             self._abort = asyncio.get_running_loop().call_later(LINGER_S, self.transport.abort)

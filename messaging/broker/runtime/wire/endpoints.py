@@ -38,7 +38,7 @@ class Endpoints:
         self.knows_end_of_topic = False  # the client takes REACHED_END_OF_TOPIC
         self.producers: dict[int, tuple[Topic, Producer]] = {}
         self.consumers: dict[int, tuple[Topic, Subscription, Consumer]] = {}
-        self.ended_producers: dict[int, None] = {}  # closed by the broker: frames still on their way are passed over
+        self.ended_producers: dict[int, None] = {}  # closed by the broker: frames still on their way are skipped
 
     def close(self) -> None:
         """Detaches all of them: the connection is over. Idempotent."""
@@ -133,7 +133,7 @@ class Endpoints:
         return held
 
     def end_producer(self, producer_id: int) -> None:
-        """The broker closed it: what its client sent meanwhile is passed over."""
+        """The broker closed it: what its client sent meanwhile is skipped."""
         held = self.producers.pop(producer_id, None)
         if held is not None:
             self.memory_charge.change(-memory_bytes((held[1].name,), held[1].metadata))

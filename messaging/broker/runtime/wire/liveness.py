@@ -1,5 +1,5 @@
 """Whether the peer of a connection is still there: it is pinged when it was silent or when others wait for what it holds, and it
-has to go on with what it began to send."""
+has to continue with what it began to send."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Liveness:
             asked.set_result(None)
 
     def check_progress(self) -> None:
-        """Once a window: a frame that hardly goes on ends the connection."""
+        """Once a window: a frame that hardly continues ends the connection."""
         now = self._receiver.progress if self._receiver.reading else None
         if too_slow(self._progress, now):
             self._refuse("a frame came too slowly", f"{now}")

@@ -1,4 +1,4 @@
-"""Look-ups: where a topic is served, how many partitions it has, which topics a namespace holds, which schema a topic has."""
+"""Lookups: where a topic is served, how many partitions it has, which topics a namespace holds, which schema a topic has."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def partitioned_metadata(service: Broker, connection: Connection, body: pb
 
 
 async def lookup(service: Broker, connection: Connection, body: pb.Lookup, resource: Resource) -> None:
-    """Also for topics that do not exist yet: a look-up never creates."""
+    """Also for topics that do not exist yet: a lookup never creates."""
     if body.advertised_listener_name:
         # The wording keeps the C++ client from closing its connection over it.
         raise NotReady(f"the broker do not have {body.advertised_listener_name} listener: leave the listener name out")

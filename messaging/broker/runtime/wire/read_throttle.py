@@ -1,6 +1,6 @@
 """When a connection is read: not while it holds too much that is not durable yet, and not while something of the last read is left.
 
-What it sends and the broker has to hold is counted once a read, by the ingress limiter, which also decides about pauses.
+What it sends and the broker has to hold is counted once per read, by the ingress limiter, which also decides about pauses.
 """
 
 from __future__ import annotations

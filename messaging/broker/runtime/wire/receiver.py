@@ -1,7 +1,7 @@
 """The bytes of one connection between the socket and the work they ask for: what was read is handled in slices; the rest waits.
 
 What a read brought is handled at once as far as the turn of the loop allows (`core/turn_budget.py`). What is left waits, charged to
-its tenant's memory, and nothing more is read meanwhile. It goes on
+its tenant's memory, and nothing more is read in the meantime. It continues
   - in a later turn, where it was the turn's budget that ended;
   - when the read throttle lets it, where the disk is behind;
   - when requests were answered, or answers were read, where too many of them are pending: a connection is never cut for those.
@@ -64,7 +64,7 @@ class Receiver:
 
     @property
     def tenant(self) -> str:
-        """Whose turn it is when this goes on: of those who are not known, their address."""
+        """Whose turn it is when this continues: of those who are not known, their address."""
         return self._endpoints.throttle.quota.tenant or self._endpoints.memory_charge.tenant
 
     @property
@@ -142,7 +142,7 @@ class Receiver:
                 self._turn_loop.due()
         except ProtocolError as error:
             handler.refuse(error.reason, str(error))
-        except Exception:  # a fault of ours ends this connection, as a fault of the peer does
+        except Exception:  # a bug ends this connection, as a fault of the peer does
             log.exception("connection.failed", peer=handler.peer)
             handler.refuse("broker fault")
         finally:

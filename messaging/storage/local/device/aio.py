@@ -53,7 +53,7 @@ class AioContext:
         self._waiting[number] = (size, done)
 
     def close(self) -> None:
-        """Waits for what is under way, and says that it failed. Blocks."""
+        """Waits for what is in progress, and says that it failed. Blocks."""
         self._loop.remove_reader(self._eventfd)
         self._queue.close()
         os.close(self._eventfd)
@@ -72,7 +72,7 @@ class AioContext:
     def _tell(self, done: Done, result: int, size: int) -> None:
         try:
             done(_error_of(result, size))
-        except Exception as error:  # a fault of ours: the others that ended are told all the same
+        except Exception as error:  # a bug: the others that ended are told all the same
             self._loop.call_exception_handler({"message": "what waited for the disk raised", "exception": error})
 
 

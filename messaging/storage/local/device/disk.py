@@ -1,4 +1,4 @@
-"""The seam to the disk: every effect of the local store goes through it, so that tests can drop, tear and fail each one.
+"""The interface to the disk: every effect of the local store goes through it, so that tests can drop, tear and fail each one.
 
 All calls block; all raise `OSError`. What was written survives a power loss only after `DiskFile.sync`, a new or changed name only
 after `Disk.sync_directory`.

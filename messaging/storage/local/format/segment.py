@@ -1,4 +1,4 @@
-"""Segment files: names, the header page, and the seal that says where the footer stands.
+"""Segment files: names, the header page, and the seal that says where the footer is.
 
     page 0, offset 0     magic 8 | format u32 | recycled u32 | store id u64 | number u64 | generation u64 | crc u32
     page 0, offset 2048  magic 8 | data stop u64 | footer offset u64 | footer bytes u64 | crc u32      (once the segment is sealed)

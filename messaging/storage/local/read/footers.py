@@ -1,4 +1,4 @@
-"""Footers of sealed segments are the index of the log, where they stand: on the disk.
+"""Footers of sealed segments are the index of the log, where they are: on the disk.
 
 `read_footer` reads one whole and checks it: for recovery, for rewriting, for whatever must be right. `Footer` looks things up in
 one with a few small reads and checks nothing: whoever follows it meets blocks that have checksums of their own, and reads the

@@ -1,6 +1,7 @@
 """Footers that cannot be read any more, made again in memory from the commits of their segments.
 
-Readers go on with these; the next start writes them to the disk. Without them every ledger in such a segment would wait for that.
+Readers continue with these; the next start writes them to the disk. Without them every ledger in such a segment would wait for
+that.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Getting space back: dead segments go, segments with little left alive are rewritten without the rest (see `rewrite.py`).
 
-Candidates are chosen by counts and results taken over with the log's turn; the work is done in the upkeep
+Candidates are chosen by counts and results taken over with the log's turn; the work is done in the maintenance
 thread. The counts only nominate: what a segment holds its footer says, which is read and checked before the segment is touched.
 """
 
@@ -56,7 +56,7 @@ class Reclaimer:
         self._waiting: set[int] = set()  # those whose rewriting failed, for want of space most likely
 
     def start_if_due(self) -> None:
-        """With the log's turn: counts what was deleted, then starts on the most worthwhile segment, unless one is under way."""
+        """With the log's turn: counts what was deleted, then starts on the most worthwhile segment, unless one is in progress."""
         if self._busy:
             return
         if self._ledgers.deletions_pending:

@@ -16,7 +16,7 @@ from messaging.storage.local.pausing import CHUNK, Pause
 
 class Catalog:
     """`intern` makes one dictionary of equal properties; `pause` is called every few thousand ledgers. `lost`: segments that are,
-    wholly or in part: what began there is taken in where it went on. Deleted ledgers may come back so; nobody names them."""
+    wholly or in part: what began there is applied where it continued. Deleted ledgers may come back so; nobody names them."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Catalog:
         self.deletions_pending.update(content.deletions_pending)
 
     def apply(self, number: int, summary: SegmentSummary) -> int:
-        """Takes in the footer of segment `number`, the next one. Returns the bytes of living ledgers' blocks in it."""
+        """Applies the footer of segment `number`, the next one. Returns the bytes of living ledgers' blocks in it."""
         states = self.states
         for ledger_id, properties in summary.events.created.items():
             states[ledger_id] = LedgerState(ledger_id, self._intern(properties), number)

@@ -1,4 +1,5 @@
-"""`magnetar log inspect | verify | repair`: what a log holds, whether it is whole, and mending what can be mended without guessing.
+"""`magnetar log inspect | verify | repair`: what a log holds, whether it is whole, and repairing what can be repaired without
+guessing.
 
 All block. `inspect` and `verify` only read and take no lock, so they may run beside a broker; what that broker has not yet synced
 then shows as an unfinished tail.
@@ -110,7 +111,7 @@ def repair(directory: Path | str, *, disk: Disk | None = None) -> RepairReport:
 
 
 def _recover(disk: Disk, directory: Path, report: RepairReport) -> None:
-    disk.remove(directory / snapshot.NAME)  # of what was mended it may know nothing
+    disk.remove(directory / snapshot.NAME)  # of what was repaired it may know nothing
     log = Log.of(LogEnvironment(directory, disk, LocalConfig(), *claim(disk, directory)))
     recovery = Recovery(log)
     try:

@@ -33,7 +33,7 @@ class Recovery:
         self._environment = log.environment
         self._segments = log.segments
         self._ledgers = log.ledgers
-        self._lost: set[int] = set()  # segments of which something cannot be read: what began there is found where it went on
+        self._lost: set[int] = set()  # segments of which something cannot be read: what began there is found where it continued
         self.damage: list[Damage] = []
         self.unsealed: list[ActiveSegment] = []
         self.rewritten: list[int] = []
@@ -209,7 +209,7 @@ class Recovery:
     # Segments that are not sealed
 
     def _replay(self, segments: list[Segment]) -> ActiveSegment:
-        """The segment to go on with."""
+        """The segment to continue with."""
         synced = dict(synced_by(self._environment.disk, segment) for segment in segments[1:])
         replay = Replay(self._log, self._ledgers.states, self._lost, self.damage, self._ledgers.mark_deleted)
         self.unsealed = [replay.run(segment, synced.get(segment.number, 0)) for segment in segments]

@@ -78,7 +78,7 @@ class SnapshotWriter:
             self.remove()
 
     def distrust(self, reason: Exception) -> None:
-        """For any thread: a footer is damaged. The next start reads all of them and mends what it can."""
+        """For any thread: a footer is damaged. The next start reads all of them and repairs what it can."""
         if self.trusted:
             self.trusted = False
             self._environment.report("corrupt", f"{reason}; it is written again at the next start")

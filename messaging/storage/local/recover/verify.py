@@ -19,7 +19,7 @@ from messaging.storage.local.recover.commit_scan import Damage, Scan
 
 @dataclass
 class VerifyReport:
-    """What `verify` read. `problems` are sentences for people; `tail_bytes` may be a write under way, not a problem by itself."""
+    """What `verify` read. `problems` are sentences for people; `tail_bytes` may be a write in progress, not a problem by itself."""
 
     directory: Path
     segments: int = 0

@@ -1,4 +1,4 @@
-"""The segment being written: where it stands, and what a checkpoint or its footer will have to say."""
+"""The segment being written: where it is, and what a checkpoint or its footer will have to say."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class ActiveSegment:
         self.mark += 1
 
     def restore(self, checkpoint: SegmentSummary, states: dict[int, LedgerState]) -> None:
-        """Takes in what a checkpoint of this segment says, oldest checkpoint first, instead of reading that stretch."""
+        """Applies what a checkpoint of this segment says, oldest checkpoint first, instead of reading that stretch."""
         number = self.segment.number
         live_bytes, begin = 0, 0
         all_rows = checkpoint.table

@@ -47,7 +47,7 @@ class SegmentAllocator:
         self._ready.append(preallocated)
 
     def grow(self, need: int) -> bool:
-        """Preallocates what `need` takes, now, unless the disk was full when last tried. Whether ordinary appends may go on."""
+        """Preallocates what `need` takes, now, unless the disk was full when last tried. Whether ordinary appends may continue."""
         if self.full:
             return False
         try:

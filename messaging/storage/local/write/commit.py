@@ -28,7 +28,7 @@ from messaging.storage.local.write.queue import Item
 pack_crc = CRC.pack
 end_offsets_bytes = records.end_offsets_bytes
 
-JOINED_PART_BYTES = 4096  # parts that are smaller on average are put together first: handing over each costs more than its copy
+JOINED_PART_BYTES = 4096  # parts that are smaller on average are assembled first: handing over each costs more than its copy
 SMALL_BYTES = 1024  # of a block: one checksum and one buffer more cost more than its copy
 
 

@@ -1,4 +1,4 @@
-"""What waits for the next commit, on the loop's side. One commit is under way at a time; the next takes all
+"""What waits for the next commit, on the loop's side. One commit is in progress at a time; the next takes all
 that piled up meanwhile.
 
 No task and no future per append: an append puts a tuple into a list, a commit ends with one wake-up of the loop.
@@ -74,7 +74,7 @@ class CommitQueue:
         self._loop.call_soon(self._kick)
 
     def _kick(self) -> None:
-        """Hands what is pending to the log's writer. `busy` is set, no commit is under way."""
+        """Hands what is pending to the log's writer. `busy` is set, no commit is in progress."""
         if self.failed is not None:
             self._drop(self.failed)
         if self._any_refused:
@@ -112,7 +112,7 @@ class CommitQueue:
         self._kick()
 
     async def idle(self) -> None:
-        """Until nothing is pending and no commit is under way."""
+        """Until nothing is pending and no commit is in progress."""
         if self.busy:
             waiter: asyncio.Future[None] = self._loop.create_future()
             self._idle.append(waiter)

@@ -1,4 +1,4 @@
-"""Sealing a segment that gets no more commits: its footer, and then the seal that says where the footer stands."""
+"""Sealing a segment that gets no more commits: its footer, and then the seal that says where the footer is."""
 
 from __future__ import annotations
 
