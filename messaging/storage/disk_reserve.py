@@ -11,10 +11,8 @@ import os
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from messaging.settings import Settings
+from messaging.settings import Settings
 
 SLICE_BYTES = 1 << 20
 LOW_BYTES = 256 << 10  # more than a transaction of ours writes

@@ -1,16 +1,20 @@
-"""The seam to ledger storage: what every `LedgerStore` promises and what its callers may rely on.
+"""The interface of ledger storage: what every `LedgerStore` promises, and what its callers may rely on.
 
-Words: a *ledger* is an append-only sequence of *entries*, numbered densely from 0. A *block* is a run of consecutive entries
-appended together: for us, what one socket read brought for one topic. An entry's bytes are opaque here. A *position* is
-(ledger id, entry id).
+A *ledger* is an append-only sequence of *entries*, numbered from 0. A *block* is a run of consecutive entries that were appended
+together: for us, what one socket read brought for one topic. An entry's bytes are opaque here. A *position* is (ledger id, entry
+id).
 
-Guarantees (G1-G4 of every implementation; one conformance suite checks them):
+Guarantees (of every implementation; one contract suite checks them):
 
 - G1  `done` callbacks of one writer run in entry order. After the first failure no later append of that writer succeeds.
 - G2  An append whose `done` got None survives a crash and `seal` by anyone, and is readable until the ledger is deleted.
 - G3  An append whose `done` got an error has an *unknown* outcome until `seal` returns; then it is in the ledger if and only
       if its entry id <= `LedgerInfo.last_entry`.
-- G4  After `Fenced` no `done` of that writer gets None.
+- G4  After `Fenced` no `done` of that writer gets None, nor after `take_over` by a newer fence has returned.
+- G5  A block is never divided or joined: it becomes durable as one, and is read back as it was appended, header included. So a
+      block can be one add of a log that numbers adds, such as BookKeeper's.
+
+Readers may rely on the order of entry ids, not on their being dense: a ledger that was compacted has gaps, between blocks.
 
 No method blocks the event loop. Nothing but `StoreError` escapes.
 """
@@ -35,8 +39,12 @@ class Position(NamedTuple):
 EARLIEST = Position(-1, -1)
 
 
+WHOLE = "whole"  # the range of all topics there are
+
+
 class Fence(NamedTuple):
-    """The right to write: `scope` names what is owned, `epoch` rises with each new owner. Every mutating call carries it."""
+    """The right to change what is stored of a range: `scope` names the range, `epoch` rises with each new owner. Every mutating
+    call carries it, and is refused with `Fenced` unless it is the newest of its scope. `MetaStore.acquire` gives fences out."""
 
     scope: str
     epoch: int
@@ -191,8 +199,9 @@ class LedgerReader(Protocol):
     async def read(self, first: int, *, entries_max: int, bytes_max: int) -> list[Block]:
         """Blocks from the one that holds `first` on, up to the last confirmed entry.
 
-        The first block may begin before `first` (blocks are returned whole). At least one block comes back, even if larger than
-        `bytes_max`. Checksums were verified. Raises `NoSuchEntry`, `NoSuchLedger`, `Corrupt`, `Unavailable`.
+        The first block may begin before `first` (blocks are returned whole), or behind it where a compacted ledger has none there.
+        At least one block comes back, even if larger than `bytes_max`. Checksums were verified. Raises `NoSuchEntry`,
+        `NoSuchLedger`, `Corrupt`, `Unavailable`.
         """
 
     async def aclose(self) -> None: ...
@@ -200,16 +209,24 @@ class LedgerReader(Protocol):
 
 class LedgerStore(Protocol):
     entry_bytes_max: int
-    failed: StoreError | None  # why nothing is taken any more, for good; only a new start mends it
+    failed: StoreError | None  # why nothing is taken any more, for good; only a new start repairs it
 
-    async def start(self) -> Fence:
-        """Opens or recovers the store. Returns the fence of this owner, whose epoch is higher than any before."""
+    @property
+    def epoch(self) -> int:
+        """Of this start, higher than those of all starts before. Fences that are given out from here on have higher ones still."""
+
+    async def start(self) -> None:
+        """Opens or recovers the store. Nothing can be changed before `take_over`."""
+
+    async def take_over(self, fence: Fence) -> None:
+        """From here on `fence` is the newest of its scope. When this returns, nothing that carries an older one succeeds any more,
+        and what writers of older ones had appended is confirmed or refused. Idempotent. Raises `Fenced` if a newer one is known."""
 
     async def stop(self) -> None:
         """Finishes pending appends and closes. After it, no call is allowed."""
 
     async def create(self, fence: Fence, ledger_id: int, properties: dict[str, str]) -> LedgerWriter:
-        """A new, empty ledger. Raises `LedgerExists`, `Fenced`, `Unavailable`, `DiskFull`."""
+        """A new, empty ledger of the fence's scope. Raises `LedgerExists`, `Fenced`, `Unavailable`, `DiskFull`."""
 
     async def seal(self, fence: Fence, ledger_id: int) -> LedgerInfo:
         """Ends a ledger for good: afterwards no append to it is ever confirmed, and `last_entry` is final and covers every
@@ -231,8 +248,8 @@ class LedgerStore(Protocol):
     async def ledgers(self) -> list[LedgerInfo]:
         """Every ledger in the store, for audits."""
 
-    async def ledger_ids(self) -> list[int]:
-        """The id of every ledger in the store, in no order: cheap even for hundreds of thousands. One that is just being made or
-        deleted may be among them or not."""
+    async def ledger_ids(self, scope: str) -> list[int]:
+        """The id of every ledger that was made under a fence of this scope, in no order: cheap even for hundreds of thousands. One
+        that is just being made or deleted may be among them or not."""
 
     def statistics(self) -> StoreStatistics: ...

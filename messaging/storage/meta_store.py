@@ -1,8 +1,11 @@
-"""The seam to metadata: topics, partitions, subscriptions, ledger lists and cursor snapshots, with compare-and-set.
+"""The interface of metadata storage: topics, partitions, subscriptions, ledger lists, cursor snapshots, and who owns what.
 
 MetaStore is the truth for topics, partitions, schemas and subscriptions (the control plane's database for tenants, namespaces,
 policies, grants, keys and people). Every mutating call resolves only when it is durable. Calls of one process commit in call
 order; several share one commit.
+
+Every mutating call carries the fence of the range that it is about, and changes something only while that fence is the newest of
+its scope: else it raises `Fenced`. What is read first and then changed carries the version that was read as well.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.ledger_store import EARLIEST, Fence, Position
 
 
 class MetaConflict(Exception):
@@ -120,16 +123,20 @@ class MetaStore(Protocol):
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
 
-    async def next_ledger_id(self) -> int:
-        """A ledger id never given out before, across restarts and crashes. Ids rise."""
+    async def acquire(self, scope: str, *, after: int = 0) -> Fence:
+        """Takes a range over: its new fence, whose epoch is higher than any before and than `after`. All older ones of this scope
+        are worth nothing from here on."""
+
+    async def next_ledger_id(self, fence: Fence) -> int:
+        """A ledger id never given out before, across ranges, restarts and crashes. Ids rise."""
 
     async def get_topic(self, name: str) -> TopicRecord | None: ...
 
-    async def cas_topic(self, record: TopicRecord) -> TopicRecord:
+    async def cas_topic(self, fence: Fence, record: TopicRecord) -> TopicRecord:
         """Stores `record` if the stored version equals `record.version` (0: must not exist). Returns it with the new version.
         Raises `MetaConflict`, also for a new one that cannot be made beside the partitioned topics: see `creation_conflict`."""
 
-    async def delete_topic(self, name: str, *, values: Sequence[str] = ()) -> None:
+    async def delete_topic(self, fence: Fence, name: str, *, values: Sequence[str] = ()) -> None:
         """Forgets a topic, its subscriptions and the values under these keys, in one commit: nothing of it is left. Idempotent."""
 
     async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
@@ -139,7 +146,7 @@ class MetaStore(Protocol):
         """How many topics each namespace of a tenant has that has any, partitions one by one."""
 
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
-        """The same over all namespaces: for upkeep, which covers topics whether loaded or not."""
+        """The same over all namespaces: for maintenance, which covers topics whether loaded or not."""
 
     async def search(self, tenant: str, words: str, limit: int) -> SearchResult:
         """Names of a tenant ("": of all tenants) that contain `words`, in lower case: up to `limit` topics, with partitioned ones
@@ -150,11 +157,11 @@ class MetaStore(Protocol):
         moment; and the `after` of the next page, None after the last one."""
 
     async def get_partitioned(self, name: str) -> PartitionedRecord | None: ...
-    async def cas_partitioned(self, record: PartitionedRecord) -> PartitionedRecord:
+    async def cas_partitioned(self, fence: Fence, record: PartitionedRecord) -> PartitionedRecord:
         """As `cas_topic`: stores `record` if the stored version equals its own (0: neither a partitioned nor a plain topic may have
         the name). Returns it with the new version. Raises `MetaConflict`."""
 
-    async def delete_partitioned(self, name: str) -> None: ...
+    async def delete_partitioned(self, fence: Fence, name: str) -> None: ...
     async def unfinished_partitioned(self) -> list[PartitionedRecord]:
         """Those of all namespaces that are growing or being deleted."""
 
@@ -163,13 +170,13 @@ class MetaStore(Protocol):
     async def subscriptions(self, topic: str) -> list[SubscriptionRecord]: ...
 
     async def create_subscription(
-        self, topic: str, name: str, *, created_ms: int, mark_delete: Position, properties: dict[str, str]
+        self, fence: Fence, topic: str, name: str, *, created_ms: int, mark_delete: Position, properties: dict[str, str]
     ) -> SubscriptionRecord:
         """Raises `MetaConflict` if it exists."""
 
-    async def delete_subscription(self, topic: str, name: str) -> None: ...
+    async def delete_subscription(self, fence: Fence, topic: str, name: str) -> None: ...
 
-    async def save_cursors(self, states: list[tuple[int, Position, bytes]]) -> None:
+    async def save_cursors(self, fence: Fence, states: list[tuple[int, Position, bytes]]) -> None:
         """Stores (subscription id, mark-delete, state) of many cursors in one commit; unknown ids are passed over."""
 
     async def existing_subscriptions(self, ids: Iterable[int]) -> set[int]:
@@ -178,6 +185,6 @@ class MetaStore(Protocol):
     async def get_value(self, key: str) -> bytes | None:
         """Small named values of the broker itself (the cursor ledgers in use, for one)."""
 
-    async def put_value(self, key: str, value: bytes) -> None: ...
-    async def delete_value(self, key: str) -> None:
+    async def put_value(self, fence: Fence, key: str, value: bytes) -> None: ...
+    async def delete_value(self, fence: Fence, key: str) -> None:
         """Idempotent."""

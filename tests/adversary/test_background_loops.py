@@ -132,7 +132,7 @@ async def in_checkpoint_cursors(at: Running, patch: pytest.MonkeyPatch) -> None:
         cursors._begin_checkpoint()
         await eventually(lambda: at.turns.slept["checkpoint_cursors"] == 1)
     at.turns.waiting["checkpoint_cursors"].set()
-    await eventually(lambda: cursors._checkpointing is None)
+    await eventually(lambda: cursors.checkpointing is None)
 
 
 async def in_finish_partitioned_topics(at: Running, patch: pytest.MonkeyPatch) -> None:
@@ -185,12 +185,12 @@ async def again(at: Running, name: str) -> None:
 
 
 async def metadata_again(at: Running, name: str) -> None:
-    await at.broker.storage.meta.put_value("key", b"value")
+    await at.broker.storage.meta.put_value(at.broker.storage.fence, "key", b"value")
 
 
 async def checkpoint_again(at: Running, name: str) -> None:
     at.broker.cursors._begin_checkpoint()
-    await eventually(lambda: at.broker.cursors._checkpointing is None)
+    await eventually(lambda: at.broker.cursors.checkpointing is None)
 
 
 async def goes_on_by_itself(at: Running, name: str) -> None:

@@ -15,7 +15,7 @@ from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.topics.dedup_state import key_of
 from messaging.errors import MagnetarError, PreconditionFailed, TopicNotFound
 from messaging.protocol.names import parse_topic
-from messaging.storage.ledger_store import Position, StoreError, Unavailable
+from messaging.storage.ledger_store import WHOLE, Position, StoreError, Unavailable
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.storage.memory_ledgers import MemoryLedgerStore, MemoryMetaStore
 from tests.support.storage_broker import ADMIN, TOPIC, Inbox, publish, storage_broker, stored_numbers
@@ -36,8 +36,8 @@ class World:
 
     async def crash(self) -> None:
         """No snapshot is taken: what deduplication knows is in the log alone."""
-        assert isinstance(self.ledgers._store, MemoryLedgerStore)
-        self.ledgers = FaultyLedgerStore(MemoryLedgerStore(self.ledgers._store))
+        assert isinstance(self.ledgers.store, MemoryLedgerStore)
+        self.ledgers = FaultyLedgerStore(MemoryLedgerStore(self.ledgers.store))
         await self.start()
 
 
@@ -77,7 +77,7 @@ async def test_the_last_entry_is_damaged(world: World) -> None:
 
 @pytest.mark.parametrize("content", [b"\x09", b"\x01", b"garbage that is long enough to hold a head and then some"])
 async def test_a_damaged_snapshot_is_replaced_by_all_that_is_stored(world: World, content: bytes) -> None:
-    await world.meta.put_value(key_of(TOPIC), content)
+    await world.meta.put_value(world.service.storage.fence, key_of(TOPIC), content)
     await publish(world.service, 0, 6)
     assert world.service.topics.loaded[TOPIC].ledger_list.entries == 6
     assert world.service.storage.damage["deduplication"] == 1
@@ -87,7 +87,9 @@ async def test_a_topic_that_cannot_be_opened_is_deleted(world: World) -> None:
     """Deleting loaded the topic first, and so never came to its end."""
     record = await world.meta.get_topic(TOPIC)
     assert record is not None
-    await world.meta.create_subscription(TOPIC, "s", created_ms=1, mark_delete=Position(-1, -1), properties={})
+    await world.meta.create_subscription(
+        world.service.storage.fence, TOPIC, "s", created_ms=1, mark_delete=Position(-1, -1), properties={}
+    )
     with refusing(world.ledgers, "seal", Unavailable("the disk does not answer")):
         with pytest.raises(MagnetarError):
             await LocalSessions(world.service).open_producer(ADMIN, TOPIC, "p", Inbox())
@@ -97,25 +99,25 @@ async def test_a_topic_that_cannot_be_opened_is_deleted(world: World) -> None:
     with pytest.raises(TopicNotFound):
         await AdminHandlers(world.service).topics.delete(TopicDelete(topic=TOPIC, force=True))
     assert await world.meta.get_topic(TOPIC) is None and await world.meta.subscriptions(TOPIC) == []
-    assert record.ledgers[0].ledger_id not in await world.ledgers.ledger_ids()
+    assert record.ledgers[0].ledger_id not in await world.ledgers.ledger_ids(WHOLE)
     await publish(world.service, 0, 1)
     assert sorted(await stored_numbers(world.service)) == [0], "a topic of that name begins anew, its sequence ids too"
 
 
 @contextmanager
 def refusing(ledgers: FaultyLedgerStore, call: str, error: StoreError) -> Iterator[None]:
-    real = ledgers._do
+    real = ledgers.call
 
     async def refuse(name: str, work: object) -> object:
         if name == call:
             raise error
         return await real(name, work)  # type: ignore[arg-type]
 
-    ledgers._do = refuse  # type: ignore[method-assign,assignment]
+    ledgers.call = refuse  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:
-        ledgers._do = real  # type: ignore[method-assign]
+        ledgers.call = real  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("loaded", [True, False])

@@ -48,13 +48,13 @@ async def idle(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> Idle:
     storage = world.service.storage
     names = [f"persistent://acme/orders/idle-{number:04}" for number in range(TOPICS)]
     for name in names:
-        ledger_id = await storage.meta.next_ledger_id()
+        ledger_id = await storage.meta.next_ledger_id(storage.fence)
         writer = await world.ledgers.create(storage.fence, ledger_id, {})
         writer.append(encode_plain(NOW_MS, 1, 0, 0, b"p"), b"x", array("I", [1]), lambda error: None)
         await writer.close()  # after what is on its way
         ledger = LedgerRecord(ledger_id, 0, 1, created_ms=NOW_MS - 3 * HOUR_MS, sealed_ms=NOW_MS)
-        await storage.meta.cas_topic(TopicRecord(name, ledgers=(ledger,)))
-        await storage.meta.create_subscription(name, "s", created_ms=0, mark_delete=EARLIEST, properties={})
+        await storage.meta.cas_topic(storage.fence, TopicRecord(name, ledgers=(ledger,)))
+        await storage.meta.create_subscription(storage.fence, name, "s", created_ms=0, mark_delete=EARLIEST, properties={})
     await world.feed(("namespace", "acme/orders", {"policies": {"message_ttl_s": 7_200}}))
     clock = Clock(NOW_MS + 3 * HOUR_MS // 2)
     monkeypatch.setattr(type(storage), "safe_expiry_ms", lambda _: clock.now_ms)
@@ -124,7 +124,9 @@ async def test_everything_acknowledged_rests_for_ever(idle: Idle) -> None:
     record = await meta.get_topic(names[0])
     assert record is not None
     (subscription,) = await meta.subscriptions(names[0])
-    await meta.save_cursors([(subscription.subscription_id, Position(record.ledgers[0].ledger_id, 0), b"")])
+    await meta.save_cursors(
+        world.service.storage.fence, [(subscription.subscription_id, Position(record.ledgers[0].ledger_id, 0), b"")]
+    )
     clock.now_ms += 1000 * HOUR_MS
     assert await sweep(world, names[:1]) == 0
     assert counts["loads"] == 0

@@ -122,12 +122,12 @@ async def test_two_growths_at_once_are_both_kept(grown: BrokerWorld) -> None:
 async def test_a_growth_that_another_broker_overtook_is_a_conflict(grown: BrokerWorld) -> None:
     cas_partitioned = grown.meta.cas_partitioned
 
-    async def overtaken(record: Any) -> Any:
+    async def overtaken(fence: Any, record: Any) -> Any:
         grown.meta.cas_partitioned = cas_partitioned  # type: ignore[method-assign]
         held = await grown.meta.get_partitioned(TOPIC)
         assert held is not None
-        await cas_partitioned(held)
-        return await cas_partitioned(record)
+        await cas_partitioned(fence, held)
+        return await cas_partitioned(fence, record)
 
     grown.meta.cas_partitioned = overtaken  # type: ignore[method-assign]
     with pytest.raises(MagnetarError) as refused:
@@ -258,7 +258,7 @@ async def test_deleting_without_force_deletes_all_or_nothing(grown: BrokerWorld)
     """The first partition had gone by the time the second turned out to be in use."""
     await grown.service.topics.get(parse_topic(partition(0)), create=False)
     (await grown.service.topics.get(parse_topic(partition(0)), create=False)).subscriptions.clear()
-    await grown.meta.delete_subscription(partition(0), "a")
+    await grown.meta.delete_subscription(grown.service.storage.fence, partition(0), "a")
     with pytest.raises(PreconditionFailed):
         await grown.admin.topics.delete(TopicDelete(topic=TOPIC, partitioned=True))
     assert await grown.meta.list_all_topics() == [partition(0), partition(1)]
@@ -314,7 +314,7 @@ async def test_the_late_subscription_begins_at_the_beginning(grown: BrokerWorld)
 async def test_stats_and_unload_of_a_topic_that_is_being_deleted_say_so(grown: BrokerWorld) -> None:
     held = await grown.meta.get_partitioned(TOPIC)
     assert held is not None
-    await grown.meta.cas_partitioned(replace(held, deleting=True))
+    await grown.meta.cas_partitioned(grown.service.storage.fence, replace(held, deleting=True))
     for ask in (grown.admin.topic_stats.partitioned_stats, grown.admin.topics.unload, grown.admin.topics.truncate):
         with pytest.raises(TopicNotFound, match="is being deleted"):
             await ask(TopicRef(topic=TOPIC))

@@ -102,7 +102,7 @@ async def test_a_checkpoint_that_fails_altogether_is_tried_until_it_succeeds(
     ids = await published(world, 2)
     await acknowledged(client, ids[:1])
 
-    async def away(states: Any) -> None:
+    async def away(fence: Any, states: Any) -> None:
         raise Unavailable("metadata is away")
 
     with monkeypatch.context() as patched:

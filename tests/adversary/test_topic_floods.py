@@ -64,7 +64,7 @@ async def test_partitions_of_a_topic_that_is_there_are_not_held_up(make_world: M
     world = await make_world(auto_created_topics_burst=1)
     await world.admin.topics.create(TopicCreate(topic=topic(0), partitions=5))
     for index in range(5):
-        await world.meta.delete_topic(f"{topic(0)}-partition-{index}")  # missing, as after a crash
+        await world.meta.delete_topic(world.service.storage.fence, f"{topic(0)}-partition-{index}")  # missing, as after a crash
     assert [await use(world, f"{topic(0)}-partition-{index}") for index in range(5)] == [None] * 5
 
 

@@ -23,6 +23,7 @@ from messaging.storage.ledger_store import LedgerWriter, StoreError
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from tests.benchmarks import floors
 from tests.benchmarks.report import Figure, Progress, Section, Table, number
+from tests.support.storage.owning import started as opened
 
 SEGMENT_BYTES = 128 << 20
 ROUNDS = 5
@@ -111,7 +112,7 @@ def _appends(directory: Path, size: int, in_flight: int, seconds: float) -> floa
 
 async def _append_for(directory: Path, size: int, in_flight: int, seconds: float) -> float:
     store = LocalLedgerStore(directory, LocalConfig(segment_bytes=SEGMENT_BYTES))
-    fence = await store.start()
+    fence = await opened(store)
     writer: LedgerWriter = await store.create(fence, 1, {"tenant": "benchmark"})
     ended = asyncio.get_running_loop().create_future()
     data, end_offsets, header = os.urandom(size), array("I", [size]), b"h" * 40

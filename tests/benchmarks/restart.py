@@ -20,6 +20,7 @@ from pathlib import Path
 from messaging.storage.block_header import BlockHeader
 from messaging.storage.ledger_store import LedgerWriter, StoreError
 from messaging.storage.local import LocalConfig, LocalLedgerStore
+from messaging.storage.managed.owned_range import take_over
 from messaging.storage.meta_store import LedgerRecord, TopicRecord
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
 from tests.benchmarks import load, processes, wire
@@ -107,13 +108,14 @@ def _first_receipt(folder: Path, one: int, section: Section) -> None:
 async def fill(folder: Path, count: int, size: int, block_bytes: int) -> None:
     """Makes the file `FILLED` when `size` bytes are stored, and goes on until it is killed."""
     store = LocalLedgerStore(folder / "broker" / "log", LocalConfig())
-    fence = await store.start()
+    await store.start()
     meta = SqliteMetaStore(folder / "broker" / "meta.sqlite3")
     await meta.start()
+    fence = (await take_over(store, meta)).fence
 
     async def create(number: int) -> LedgerWriter:
-        ledger_id = await meta.next_ledger_id()
-        await meta.cas_topic(TopicRecord(TOPIC % number, created_ms=1, ledgers=(LedgerRecord(ledger_id, created_ms=1),)))
+        ledger_id = await meta.next_ledger_id(fence)
+        await meta.cas_topic(fence, TopicRecord(TOPIC % number, created_ms=1, ledgers=(LedgerRecord(ledger_id, created_ms=1),)))
         return await store.create(fence, ledger_id, PROPERTIES)
 
     writers: list[LedgerWriter] = []

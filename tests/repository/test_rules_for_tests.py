@@ -16,14 +16,7 @@ LINES_MAX = 300
 PUBLIC_IN_SPITE_OF_ITS_NAME = {"_replace", "_asdict", "_make", "_fields", "_meta", "_default_manager", "_exit"}
 SETTERS = {"setattr", "getattr", "delattr", "hasattr", "object"}
 
-IMPORTED_TEST_MODULES: dict[str, int] = {
-    "tests/messaging/storage/local/read/test_rebuilt_footers.py": 3,
-    "tests/messaging/storage/local/reclaim/test_reclaimer.py": 2,
-    "tests/messaging/storage/local/recover/test_inspect.py": 1,
-    "tests/messaging/storage/local/recover/test_snapshot.py": 3,
-    "tests/messaging/storage/local/test_footprint.py": 1,
-    "tests/messaging/storage/local/write/test_space.py": 1,
-}
+IMPORTED_TEST_MODULES: dict[str, int] = {}
 PRIVATE_NAMES: dict[str, int] = {
     "tests/adversary/test_acknowledgements_of_anything.py": 2,
     "tests/adversary/test_background_loops.py": 8,
@@ -38,15 +31,6 @@ PRIVATE_NAMES: dict[str, int] = {
     "tests/messaging/http_server/test_server.py": 1,
     "tests/messaging/limits/test_every_field.py": 5,
     "tests/messaging/limits/test_struct_limits.py": 5,
-    "tests/messaging/storage/local/device/test_aio.py": 2,
-    "tests/messaging/storage/local/device/test_direct.py": 2,
-    "tests/messaging/storage/local/read/test_reader.py": 2,
-    "tests/messaging/storage/managed/test_cursor_log.py": 12,
-    "tests/messaging/storage/managed/test_ledger.py": 8,
-    "tests/messaging/storage/managed/test_log_and_cursors_stateful.py": 2,
-    "tests/messaging/storage/managed/test_orphans.py": 2,
-    "tests/messaging/storage/managed/test_rolling_by_time.py": 2,
-    "tests/support/storage/ledger_harness.py": 1,
     "tests/workers/test_usage_runs.py": 3,
 }
 LARGER: dict[str, int] = {
@@ -56,12 +40,6 @@ LARGER: dict[str, int] = {
     "tests/compat/test_stock_client.py": 353,
     "tests/messaging/broker_http/test_websocket.py": 596,
     "tests/messaging/protocol/test_hot_scan.py": 355,
-    "tests/messaging/storage/local/reclaim/test_reclaimer.py": 326,
-    "tests/messaging/storage/local/recover/test_damage.py": 365,
-    "tests/messaging/storage/managed/test_cursor_log.py": 672,
-    "tests/messaging/storage/managed/test_ledger.py": 472,
-    "tests/messaging/storage/managed/test_log_and_cursors_stateful.py": 340,
-    "tests/messaging/storage/test_meta_store_contract.py": 323,
     "tests/support/storage/fake_disk.py": 305,
 }
 

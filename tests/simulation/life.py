@@ -26,6 +26,7 @@ from tests.simulation.threads import ThreadPool, Threads
 from tests.simulation.virtual_time import VirtualClock, VirtualLoop
 from tests.support.storage.fake_disk import FakeAio, FakeDisk
 from tests.support.storage.memory_ledgers import MemoryMetaStore
+from tests.support.storage.owning import owned
 
 DISK_S_MAX = 0.004  # of one write or read
 ROUNDS_MAX = 100  # until the last task is cancelled
@@ -112,12 +113,13 @@ class Life:
 
     async def _start(self) -> None:
         store = LocalLedgerStore("/log", CONFIG, disk=self.disk)
-        fence = await store.start()
         access = Access(self._settings, wall_ms)
-        storage = Storage(store, self._meta, fence, wall_ms, LIMITS, expiry_clock=ExpiryClock(wall_ms, boottime_ms))
+        storage = Storage(
+            store, self._meta, await owned(store, self._meta), wall_ms, LIMITS, expiry_clock=ExpiryClock(wall_ms, boottime_ms)
+        )
         cursors = CursorLog(storage, checkpoint_bytes=16 << 10)
         await cursors.start()
-        self.service = Broker(self._settings, storage, cursors, access, fence.epoch)
+        self.service = Broker(self._settings, storage, cursors, access, storage.fence.epoch)
         store.on_failed = self.service.store_failed
         self._commands = Commands(self.service)
         self.service.before_stop.append(self._commands.stop)

@@ -25,6 +25,7 @@ from messaging.storage.managed.ledger import Storage
 from tests.support.raw_client import RawClient
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.storage.memory_ledgers import MemoryLedgerStore, MemoryMetaStore
+from tests.support.storage.owning import owned
 
 # key name -> role; the key id is the same as the key name
 KEYS = {
@@ -98,12 +99,11 @@ async def make_world(tmp_path: Path) -> AsyncIterator[MakeWorld]:
             assert isinstance(after.ledgers.store, MemoryLedgerStore)
             memory, meta = MemoryLedgerStore(after.ledgers.store), after.meta
         ledgers = FaultyLedgerStore(memory)
-        fence = await ledgers.start()
         access = Access(configured, lambda: time.time_ns() // 1_000_000)
-        storage = Storage(ledgers, meta, fence, access.now_ms)
+        storage = Storage(ledgers, meta, await owned(ledgers, meta), access.now_ms)
         cursors = CursorLog(storage)
         await cursors.start()
-        service = Broker(configured, storage, cursors, access, fence.epoch)
+        service = Broker(configured, storage, cursors, access, storage.fence.epoch)
         commands = Commands(service)
         service.before_stop.append(commands.stop)
         listener = await asyncio.get_running_loop().create_server(

@@ -26,6 +26,7 @@ from messaging.storage.managed.cursor_log import CursorLog
 from messaging.storage.managed.ledger import Storage
 from messaging.storage.managed.retention import Limits
 from messaging.storage.meta_store import MetaStore
+from tests.support.storage.owning import owned
 from tests.support.waiting import eventually
 
 NAMESPACE = "acme/orders"
@@ -55,12 +56,11 @@ async def storage_broker(
     """Starts `ledgers`; `meta` is started already. Stop it with `service.stop()`, or leave it as a crash would."""
     settings = Settings(data_dir=str(folder))
     create_secrets(settings)
-    fence = await ledgers.start()
     access = Access(settings, lambda: time.time_ns() // 1_000_000)
-    storage = Storage(ledgers, meta, fence, access.now_ms, limits or Limits())
+    storage = Storage(ledgers, meta, await owned(ledgers, meta), access.now_ms, limits or Limits())
     cursors = CursorLog(storage, retry_s=0.01)
     await cursors.start()
-    service = Broker(settings, storage, cursors, access, fence.epoch)
+    service = Broker(settings, storage, cursors, access, storage.fence.epoch)
     service.why_not_ready = ""
     changes = [
         FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": []}),

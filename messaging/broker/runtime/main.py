@@ -37,6 +37,7 @@ from messaging.storage.ledger_store import StoreError
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.managed.cursor_log import CursorLog
 from messaging.storage.managed.ledger import Storage
+from messaging.storage.managed.owned_range import take_over
 from messaging.storage.managed.retention import Limits
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
 from messaging.tls import server_context
@@ -99,11 +100,12 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         context = server_context(settings)
         secure = _listen(settings.host, settings.broker_tls_port, "broker_tls_port") if context else None
         store = LocalLedgerStore(folder / "log", LocalConfig.from_settings(settings))
-        fence = await store.start()
+        await store.start()
         stack.push_async_callback(store.stop)
         meta = SqliteMetaStore(folder / "meta.sqlite3", background.register("metadata_store"), reserve)
         await meta.start()
         stack.push_async_callback(meta.stop)
+        owned = await take_over(store, meta)
     except PermissionError as error:
         raise ConfigError(
             f"data_dir {settings.data_dir} is not writable ({error.strerror}): change its owner, or choose another"
@@ -119,7 +121,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     storage = Storage(
         store,
         meta,
-        fence,
+        owned,
         wall_ms,
         _ledger_limits(settings),
         expiry_clock=ExpiryClock(),
@@ -127,15 +129,14 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         reserve=reserve,
     )
     storage.damage["segment"] += len(store.damage)
-    first_id = await meta.next_ledger_id()  # taken before any other: what has a lower one is of an earlier run
-    _require_same_age(folder, first_id, max(await store.ledger_ids(), default=0))
+    _require_same_age(folder, owned.first_ledger_id, max(await store.ledger_ids(owned.name), default=0))
     cursors = CursorLog(storage)
     await cursors.start()
     stack.push_async_callback(cursors.stop)
-    service = Broker(settings, storage, cursors, access, fence.epoch)
+    service = Broker(settings, storage, cursors, access, owned.fence.epoch)
     store.on_failed = service.store_failed
     service.metering.usage = UsageCollector(
-        UsageRecorder(settings.broker_id, fence.epoch, service.now_ms()),
+        UsageRecorder(settings.broker_id, owned.fence.epoch, service.now_ms()),
         settings.data_path / "usage" / "raw",
         service.metering.usage_totals,
         service.now_ms,
@@ -159,7 +160,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     service.start_background_loops()
     finishing = background.until_done("finish_partitioned_topics", service.topics.partitioned.finish_interrupted)
     stack.callback(finishing.cancel)
-    background.spawn(collect_after_start(storage, first_id), LOOP)
+    background.spawn(collect_after_start(storage), LOOP)
     return service
 
 

@@ -16,12 +16,12 @@ COLLECT_AFTER_S = 15.0
 LOOP = "collect_orphans"
 
 
-async def collect_after_start(storage: Storage, first_id: int) -> None:
-    """`first_id`: the first ledger id that this run took. What fails is tried again by the next start, as nothing waits for it."""
+async def collect_after_start(storage: Storage) -> None:
+    """What fails is tried again by the next start, as nothing waits for it."""
     health = storage.background.register(LOOP)
     await asyncio.sleep(COLLECT_AFTER_S)
     try:
-        collected = await collect_orphans(storage, first_id)
+        collected = await collect_orphans(storage)
     except Fenced:
         return  # they are another's to collect
     except StoreError as error:

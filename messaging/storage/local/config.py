@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from messaging.settings import Settings
+from messaging.settings import Settings
 
 METADATA_BYTES_MAX = 64 << 10  # of a message's metadata, on top of its payload
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from messaging.storage.fence_table import FenceTable, scope_of, with_scope
 from messaging.storage.ledger_store import (
     DiskFull,
     Fence,
@@ -36,11 +37,10 @@ from messaging.storage.local.recover.recovery import Recovery
 from messaging.storage.local.write.ledger_writer import LocalLedgerWriter, control
 from messaging.storage.local.write.queue import CommitQueue, Committed
 from messaging.storage.local.write.segment_files import NoSpace
+from messaging.storage.local.write.space_watch import SpaceWatch
 from messaging.storage.local.write.writer import LogWriter
 
 READ_THREADS = 2
-SPACE_RETRY_S = 1.0
-SCOPE = "local"
 
 
 class LocalLedgerStore:
@@ -62,18 +62,19 @@ class LocalLedgerStore:
         self._lock: DirectoryLock | None = None
         self._aio: AioContext | None = None
         self._seal_state = self._seal  # one bound method for all writers
-        self.fence = Fence(SCOPE, 0)
+        self.epoch = 0
+        self._fences = FenceTable(0)
         self._running = False
         self._creating: set[int] = set()  # ledgers whose CREATED record is not yet durable
-        self._space_timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop
         self.log: Log
         self.writer: LogWriter
         self.queue: CommitQueue
         self._index: EntryIndex
         self._pool: ThreadPoolExecutor
+        self._space_watch: SpaceWatch
 
-    async def start(self) -> Fence:
+    async def start(self) -> None:
         """Raises `DirectoryInUse`, `DiskFull` and `Unavailable`, each naming the directory."""
         self._loop = asyncio.get_running_loop()
         self._lock = lock(self.disk, self.directory)
@@ -88,7 +89,6 @@ class LocalLedgerStore:
                 raise Unavailable(f"the log in {self.directory} cannot be opened: {error}") from error
             raise
         self._running = True
-        return self.fence
 
     def _open(self) -> None:
         environment = LogEnvironment(self.directory, self.disk, self.config, *claim(self.disk, self.directory), self._reported)
@@ -102,11 +102,13 @@ class LocalLedgerStore:
         self.damage = recovery.damage
         self._index = EntryIndex(log.segments.by_number, log.segments.files, log.snapshots.distrust)
         self.failed = None
-        self.fence = Fence(SCOPE, environment.epoch)
+        self.epoch = environment.epoch
+        self._fences = FenceTable(self.epoch)
         self.writer = LogWriter(log, active, self._aio, self._deliver, self._committed)
         self.queue = CommitQueue(
             self._loop, self.writer.commit, self.config.commit_bytes_max, self.entry_bytes_max, self.config.durability
         )
+        self._space_watch = SpaceWatch(self._loop, log.thread, log.allocator, self._on_loop)
         self._pool = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="ledger-read")
         log.thread.start()
         log.thread.post(log.allocator.prepare)
@@ -124,8 +126,7 @@ class LocalLedgerStore:
             if state.writer is not None:
                 state.writer.end(LedgerClosed("the store was stopped", state.ledger_id))
         await self.queue.idle()
-        if self._space_timer is not None:
-            self._space_timer.cancel()
+        self._space_watch.stop()
         await self._loop.run_in_executor(None, self._close)
         self._release()
 
@@ -142,11 +143,20 @@ class LocalLedgerStore:
         if self._lock is not None:
             self._lock.release()
 
+    async def take_over(self, fence: Fence) -> None:
+        self._check_running()
+        if not self._fences.admit(fence):
+            return
+        for state in self.log.ledgers.states.values():
+            if state.writer is not None and scope_of(state.properties) == fence.scope:
+                state.writer.end(Fenced(f"epoch {fence.epoch} took {fence.scope} over", state.ledger_id))
+        await self._flush()
+
     async def create(self, fence: Fence, ledger_id: int, properties: dict[str, str]) -> LocalLedgerWriter:
         self._check(fence)
         if ledger_id in self.log.ledgers.states or ledger_id in self.log.ledgers.tombstones:
             raise LedgerExists(f"ledger {ledger_id} exists", ledger_id)
-        state = LedgerState(ledger_id, self.log.ledgers.intern(properties))
+        state = LedgerState(ledger_id, self.log.ledgers.intern(with_scope(properties, fence.scope)))
         self.log.ledgers.states[ledger_id] = state
         self._creating.add(ledger_id)
         try:
@@ -160,18 +170,22 @@ class LocalLedgerStore:
             raise  # it may come to be: whoever collects orphans must see it
         finally:
             self._creating.discard(ledger_id)
-        state.writer = LocalLedgerWriter(state, self.queue, self._seal_state)
-        return state.writer
+        writer = state.writer = LocalLedgerWriter(state, self.queue, fence, self._seal_state)
+        try:
+            self._fences.check(fence)
+        except Fenced as error:  # taken over while it was made
+            writer.end(error)
+        return writer
 
     async def seal(self, fence: Fence, ledger_id: int) -> LedgerInfo:
         self._check(fence)
         state = self._get(ledger_id)
         if state.writer is not None:
             state.writer.end(LedgerClosed(f"ledger {ledger_id} is being sealed", ledger_id))
-        return await self._seal(state)
+        return await self._seal(state, fence)
 
-    async def _seal(self, state: LedgerState) -> LedgerInfo:
-        self._check(self.fence)
+    async def _seal(self, state: LedgerState, fence: Fence) -> LedgerInfo:
+        self._check(fence)
         if state.deleted:
             raise NoSuchLedger(f"ledger {state.ledger_id} was deleted", state.ledger_id)
         if not state.sealed:
@@ -216,8 +230,8 @@ class LocalLedgerStore:
         states = self.log.ledgers.states.values()
         return [self._info(state) for state in sorted(states, key=lambda state: state.ledger_id) if not state.deleted]
 
-    async def ledger_ids(self) -> list[int]:
-        return list(self.log.ledgers.states)
+    async def ledger_ids(self, scope: str) -> list[int]:
+        return [ledger_id for ledger_id, state in self.log.ledgers.states.items() if scope_of(state.properties) == scope]
 
     def statistics(self) -> StoreStatistics:
         writer, segments = self.writer, list(self.log.segments.by_number.values())
@@ -234,13 +248,15 @@ class LocalLedgerStore:
         """Until everything appended so far is written."""
         await self._record(LedgerState(-1, {"reserved": "flush"}), 0, b"")
 
-    def _check(self, fence: Fence) -> None:
+    def _check_running(self) -> None:
         if self.failed is not None:
             raise self.failed
         if not self._running:
             raise Unavailable(f"the store in {self.directory} is not running")
-        if fence != self.fence:
-            raise Fenced(f"epoch {fence.epoch} does not own {self.directory}; epoch {self.fence.epoch} does")
+
+    def _check(self, fence: Fence) -> None:
+        self._check_running()
+        self._fences.check(fence)
 
     def _get(self, ledger_id: int) -> LedgerState:
         state = self.log.ledgers.states.get(ledger_id)
@@ -260,7 +276,7 @@ class LocalLedgerStore:
         if kind == "failed":
             self._on_loop(self._fail, Unavailable(text))
         elif kind == "full":
-            self._on_loop(self._watch_space)
+            self._on_loop(self._space_watch.begin)
 
     def _on_loop(self, callback: Callable[..., None], *values: object) -> None:
         try:
@@ -278,17 +294,3 @@ class LocalLedgerStore:
             self.failed = self.queue.failed = error
             if self.on_failed is not None:
                 self.on_failed(error)
-
-    def _watch_space(self) -> None:
-        """Tries again while the disk is full: space returns by deletes of ours and of others."""
-        self._space_timer = None
-        if self._running and self.failed is None:
-            self.log.thread.post(self._retry_space)
-
-    def _retry_space(self) -> None:
-        if not self.log.allocator.retry_space():
-            self._on_loop(self._later)
-
-    def _later(self) -> None:
-        if self._space_timer is None:
-            self._space_timer = self._loop.call_later(SPACE_RETRY_S, self._watch_space)

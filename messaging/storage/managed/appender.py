@@ -58,6 +58,11 @@ class Appender(OwnedTopicRecord):
         self._writer: LedgerWriter | None = None
 
     @property
+    def writing_to(self) -> int:
+        """The ledger that appends go to; -1 while there is none."""
+        return self._writer.ledger_id if self._writer is not None else -1
+
+    @property
     def stored_bytes(self) -> int:
         return self.sealed_bytes + (self._writer.length_bytes if self._writer else 0)
 
@@ -90,7 +95,7 @@ class Appender(OwnedTopicRecord):
                 self._writer = writer
 
     async def _create(self) -> LedgerWriter:
-        ledger_id = await self.storage.meta.next_ledger_id()
+        ledger_id = await self.storage.meta.next_ledger_id(self.storage.fence)
         writer = await self.storage.ledgers.create(self.storage.fence, ledger_id, self.properties)
         added = LedgerRecord(ledger_id, created_ms=self.stamp())
         try:
@@ -132,46 +137,46 @@ class Appender(OwnedTopicRecord):
             self._begin_roll()
         return first
 
-    def finished(self, one: PendingAppend, error: StoreError | None) -> None:
+    def completed(self, append: PendingAppend, error: StoreError | None) -> None:
         """The ledger answered one block. It answers in order; across two ledgers the order is kept here."""
         rollover = self.rollover
         if rollover is None:
-            self._answer(one, error)
-        elif one.first.ledger_id >= rollover.new_id:
-            rollover.parked.append((one, error))
+            self._confirm(append, error)
+        elif append.first.ledger_id >= rollover.new_id:
+            rollover.parked.append((append, error))
         else:
-            self._answer(one, error)
+            self._confirm(append, error)
             rollover.left -= 1
             if not rollover.left:
-                self._turn_over(rollover)
+                self._end_rollover(rollover)
 
-    def _answer(self, one: PendingAppend, error: StoreError | None) -> None:
+    def _confirm(self, append: PendingAppend, error: StoreError | None) -> None:
         # After one failure nothing later counts, even if another ledger confirmed it: order first.
         if error is not None and self.failed is None:
             self.failed = error
         if self.failed is None:
-            self.ledger_list.confirm(one.first.ledger_id, one.last_entry)
+            self.ledger_list.confirm(append.first.ledger_id, append.last_entry)
         self.in_flight -= 1
         try:
-            one.confirmed(self.failed)
+            append.confirmed(self.failed)
         finally:
             self.notify_drained()
 
     def notify_drained(self) -> None:
-        """Lets go on who waits in `drained`, if nothing is in flight."""
+        """Lets those go on who wait in `drained`, if nothing is in flight."""
         if self.drain_waiters is not None and not self.in_flight:
             waiters, self.drain_waiters = self.drain_waiters, None
             for future in waiters:
                 if not future.done():
                     future.set_result(None)
 
-    def _turn_over(self, rollover: LedgerRollover) -> None:
-        """Nothing of the old ledger is on its way any more: only now may readers take it for ended and go on in the new one."""
+    def _end_rollover(self, rollover: LedgerRollover) -> None:
+        """Nothing of the old ledger is in flight any more: only now may readers take it for ended and go on in the new one."""
         self.rollover = None
         if self.failed is None:
             self.ledger_list.add(rollover.new_id)
-        for one, error in rollover.parked:
-            self._answer(one, error)
+        for append, error in rollover.parked:
+            self._confirm(append, error)
         rollover.ended.set_result(None)
 
     def _begin_roll(self) -> None:
@@ -203,7 +208,7 @@ class Appender(OwnedTopicRecord):
         self._writer = new
         rollover = self.rollover = LedgerRollover(new.ledger_id, self.in_flight)
         if not rollover.left:
-            self._turn_over(rollover)
+            self._end_rollover(rollover)
         try:
             await self._sealed(await old.close())
             await self._seal_left(new.ledger_id)

@@ -1,4 +1,4 @@
-"""Acknowledgements made durable: the deltas of every cursor of a broker, as entries of one ledger, under the shared commit.
+"""Acknowledgements made durable: the deltas of every cursor of an owned range, as entries of one ledger, under the shared commit.
 
 All deltas of one turn of the event loop are one block, so that the number of syncs depends on neither subscriptions nor consumers.
 A delta is kept in the log until the snapshot of its cursor is in MetaStore: when the ledger has grown by `checkpoint_bytes`, a new
@@ -23,7 +23,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from messaging.background import ONE_OFF
-from messaging.storage.ledger_store import Fenced, LedgerWriter, StoreError
+from messaging.storage.ledger_store import WHOLE, Fenced, LedgerWriter, StoreError
 from messaging.storage.managed.cursor_recovery import copy_deltas, entry_of, read_deltas
 from messaging.storage.managed.cursor_snapshots import CursorSnapshots, StoredCursor
 from messaging.storage.managed.delta_batcher import DeltaBatcher, Done
@@ -40,9 +40,14 @@ RETRY_S = 0.5  # after a failure; doubled from try to try
 LOOP = "checkpoint_cursors"
 
 
-async def cursor_ledgers(meta: MetaStore) -> list[int]:
-    """The ids of the ledgers that a cursor log keeps its deltas in. Raises `StoreError`."""
-    stored = await meta.get_value(KEY)
+def key_of(scope: str) -> str:
+    """Where MetaStore has the list of a range's cursor ledgers."""
+    return KEY if scope == WHOLE else f"{KEY}/{scope}"
+
+
+async def cursor_ledgers(meta: MetaStore, scope: str) -> list[int]:
+    """The ids of the ledgers that the cursor log of a range keeps its deltas in. Raises `StoreError`."""
+    stored = await meta.get_value(key_of(scope))
     return json.loads(stored) if stored else []
 
 
@@ -60,16 +65,16 @@ class CursorLog:
         self._changed: set[int] = set()  # cursors with deltas in the current ledger, or refused
         self._ledgers: list[int] = []
         self._failing = False  # `on_failure` was told, and `on_repaired` not yet
-        self._checkpointing: asyncio.Task[None] | None = None
+        self.checkpointing: asyncio.Task[None] | None = None  # in the background
         self._one_at_a_time = asyncio.Lock()
         self._stopping = False
-        self.states = CursorSnapshots(storage.meta)
+        self.states = CursorSnapshots(storage.meta, storage.fence)
         self.on_failure: Callable[[StoreError], None] = lambda _: None
         self.on_repaired: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
         """Reads what the last run left and begins a ledger of this run. Raises `StoreError`."""
-        self._ledgers = await cursor_ledgers(self.storage.meta)
+        self._ledgers = await cursor_ledgers(self.storage.meta, self.storage.fence.scope)
         for ledger_id in self._ledgers:
             for subscription_id, delta in await read_deltas(self.storage, ledger_id):
                 if subscription_id:
@@ -81,15 +86,19 @@ class CursorLog:
     async def _begin_ledger(self) -> None:
         """Made, then named, then used: a former owner is fenced before it can write our list of ledgers over."""
         ledgers, fence = self.storage.ledgers, self.storage.fence
-        ledger_id = await self.storage.meta.next_ledger_id()
+        ledger_id = await self.storage.meta.next_ledger_id(fence)
         writer = await ledgers.create(fence, ledger_id, PROPERTIES)
         try:
-            await self.storage.meta.put_value(KEY, json.dumps([*self._ledgers, ledger_id]).encode())
+            await self._name_ledgers([*self._ledgers, ledger_id])
         except StoreError:
             await ledgers.delete(fence, ledger_id)
             raise
         self._ledgers.append(ledger_id)
         self._blocks.use(writer)
+
+    async def _name_ledgers(self, ledgers: list[int]) -> None:
+        fence = self.storage.fence
+        await self.storage.meta.put_value(fence, key_of(fence.scope), json.dumps(ledgers).encode())
 
     # --- cursors come and go
 
@@ -168,14 +177,14 @@ class CursorLog:
         return self.storage.ledgers.failed is not None or isinstance(error, Fenced)
 
     def _begin_checkpoint(self) -> None:
-        if self._checkpointing is None and not self._stopping:
+        if self.checkpointing is None and not self._stopping:
             task = self.storage.background.until_done(LOOP, self._checkpoint_or_raise, retry_s=self.retry_s)
-            self._checkpointing = task
+            self.checkpointing = task
             task.add_done_callback(self._checkpoint_ended)
 
     def _checkpoint_ended(self, task: asyncio.Task[None]) -> None:
-        if self._checkpointing is task:
-            self._checkpointing = None
+        if self.checkpointing is task:
+            self.checkpointing = None
 
     async def _checkpoint_or_raise(self) -> None:
         """Returns when it is done, or will never be."""
@@ -231,7 +240,7 @@ class CursorLog:
         self._changed |= failed.keys()
         self._report(failed)
         self._ledgers = kept + [one for one in self._ledgers if one not in old]
-        await self.storage.meta.put_value(KEY, json.dumps(self._ledgers).encode())
+        await self._name_ledgers(self._ledgers)
         for ledger_id in old:
             await self.storage.ledgers.delete(self.storage.fence, ledger_id)
 
@@ -255,7 +264,7 @@ class CursorLog:
         """Flushes, saves and leaves nothing to repeat, where it can; what it cannot save is repeated by the next start."""
         self._blocks.flush()
         self._stopping = True
-        running, self._checkpointing = self._checkpointing, None
+        running, self.checkpointing = self.checkpointing, None
         if running is not None:
             if self._failing:
                 running.cancel()

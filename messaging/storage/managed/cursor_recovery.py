@@ -71,7 +71,7 @@ async def read_deltas(storage: Storage, ledger_id: int) -> list[tuple[int, bytes
 
 async def copy_deltas(storage: Storage, ledgers: list[int], ids: Collection[int], properties: dict[str, str]) -> int:
     """A new ledger with what `ledgers` have of the cursors `ids`, in order, and nothing else; its id. Raises `StoreError`."""
-    copy_id = await storage.meta.next_ledger_id()
+    copy_id = await storage.meta.next_ledger_id(storage.fence)
     writer = await storage.ledgers.create(storage.fence, copy_id, properties)
     for ledger_id in ledgers:
         found = [entry_of(*one) for one in await read_deltas(storage, ledger_id) if one[0] in ids]

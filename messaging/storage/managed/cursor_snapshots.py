@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from messaging.storage.ledger_store import Position, StoreError
+from messaging.storage.ledger_store import Fence, Position, StoreError
 from messaging.storage.meta_store import MetaStore
 
 SAVED_TOGETHER_MAX = 200  # cursors packed in one turn of the loop
@@ -24,10 +24,11 @@ class CursorSnapshots:
     """`cursors`, by subscription id, are those of loaded topics, and those that could not be saved when their topic was unloaded:
     the next load, or checkpoint, takes them from here. `unsaved` are those whose last saving failed."""
 
-    def __init__(self, meta: MetaStore) -> None:
+    def __init__(self, meta: MetaStore, fence: Fence) -> None:
         self.cursors: dict[int, StoredCursor] = {}
         self.unsaved: set[int] = set()
         self._meta = meta
+        self._fence = fence
 
     def forget(self, subscription_id: int) -> None:
         self.cursors.pop(subscription_id, None)
@@ -76,7 +77,7 @@ class CursorSnapshots:
     async def _save(self, states: list[State]) -> dict[int, Exception]:
         """Together; where the store refuses that, one by one, each as it is by then."""
         try:
-            await self._meta.save_cursors(states)
+            await self._meta.save_cursors(self._fence, states)
             self.unsaved.difference_update(state[0] for state in states)
             return {}
         except Exception as error:
@@ -88,7 +89,7 @@ class CursorSnapshots:
             if cursor is None:
                 continue  # saved and let go meanwhile
             try:
-                await self._meta.save_cursors([(subscription_id, cursor.mark_delete, cursor.snapshot())])
+                await self._meta.save_cursors(self._fence, [(subscription_id, cursor.mark_delete, cursor.snapshot())])
                 self.unsaved.discard(subscription_id)
             except Exception as error:
                 failed[subscription_id] = error

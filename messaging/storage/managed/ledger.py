@@ -53,7 +53,7 @@ class ManagedLedger(Appender):
         kept = tuple(ledger for ledger in ledgers if ledger.last_entry != -1) or tuple(ledgers[-1:])
         if kept != record.ledgers:
             try:
-                record = await storage.meta.cas_topic(record.with_ledgers(kept))
+                record = await storage.meta.cas_topic(storage.fence, record.with_ledgers(kept))
             except StoreError as error:  # whoever only reads needs no write; it is found out again by the next that opens it
                 logger.warning("where the ledgers of %s end could not be noted: %s", record.name, error)
                 return cls(storage, record.with_ledgers(tuple(ledgers)), properties)
@@ -148,6 +148,6 @@ class ManagedLedger(Appender):
     async def delete(self) -> None:
         """Closes and removes the topic with all its ledgers."""
         await self.close()
-        await self.storage.meta.delete_topic(self.record.name)
+        await self.storage.meta.delete_topic(self.storage.fence, self.record.name)
         for ledger in self.record.ledgers:
             await self.storage.delete_ledger(ledger.ledger_id)

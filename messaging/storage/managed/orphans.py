@@ -1,21 +1,21 @@
-"""Orphans: ledgers that the store holds and that nobody names. Their bytes come back only when somebody deletes them.
+"""Orphans: ledgers that nobody names. Their bytes come back only when somebody deletes them.
 
 A ledger is made before it is named, and loses its name before it is deleted, so that a crash at any point leaves an orphan and
-never a topic with a hole. Names are the records of topics (each partition is a topic of its own) and the cursor log's list; nothing
-else holds ledgers.
+never a topic with a hole. Names are the records of topics (each partition is a topic of its own) and the list of the cursor log;
+nothing else holds ledgers.
 
-Only ledgers of earlier runs are looked at. MetaStore never gives an id twice and ids rise, so these are all below the first id that
-this run took, and what this run makes, named already or not yet, is never meant. Why none of the others is taken by mistake, though
-topics are loaded, trimmed, deleted and made again meanwhile:
+Only ledgers that earlier owners of the same range made are looked at. MetaStore never gives an id twice and ids rise, so these are
+all below the first id that this owner took, and what this owner makes, named already or not yet, is never meant. Why none of the
+others is taken by mistake, though topics are loaded, trimmed, deleted and made again meanwhile:
 
-- a name is only ever given to a ledger that was just made, by the run that made it: no ledger of an earlier run gets one any more,
-  nor does it move from one topic to another;
-- names are read after the ids. A ledger that is not found named there either had no name when this run began, or its owner took it
-  out of its list meanwhile, in order to delete it. A topic that is deleted and made again under its name has ledgers of this run
-  alone, and the old ones are its deleter's to drop;
+- a name is only ever given to a ledger that was just made, by the owner that made it: no ledger of an earlier one gets a name any
+  more, nor does a ledger move from one topic to another;
+- names are read after the ids. A ledger that is not found named there either had no name when this owner began, or was taken out of
+  its topic's list meanwhile, in order to delete it. A topic that is deleted and made again under its name has new ledgers alone,
+  and the old ones are its deleter's to drop;
 - a topic that exists all the time is on exactly one page, as pages go by name. One page is one look at the records.
 
-What the owner deletes first is deleted twice, which is allowed.
+What is deleted by its topic first is deleted twice, which is allowed.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Collected(NamedTuple):
     length_bytes: int
 
 
-async def collect_orphans(storage: Storage, first_id: int) -> Collected:
-    """Deletes every ledger below `first_id`, the first id that this run took, that nobody names.
+async def collect_orphans(storage: Storage) -> Collected:
+    """Deletes every ledger of earlier owners of this range that nobody names.
 
     Where names cannot be read, or the metadata is older than the log (put back from a backup, say, so that ledgers that it does not
     know yet would pass for orphans), nothing is deleted. Raises `StoreError`; `Fenced` as soon as another owns the store."""
-    unnamed = await _unnamed(storage, first_id)
+    unnamed = await _unnamed(storage)
     sizes_bytes: list[int] = []
     for start in range(0, len(unnamed), DELETES_MAX):
         some = unnamed[start : start + DELETES_MAX]
@@ -57,11 +57,11 @@ async def collect_orphans(storage: Storage, first_id: int) -> Collected:
     return Collected(len(sizes_bytes), sum(sizes_bytes))
 
 
-async def _unnamed(storage: Storage, first_id: int) -> list[int]:
+async def _unnamed(storage: Storage) -> list[int]:
     """The ids of the orphans, rising. Gives way to others every few milliseconds, and needs nine bytes a ledger."""
-    found = await _stored_ids(storage, first_id)
+    found = await _stored_ids(storage)
     named = bytearray(len(found))
-    _mark(found, named, await cursor_ledgers(storage.meta))
+    _mark(found, named, await cursor_ledgers(storage.meta, storage.owned.name))
     after: str | None = ""
     while after is not None:
         ledger_ids, after = await storage.meta.referenced_ledgers(after=after)
@@ -74,17 +74,17 @@ async def _unnamed(storage: Storage, first_id: int) -> list[int]:
     return unnamed
 
 
-async def _stored_ids(storage: Storage, first_id: int) -> array[int]:
-    """The ids below `first_id` of ledgers in the store, rising. They come in few rising runs: sorting them is quick."""
-    listed = await storage.ledgers.ledger_ids()
-    given_up_to_id = await storage.meta.next_ledger_id()
+async def _stored_ids(storage: Storage) -> array[int]:
+    """The ids of ledgers that earlier owners of this range made, rising. They come in few rising runs: sorting them is quick."""
+    listed = await storage.ledgers.ledger_ids(storage.owned.name)
+    given_up_to_id = await storage.meta.next_ledger_id(storage.fence)
     await asyncio.sleep(0)  # of 100,000, each step takes 2 ms
     listed.sort()
     await asyncio.sleep(0)
     found = array("q", listed)
     if found and found[-1] >= given_up_to_id:
         raise StoreError(f"the metadata is older than the log, which has ledger {found[-1]}: its ids end at {given_up_to_id}")
-    return found[: bisect_left(found, first_id)]
+    return found[: bisect_left(found, storage.owned.first_ledger_id)]
 
 
 def _mark(found: array[int], named: bytearray, ledger_ids: list[int]) -> None:

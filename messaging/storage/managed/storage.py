@@ -1,4 +1,4 @@
-"""What every managed ledger of a broker shares."""
+"""What every managed ledger of an owned range shares."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from messaging.background import BackgroundLoops
 from messaging.clock import ExpiryClock
 from messaging.storage.disk_reserve import NO_RESERVE, DiskReserve
 from messaging.storage.ledger_store import Fence, LedgerStore
+from messaging.storage.managed.owned_range import OwnedRange
 from messaging.storage.managed.retention import Limits
 from messaging.storage.meta_store import MetaStore
 
@@ -19,11 +20,12 @@ DAMAGE = ("delivery", "deduplication", "ledger", "cursor", "segment")
 
 @dataclass(slots=True)
 class Storage:
-    """The stores, the fence, the clock (milliseconds), the limits, and the background loops of the process."""
+    """The stores as the owner of one range uses them, its clock (milliseconds) and limits, and what belongs to the process: the
+    background loops, the reserve of disk space, the counters of damage."""
 
     ledgers: LedgerStore
     meta: MetaStore
-    fence: Fence
+    owned: OwnedRange
     clock_ms: Callable[[], int]
     limits: Limits = field(default_factory=Limits)
     expiry_clock: ExpiryClock | None = None
@@ -31,6 +33,10 @@ class Storage:
     reserve: DiskReserve = NO_RESERVE
     damage: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(DAMAGE, 0)))
     _interned: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
+
+    @property
+    def fence(self) -> Fence:
+        return self.owned.fence
 
     def safe_expiry_ms(self) -> int:
         """The time by which something is old enough to be deleted, see `messaging/clock.py`."""

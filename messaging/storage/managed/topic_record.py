@@ -77,7 +77,7 @@ class OwnedTopicRecord:
                 raise LedgerClosed(f"topic {self.record.name} was closed")
             wanted = change(self.record)
             try:
-                self.record = await self.storage.meta.cas_topic(wanted)
+                self.record = await self.storage.meta.cas_topic(self.storage.fence, wanted)
             except MetaConflict as error:
                 self.failed = self.failed or Fenced(f"topic {self.record.name} was changed by another owner: {error}")
                 raise self.failed from error

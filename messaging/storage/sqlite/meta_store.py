@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from messaging.background import BackgroundLoop
 from messaging.storage.disk_reserve import NO_RESERVE, DiskReserve
-from messaging.storage.ledger_store import DiskFull, Position, StoreError
+from messaging.storage.ledger_store import DiskFull, Fence, Position, StoreError
 from messaging.storage.meta_store import (
     NO_PROPERTIES,
     MetaConflict,
@@ -25,6 +26,8 @@ from messaging.storage.meta_store import (
 )
 from messaging.storage.sqlite import tables
 from messaging.storage.sqlite.thread import SqliteThread
+
+T = TypeVar("T")
 
 
 class SqliteMetaStore:
@@ -67,12 +70,24 @@ class SqliteMetaStore:
             kept = f"{self._reserve.held_bytes} of {self._reserve.size_bytes} bytes kept for metadata are left"
             raise DiskFull(f"{name} cannot be created: the disk under {self._path.parent} is full ({kept}): free some space")
 
-    async def next_ledger_id(self) -> int:
+    async def _change(self, fence: Fence, run: Callable[[sqlite3.Connection], T]) -> T:
+        """`run`, in a transaction in which `fence` is the newest of its scope. Raises `Fenced`."""
+
+        def fenced(db: sqlite3.Connection) -> T:
+            tables.check_fence(db, fence)
+            return run(db)
+
+        return await self._call(fenced)
+
+    async def acquire(self, scope: str, *, after: int = 0) -> Fence:
+        return Fence(scope, await self._call(lambda db: tables.raise_epoch(db, scope, after)))
+
+    async def next_ledger_id(self, fence: Fence) -> int:
         assert self._ledger_ids is not None, "start() comes first"
         if self._ledger_id_next >= self._ledger_id_stop:
             async with self._ledger_ids:
                 if self._ledger_id_next >= self._ledger_id_stop:
-                    self._ledger_id_stop = await self._call(tables.reserve_ledger_ids)
+                    self._ledger_id_stop = await self._change(fence, tables.reserve_ledger_ids)
                     self._ledger_id_next = self._ledger_id_stop - tables.LEDGER_IDS_RESERVED
                 # Taken before the lock is left: a waiter may use up the rest.
                 self._ledger_id_next += 1
@@ -89,7 +104,7 @@ class SqliteMetaStore:
 
         return await self._call(run)
 
-    async def cas_topic(self, record: TopicRecord) -> TopicRecord:
+    async def cas_topic(self, fence: Fence, record: TopicRecord) -> TopicRecord:
         written = replace(record, version=record.version + 1)
         blob = tables.encode(written)
 
@@ -107,15 +122,15 @@ class SqliteMetaStore:
                 raise MetaConflict(f"{record.name} is not at version {record.version} any more")
             return written
 
-        return await self._call(run)
+        return await self._change(fence, run)
 
-    async def delete_topic(self, name: str, *, values: Sequence[str] = ()) -> None:
+    async def delete_topic(self, fence: Fence, name: str, *, values: Sequence[str] = ()) -> None:
         def run(db: sqlite3.Connection) -> None:
             db.executemany("delete from value where key = ?", [(key,) for key in values])
             db.execute("delete from topic where name = ?", (name,))
             db.execute("delete from subscription where topic = ?", (name,))
 
-        await self._call(run)
+        await self._change(fence, run)
 
     async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
         sql = "select name from topic where namespace = ? and name > ? order by name limit ?"
@@ -144,7 +159,7 @@ class SqliteMetaStore:
     async def get_partitioned(self, name: str) -> PartitionedRecord | None:
         return await self._call(lambda db: tables.partitioned(db, name))
 
-    async def cas_partitioned(self, record: PartitionedRecord) -> PartitionedRecord:
+    async def cas_partitioned(self, fence: Fence, record: PartitionedRecord) -> PartitionedRecord:
         written = replace(record, version=record.version + 1)
         blob = tables.encode(written)
 
@@ -160,7 +175,7 @@ class SqliteMetaStore:
             db.execute(sql, (record.name, namespace_of(record.name), blob))
             return written
 
-        return await self._call(run)
+        return await self._change(fence, run)
 
     async def unfinished_partitioned(self) -> list[PartitionedRecord]:
         def run(db: sqlite3.Connection) -> list[PartitionedRecord]:
@@ -169,8 +184,8 @@ class SqliteMetaStore:
 
         return await self._call(run)
 
-    async def delete_partitioned(self, name: str) -> None:
-        await self._call(lambda db: db.execute("delete from partitioned where name = ?", (name,)) and None)
+    async def delete_partitioned(self, fence: Fence, name: str) -> None:
+        await self._change(fence, lambda db: db.execute("delete from partitioned where name = ?", (name,)) and None)
 
     async def list_partitioned(self, namespace: str) -> list[PartitionedRecord]:
         sql = "select record from partitioned where namespace = ? order by name"
@@ -181,7 +196,7 @@ class SqliteMetaStore:
         return await self._call(lambda db: [tables.subscription(row) for row in db.execute(sql, (topic,))])
 
     async def create_subscription(
-        self, topic: str, name: str, *, created_ms: int, mark_delete: Position, properties: dict[str, str]
+        self, fence: Fence, topic: str, name: str, *, created_ms: int, mark_delete: Position, properties: dict[str, str]
     ) -> SubscriptionRecord:
         def run(db: sqlite3.Connection) -> SubscriptionRecord:
             values = (topic, name, created_ms, *mark_delete, b"", tables.encode(properties))
@@ -191,16 +206,16 @@ class SqliteMetaStore:
                 raise MetaConflict(f"subscription {name} of {topic} exists")
             return tables.subscription(row)
 
-        return await self._call(run)
+        return await self._change(fence, run)
 
-    async def delete_subscription(self, topic: str, name: str) -> None:
+    async def delete_subscription(self, fence: Fence, topic: str, name: str) -> None:
         sql = "delete from subscription where topic = ? and name = ?"
-        await self._call(lambda db: db.execute(sql, (topic, name)) and None)
+        await self._change(fence, lambda db: db.execute(sql, (topic, name)) and None)
 
-    async def save_cursors(self, states: list[tuple[int, Position, bytes]]) -> None:
+    async def save_cursors(self, fence: Fence, states: list[tuple[int, Position, bytes]]) -> None:
         rows = [(*mark_delete, state, subscription_id) for subscription_id, mark_delete, state in states]
         sql = "update subscription set ledger_id = ?, entry_id = ?, state = ? where id = ?"
-        await self._call(lambda db: db.executemany(sql, rows) and None)
+        await self._change(fence, lambda db: db.executemany(sql, rows) and None)
 
     async def existing_subscriptions(self, ids: Iterable[int]) -> set[int]:
         asked = json.dumps(list(ids))
@@ -214,8 +229,8 @@ class SqliteMetaStore:
 
         return await self._call(run)
 
-    async def put_value(self, key: str, value: bytes) -> None:
-        await self._call(lambda db: tables.put_value(db, key, bytes(value)))
+    async def put_value(self, fence: Fence, key: str, value: bytes) -> None:
+        await self._change(fence, lambda db: tables.put_value(db, key, bytes(value)))
 
-    async def delete_value(self, key: str) -> None:
-        await self._call(lambda db: db.execute("delete from value where key = ?", (key,)) and None)
+    async def delete_value(self, fence: Fence, key: str) -> None:
+        await self._change(fence, lambda db: db.execute("delete from value where key = ?", (key,)) and None)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from messaging.storage.ledger_store import Position
+from messaging.storage.ledger_store import Fence, Fenced, Position
 from messaging.storage.meta_store import PartitionedRecord, SearchResult, SubscriptionRecord, TopicRecord, partitioned_name
 
 FORMAT_VERSION = 1
@@ -24,6 +24,7 @@ create index if not exists partitioned_namespace on partitioned (namespace, name
 create table if not exists subscription (
     id integer primary key autoincrement, topic text not null, name text not null, created_ms integer not null,
     ledger_id integer not null, entry_id integer not null, state blob not null, properties blob not null, unique (topic, name));
+create table if not exists fence (scope text primary key, epoch integer not null) without rowid;
 create table if not exists value (key text primary key, value blob not null) without rowid;
 """
 
@@ -61,6 +62,19 @@ def connect(path: Path) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def raise_epoch(db: sqlite3.Connection, scope: str, after: int) -> int:
+    """The new epoch of a scope: higher than its last one, and than `after`."""
+    sql = "insert into fence values (?, ?) on conflict (scope) do update set epoch = max(epoch + 1, excluded.epoch) returning epoch"
+    return int(db.execute(sql, (scope, after + 1)).fetchone()[0])
+
+
+def check_fence(db: sqlite3.Connection, fence: Fence) -> None:
+    """Raises `Fenced`."""
+    row = db.execute("select epoch from fence where scope = ?", (fence.scope,)).fetchone()
+    if row is None or row[0] != fence.epoch:
+        raise Fenced(f"epoch {fence.epoch} does not own {fence.scope}; epoch {row[0] if row else 'none'} does")
 
 
 def open_check(db: sqlite3.Connection) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from tests.controlplane.cli.command_line import magnetar, refused
+from tests.support.storage.owning import started
 from tests.support.waiting import eventually
 
 
@@ -18,7 +19,7 @@ async def data_dir(tmp_path: Path) -> Path:
     folder = tmp_path / "broker" / "log"
     folder.mkdir(parents=True)
     store = LocalLedgerStore(folder, LocalConfig(segment_bytes=1 << 20))
-    fence = await store.start()
+    fence = await started(store)
     writer = await store.create(fence, 1, {})
     for first in (0, 60):  # two commits: damage to the last one alone could not be told from a write that a crash cut off
         for number in range(first, min(100, first + 60)):
@@ -50,7 +51,7 @@ def test_a_damaged_log_is_named_and_says_what_to_do(data_dir: Path) -> None:
 
 async def test_a_log_in_use_is_not_mended(data_dir: Path) -> None:
     store = LocalLedgerStore(data_dir / "broker" / "log", LocalConfig(segment_bytes=1 << 20))
-    await store.start()
+    await started(store)
     try:
         assert "stop the broker first" in refused(magnetar("log", "repair", "--data-dir", str(data_dir)))
         assert magnetar("log", "inspect", "--data-dir", str(data_dir)).returncode == 0

@@ -1,4 +1,4 @@
-"""Each implementation of the ledger seam in turn, for the tests of what all of them promise."""
+"""Each implementation of the two interfaces in turn, for the tests of what all of them promise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from messaging.storage.ledger_store import WHOLE
+from messaging.storage.meta_store import MetaStore
+from messaging.storage.sqlite.meta_store import SqliteMetaStore
 from tests.support.storage.ledger_harness import HARNESSES, Harness
+from tests.support.storage.memory_meta import MemoryMetaStore
+from tests.support.storage.owning import FENCE
 
 
 @pytest.fixture(params=sorted(HARNESSES))
@@ -16,3 +21,13 @@ async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     await made.open()
     yield made
     await made.close()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MetaStore]:
+    """`FENCE` is the newest fence of the whole range."""
+    made: MetaStore = MemoryMetaStore() if request.param == "memory" else SqliteMetaStore(tmp_path / "meta" / "meta.sqlite3")
+    await made.start()
+    assert await made.acquire(WHOLE) == FENCE
+    yield made
+    await made.stop()

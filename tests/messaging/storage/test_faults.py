@@ -10,13 +10,14 @@ import pytest
 from messaging.storage.ledger_store import AppendFailed, Corrupt, DiskFull, Fence, Fenced, LedgerClosed, StoreError, Unavailable
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore, FaultyLedgerWriter
 from tests.support.storage.memory_ledgers import MemoryLedgerStore
+from tests.support.storage.owning import started
 
 pytestmark = pytest.mark.asyncio
 
 
 async def opened() -> tuple[FaultyLedgerStore, Fence, FaultyLedgerWriter, list[StoreError | None]]:
     store = FaultyLedgerStore(MemoryLedgerStore())
-    fence = await store.start()
+    fence = await started(store)
     return store, fence, await store.create(fence, 1, {}), []
 
 
@@ -98,7 +99,7 @@ async def test_delayed_calls_wait() -> None:
 
 async def test_damage_is_told_block_by_block() -> None:
     store = FaultyLedgerStore(MemoryLedgerStore())
-    fence = await store.start()
+    fence = await started(store)
     writer = await store.create(fence, 1, {})
     for _ in range(3):
         writer.append(b"", b"xy", array("I", [1, 2]), lambda error: None)

@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
-import msgspec
 import pytest
 
 from messaging.protocol.names import parse_topic
-from messaging.storage.ledger_store import EARLIEST, Position, Unavailable
+from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.meta_store import LedgerRecord, MetaConflict, MetaStore, PartitionedRecord, TopicRecord
-from messaging.storage.sqlite.meta_store import SqliteMetaStore
-from tests.support.storage.memory_ledgers import MemoryMetaStore
+from tests.support.storage.owning import FENCE
 
 TOPIC = "persistent://acme/orders/in"
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MetaStore]:
-    made: MetaStore = MemoryMetaStore() if request.param == "memory" else SqliteMetaStore(tmp_path / "meta" / "meta.sqlite3")
-    await made.start()
-    yield made
-    await made.stop()
 
 
 async def test_topic_round_trip_survives_restart(store: MetaStore) -> None:
     ledgers = (LedgerRecord(7, 41, 1000, 5, 6), LedgerRecord(9))
     record = TopicRecord(TOPIC, 0, 123, ledgers, Position(9, 3), {"a": "ä"})
-    stored = await store.cas_topic(record)
+    stored = await store.cas_topic(FENCE, record)
     assert stored.version == 1
     await store.stop()
     await store.start()
@@ -42,22 +27,22 @@ async def test_topic_round_trip_survives_restart(store: MetaStore) -> None:
 
 
 async def test_compare_and_set_refuses_a_stale_version(store: MetaStore) -> None:
-    first = await store.cas_topic(TopicRecord(TOPIC))
-    second = await store.cas_topic(first.with_ledgers((LedgerRecord(1),)))
+    first = await store.cas_topic(FENCE, TopicRecord(TOPIC))
+    second = await store.cas_topic(FENCE, first.with_ledgers((LedgerRecord(1),)))
     with pytest.raises(MetaConflict):
-        await store.cas_topic(first)
+        await store.cas_topic(FENCE, first)
     with pytest.raises(MetaConflict):
-        await store.cas_topic(TopicRecord(TOPIC))
+        await store.cas_topic(FENCE, TopicRecord(TOPIC))
     with pytest.raises(MetaConflict):
-        await store.cas_topic(TopicRecord(TOPIC + "-gone", version=3))
+        await store.cas_topic(FENCE, TopicRecord(TOPIC + "-gone", version=3))
     assert await store.get_topic(TOPIC) == second
 
 
 async def test_calls_commit_in_call_order_and_a_conflict_fails_alone(store: MetaStore) -> None:
     results = await asyncio.gather(
-        store.cas_topic(TopicRecord(TOPIC)),
-        store.cas_topic(TopicRecord(TOPIC)),
-        store.cas_topic(TopicRecord(TOPIC, version=1, created_ms=8)),
+        store.cas_topic(FENCE, TopicRecord(TOPIC)),
+        store.cas_topic(FENCE, TopicRecord(TOPIC)),
+        store.cas_topic(FENCE, TopicRecord(TOPIC, version=1, created_ms=8)),
         store.get_topic(TOPIC),
         return_exceptions=True,
     )
@@ -69,7 +54,7 @@ async def test_calls_commit_in_call_order_and_a_conflict_fails_alone(store: Meta
 async def test_many_topics_are_listed_in_pages(store: MetaStore) -> None:
     names = sorted(f"persistent://acme/orders/t-{number}" for number in range(2500))
     others = [f"persistent://acme/orders2/t-{number}" for number in range(10)]
-    await asyncio.gather(*(store.cas_topic(TopicRecord(name)) for name in names + others))
+    await asyncio.gather(*(store.cas_topic(FENCE, TopicRecord(name)) for name in names + others))
     listed: list[str] = []
     while page := await store.list_topics("acme/orders", after=listed[-1] if listed else "", limit=1000):
         assert len(page) <= 1000
@@ -85,7 +70,7 @@ async def test_the_ledgers_that_topics_name_are_listed_in_pages_of_topics(store:
     assert await store.referenced_ledgers() == ([], None)
     names = sorted(f"persistent://acme/orders/t-{number}" for number in range(25))
     held = {name: tuple(LedgerRecord(10 * at + one, 7, 9) for one in range(at % 3)) for at, name in enumerate(names)}
-    await asyncio.gather(*(store.cas_topic(TopicRecord(name, ledgers=held[name], properties={"a": "b"})) for name in names))
+    await asyncio.gather(*(store.cas_topic(FENCE, TopicRecord(name, ledgers=held[name], properties={"a": "b"})) for name in names))
     ids, after = await store.referenced_ledgers(limit=10)
     assert (sorted(ids), after) == (sorted(one.ledger_id for name in names[:10] for one in held[name]), names[9])
     pages = 1
@@ -95,35 +80,36 @@ async def test_the_ledgers_that_topics_name_are_listed_in_pages_of_topics(store:
         pages += 1
     assert sorted(ids) == sorted(ledger.ledger_id for ledgers in held.values() for ledger in ledgers)
     assert pages <= 5
-    await store.delete_topic(names[1])
+    await store.delete_topic(FENCE, names[1])
     assert await store.referenced_ledgers(limit=100) == ([one for one in ids if one // 10 != 1], None)
 
 
 async def test_delete_topic_takes_its_subscriptions_and_is_idempotent(store: MetaStore) -> None:
-    await store.cas_topic(TopicRecord(TOPIC))
-    await store.create_subscription(TOPIC, "s", created_ms=1, mark_delete=EARLIEST, properties={})
-    await store.delete_topic(TOPIC)
-    await store.delete_topic(TOPIC)
+    await store.cas_topic(FENCE, TopicRecord(TOPIC))
+    await store.create_subscription(FENCE, TOPIC, "s", created_ms=1, mark_delete=EARLIEST, properties={})
+    await store.delete_topic(FENCE, TOPIC)
+    await store.delete_topic(FENCE, TOPIC)
     assert await store.get_topic(TOPIC) is None
     assert await store.subscriptions(TOPIC) == []
 
 
 async def test_subscription_ids_are_never_used_again(store: MetaStore) -> None:
-    one = await store.create_subscription(TOPIC, "s", created_ms=1, mark_delete=Position(3, 4), properties={"k": "v"})
+    one = await store.create_subscription(FENCE, TOPIC, "s", created_ms=1, mark_delete=Position(3, 4), properties={"k": "v"})
     assert (one.mark_delete, one.state, one.properties) == (Position(3, 4), b"", {"k": "v"})
     with pytest.raises(MetaConflict):
-        await store.create_subscription(TOPIC, "s", created_ms=2, mark_delete=EARLIEST, properties={})
-    await store.delete_subscription(TOPIC, "s")
-    await store.delete_subscription(TOPIC, "s")
-    two = await store.create_subscription(TOPIC, "s", created_ms=2, mark_delete=EARLIEST, properties={})
+        await store.create_subscription(FENCE, TOPIC, "s", created_ms=2, mark_delete=EARLIEST, properties={})
+    await store.delete_subscription(FENCE, TOPIC, "s")
+    await store.delete_subscription(FENCE, TOPIC, "s")
+    two = await store.create_subscription(FENCE, TOPIC, "s", created_ms=2, mark_delete=EARLIEST, properties={})
     assert two.subscription_id > one.subscription_id
 
 
 async def test_save_cursors_passes_over_unknown_ids(store: MetaStore) -> None:
-    one = await store.create_subscription(TOPIC, "a", created_ms=1, mark_delete=EARLIEST, properties={})
-    two = await store.create_subscription(TOPIC, "b", created_ms=1, mark_delete=EARLIEST, properties={})
+    one = await store.create_subscription(FENCE, TOPIC, "a", created_ms=1, mark_delete=EARLIEST, properties={})
+    two = await store.create_subscription(FENCE, TOPIC, "b", created_ms=1, mark_delete=EARLIEST, properties={})
     await store.save_cursors(
-        [(one.subscription_id, Position(1, 2), b"x"), (999, Position(1, 1), b"?"), (two.subscription_id, Position(5, 6), b"")]
+        FENCE,
+        [(one.subscription_id, Position(1, 2), b"x"), (999, Position(1, 1), b"?"), (two.subscription_id, Position(5, 6), b"")],
     )
     found = await store.subscriptions(TOPIC)
     assert [(s.name, s.mark_delete, s.state) for s in found] == [("a", Position(1, 2), b"x"), ("b", Position(5, 6), b"")]
@@ -131,46 +117,48 @@ async def test_save_cursors_passes_over_unknown_ids(store: MetaStore) -> None:
 
 async def test_partitioned_records(store: MetaStore) -> None:
     with pytest.raises(MetaConflict):
-        await store.cas_partitioned(PartitionedRecord(TOPIC, 4, version=1))
-    first = await store.cas_partitioned(PartitionedRecord(TOPIC, 4, 9, {"p": "q"}))
+        await store.cas_partitioned(FENCE, PartitionedRecord(TOPIC, 4, version=1))
+    first = await store.cas_partitioned(FENCE, PartitionedRecord(TOPIC, 4, 9, {"p": "q"}))
     assert first == PartitionedRecord(TOPIC, 4, 9, {"p": "q"}, version=1)
     with pytest.raises(MetaConflict):
-        await store.cas_partitioned(PartitionedRecord(TOPIC, 4))
-    more = await store.cas_partitioned(replace(first, partitions=8))
+        await store.cas_partitioned(FENCE, PartitionedRecord(TOPIC, 4))
+    more = await store.cas_partitioned(FENCE, replace(first, partitions=8))
     with pytest.raises(MetaConflict):
-        await store.cas_partitioned(replace(first, partitions=6))  # it grew meanwhile
+        await store.cas_partitioned(FENCE, replace(first, partitions=6))  # it grew meanwhile
     assert await store.get_partitioned(TOPIC) == more
     assert await store.list_partitioned("acme/orders") == [more]
     assert await store.list_partitioned("acme/other") == []
-    await store.delete_partitioned(TOPIC)
-    await store.delete_partitioned(TOPIC)
+    await store.delete_partitioned(FENCE, TOPIC)
+    await store.delete_partitioned(FENCE, TOPIC)
     assert await store.get_partitioned(TOPIC) is None
 
 
 async def test_a_name_is_of_one_topic_partitioned_or_not(store: MetaStore) -> None:
-    await store.cas_topic(TopicRecord(TOPIC))
+    await store.cas_topic(FENCE, TopicRecord(TOPIC))
     with pytest.raises(MetaConflict, match="without partitions"):
-        await store.cas_partitioned(PartitionedRecord(TOPIC, 1))
-    await store.delete_topic(TOPIC)
+        await store.cas_partitioned(FENCE, PartitionedRecord(TOPIC, 1))
+    await store.delete_topic(FENCE, TOPIC)
     both = await asyncio.gather(
-        store.cas_topic(TopicRecord(TOPIC)), store.cas_partitioned(PartitionedRecord(TOPIC, 1)), return_exceptions=True
+        store.cas_topic(FENCE, TopicRecord(TOPIC)),
+        store.cas_partitioned(FENCE, PartitionedRecord(TOPIC, 1)),
+        return_exceptions=True,
     )
     assert [isinstance(one, MetaConflict) for one in both] == [False, True]
 
 
 async def test_a_partition_is_made_only_with_its_parent(store: MetaStore) -> None:
     with pytest.raises(MetaConflict, match="there is no partitioned topic"):
-        await store.cas_topic(TopicRecord(f"{TOPIC}-partition-0"))
-    parent = await store.cas_partitioned(PartitionedRecord(TOPIC, 1))
-    await store.cas_topic(TopicRecord(f"{TOPIC}-partition-0"))
+        await store.cas_topic(FENCE, TopicRecord(f"{TOPIC}-partition-0"))
+    parent = await store.cas_partitioned(FENCE, PartitionedRecord(TOPIC, 1))
+    await store.cas_topic(FENCE, TopicRecord(f"{TOPIC}-partition-0"))
     with pytest.raises(MetaConflict, match="has 1 partitions"):
-        await store.cas_topic(TopicRecord(f"{TOPIC}-partition-1"))
-    parent = await store.cas_partitioned(replace(parent, growing_to=2))
-    await store.cas_topic(TopicRecord(f"{TOPIC}-partition-1"))
-    await store.delete_topic(f"{TOPIC}-partition-1")
-    await store.cas_partitioned(replace(parent, deleting=True))
+        await store.cas_topic(FENCE, TopicRecord(f"{TOPIC}-partition-1"))
+    parent = await store.cas_partitioned(FENCE, replace(parent, growing_to=2))
+    await store.cas_topic(FENCE, TopicRecord(f"{TOPIC}-partition-1"))
+    await store.delete_topic(FENCE, f"{TOPIC}-partition-1")
+    await store.cas_partitioned(FENCE, replace(parent, deleting=True))
     with pytest.raises(MetaConflict, match="being deleted"):
-        await store.cas_topic(TopicRecord(f"{TOPIC}-partition-1"))
+        await store.cas_topic(FENCE, TopicRecord(f"{TOPIC}-partition-1"))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +168,7 @@ async def test_what_a_partition_is_called_is_one_rule(store: MetaStore, local: s
     """Names are parsed by the protocol; the store, which knows nothing of that, has the rule again."""
     name = parse_topic(f"acme/orders/{local}")
     try:
-        await store.cas_topic(TopicRecord(str(name)))
+        await store.cas_topic(FENCE, TopicRecord(str(name)))
         made = True
     except MetaConflict:
         made = False
@@ -188,112 +176,41 @@ async def test_what_a_partition_is_called_is_one_rule(store: MetaStore, local: s
 
 
 async def test_what_is_unfinished_is_found_after_a_restart(store: MetaStore) -> None:
-    growing = await store.cas_partitioned(PartitionedRecord(TOPIC, 1, growing_to=2))
-    deleting = await store.cas_partitioned(PartitionedRecord("persistent://acme/other/in", 1, deleting=True))
-    await store.cas_partitioned(PartitionedRecord("persistent://acme/other/at-rest", 1))
+    growing = await store.cas_partitioned(FENCE, PartitionedRecord(TOPIC, 1, growing_to=2))
+    deleting = await store.cas_partitioned(FENCE, PartitionedRecord("persistent://acme/other/in", 1, deleting=True))
+    await store.cas_partitioned(FENCE, PartitionedRecord("persistent://acme/other/at-rest", 1))
     await store.stop()
     await store.start()
     assert sorted(await store.unfinished_partitioned(), key=lambda one: one.name) == [growing, deleting]
 
 
 async def test_ledger_ids_rise_across_restarts(store: MetaStore) -> None:
-    ids = list(await asyncio.gather(*(store.next_ledger_id() for _ in range(2500))))
+    ids = list(await asyncio.gather(*(store.next_ledger_id(FENCE) for _ in range(2500))))
     assert len(set(ids)) == 2500 and min(ids) > 0
     await store.stop()
     await store.start()
-    assert await store.next_ledger_id() > max(ids)
+    assert await store.next_ledger_id(FENCE) > max(ids)
 
 
 async def test_values(store: MetaStore) -> None:
     assert await store.get_value("k") is None
-    await store.put_value("k", b"1")
-    await store.put_value("k", b"2")
+    await store.put_value(FENCE, "k", b"1")
+    await store.put_value(FENCE, "k", b"2")
     assert await store.get_value("k") == b"2"
 
 
-async def test_sqlite_shares_commits(tmp_path: Path) -> None:
-    store = SqliteMetaStore(tmp_path / "meta.sqlite3")
-    await store.start()
-    before = store.commits
-    await asyncio.gather(*(store.cas_topic(TopicRecord(f"persistent://a/b/{number}")) for number in range(5000)))
-    assert store.commits - before <= 10
-    await store.stop()
-
-
 async def test_which_of_many_subscriptions_exist(store: MetaStore) -> None:
-    await store.cas_topic(TopicRecord(TOPIC))
+    await store.cas_topic(FENCE, TopicRecord(TOPIC))
     made = [
-        await store.create_subscription(TOPIC, name, created_ms=0, mark_delete=EARLIEST, properties={}) for name in ("a", "b", "c")
+        await store.create_subscription(FENCE, TOPIC, name, created_ms=0, mark_delete=EARLIEST, properties={})
+        for name in ("a", "b", "c")
     ]
-    await store.delete_subscription(TOPIC, "b")
+    await store.delete_subscription(FENCE, TOPIC, "b")
     ids = [one.subscription_id for one in made]
     assert await store.existing_subscriptions([*ids, *range(10_000, 60_000)]) == {ids[0], ids[2]}
     assert await store.existing_subscriptions([]) == set()
-    await store.delete_topic(TOPIC)
+    await store.delete_topic(FENCE, TOPIC)
     assert await store.existing_subscriptions(ids) == set()
-
-
-async def test_sqlite_survives_a_crash_of_its_process(tmp_path: Path) -> None:
-    """A copy of the files, taken while the store runs, is what a killed process leaves."""
-    store = SqliteMetaStore(tmp_path / "live" / "meta.sqlite3")
-    await store.start()
-    await store.cas_topic(TopicRecord(TOPIC))
-    given = await store.next_ledger_id()
-    shutil.copytree(tmp_path / "live", tmp_path / "copy")
-    await store.stop()
-    copy = SqliteMetaStore(tmp_path / "copy" / "meta.sqlite3")
-    await copy.start()
-    assert await copy.get_topic(TOPIC) is not None
-    assert await copy.next_ledger_id() > given
-    await copy.stop()
-
-
-async def test_sqlite_refuses_a_format_it_does_not_know(tmp_path: Path) -> None:
-    path = tmp_path / "meta.sqlite3"
-    db = sqlite3.connect(path)
-    db.execute("pragma user_version = 99")
-    db.close()
-    store = SqliteMetaStore(path)
-    with pytest.raises(Unavailable, match="format 99"):
-        await store.start()
-
-
-async def test_sqlite_gives_up_quietly_when_the_caller_does(tmp_path: Path) -> None:
-    store = SqliteMetaStore(tmp_path / "meta.sqlite3")
-    await store.start()
-    task = asyncio.ensure_future(store.put_value("k", b"1"))
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert await store.get_value("k") == b"1"
-    await store.stop()
-
-
-async def test_a_file_that_is_no_database_is_an_error_of_the_store(tmp_path: Path) -> None:
-    """Nothing but `StoreError` escapes a store: callers decide by it, not by what stands behind the seam."""
-    path = tmp_path / "meta.sqlite3"
-    path.write_bytes(b"not a database, and longer than a header of one" * 100)
-    store = SqliteMetaStore(path)
-    with pytest.raises(Unavailable, match="metadata store"):
-        await store.start()
-
-
-async def test_a_partitioned_topic_of_an_earlier_release_has_its_first_version(tmp_path: Path) -> None:
-    """Its record says neither version nor what is under way."""
-    path = tmp_path / "meta.sqlite3"
-    store = SqliteMetaStore(path)
-    await store.start()
-    await store.stop()
-    with closing(sqlite3.connect(path)) as db:
-        blob = msgspec.msgpack.encode({"name": TOPIC, "partitions": 4, "created_ms": 9, "properties": {}})
-        db.execute("insert into partitioned values (?, ?, ?)", (TOPIC, "acme/orders", blob))
-        db.commit()
-    await store.start()
-    held = await store.get_partitioned(TOPIC)
-    assert held == PartitionedRecord(TOPIC, 4, 9, version=1)
-    assert (await store.cas_partitioned(replace(held, partitions=5))).version == 2
-    await store.stop()
 
 
 async def test_names_are_searched_within_a_tenant_or_in_all(store: MetaStore) -> None:
@@ -304,10 +221,10 @@ async def test_names_are_searched_within_a_tenant_or_in_all(store: MetaStore) ->
         "acme/orders/x-partition-1",
         "acmeplus/orders/placed",
     ]
-    await store.cas_partitioned(PartitionedRecord("persistent://acme/orders/x", 2))
+    await store.cas_partitioned(FENCE, PartitionedRecord("persistent://acme/orders/x", 2))
     for name in names:
-        await store.cas_topic(TopicRecord(f"persistent://{name}"))
-        await store.create_subscription(f"persistent://{name}", "billing", created_ms=1, mark_delete=EARLIEST, properties={})
+        await store.cas_topic(FENCE, TopicRecord(f"persistent://{name}"))
+        await store.create_subscription(FENCE, f"persistent://{name}", "billing", created_ms=1, mark_delete=EARLIEST, properties={})
     placed = await store.search("acme", "plac", 10)
     assert placed == (["persistent://acme/orders/Placed"], [])
     assert (await store.search("", "orders/plac", 10)).topics == [f"persistent://{names[0]}", f"persistent://{names[4]}"]

@@ -1,4 +1,4 @@
-"""A ledger store that misbehaves on demand, around any real one: for tests of what stands above the seam.
+"""A ledger store that misbehaves on demand, around any real one: for tests of what stands above the interface.
 
 store = FaultyLedgerStore(MemoryLedgerStore())
 store.hold()                     appends are written, their `done` is kept back until `release()`
@@ -45,8 +45,8 @@ class FaultyLedgerStore:
         self.failed: StoreError | None = None
         self.calls: list[str] = []
         self.damaged: set[tuple[int, int]] = set()
-        self._store = store
-        self._held: list[Callable[[], None]] | None = None
+        self.store = store
+        self.held: list[Callable[[], None]] | None = None  # answers kept back
         self._fail: StoreError | None = None
         self._lose: StoreError | None = None
         self._fenced = False
@@ -59,12 +59,12 @@ class FaultyLedgerStore:
 
     def hold(self) -> None:
         """Keeps back every `done` from now on."""
-        if self._held is None:
-            self._held = []
+        if self.held is None:
+            self.held = []
 
     def release(self) -> None:
         """Calls what was kept back, in order, on the next turn of the loop."""
-        held, self._held = self._held or [], None
+        held, self.held = self.held or [], None
         loop = asyncio.get_running_loop()
         for call in held:
             loop.call_soon(call)
@@ -72,12 +72,7 @@ class FaultyLedgerStore:
     @property
     def kept_back(self) -> int:
         """How many `done` wait for `release`."""
-        return len(self._held or ())
-
-    @property
-    def store(self) -> LedgerStore:
-        """The one that it stands around."""
-        return self._store
+        return len(self.held or ())
 
     def fail_appends(self, error: StoreError | None = None) -> None:
         self._fail = error or AppendFailed("injected: not written")
@@ -86,6 +81,10 @@ class FaultyLedgerStore:
     def lose_outcomes(self, error: StoreError | None = None) -> None:
         self._lose = error or AppendFailed("injected: the outcome is unknown")
         self._ask("outcomes are lost")
+
+    def stop_failing(self) -> None:
+        """Appends from now on are written and answered again."""
+        self._fail = None
 
     def heal(self) -> None:
         """New ledgers work again. Writers that met a failure stay closed (G1)."""
@@ -119,47 +118,54 @@ class FaultyLedgerStore:
         if name in self._faults:
             self._faults[name].fire()
 
-    # The seam
+    # The interface
 
-    async def start(self) -> Fence:
-        return await self._store.start()
+    @property
+    def epoch(self) -> int:
+        return self.store.epoch
+
+    async def start(self) -> None:
+        await self.store.start()
+
+    async def take_over(self, fence: Fence) -> None:
+        await self.call("take_over", lambda: self.store.take_over(fence))
 
     async def stop(self) -> None:
         self.release()
-        await self._store.stop()
+        await self.store.stop()
 
     async def create(self, fence: Fence, ledger_id: int, properties: dict[str, str]) -> FaultyLedgerWriter:
-        return await self._do("create", lambda: self._create(fence, ledger_id, properties))
+        return await self.call("create", lambda: self._create(fence, ledger_id, properties))
 
     async def _create(self, fence: Fence, ledger_id: int, properties: dict[str, str]) -> FaultyLedgerWriter:
-        return FaultyLedgerWriter(self, await self._store.create(fence, ledger_id, properties))
+        return FaultyLedgerWriter(self, await self.store.create(fence, ledger_id, properties))
 
     async def seal(self, fence: Fence, ledger_id: int) -> LedgerInfo:
-        return await self._do("seal", lambda: self._store.seal(fence, ledger_id))
+        return await self.call("seal", lambda: self.store.seal(fence, ledger_id))
 
     async def open(self, ledger_id: int) -> LedgerReader:
-        reader = await self._do("open", lambda: self._store.open(ledger_id))
+        reader = await self.call("open", lambda: self.store.open(ledger_id))
         return FaultyLedgerReader(self, reader)
 
     def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> int | Awaitable[int]:
-        return self._store.forecast(ledger_id, first, entries_max=entries_max, bytes_max=bytes_max)
+        return self.store.forecast(ledger_id, first, entries_max=entries_max, bytes_max=bytes_max)
 
     async def delete(self, fence: Fence, ledger_id: int) -> None:
-        await self._do("delete", lambda: self._store.delete(fence, ledger_id))
+        await self.call("delete", lambda: self.store.delete(fence, ledger_id))
 
     async def info(self, ledger_id: int) -> LedgerInfo:
-        return await self._do("info", lambda: self._store.info(ledger_id))
+        return await self.call("info", lambda: self.store.info(ledger_id))
 
     async def ledgers(self) -> list[LedgerInfo]:
-        return await self._do("ledgers", self._store.ledgers)
+        return await self.call("ledgers", self.store.ledgers)
 
-    async def ledger_ids(self) -> list[int]:
-        return await self._do("ledger_ids", self._store.ledger_ids)
+    async def ledger_ids(self, scope: str) -> list[int]:
+        return await self.call("ledger_ids", lambda: self.store.ledger_ids(scope))
 
     def statistics(self) -> StoreStatistics:
-        return self._store.statistics()
+        return self.store.statistics()
 
-    async def _do(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+    async def call(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
         self.calls.append(name)
         gate = self._gates.get(name)
         if gate is not None:
@@ -190,8 +196,8 @@ class FaultyLedgerStore:
         return self._lose, True
 
     def tell(self, call: Callable[[], None]) -> None:
-        if self._held is not None:
-            self._held.append(call)
+        if self.held is not None:
+            self.held.append(call)
         else:
             call()
 
@@ -205,23 +211,23 @@ class FaultyLedgerWriter:
         self.next_entry = 0
         self.length_bytes = 0
         self.pending_bytes = 0
-        self._store = store
+        self.store = store
         self._writer = writer
         self._broken: StoreError | None = None
 
     def append(self, header: bytes, data: Buffer, end_offsets: array[int], done: Done) -> int:
-        error, written = self._store.outcome()
+        error, written = self.store.outcome()
         if isinstance(error, Fenced):
             raise error
         if error is not None:
-            self._store.fired("outcomes are lost" if written else "appends fail")
+            self.store.fired("outcomes are lost" if written else "appends fail")
         if self._broken is not None:
             raise LedgerClosed(f"an earlier append failed: {self._broken}", self.ledger_id)
         first, size = self.next_entry, len(data)
         last = first + len(end_offsets) - 1
 
         def told(outcome: StoreError | None) -> None:
-            fenced, _ = self._store.outcome()
+            fenced, _ = self.store.outcome()
             if isinstance(fenced, Fenced):
                 outcome = fenced  # G4
             elif outcome is None:
@@ -234,16 +240,16 @@ class FaultyLedgerWriter:
             done(outcome)
 
         if written:
-            self._writer.append(header, data, end_offsets, lambda outcome: self._store.tell(lambda: told(outcome)))
+            self._writer.append(header, data, end_offsets, lambda outcome: self.store.tell(lambda: told(outcome)))
         else:
-            asyncio.get_running_loop().call_soon(lambda: self._store.tell(lambda: told(error)))
+            asyncio.get_running_loop().call_soon(lambda: self.store.tell(lambda: told(error)))
         self.next_entry = last + 1
         self.length_bytes += size
         self.pending_bytes += size
         return first
 
     async def close(self) -> LedgerInfo:
-        error, _ = self._store.outcome()
+        error, _ = self.store.outcome()
         if isinstance(error, Fenced):
             raise error
         return await self._writer.close()
@@ -252,17 +258,17 @@ class FaultyLedgerWriter:
 class FaultyLedgerReader:
     def __init__(self, store: FaultyLedgerStore, reader: LedgerReader) -> None:
         self.ledger_id = reader.ledger_id
-        self._store = store
+        self.store = store
         self._reader = reader
 
     async def read(self, first: int, *, entries_max: int, bytes_max: int) -> list[Block]:
-        blocks = await self._store._do("read", lambda: self._reader.read(first, entries_max=entries_max, bytes_max=bytes_max))
+        blocks = await self.store.call("read", lambda: self._reader.read(first, entries_max=entries_max, bytes_max=bytes_max))
         for index, block in enumerate(blocks):
             damaged = [
-                one for one in self._store.damaged if one[0] == block.ledger_id and block.first_entry <= one[1] <= block.last_entry
+                one for one in self.store.damaged if one[0] == block.ledger_id and block.first_entry <= one[1] <= block.last_entry
             ]
             for ledger_id, entry_id in damaged:
-                self._store.fired(f"damage of {ledger_id}:{entry_id}")
+                self.store.fired(f"damage of {ledger_id}:{entry_id}")
             if damaged:
                 if not index:
                     raise Corrupt("injected: does not match its checksum", block.ledger_id, first)

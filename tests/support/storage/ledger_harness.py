@@ -20,6 +20,7 @@ from messaging.storage.local.device.direct import open_past_cache
 from messaging.storage.local.device.disk import Disk, OsDisk
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.storage.memory_ledgers import MemoryLedgerStore
+from tests.support.storage.owning import started
 
 
 class Harness(Protocol):
@@ -47,15 +48,15 @@ class MemoryHarness:
 
     async def open(self) -> None:
         self.store = MemoryLedgerStore(entry_bytes_max=1 << 20)
-        self.fence = await self.store.start()
+        self.fence = await started(self.store)
 
     async def reopen(self) -> None:
         await self.store.stop()
-        self.fence = await self.store.start()
+        self.fence = await started(self.store)
 
     async def crash(self) -> None:
         self.store = MemoryLedgerStore(self.store)
-        self.fence = await self.store.start()
+        self.fence = await started(self.store)
 
     async def close(self) -> None:
         await self.store.stop()
@@ -87,7 +88,7 @@ class LocalHarness:
 
     async def open(self) -> None:
         self.store = LocalLedgerStore(self._root / f"log-{self._number}", self.config, disk=self._disk)
-        self.fence = await self.store.start()
+        self.fence = await started(self.store)
 
     async def reopen(self) -> None:
         await self.store.stop()
@@ -144,9 +145,9 @@ class FaultyHarness(MemoryHarness):
         self.store = FaultyLedgerStore(self.store)  # type: ignore[assignment]
 
     async def crash(self) -> None:
-        inner = self.store._store  # type: ignore[attr-defined]
+        inner = self.store.store  # type: ignore[attr-defined]
         self.store = MemoryLedgerStore(inner)
-        self.fence = await self.store.start()
+        self.fence = await started(self.store)
 
 
 HARNESSES["faulty"] = FaultyHarness

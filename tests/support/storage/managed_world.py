@@ -5,8 +5,9 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field, replace
 
-from messaging.storage.ledger_store import Position, StoreError
+from messaging.storage.ledger_store import WHOLE, Position, StoreError
 from messaging.storage.managed.ledger import ManagedLedger, Storage
+from messaging.storage.managed.owned_range import OwnedRange
 from messaging.storage.managed.pending_append import PendingAppend
 from messaging.storage.managed.retention import Limits
 from messaging.storage.meta_store import TopicRecord
@@ -40,19 +41,25 @@ class World:
 
     async def start(self) -> World:
         self.store = FaultyLedgerStore(self.memory)
-        fence = await self.store.start()
         self.storage = Storage(
             self.store,
             self.meta,
-            fence,
+            await self._take_over(),
             lambda: self.now_ms,
             Limits(self.entries_max, self.bytes_max, self.age_max_ms, self.consumed_age_max_ms),
         )
         await self.open()
         return self
 
+    async def _take_over(self) -> OwnedRange:
+        """Takes no ledger id, so that ledgers are numbered from 1."""
+        await self.store.start()
+        fence = await self.meta.acquire(WHOLE, after=self.store.epoch)
+        await self.store.take_over(fence)
+        return OwnedRange(fence, self.meta.newest_ledger_id + 1)
+
     async def open(self) -> ManagedLedger:
-        record = await self.meta.get_topic(NAME) or await self.meta.cas_topic(TopicRecord(NAME))
+        record = await self.meta.get_topic(NAME) or await self.meta.cas_topic(self.storage.fence, TopicRecord(NAME))
         self.ledger = await ManagedLedger.open(self.storage, record, {"tenant": "a"})
         return self.ledger
 

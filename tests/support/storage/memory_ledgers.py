@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_right
 from typing import Self
 
+from messaging.storage.fence_table import FenceTable, scope_of, with_scope
 from messaging.storage.ledger_store import (
     Block,
     Buffer,
@@ -80,10 +81,11 @@ class MemoryLedgerWriter:
         self._store = store
         self._ledger = ledger
         self._pending: list[tuple[Block, Done]] = []
+        self.fenced = False  # its scope was taken over
         self._closed = False
 
     def append(self, header: bytes, data: Buffer, end_offsets: array[int], done: Done) -> int:
-        if self._store.fenced:
+        if self.fenced or self._store.fenced:
             raise Fenced(f"ledger {self.ledger_id}: a newer owner opened the store", self.ledger_id)
         if self._closed or self._ledger.sealed:
             raise LedgerClosed(f"ledger {self.ledger_id} takes no more appends", self.ledger_id)
@@ -102,7 +104,7 @@ class MemoryLedgerWriter:
         pending, self._pending = self._pending, []
         for block, done in pending:
             self.pending_bytes -= len(block.data)
-            if self._store.fenced:
+            if self.fenced or self._store.fenced:
                 done(Fenced(f"ledger {self.ledger_id}: a newer owner opened the store", self.ledger_id))
                 continue
             self._ledger.confirm(block)
@@ -117,7 +119,7 @@ class MemoryLedgerWriter:
 
     async def close(self) -> LedgerInfo:
         await asyncio.sleep(0)
-        if self._store.fenced:
+        if self.fenced or self._store.fenced:
             raise Fenced(f"ledger {self.ledger_id}: a newer owner opened the store", self.ledger_id)
         if self._ledger.deleted:
             raise NoSuchLedger(f"ledger {self.ledger_id} was deleted", self.ledger_id)
@@ -153,16 +155,24 @@ class MemoryLedgerStore:
         self.written_bytes = 0
         self._previous = previous
         self._ledgers: dict[int, _Ledger] = {} if previous is None else previous._ledgers
-        self._epoch: int = 0 if previous is None else previous._epoch
+        self.epoch: int = 0 if previous is None else previous.epoch
+        self._fences = FenceTable(0)
         self._running = False
 
-    async def start(self) -> Fence:
+    async def start(self) -> None:
         if self._previous is not None:
             self._previous.fenced = True
-            self._epoch = max(self._epoch, self._previous._epoch)
-        self._epoch += 1
+            self.epoch = max(self.epoch, self._previous.epoch)
+        self.epoch += 1
+        self._fences = FenceTable(self.epoch)
         self._running = True
-        return Fence("memory", self._epoch)
+
+    async def take_over(self, fence: Fence) -> None:
+        if self._fences.admit(fence):
+            for ledger in self._ledgers.values():
+                if ledger.writer is not None and scope_of(ledger.properties) == fence.scope:
+                    ledger.writer.end()
+                    ledger.writer.fenced = True
 
     async def stop(self) -> None:
         for ledger in self._ledgers.values():
@@ -176,7 +186,7 @@ class MemoryLedgerStore:
         await asyncio.sleep(0)
         if ledger_id in self._ledgers:
             raise LedgerExists(f"ledger {ledger_id} exists", ledger_id)
-        ledger = self._ledgers[ledger_id] = _Ledger(properties)
+        ledger = self._ledgers[ledger_id] = _Ledger(with_scope(properties, fence.scope))
         ledger.writer = MemoryLedgerWriter(self, ledger_id, ledger)
         return ledger.writer
 
@@ -214,8 +224,8 @@ class MemoryLedgerStore:
     async def ledgers(self) -> list[LedgerInfo]:
         return [ledger.info(ledger_id) for ledger_id, ledger in sorted(self._ledgers.items())]
 
-    async def ledger_ids(self) -> list[int]:
-        return list(self._ledgers)
+    async def ledger_ids(self, scope: str) -> list[int]:
+        return [ledger_id for ledger_id, ledger in self._ledgers.items() if scope_of(ledger.properties) == scope]
 
     def statistics(self) -> StoreStatistics:
         """Memory is no file and is never forced anywhere; the bytes are those of ledgers that exist."""
@@ -230,5 +240,6 @@ class MemoryLedgerStore:
     def _check(self, fence: Fence) -> None:
         if not self._running:
             raise Unavailable("the store is not running")
-        if self.fenced or fence.epoch != self._epoch:
+        if self.fenced:
             raise Fenced(f"epoch {fence.epoch} no longer owns the store")
+        self._fences.check(fence)

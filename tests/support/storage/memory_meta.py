@@ -1,4 +1,4 @@
-"""`MetaStore` in memory: the plain statement of the seam; nothing survives the process."""
+"""`MetaStore` in memory: the plain statement of the interface; nothing survives the process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from messaging.storage.ledger_store import Position
+from messaging.storage.ledger_store import Fence, Fenced, Position
 from messaging.storage.meta_store import (
     MetaConflict,
     PartitionedRecord,
@@ -24,7 +24,8 @@ class MemoryMetaStore:
     """Stop and start keep what was stored, as a restart of the process does with a durable one."""
 
     def __init__(self) -> None:
-        self._ledger_id = 0
+        self._epochs: dict[str, int] = {}
+        self.newest_ledger_id = 0
         self._subscription_id = 0
         self._topics: dict[str, TopicRecord] = {}
         self._partitioned: dict[str, PartitionedRecord] = {}
@@ -38,16 +39,26 @@ class MemoryMetaStore:
     async def stop(self) -> None:
         return None
 
-    async def next_ledger_id(self) -> int:
-        self._ledger_id += 1
-        return self._ledger_id
+    def _check(self, fence: Fence) -> None:
+        if self._epochs.get(fence.scope) != fence.epoch:
+            raise Fenced(f"epoch {fence.epoch} does not own {fence.scope}")
+
+    async def acquire(self, scope: str, *, after: int = 0) -> Fence:
+        self._epochs[scope] = max(self._epochs.get(scope, 0), after) + 1
+        return Fence(scope, self._epochs[scope])
+
+    async def next_ledger_id(self, fence: Fence) -> int:
+        self._check(fence)
+        self.newest_ledger_id += 1
+        return self.newest_ledger_id
 
     async def get_topic(self, name: str) -> TopicRecord | None:
         await asyncio.sleep(0)
         return self._topics.get(name)
 
-    async def cas_topic(self, record: TopicRecord) -> TopicRecord:
+    async def cas_topic(self, fence: Fence, record: TopicRecord) -> TopicRecord:
         await asyncio.sleep(0)
+        self._check(fence)
         stored = self._topics.get(record.name)
         if (stored.version if stored else 0) != record.version:
             raise MetaConflict(f"{record.name} is at version {stored.version if stored else 0}, not {record.version}")
@@ -56,8 +67,9 @@ class MemoryMetaStore:
         written = self._topics[record.name] = replace(record, version=record.version + 1)
         return written
 
-    async def delete_topic(self, name: str, *, values: Sequence[str] = ()) -> None:
+    async def delete_topic(self, fence: Fence, name: str, *, values: Sequence[str] = ()) -> None:
         await asyncio.sleep(0)
+        self._check(fence)
         for value in values:
             self._values.pop(value, None)
         self._topics.pop(name, None)
@@ -100,8 +112,9 @@ class MemoryMetaStore:
     async def get_partitioned(self, name: str) -> PartitionedRecord | None:
         return self._partitioned.get(name)
 
-    async def cas_partitioned(self, record: PartitionedRecord) -> PartitionedRecord:
+    async def cas_partitioned(self, fence: Fence, record: PartitionedRecord) -> PartitionedRecord:
         await asyncio.sleep(0)
+        self._check(fence)
         stored = self._partitioned.get(record.name)
         if (stored.version if stored else 0) != record.version:
             raise MetaConflict(f"{record.name} is at version {stored.version if stored else 0}, not {record.version}")
@@ -113,7 +126,8 @@ class MemoryMetaStore:
     async def unfinished_partitioned(self) -> list[PartitionedRecord]:
         return [record for record in self._partitioned.values() if record.growing_to or record.deleting]
 
-    async def delete_partitioned(self, name: str) -> None:
+    async def delete_partitioned(self, fence: Fence, name: str) -> None:
+        self._check(fence)
         self._partitioned.pop(name, None)
 
     async def list_partitioned(self, namespace: str) -> list[PartitionedRecord]:
@@ -124,9 +138,10 @@ class MemoryMetaStore:
         return [record for (owner, _), record in sorted(self._subscriptions.items()) if owner == topic]
 
     async def create_subscription(
-        self, topic: str, name: str, *, created_ms: int, mark_delete: Position, properties: dict[str, str]
+        self, fence: Fence, topic: str, name: str, *, created_ms: int, mark_delete: Position, properties: dict[str, str]
     ) -> SubscriptionRecord:
         await asyncio.sleep(0)
+        self._check(fence)
         if (topic, name) in self._subscriptions:
             raise MetaConflict(f"subscription {name} of {topic} exists")
         self._subscription_id += 1
@@ -135,14 +150,16 @@ class MemoryMetaStore:
         self._by_id[record.subscription_id] = (topic, name)
         return record
 
-    async def delete_subscription(self, topic: str, name: str) -> None:
+    async def delete_subscription(self, fence: Fence, topic: str, name: str) -> None:
         await asyncio.sleep(0)
+        self._check(fence)
         record = self._subscriptions.pop((topic, name), None)
         if record is not None:
             del self._by_id[record.subscription_id]
 
-    async def save_cursors(self, states: list[tuple[int, Position, bytes]]) -> None:
+    async def save_cursors(self, fence: Fence, states: list[tuple[int, Position, bytes]]) -> None:
         await asyncio.sleep(0)
+        self._check(fence)
         for subscription_id, mark_delete, state in states:
             key = self._by_id.get(subscription_id)
             if key is not None:
@@ -155,8 +172,10 @@ class MemoryMetaStore:
     async def get_value(self, key: str) -> bytes | None:
         return self._values.get(key)
 
-    async def put_value(self, key: str, value: bytes) -> None:
+    async def put_value(self, fence: Fence, key: str, value: bytes) -> None:
+        self._check(fence)
         self._values[key] = bytes(value)
 
-    async def delete_value(self, key: str) -> None:
+    async def delete_value(self, fence: Fence, key: str) -> None:
+        self._check(fence)
         self._values.pop(key, None)

@@ -201,10 +201,10 @@ class BacklogPlan:
         for read in self.reads:
             if read.covers(position):
                 steps.joined += subscription not in read.users
-                read.users.add(subscription)
+                read.users[subscription] = None
                 return read
         read = BacklogRead(position, size, entries=1 + size // (2 * self._bytes_per_entry))
-        read.users.add(subscription)
+        read.users[subscription] = None
         self.reads.append(read)
         steps.start.append(read)
         return read
@@ -213,7 +213,7 @@ class BacklogPlan:
         """`held` no longer has `read` in the place where it had it."""
         if read is None or read in held.reads or subscription not in read.users:
             return
-        read.users.remove(subscription)
+        del read.users[subscription]
         if not read.users:
             self.reads.remove(read)
             steps.cancel.append(read)

@@ -28,7 +28,7 @@ class BacklogRead:
         self.stop_entry = 0  # after its last entry; 0 while that is not known
         self.blocks: list[Block] = []
         self._made: EntryBlock | None = None  # of the block that was asked for last
-        self.users: set[Subscription] = set()
+        self.users: dict[Subscription, None] = {}  # in the order in which they came
         self.state = ReadState.WAITING
         self.to_end = False  # it came to the last confirmed entry
 

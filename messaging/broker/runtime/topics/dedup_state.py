@@ -141,7 +141,7 @@ async def save(topic: DeduplicatedTopic) -> None:
             await asyncio.sleep(0)
         if not _holds(topic, dedup):
             return
-        await topic.services.storage.meta.put_value(key_of(topic.text), b"".join(parts))
+        await topic.services.storage.meta.put_value(topic.services.storage.fence, key_of(topic.text), b"".join(parts))
         dedup.snapshot_position = position
 
 
@@ -152,7 +152,7 @@ def _holds(topic: DeduplicatedTopic, dedup: Deduplication) -> bool:
 async def end(topic: DeduplicatedTopic) -> None:
     """Turns deduplication off and forgets what was known. Raises `StoreError`."""
     release(topic)
-    await topic.services.storage.meta.delete_value(key_of(topic.text))
+    await topic.services.storage.meta.delete_value(topic.services.storage.fence, key_of(topic.text))
 
 
 def release(topic: DeduplicatedTopic) -> None:

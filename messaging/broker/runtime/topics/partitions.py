@@ -51,6 +51,7 @@ class Partitions:
     def __init__(self, topics: TopicStore) -> None:
         self._topics = topics
         self._meta = topics.meta
+        self._fence = topics.services.storage.fence
         self._under_way: dict[str, asyncio.Future[None]] = {}
 
     async def get(self, name: TopicName) -> PartitionedRecord | None:
@@ -88,7 +89,7 @@ class Partitions:
             record = PartitionedRecord(text, partitions, created_ms=self._topics.services.clock_ms(), properties=properties)
             async with self._topics.room_for(name, partitions):
                 try:
-                    await self._meta.cas_partitioned(record)
+                    await self._meta.cas_partitioned(self._fence, record)
                 except MetaConflict as error:
                     raise Conflict(f"partitioned topic {text} cannot be created: {error}") from None
                 await self._make(name, range(partitions), {})
@@ -160,7 +161,7 @@ class Partitions:
 
     async def _store(self, record: PartitionedRecord) -> PartitionedRecord:
         try:
-            return await self._meta.cas_partitioned(record)
+            return await self._meta.cas_partitioned(self._fence, record)
         except MetaConflict:
             raise Conflict(f"partitioned topic {record.name} was changed by another request: check it and try again") from None
 
@@ -197,13 +198,13 @@ class Partitions:
             for subscription, properties in subscriptions.items():
                 try:
                     await self._meta.create_subscription(
-                        text, subscription, created_ms=now_ms, mark_delete=EARLIEST, properties=properties
+                        self._fence, text, subscription, created_ms=now_ms, mark_delete=EARLIEST, properties=properties
                     )
                 except MetaConflict:
                     pass
             if not subscriptions:
                 try:
-                    await self._meta.cas_topic(TopicRecord(text, created_ms=now_ms))
+                    await self._meta.cas_topic(self._fence, TopicRecord(text, created_ms=now_ms))
                 except MetaConflict:
                     pass
 
@@ -225,11 +226,13 @@ class Partitions:
             try:
                 await self._topics.delete(partition, force=True)
             except TopicNotFound:
-                await self._meta.delete_topic(str(partition))  # a growth that was cut off may have left its subscriptions
+                await self._meta.delete_topic(
+                    self._fence, str(partition)
+                )  # a growth that was cut off may have left its subscriptions
 
         for some in _slices(range(max(held.partitions, held.growing_to))):
             await asyncio.gather(*(remove(index) for index in some))
-        await self._meta.delete_partitioned(str(name))
+        await self._meta.delete_partitioned(self._fence, str(name))
 
 
 def _slices(indexes: range) -> Iterable[range]:

@@ -121,7 +121,9 @@ class Topics:
                 raise refusal
         try:
             async with self.room_for(name, 1, limited=name.partition < 0):
-                return await self.meta.cas_topic(TopicRecord(text, created_ms=self.services.clock_ms()))
+                return await self.meta.cas_topic(
+                    self.services.storage.fence, TopicRecord(text, created_ms=self.services.clock_ms())
+                )
         except MetaConflict as error:  # somebody made it, or a partitioned topic, or deletes that
             found = await self.meta.get_topic(text)
             if found is None:
@@ -145,7 +147,9 @@ class Topics:
                 raise PreconditionFailed(f"{text} has the name of a partition but is none: choose another name")
         try:
             async with self.room_for(name, 1):
-                await self.meta.cas_topic(TopicRecord(text, created_ms=self.services.clock_ms(), properties=properties))
+                await self.meta.cas_topic(
+                    self.services.storage.fence, TopicRecord(text, created_ms=self.services.clock_ms(), properties=properties)
+                )
         except MetaConflict as error:
             raise Conflict(f"topic {text} cannot be created: {error}") from None
         except StoreError as error:
@@ -213,7 +217,7 @@ class Topics:
         """The record first, then the ledgers: a crash between leaves orphans, never a topic with a hole."""
         text = str(name)
         record = await self.meta.get_topic(text)
-        await self.meta.delete_topic(text, values=(dedup_state.key_of(text),))
+        await self.meta.delete_topic(self.services.storage.fence, text, values=(dedup_state.key_of(text),))
         if record is not None:
             self.services.quota.add(name.tenant, str(name.namespace), -1)
         for ledger in record.ledgers if record else ():

@@ -142,7 +142,12 @@ class TopicSubscriptions(SubscriptionEffects):
                 raise MetaConflict(name)
             mark_delete = self.mark_delete_for(start)
             record = await self.services.storage.meta.create_subscription(
-                self.text, name, created_ms=self.services.clock_ms(), mark_delete=mark_delete, properties=properties or {}
+                self.services.storage.fence,
+                self.text,
+                name,
+                created_ms=self.services.clock_ms(),
+                mark_delete=mark_delete,
+                properties=properties or {},
             )
             subscription = self._new_subscription(name, Cursor(mark_delete), record.subscription_id, record.properties)
             self.services.cursors.claim(record.subscription_id, subscription.cursor)
@@ -188,7 +193,7 @@ class TopicSubscriptions(SubscriptionEffects):
             try:
                 self.close_consumers(subscription)
                 if subscription.durable:
-                    await self.services.storage.meta.delete_subscription(self.text, name)
+                    await self.services.storage.meta.delete_subscription(self.services.storage.fence, self.text, name)
                 self.subscriptions.pop(name, None)
                 self.services.cursor_memory.release(self.name.tenant, subscription)
                 self.services.cursors.forget(subscription.subscription_id)

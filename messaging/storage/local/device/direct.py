@@ -40,7 +40,7 @@ class DirectWriter:
         at = offset % PAGE_BYTES
         page = offset - at
         if at and offset != self._stop:
-            self._recall(page)
+            self.recall(page)
         self._stop = -1
         if at + sum(map(len, buffers)) <= len(self._staging):
             at, size = self._put_together(buffers, at, padding_bytes)
@@ -120,7 +120,7 @@ class DirectWriter:
         if written != size:
             raise OSError(errno.EIO, f"only {written} of {size} bytes were written past the page cache")
 
-    def _recall(self, page: int) -> None:
+    def recall(self, page: int) -> None:
         got = os.preadv(self._descriptor, [self._staging[:PAGE_BYTES]], page)
         self._staging[got:PAGE_BYTES] = _ZEROS[got:]
 

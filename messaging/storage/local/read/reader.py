@@ -102,7 +102,7 @@ class LocalLedgerReader:
             return blocks
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._pool, self._fetch, wanted, places)
+            return await loop.run_in_executor(self._pool, self.fetch_in_thread, wanted, places)
         except Corrupt:
             if state.deleted:
                 raise NoSuchLedger(f"ledger {self.ledger_id} was deleted", self.ledger_id) from None
@@ -143,7 +143,7 @@ class LocalLedgerReader:
                 found.take(view, stretches, segment.seed)
         return found.blocks
 
-    def _fetch(self, wanted: Wanted, places: list[Place]) -> list[Block]:
+    def fetch_in_thread(self, wanted: Wanted, places: list[Place]) -> list[Block]:
         """In a thread of the pool."""
         blocks = self._gather(wanted, places, last_try=False)
         return blocks if blocks is not None else self._gather(wanted, places, last_try=True) or []

@@ -6,7 +6,7 @@ import asyncio
 from array import array
 from collections.abc import Awaitable, Callable
 
-from messaging.storage.ledger_store import Buffer, Done, LedgerClosed, LedgerInfo, StoreError, check_block
+from messaging.storage.ledger_store import Buffer, Done, Fence, LedgerClosed, LedgerInfo, StoreError, check_block
 from messaging.storage.local.append_state import AppendState
 from messaging.storage.local.format.records import FIXED_BYTES
 from messaging.storage.local.ledger_state import LedgerState
@@ -16,10 +16,17 @@ HEADER_BYTES_MAX = 1 << 20
 
 
 class LocalLedgerWriter(AppendState):
-    __slots__ = ("_queue", "_seal", "_state")
+    __slots__ = ("_fence", "_queue", "_seal", "_state")
 
-    def __init__(self, state: LedgerState, queue: CommitQueue, seal: Callable[[LedgerState], Awaitable[LedgerInfo]]) -> None:
+    def __init__(
+        self,
+        state: LedgerState,
+        queue: CommitQueue,
+        fence: Fence,
+        seal: Callable[[LedgerState, Fence], Awaitable[LedgerInfo]],
+    ) -> None:
         super().__init__(state.ledger_id)
+        self._fence = fence
         self._state = state
         self._queue = queue
         self._seal = seal
@@ -48,7 +55,7 @@ class LocalLedgerWriter(AppendState):
 
     async def close(self) -> LedgerInfo:
         self.end(LedgerClosed(f"ledger {self.ledger_id} was closed", self.ledger_id))
-        return await self._seal(self._state)
+        return await self._seal(self._state, self._fence)
 
 
 def control(loop: asyncio.AbstractEventLoop, state: LedgerState, type_: int, header: bytes) -> tuple[Item, asyncio.Future[None]]:

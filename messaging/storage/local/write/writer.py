@@ -67,7 +67,7 @@ class LogWriter:
                 self._begin(items, self._aio)
                 return
             self._thread.end_turn()
-        self._thread.post(partial(self._commit, items))
+        self._thread.post(partial(self.commit_in_thread, items))
 
     def close(self) -> None:
         """When the log thread has ended."""
@@ -114,7 +114,7 @@ class LogWriter:
 
     # In the log thread
 
-    def _commit(self, items: list[Item]) -> Callable[[], None]:
+    def commit_in_thread(self, items: list[Item]) -> Callable[[], None]:
         refused: list[tuple[Item, StoreError]] = []
         commit: Commit | None = None
         try:

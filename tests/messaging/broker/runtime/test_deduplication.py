@@ -210,6 +210,6 @@ async def test_a_snapshot_that_is_packed_while_its_topic_is_deleted_is_not_store
     saving = asyncio.create_task(dedup_state.save(topic))
     await asyncio.sleep(0)
     dedup_state.release(topic)
-    await broker.storage.meta.delete_value(dedup_state.key_of(TOPIC))
+    await broker.storage.meta.delete_value(broker.storage.fence, dedup_state.key_of(TOPIC))
     await saving
     assert await broker.storage.meta.get_value(dedup_state.key_of(TOPIC)) is None

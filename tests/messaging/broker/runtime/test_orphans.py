@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from messaging.identity import create_secrets
 from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
-from messaging.storage.ledger_store import Fenced, StoreError, Unavailable
+from messaging.storage.ledger_store import WHOLE, Fenced, StoreError, Unavailable
 from tests.support.broker_world import BrokerWorld
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.waiting import eventually
@@ -86,7 +87,7 @@ async def test_what_a_crash_left_is_gone_some_time_after_the_next_start(
     disk.fail_next("delete", Unavailable("crash"))
     with pytest.raises(NotReady):
         await first.topics.delete(parse_topic(DELETED), force=True)
-    assert orphan.ledger_id in await disk.ledger_ids()
+    assert orphan.ledger_id in await disk.ledger_ids(WHOLE)
     monkeypatch.setattr(orphans, "COLLECT_AFTER_S", 0)
     with capture_logs() as logs:
         second = await run_broker()
@@ -95,7 +96,7 @@ async def test_what_a_crash_left_is_gone_some_time_after_the_next_start(
         await eventually(lambda: [one for one in logs if one["event"] == "orphans.collected"])
     (line,) = [one for one in logs if one["event"] == "orphans.collected"]
     assert line["ledgers"] == 1 and line["bytes"] > 0
-    assert orphan.ledger_id not in await store.ledger_ids()
+    assert orphan.ledger_id not in await store.ledger_ids(WHOLE)
     for topic in (KEPT, DELETED):
         assert (await second.topics.get(parse_topic(topic), create=False)).ledger_list.entries == 1
 
@@ -108,14 +109,16 @@ async def test_what_fails_is_told_once_unless_another_owns_the_store(
     world: BrokerWorld, monkeypatch: pytest.MonkeyPatch, fault: StoreError, told: list[str]
 ) -> None:
     monkeypatch.setattr(orphans, "COLLECT_AFTER_S", 0)
-    orphan_id = await world.meta.next_ledger_id()
-    await world.ledgers.create(world.service.storage.fence, orphan_id, {})
+    storage = world.service.storage
+    orphan_id = await world.meta.next_ledger_id(storage.fence)
+    await world.ledgers.create(storage.fence, orphan_id, {})
+    storage.owned = replace(storage.owned, first_ledger_id=orphan_id + 1)  # as if an earlier owner had made it
     world.ledgers.fail_next("delete", fault)
     with capture_logs() as logs:
-        await orphans.collect_after_start(world.service.storage, orphan_id + 1)
+        await orphans.collect_after_start(storage)
     assert [one["event"] for one in logs] == told
     with capture_logs() as logs:
-        await orphans.collect_after_start(world.service.storage, orphan_id + 1)
-        await orphans.collect_after_start(world.service.storage, orphan_id + 1)
+        await orphans.collect_after_start(storage)
+        await orphans.collect_after_start(storage)
     assert [one["event"] for one in logs if not one["event"].startswith("background.")] == ["orphans.collected"]
     assert not world.service.background.loops[orphans.LOOP].failing

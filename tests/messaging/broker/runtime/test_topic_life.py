@@ -11,7 +11,7 @@ from messaging.errors import PreconditionFailed
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from messaging.storage.ledger_store import Unavailable
+from messaging.storage.ledger_store import Fence, Unavailable
 from tests.support.broker_world import BrokerWorld
 from tests.support.raw_client import RawClient, send_frame
 from tests.support.waiting import eventually
@@ -93,9 +93,9 @@ async def test_a_client_that_comes_back_at_once_finds_a_new_topic(world: BrokerW
     client = await busy(world)
     go_on, delete = asyncio.Event(), world.meta.delete_topic
 
-    async def slow(name: str, **options: object) -> None:
+    async def slow(fence: Fence, name: str, **options: object) -> None:
         await go_on.wait()
-        await delete(name)
+        await delete(fence, name)
 
     world.meta.delete_topic = slow  # type: ignore[method-assign]
     deleting = asyncio.ensure_future(world.admin.topics.delete(TopicDelete(topic=TOPIC, force=True)))

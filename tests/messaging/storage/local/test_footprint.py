@@ -14,7 +14,8 @@ import pytest
 
 from messaging.storage.ledger_store import LedgerWriter, StoreError
 from messaging.storage.local import LocalConfig, LocalLedgerStore
-from tests.messaging.storage.local.recover.test_damage import append
+from tests.support.storage.damaged_log import append
+from tests.support.storage.owning import started
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio
@@ -25,7 +26,7 @@ CONFIG = LocalConfig(segment_bytes=4 << 20, reserved_bytes=0)
 
 async def test_idle_ledgers_cost_little(tmp_path: Path) -> None:
     store = LocalLedgerStore(tmp_path / "log", CONFIG)
-    fence = await store.start()
+    fence = await started(store)
     await store.create(fence, 1_000_000, {"tenant": "t"})
     before = (len(os.listdir("/proc/self/fd")), len(asyncio.all_tasks()), threading.active_count())  # noqa: PTH208
     tracemalloc.start()
@@ -65,7 +66,7 @@ async def test_idle_ledgers_cost_little(tmp_path: Path) -> None:
 async def test_descriptors_for_reading_are_bounded(tmp_path: Path) -> None:
     config = LocalConfig(segment_bytes=64 << 10, reserved_bytes=0, files_open_max=4)
     store = LocalLedgerStore(tmp_path / "log", config)
-    fence = await store.start()
+    fence = await started(store)
     writer = await store.create(fence, 1, {})
     for _ in range(40):
         ended = asyncio.get_running_loop().create_future()

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from messaging.storage.local import LocalConfig, LocalLedgerStore
+from tests.support.storage.owning import started
 from tests.support.storage.workload import entry_bytes
 
 pytestmark = pytest.mark.asyncio
@@ -18,11 +19,12 @@ PROGRAM = """
 import asyncio, sys
 from array import array
 from messaging.storage.local import LocalConfig, LocalLedgerStore
+from tests.support.storage.owning import started
 from tests.support.storage.workload import entry_bytes
 
 async def main():
     store = LocalLedgerStore(sys.argv[1], LocalConfig(segment_bytes=256 << 10, reserved_bytes=0, checkpoint_bytes=32 << 10))
-    fence = await store.start()
+    fence = await started(store)
     ids = [fence.epoch * 10 + number for number in range(3)]
     writers = [await store.create(fence, ledger_id, {}) for ledger_id in ids]
 
@@ -65,7 +67,7 @@ async def test_killed_again_and_again(tmp_path: Path, repository: Path) -> None:
         store = LocalLedgerStore(
             tmp_path / "log", LocalConfig(segment_bytes=256 << 10, reserved_bytes=0, checkpoint_bytes=32 << 10)
         )
-        fence = await store.start()
+        fence = await started(store)
         assert not [damage for damage in store.damage if damage.synced]
         for ledger_id, last in confirmed.items():
             info = await store.seal(fence, ledger_id)

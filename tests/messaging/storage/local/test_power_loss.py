@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -13,18 +12,10 @@ from messaging.storage.ledger_store import StoreError
 from messaging.storage.local import Durability, LocalConfig, LocalLedgerStore
 from tests.simulation.alone import alone, simulated
 from tests.support.storage.fake_disk import FakeDisk
-from tests.support.storage.workload import Workload, check
+from tests.support.storage.owning import started
+from tests.support.storage.power_loss import CONFIG, DIRECTORY, reopen_and_check
+from tests.support.storage.workload import Workload
 
-DIRECTORY = Path("/log")
-CONFIG = LocalConfig(
-    segment_bytes=64 << 10,
-    commit_bytes_max=8 << 10,
-    reserved_bytes=16 << 10,
-    entry_bytes_max=16 << 10,
-    checkpoint_bytes=8 << 10,
-    extent_bytes_max=4 << 10,
-    snapshot_pairs=0,
-)
 STEPS = 400
 
 
@@ -32,21 +23,11 @@ async def run(disk: FakeDisk, workload: Workload, config: LocalConfig = CONFIG, 
     """A store that was started, worked and stopped; None if it could not even start."""
     store = LocalLedgerStore(DIRECTORY, config, disk=disk)
     try:
-        fence = await store.start()
+        fence = await started(store)
     except StoreError:
         return None
     await workload.run(store, fence, steps)
     await store.stop()
-    return store
-
-
-async def reopen_and_check(disk: FakeDisk, workload: Workload, config: LocalConfig = CONFIG) -> LocalLedgerStore:
-    store = LocalLedgerStore(DIRECTORY, config, disk=disk)
-    fence = await store.start()
-    try:
-        await check(store, fence, workload.frozen if workload.frozen is not None else workload.promises)
-    finally:
-        await store.stop()
     return store
 
 
@@ -94,12 +75,12 @@ async def test_what_was_served_after_a_kill_survives_a_power_loss(seed: int) -> 
     await run(disk, Workload(Random(seed)))
     assert disk.image is not None
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk.image)
-    await store.start()
+    await started(store)
     served = await store.ledgers()
     lost = disk.image.power_loss(Random(seed))
     await store.stop()
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=lost)
-    await store.start()
+    await started(store)
     assert await store.ledgers() == served
     await store.stop()
 
@@ -161,7 +142,7 @@ def test_every_single_operation_may_fail() -> None:
 async def test_after_a_failed_sync_nothing_is_confirmed_any_more() -> None:
     disk = FakeDisk()
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
-    fence = await store.start()
+    fence = await started(store)
     reasons: list[StoreError] = []
     store.on_failed = reasons.append
     workload = Workload(Random(3))

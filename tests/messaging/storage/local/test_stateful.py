@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from messaging.storage.ledger_store import Fence, LedgerWriter, NoSuchEntry, StoreError
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from tests.support.storage.fake_disk import FakeDisk
+from tests.support.storage.owning import started
 
 DIRECTORY = Path("/log")
 CONFIG = LocalConfig(
@@ -54,7 +55,7 @@ class LocalStoreMachine(RuleBasedStateMachine):
 
     def _start(self) -> None:
         self.store = LocalLedgerStore(DIRECTORY, CONFIG, disk=self.disk)
-        self.fence = self.loop.run_until_complete(self.store.start())
+        self.fence = self.loop.run_until_complete(started(self.store))
         assert self.fence.epoch > self.epoch
         assert self.store.damage == []
         self.epoch = self.fence.epoch

@@ -10,6 +10,7 @@ from typing import Any
 
 from messaging.storage.ledger_store import Fence, StoreError
 from messaging.storage.managed.ledger import ManagedLedger, Storage
+from messaging.storage.managed.owned_range import OwnedRange
 from messaging.storage.managed.pending_append import PendingAppend
 from messaging.storage.meta_store import TopicRecord
 
@@ -35,14 +36,14 @@ class Writer:
 
 
 class Stores:
-    """Both seams, keeping nothing; the writers are made before anything is counted."""
+    """Both stores, keeping nothing; the writers are made before anything is counted."""
 
     def __init__(self) -> None:
         self.answers: list[Any] = []
         self.writers = [Writer(self.answers) for _ in range(COUNT)]
         self.ledger_id = 1_000
 
-    async def next_ledger_id(self) -> int:
+    async def next_ledger_id(self, fence: Fence) -> int:
         self.ledger_id += 1
         return self.ledger_id
 
@@ -51,7 +52,7 @@ class Stores:
         writer.ledger_id, writer.next_entry, writer.length_bytes, writer.pending_bytes = ledger_id, 0, 0, 0
         return writer
 
-    async def cas_topic(self, record: TopicRecord) -> TopicRecord:
+    async def cas_topic(self, fence: Fence, record: TopicRecord) -> TopicRecord:
         return replace(record, version=record.version + 1)
 
 
@@ -64,7 +65,7 @@ class Block(PendingAppend):
 async def test_an_idle_one_is_small_before_and_after_it_was_used() -> None:
     stores: Any = Stores()
     clock = iter(range(1_700_000_000_000, 1_800_000_000_000))
-    storage = Storage(stores, stores, Fence("test", 1), lambda: next(clock))
+    storage = Storage(stores, stores, OwnedRange(Fence("test", 1), 1), lambda: next(clock))
     names = [f"persistent://acme/orders/topic-{number}" for number in range(COUNT)]
     kept: list[ManagedLedger | None] = [None] * COUNT
     gc.collect()

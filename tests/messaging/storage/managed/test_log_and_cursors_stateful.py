@@ -7,110 +7,39 @@ was confirmed and not dropped, in order, under ids that rise; a cursor knows wha
 
 from __future__ import annotations
 
-import asyncio
 from array import array
-from dataclasses import dataclass
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from messaging.broker.core.cursor import Cursor
-from messaging.clock import BELIEVED_AFTER_MS, ExpiryClock
-from messaging.storage.block_header import BlockHeader, decode
-from messaging.storage.ledger_store import EARLIEST, DiskFull, Position, StoreError
-from messaging.storage.managed.cursor_log import CursorLog
-from messaging.storage.managed.ledger import ManagedLedger, Storage
-from messaging.storage.managed.pending_append import PendingAppend
-from messaging.storage.managed.retention import NOTHING, Limits, Retention
+from messaging.clock import BELIEVED_AFTER_MS
+from messaging.storage.block_header import BlockHeader
+from messaging.storage.ledger_store import EARLIEST, DiskFull, Position
+from messaging.storage.managed.retention import NOTHING, Retention
 from messaging.storage.meta_store import TopicRecord
-from tests.support.storage.faulty_ledgers import FaultyLedgerStore
-from tests.support.storage.memory_ledgers import MemoryLedgerStore, MemoryMetaStore
+from tests.support.storage.log_and_cursors_model import HOUR_MS, NAME, SUBSCRIPTIONS, Block, Entry, LogAndCursorsModel
+from tests.support.storage.memory_ledgers import MemoryLedgerStore
 from tests.support.waiting import eventually
 
-NAME = "persistent://a/b/t"
-HOUR_MS = 3_600_000
-LIMITS = Limits(entries_max=7, bytes_max=1 << 20, age_max_ms=4 * HOUR_MS, consumed_age_max_ms=HOUR_MS // 6)
-SUBSCRIPTIONS = ("one", "two")
 
-
-class Block(PendingAppend):
-    __slots__ = ("outcome",)
-
-    def __init__(self, outcome: asyncio.Future[StoreError | None]) -> None:
-        self.outcome = outcome
-
-    def confirmed(self, error: StoreError | None) -> None:
-        self.outcome.set_result(error)
-
-
-@dataclass
-class Entry:
-    data: bytes
-    stamped_ms: int
-
-
-class LogAndCursors(RuleBasedStateMachine):
+class LogAndCursors(LogAndCursorsModel):
     """Everything is answered before the next step, so that the model knows what must be there."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loop = asyncio.new_event_loop()
-        self.memory = MemoryLedgerStore()
-        self.meta = MemoryMetaStore()
-        self.wall_ms = 1_700_000_000_000
-        self.boottime_ms = 0
-        self.number = 0
-        self.entries: dict[Position, Entry] = {}  # what must be stored, oldest first
-        self.last = EARLIEST  # the highest id ever given
-        self.acknowledged: dict[str, set[Position]] = {name: set() for name in SUBSCRIPTIONS}
-        self.ids: dict[str, int] = {}
-
-    def run(self, work: object) -> object:
-        return self.loop.run_until_complete(work)  # type: ignore[arg-type]
 
     @initialize()
     def begin(self) -> None:
         async def begin() -> None:
-            await self.meta.cas_topic(TopicRecord(NAME, created_ms=self.wall_ms))
-            for name in SUBSCRIPTIONS:
-                made = await self.meta.create_subscription(NAME, name, created_ms=0, mark_delete=EARLIEST, properties={})
-                self.ids[name] = made.subscription_id
             await self.open_store()
+            fence = self.storage.fence
+            await self.meta.cas_topic(fence, TopicRecord(NAME, created_ms=self.wall_ms))
+            for name in SUBSCRIPTIONS:
+                made = await self.meta.create_subscription(fence, NAME, name, created_ms=0, mark_delete=EARLIEST, properties={})
+                self.ids[name] = made.subscription_id
             await self.open_topic()
 
         self.run(begin())
 
-    def teardown(self) -> None:
-        if hasattr(self, "cursor_log"):
-            self.run(self.cursor_log.stop())
-        self.loop.close()
-
     # --- opening and ending
-
-    async def open_store(self) -> None:
-        self.store = FaultyLedgerStore(self.memory)
-        clock = ExpiryClock(lambda: self.wall_ms, lambda: self.boottime_ms)
-        self.storage = Storage(self.store, self.meta, await self.store.start(), lambda: self.wall_ms, LIMITS, expiry_clock=clock)
-        self.cursor_log = CursorLog(self.storage, checkpoint_bytes=400, retry_s=0.0)
-        self.cursors: dict[str, Cursor] = {}
-        await self.cursor_log.start()
-
-    async def open_topic(self) -> None:
-        record = await self.meta.get_topic(NAME)
-        assert record is not None
-        self.ledger = await ManagedLedger.open(self.storage, record, {"tenant": "a"})
-        for stored in await self.meta.subscriptions(NAME):
-            cursor = Cursor.restore(stored.mark_delete, stored.state)
-            for delta in self.cursor_log.recovered_deltas(stored.subscription_id):
-                cursor.apply(delta, self.ledger.ledger_list)
-            self.cursors[stored.name] = cursor
-            self.cursor_log.claim(stored.subscription_id, cursor)
-
-    async def close_topic(self) -> None:
-        await self.ledger.close()
-        await self.cursor_log.release(list(self.ids.values()))
-        self.cursors = {}
 
     @rule()
     def reload_the_topic(self) -> None:
@@ -180,13 +109,6 @@ class LogAndCursors(RuleBasedStateMachine):
 
     # --- cursors
 
-    async def stored(self, name: str, delta: bytes) -> StoreError | None:
-        if not delta:
-            return None
-        done: asyncio.Future[StoreError | None] = self.loop.create_future()
-        self.cursor_log.append(self.ids[name], delta, done.set_result)
-        return await done
-
     @precondition(lambda self: self.entries)
     @rule(data=st.data(), name=st.sampled_from(SUBSCRIPTIONS), refused=st.booleans())
     def acknowledge(self, data: st.DataObject, name: str, refused: bool) -> None:
@@ -201,7 +123,7 @@ class LogAndCursors(RuleBasedStateMachine):
                 self.store.fail_appends(DiskFull("full"))
                 assert await self.stored(name, delta) is not None
                 self.store.heal()
-                await eventually(lambda: self.cursor_log._checkpointing is None)
+                await eventually(lambda: self.cursor_log.checkpointing is None)
             else:
                 assert await self.stored(name, delta) is None
 
@@ -222,21 +144,12 @@ class LogAndCursors(RuleBasedStateMachine):
     @rule()
     def checkpoint(self) -> None:
         async def checkpoint() -> None:
-            await eventually(lambda: self.cursor_log._checkpointing is None)
+            await eventually(lambda: self.cursor_log.checkpointing is None)
             await self.cursor_log.checkpoint()
 
         self.run(checkpoint())
 
     # --- forgetting, and time
-
-    def forget(self) -> None:
-        """The model lets go of what the log dropped: always the oldest, and whole ledgers."""
-        ledger_list = self.ledger.ledger_list
-        kept = [one for one in self.entries if ledger_list.holds(one)]
-        gone = [one for one in self.entries if not ledger_list.holds(one)]
-        assert not gone or not kept or (max(gone) < min(kept) and max(gone).ledger_id < min(kept).ledger_id)
-        for one in gone:
-            del self.entries[one]
 
     @rule(keep_h=st.sampled_from([-1, 0, 1, 24]))
     def upkeep(self, keep_h: int) -> None:
@@ -309,20 +222,6 @@ class LogAndCursors(RuleBasedStateMachine):
         times = [entry.stamped_ms for entry in self.entries.values()]
         assert times == sorted(times), "time falls nowhere along the log"
         assert self.ledger.ledger_list.entries == len(self.entries)
-
-    async def read_all(self) -> list[tuple[Position, bytes, int]]:
-        ledger_list, found = self.ledger.ledger_list, []
-        position = ledger_list.resolve(ledger_list.first)
-        while ledger_list.holds(position):
-            for block in await self.ledger.read(position, entries_max=5, bytes_max=100):
-                start = 0
-                for index, stop in enumerate(block.end_offsets):
-                    place = Position(block.ledger_id, block.first_entry + index)
-                    if place >= position and ledger_list.holds(place):
-                        found.append((place, bytes(block.data[start:stop]), decode(block.header).broker_time_ms))
-                    start = stop
-            position = ledger_list.resolve(ledger_list.next_after(found[-1][0]))
-        return found
 
     @invariant()
     def cursors_know_what_they_were_told(self) -> None:

@@ -12,16 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from messaging.storage.ledger_store import Fenced, Position, StoreError, Unavailable
+from messaging.storage.ledger_store import WHOLE, Fenced, Position, StoreError, Unavailable
 from messaging.storage.managed import orphans
 from messaging.storage.managed.cursor_log import KEY, CursorLog
 from messaging.storage.managed.ledger import ManagedLedger, Storage
 from messaging.storage.managed.orphans import Collected, collect_orphans
+from messaging.storage.managed.owned_range import OwnedRange
 from messaging.storage.managed.retention import NOTHING
 from messaging.storage.meta_store import LedgerRecord, PartitionedRecord, TopicRecord
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.storage.managed_world import NAME, World
 from tests.support.storage.memory_ledgers import MemoryLedgerStore, MemoryMetaStore
+from tests.support.storage.owning import owned
 from tests.support.waiting import eventually
 
 
@@ -46,25 +48,23 @@ class Run:
     store: FaultyLedgerStore
     meta: Meta
     storage: Storage
-    first_id: int
     cursors: CursorLog
 
     @classmethod
     async def start(cls, memory: MemoryLedgerStore, meta: Meta) -> Run:
         store = FaultyLedgerStore(memory)
-        storage = Storage(store, meta, await store.start(), lambda: 0)
-        first_id = await meta.next_ledger_id()
+        storage = Storage(store, meta, await owned(store, meta), lambda: 0)
         cursors = CursorLog(storage)
         await cursors.start()
-        return cls(store, meta, storage, first_id, cursors)
+        return cls(store, meta, storage, cursors)
 
     async def after_crash(self) -> Run:
-        assert isinstance(self.store._store, MemoryLedgerStore)
-        return await Run.start(MemoryLedgerStore(self.store._store), self.meta)
+        assert isinstance(self.store.store, MemoryLedgerStore)
+        return await Run.start(MemoryLedgerStore(self.store.store), self.meta)
 
     async def make(self, size: int = 10) -> int:
         """A ledger with one entry of so many bytes, that nobody names."""
-        ledger_id = await self.meta.next_ledger_id()
+        ledger_id = await self.meta.next_ledger_id(self.storage.fence)
         writer = await self.store.create(self.storage.fence, ledger_id, {})
         writer.append(b"", bytes(size), array("I", [size]), lambda _: None)
         await writer.close()
@@ -72,13 +72,13 @@ class Run:
 
     async def name(self, topic: str, *ledger_ids: int) -> None:
         record = await self.meta.get_topic(topic) or TopicRecord(topic)
-        await self.meta.cas_topic(record.with_ledgers(tuple(LedgerRecord(one, 0, 10) for one in ledger_ids)))
+        await self.meta.cas_topic(self.storage.fence, record.with_ledgers(tuple(LedgerRecord(one, 0, 10) for one in ledger_ids)))
 
     async def collect(self) -> Collected:
-        return await collect_orphans(self.storage, self.first_id)
+        return await collect_orphans(self.storage)
 
     async def ids(self) -> set[int]:
-        return set(await self.store.ledger_ids())
+        return set(await self.store.ledger_ids(WHOLE))
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ async def run() -> Run:
 async def test_what_was_made_and_not_named_goes_with_its_space(run: Run) -> None:
     named = [await run.make(10) for _ in range(7)]
     lost = [await run.make(size) for size in (1000, 200)]
-    await run.meta.cas_partitioned(PartitionedRecord(NAME, len(named)))
+    await run.meta.cas_partitioned(run.storage.fence, PartitionedRecord(NAME, len(named)))
     for number, ledger_id in enumerate(named):
         await run.name(f"{NAME}-partition-{number}", ledger_id)
     after = await run.after_crash()
@@ -117,17 +117,16 @@ async def test_what_lost_its_name_and_was_not_deleted_goes() -> None:
     with pytest.raises(Unavailable):
         await world.ledger.trim(Position(first, 0), NOTHING)
     after = await world.crash()
-    first_id = await after.meta.next_ledger_id()
-    assert await collect_orphans(after.storage, first_id) == Collected(1, 1)
-    assert set(await after.store.ledger_ids()) == {second} | {one.ledger_id for one in after.ledger.record.ledgers}
+    assert await collect_orphans(after.storage) == Collected(1, 1)
+    assert set(await after.store.ledger_ids(WHOLE)) == {second} | {one.ledger_id for one in after.ledger.record.ledgers}
     assert [data for _, data in await after.read_all()] == [b"b"]
-    assert first not in await after.store.ledger_ids() and last < first_id
+    assert first not in await after.store.ledger_ids(WHOLE) and last < after.storage.owned.first_ledger_id
 
 
 async def test_a_crash_in_the_middle_of_deleting_a_topic_or_of_a_checkpoint(run: Run) -> None:
     topic = [await run.make(), await run.make()]
     await run.name(NAME, *topic)
-    await run.meta.delete_topic(NAME)
+    await run.meta.delete_topic(run.storage.fence, NAME)
     (old,) = json.loads(await run.meta.get_value(KEY) or b"")
     run.store.fail_next("delete", Unavailable("crash"))
     with pytest.raises(Unavailable):
@@ -152,7 +151,7 @@ async def test_names_that_cannot_be_read_are_no_reason_to_delete(run: Run) -> No
     after.store.fail_next("ledger_ids", Unavailable("the disk is gone"))
     with pytest.raises(Unavailable):
         await after.collect()
-    await run.meta.put_value(KEY, b"not json")
+    await run.meta.put_value(after.storage.fence, KEY, b"not json")
     with pytest.raises(ValueError):
         await after.collect()
     assert await after.ids() == before
@@ -164,10 +163,11 @@ async def test_metadata_older_than_the_log_collects_nothing(run: Run) -> None:
     ledger_ids = [await run.make() for _ in range(10)]
     await run.name(NAME, *ledger_ids)
     old = Meta()
+    fence = await old.acquire(WHOLE)
     for _ in range(5):
-        await old.next_ledger_id()
+        await old.next_ledger_id(fence)
     with pytest.raises(StoreError, match="metadata is older"):
-        await collect_orphans(Storage(run.store, old, run.storage.fence, lambda: 0), await old.next_ledger_id())
+        await collect_orphans(Storage(run.store, old, OwnedRange(fence, await old.next_ledger_id(fence)), lambda: 0))
     assert {*ledger_ids} <= await run.ids()
 
 
@@ -213,9 +213,11 @@ async def test_topics_live_on_while_their_names_are_read(run: Run) -> None:
                 await topic.trim(Position(topic.record.ledgers[0].ledger_id, 0), NOTHING)
             else:
                 await topic.delete()
-                topic = await ManagedLedger.open(after.storage, await run.meta.cas_topic(TopicRecord(name)), {})
+                topic = await ManagedLedger.open(
+                    after.storage, await run.meta.cas_topic(after.storage.fence, TopicRecord(name)), {}
+                )
                 await topic.writable()
-        await run.name(f"{NAME}-new-{pages}", await after.make())
+        await after.name(f"{NAME}-new-{pages}", await after.make())
         pages += 1
 
     run.meta.between = live
@@ -265,12 +267,12 @@ async def test_only_orphans_of_earlier_runs_go(earlier: list[tuple[int, str]], l
                 await run.store.delete(run.storage.fence, ledger_id)
     for name, ledger_ids in topics.items():
         await run.name(name, *ledger_ids)
-    await run.meta.put_value(KEY, json.dumps(cursors).encode())
+    await run.meta.put_value(run.storage.fence, KEY, json.dumps(cursors).encode())
     after = await run.after_crash()
     for fate in later:
         ledger_id = await after.make()
         if fate == "named":
-            await run.name(f"{NAME}-later-{ledger_id}", ledger_id)
+            await after.name(f"{NAME}-later-{ledger_id}", ledger_id)
     before = await after.ids()
     assert (await after.collect()).ledgers == len(orphaned)
     assert await after.ids() == before - orphaned

@@ -151,7 +151,7 @@ async def test_appends_go_on_while_upkeep_rolls() -> None:
     held.append(b"b")  # on its way in the old ledger; begins a roll
     rolling = held.ledger.rolling
     assert rolling is not None
-    await eventually(lambda: len(ids(held)) == 2 and held.ledger._writer is not None and held.ledger._writer.ledger_id == 2)
+    await eventually(lambda: len(ids(held)) == 2 and held.ledger.writing_to == 2)
     held.append(b"c")
     ledger_list = held.ledger.ledger_list
     assert ledger_list.ids == (first.ledger_id,), "nobody may go on in the new ledger yet"

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from messaging.storage.ledger_store import AppendFailed, LedgerClosed, StoreError, Unavailable
+from messaging.storage.ledger_store import AppendFailed, Fence, LedgerClosed, StoreError, Unavailable
 from messaging.storage.meta_store import TopicRecord
 from tests.support.storage.managed_world import World
 from tests.support.waiting import eventually
@@ -55,7 +55,7 @@ async def test_when_it_cannot_be_stored_appends_are_taken_as_before() -> None:
     held = await started()
     cas_topic = held.meta.cas_topic
 
-    async def fail(record: TopicRecord) -> TopicRecord:
+    async def fail(fence: Fence, record: TopicRecord) -> TopicRecord:
         raise Unavailable("the disk is full")
 
     held.meta.cas_topic = fail  # type: ignore[method-assign]

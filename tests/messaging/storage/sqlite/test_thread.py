@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from messaging.storage.disk_reserve import SLICE_BYTES, DiskReserve
-from messaging.storage.ledger_store import DiskFull, Position, Unavailable
+from messaging.storage.ledger_store import WHOLE, DiskFull, Position, Unavailable
 from messaging.storage.meta_store import MetaConflict, PartitionedRecord, TopicRecord
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
 from messaging.storage.sqlite.thread import SqliteThread
+from tests.support.storage.owning import FENCE
 
 pytestmark = pytest.mark.asyncio
 
@@ -181,20 +182,21 @@ async def test_a_full_disk_refuses_new_topics_and_serves_those_there_are(tmp_pat
     reserve.fill()
     store = SqliteMetaStore(tmp_path / "meta.sqlite3", reserve=reserve)
     await store.start()
-    record = await store.cas_topic(TopicRecord("persistent://a/b/old"))
+    assert await store.acquire(WHOLE) == FENCE
+    record = await store.cas_topic(FENCE, TopicRecord("persistent://a/b/old"))
     reserve.space = False
     assert reserve.release()
     for making in (
-        store.cas_topic(TopicRecord("persistent://a/b/new")),
-        store.cas_partitioned(PartitionedRecord("persistent://a/b/p", 2)),
+        store.cas_topic(FENCE, TopicRecord("persistent://a/b/new")),
+        store.cas_partitioned(FENCE, PartitionedRecord("persistent://a/b/p", 2)),
     ):
         with pytest.raises(DiskFull, match="free some space"):
             await making
-    await store.cas_topic(record)
-    await store.create_subscription(record.name, "s", created_ms=1, mark_delete=Position(-1, -1), properties={})
-    await store.delete_topic(record.name)
+    await store.cas_topic(FENCE, record)
+    await store.create_subscription(FENCE, record.name, "s", created_ms=1, mark_delete=Position(-1, -1), properties={})
+    await store.delete_topic(FENCE, record.name)
     reserve.space = True
-    await store.cas_topic(TopicRecord("persistent://a/b/new"))
+    await store.cas_topic(FENCE, TopicRecord("persistent://a/b/new"))
     assert reserve.whole
     await store.stop()
 
@@ -202,11 +204,12 @@ async def test_a_full_disk_refuses_new_topics_and_serves_those_there_are(tmp_pat
 async def test_what_earlier_versions_left_of_deleted_topics_goes_with_a_start(tmp_path: Path) -> None:
     store = SqliteMetaStore(tmp_path / "meta.sqlite3")
     await store.start()
-    await store.cas_topic(TopicRecord("persistent://a/b/there"))
+    assert await store.acquire(WHOLE) == FENCE
+    await store.cas_topic(FENCE, TopicRecord("persistent://a/b/there"))
     kept = {"dedup:persistent://a/b/there": b"1", "cursor-ledgers": b"[1]"}
     left = {"dedup:persistent://a/b/gone": b"1", "dedup:persistent://a/b/ended": b""}
     for key, value in (kept | left).items():
-        await store.put_value(key, value)
+        await store.put_value(FENCE, key, value)
     await store.stop()
     await store.start()
     assert {key: await store.get_value(key) for key in kept} == kept

@@ -22,6 +22,7 @@ from messaging.storage.local.device.buffers import BufferPool
 from messaging.storage.local.device.direct import PAGE_BYTES, DirectWriter, open_direct
 from messaging.storage.local.device.disk import DiskFile, OsDisk, OsFile
 from tests.support.storage.ledger_entries import Results, read_all
+from tests.support.storage.owning import started
 
 FILE_BYTES = 64 * PAGE_BYTES
 STAGING_BYTES = 2 * PAGE_BYTES  # of the tests: most writes take several pieces
@@ -160,10 +161,10 @@ def test_nothing_of_it_stays_in_the_page_cache(tmp_path: Path) -> None:
 
 async def test_a_log_reads_nothing_back_to_go_on_within_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
-    recall = DirectWriter._recall
-    monkeypatch.setattr(DirectWriter, "_recall", lambda writer, page: read.append(page) or recall(writer, page))
+    recall = DirectWriter.recall
+    monkeypatch.setattr(DirectWriter, "recall", lambda writer, page: read.append(page) or recall(writer, page))
     store = LocalLedgerStore(tmp_path, LocalConfig(segment_bytes=4 << 20, reserved_bytes=1 << 20))
-    writer, results = await store.create(await store.start(), 1, {}), Results()
+    writer, results = await store.create(await started(store), 1, {}), Results()
     payloads = [pattern(size, size) for size in [10, 5000, 100, 40_000, 7, 2 << 20, 3, 60_000, 1 << 20, 900]]
     for number, payload in enumerate(payloads):
         results.append(writer, [payload])

@@ -15,6 +15,7 @@ from messaging.storage.local.read.reader import LocalLedgerReader, Wanted
 from tests.support.storage.fake_disk import FakeAio, FakeDisk, FakeFile
 from tests.support.storage.ledger_entries import Results
 from tests.support.storage.ledger_harness import needs_the_kernel
+from tests.support.storage.owning import started
 
 SMALL = LocalConfig(segment_bytes=256 << 10, reserved_bytes=64 << 10, commit_bytes_max=32 << 10)
 
@@ -22,19 +23,19 @@ SMALL = LocalConfig(segment_bytes=256 << 10, reserved_bytes=64 << 10, commit_byt
 def counting_fetches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """First entries of what threads were asked to read."""
     fetched: list[int] = []
-    fetch = LocalLedgerReader._fetch
+    fetch = LocalLedgerReader.fetch_in_thread
 
     def counted(reader: LocalLedgerReader, wanted: Wanted, places: list[Place]) -> list[Block]:
         fetched.append(wanted.first)
         return fetch(reader, wanted, places)
 
-    monkeypatch.setattr(LocalLedgerReader, "_fetch", counted)
+    monkeypatch.setattr(LocalLedgerReader, "fetch_in_thread", counted)
     return fetched
 
 
 async def stored(store: LocalLedgerStore, entries: int) -> LocalLedgerReader:
     """A ledger of so many entries of 1,000 bytes, one block each, over several segments."""
-    writer, results = await store.create(await store.start(), 1, {}), Results()
+    writer, results = await store.create(await started(store), 1, {}), Results()
     for number in range(entries):
         results.append(writer, [number.to_bytes(4, "big") * 250])
     await results.wait(entries)
@@ -117,7 +118,7 @@ async def test_a_read_of_what_was_forecast_reads_nothing_else(monkeypatch: pytes
 
     monkeypatch.setattr(FakeFile, "begin_read", counted)
     store = LocalLedgerStore("/log", LocalConfig(segment_bytes=16 << 20, reserved_bytes=1 << 20), disk=FakeDisk())
-    writer, results = await store.create(await store.start(), 1, {}), Results()
+    writer, results = await store.create(await started(store), 1, {}), Results()
     entries = (4 << 20) // size
     for number in range(entries):
         results.append(writer, [bytes(size)])

@@ -11,10 +11,10 @@ from messaging.storage.local import LocalLedgerStore
 from messaging.storage.local.format import snapshot
 from messaging.storage.local.format.segment import PAGE_BYTES, Segment
 from messaging.storage.local.read import rebuilt_footers as rebuilt
-from tests.messaging.storage.local.reclaim.test_reclaimer import blocks_read_back
-from tests.messaging.storage.local.recover.test_snapshot import NEVER, ledgers_in, opened, snapshotted
-from tests.messaging.storage.local.test_power_loss import DIRECTORY
 from tests.support.storage.fake_disk import FakeDisk
+from tests.support.storage.filled_log import blocks_read_back
+from tests.support.storage.power_loss import DIRECTORY
+from tests.support.storage.snapshots import NEVER, ledgers_in, opened, snapshotted
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio

@@ -11,15 +11,16 @@ from messaging.storage.local import LocalLedgerStore
 from messaging.storage.local.format.directory import DirectoryInUse
 from messaging.storage.local.format.segment import name_of
 from messaging.storage.local.recover.inspect import inspect, repair, verify
-from tests.messaging.storage.local.recover.test_damage import CONFIG, DIRECTORY, PAYLOAD, fill, flip, place_of, readable
+from tests.support.storage.damaged_log import CONFIG, DIRECTORY, PAYLOAD, fill, flip, place_of, readable
 from tests.support.storage.fake_disk import FakeDisk
+from tests.support.storage.owning import started
 
 pytestmark = pytest.mark.asyncio
 
 
 async def entries_of(disk: FakeDisk) -> tuple[list[int], list[int]]:
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
-    await store.start()
+    await started(store)
     found = await readable(store, 1)
     await store.stop()
     return found
@@ -98,7 +99,7 @@ async def test_no_log_here(tmp_path: Path) -> None:
 
 async def test_repair_needs_the_directory_for_itself(tmp_path: Path) -> None:
     store = LocalLedgerStore(tmp_path, CONFIG)
-    await store.start()
+    await started(store)
     with pytest.raises(DirectoryInUse):
         repair(tmp_path)
     assert verify(tmp_path).ok

@@ -1,53 +1,30 @@
-"""The snapshot of the index: with it, without it and with a damaged one, the same ledgers come back; and nobody deleted does."""
+"""The snapshot of the index: when it is written, what it says, and that nothing depends on it."""
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from messaging.storage.ledger_store import LedgerInfo
-from messaging.storage.local import LocalConfig, LocalLedgerStore
+from messaging.storage.local import LocalLedgerStore
 from messaging.storage.local.format import snapshot
 from messaging.storage.local.format.segment import name_of
 from messaging.storage.local.recover.inspect import inspect, repair, verify
-from tests.messaging.storage.local.reclaim.test_reclaimer import blocks_read_back, filled, segment_names
-from tests.messaging.storage.local.recover.test_damage import append
-from tests.messaging.storage.local.test_power_loss import CONFIG, DIRECTORY, reopen_and_check
+from tests.support.storage.damaged_log import append
 from tests.support.storage.fake_disk import FakeDisk
+from tests.support.storage.filled_log import blocks_read_back, filled, segment_names
+from tests.support.storage.owning import fence_of, started
+from tests.support.storage.power_loss import CONFIG, DIRECTORY, reopen_and_check
+from tests.support.storage.snapshots import NEVER, ledgers_in, opened, snapshotted
 from tests.support.storage.workload import Workload
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio
 
+
 PATH = DIRECTORY / snapshot.NAME
-NEVER = dataclasses.replace(CONFIG, snapshot_pairs=1 << 40)
-
-
-async def opened(disk: FakeDisk, config: LocalConfig = CONFIG) -> LocalLedgerStore:
-    store = LocalLedgerStore(DIRECTORY, config, disk=disk)
-    await store.start()
-    return store
-
-
-async def snapshotted(disk: FakeDisk, ledgers: int = 6, rounds: int = 60) -> None:
-    """A stopped store with a snapshot that covers most of its segments."""
-    store = await filled(disk, ledgers, rounds)
-    await eventually(lambda: store.log.snapshots.covered >= 2)
-    await store.stop()
-
-
-async def ledgers_in(disk: FakeDisk) -> list[LedgerInfo]:
-    store = await opened(disk, NEVER)
-    found = await store.ledgers()
-    for info in found:
-        if info.entries:
-            await blocks_read_back(store, info.ledger_id)
-    await store.stop()
-    return found
 
 
 def footers_read(disk: FakeDisk) -> list[str]:
@@ -193,11 +170,11 @@ async def test_what_was_deleted_after_the_snapshot_stays_deleted_when_its_segmen
     store = await filled(disk, 6, 60)
     await eventually(lambda: store.log.snapshots.covered >= 2)
     for ledger_id in (1, 2, 3, 4, 5):
-        await store.delete(store.fence, ledger_id)
-    writer = await store.create(store.fence, 100, {})
+        await store.delete(fence_of(store), ledger_id)
+    writer = await store.create(fence_of(store), 100, {})
     for _ in range(60):  # seals the segment with the DELETED records
         await append(writer, b"x" * 4000)
-    await store.delete(store.fence, 100)
+    await store.delete(fence_of(store), 100)
     await eventually(lambda: store.log.ledgers.deletions_pending == {} and len(segment_names(disk)) < 9)
     await store.stop()
     for left in (disk.frozen(), disk.power_loss(Random(1))):
@@ -218,7 +195,7 @@ async def test_no_deleted_ledger_comes_back_whichever_way_the_log_is_opened(seed
         workload.frozen = None
         disk.on_image = workload.freeze
         store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
-        await workload.run(store, await store.start(), 300)
+        await workload.run(store, await started(store), 300)
         await store.stop()
         crashes += disk.image is not None
         if workload.frozen is None:
@@ -241,11 +218,11 @@ async def test_a_snapshot_that_cannot_be_written_does_not_stop_reclaim() -> None
     store = await filled(disk, 6, 60)
     await eventually(lambda: store.log.snapshots.covered >= 2)
     disk.fail(lambda kind, path, number: kind == "write" and path.name == f"{snapshot.NAME}.new")
-    writer = await store.create(store.fence, 100, {})
+    writer = await store.create(fence_of(store), 100, {})
     for _ in range(60):
         await append(writer, b"x" * 4000)
     for ledger_id in (1, 2, 3, 4, 5, 6, 100):
-        await store.delete(store.fence, ledger_id)
+        await store.delete(fence_of(store), ledger_id)
     await eventually(lambda: len(segment_names(disk)) <= 2)
     assert snapshot.NAME not in disk.names(DIRECTORY), "an older one would know of ledgers that are gone"
     await store.stop()
@@ -257,9 +234,9 @@ async def test_the_counts_of_a_start_from_a_snapshot_lead_to_the_same_reclaim() 
     await snapshotted(disk, 8, 60)
     store = await opened(disk, NEVER)
     for ledger_id in range(1, 8):
-        await store.delete(store.fence, ledger_id)
+        await store.delete(fence_of(store), ledger_id)
     await eventually(lambda: all(not name.endswith("-0000.log") for name in segment_names(disk)[:-1]))
-    await store.delete(store.fence, 8)
+    await store.delete(fence_of(store), 8)
     await eventually(lambda: len(segment_names(disk)) <= 1)
     await store.stop()
 

@@ -13,6 +13,7 @@ from messaging.storage.local.format.segment import PAGE_BYTES, Segment, name_of
 from messaging.storage.local.write.active import PADDED_COMMIT_BYTES_MAX, PADDING_BYTES, ActiveSegment
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.ledger_entries import Results, read_all
+from tests.support.storage.owning import started
 
 SIZE = 4 << 20
 
@@ -54,7 +55,7 @@ async def test_a_log_with_zeros_behind_it_opens_as_it_was_and_reports_nothing() 
     written: list[bytes] = []
     for round_ in range(3):
         store = LocalLedgerStore("/log", config, disk=disk)
-        fence = await store.start()
+        fence = await started(store)
         assert store.damage == []
         for ledger_id in range(1, round_ + 1):
             assert await read_all(await store.open(ledger_id), 39) == written[40 * (ledger_id - 1) : 40 * ledger_id]

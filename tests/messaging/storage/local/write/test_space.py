@@ -13,8 +13,9 @@ import pytest
 from messaging.storage.ledger_store import DiskFull, Fence, LedgerClosed, LedgerWriter, StoreError
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.format.directory import DirectoryInUse
-from tests.messaging.storage.local.recover.test_damage import append
+from tests.support.storage.damaged_log import append
 from tests.support.storage.fake_disk import FakeDisk
+from tests.support.storage.owning import started
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio
@@ -37,10 +38,10 @@ async def fill_up(store: LocalLedgerStore, fence: Fence, first_ledger: int) -> L
 
 
 async def test_a_full_disk_refuses_producers_and_serves_cursors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("messaging.storage.local.store.SPACE_RETRY_S", 0.01)
+    monkeypatch.setattr("messaging.storage.local.write.space_watch.SPACE_RETRY_S", 0.01)
     disk = FakeDisk(capacity_bytes=1 << 20)
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
-    fence = await store.start()
+    fence = await started(store)
     cursors = await store.create(fence, 1, {"reserved": "cursor"})
     refused = await fill_up(store, fence, 2)
     with pytest.raises(LedgerClosed):
@@ -71,7 +72,7 @@ async def test_a_full_disk_refuses_producers_and_serves_cursors(monkeypatch: pyt
     used = next(next_ledger) - 1
     await store.stop()
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
-    fence = await store.start()
+    fence = await started(store)
     found = {info.ledger_id: info.last_entry for info in await store.ledgers()}
     assert (found[1], found[used]) == (59, 0) and 2 not in found
     await store.stop()
@@ -80,7 +81,7 @@ async def test_a_full_disk_refuses_producers_and_serves_cursors(monkeypatch: pyt
 async def test_the_kept_space_may_end_too_and_the_store_lives_on() -> None:
     disk = FakeDisk(capacity_bytes=512 << 10)
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
-    fence = await store.start()
+    fence = await started(store)
     cursors = await store.create(fence, 1, {"reserved": "cursor"})
     await fill_up(store, fence, 2)
     with pytest.raises(DiskFull):
@@ -93,17 +94,17 @@ async def test_the_kept_space_may_end_too_and_the_store_lives_on() -> None:
 async def test_a_disk_full_from_the_start_is_said() -> None:
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=FakeDisk(capacity_bytes=1000))
     with pytest.raises(DiskFull, match="/log"):
-        await store.start()
+        await started(store)
 
 
 async def test_two_stores_on_one_directory(tmp_path: Path) -> None:
     store = LocalLedgerStore(tmp_path / "log", CONFIG)
-    await store.start()
+    await started(store)
     second = LocalLedgerStore(tmp_path / "log", CONFIG)
     with pytest.raises(DirectoryInUse, match=str(tmp_path / "log")):
-        await second.start()
+        await started(second)
     await store.stop()
-    await second.start()
+    await started(second)
     await second.stop()
 
 
@@ -122,17 +123,17 @@ async def test_two_processes_on_one_directory(tmp_path: Path) -> None:
         assert process.stdout is not None and process.stdout.readline() == "open\n"
         store = LocalLedgerStore(tmp_path / "log", CONFIG)
         with pytest.raises(DirectoryInUse):
-            await store.start()
+            await started(store)
         process.kill()
         process.wait()
-    await store.start()  # the lock went with the process
+    await started(store)  # the lock went with the process
     await store.stop()
 
 
 async def test_tenants_share_a_commit_fairly() -> None:
     """One tenant's flood does not delay another's message by more than a commit or two."""
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=FakeDisk())
-    fence = await store.start()
+    fence = await started(store)
     flood = await store.create(fence, 1, {"tenant": "loud"})
     quiet = await store.create(fence, 2, {"tenant": "quiet"})
     order: list[str] = []

@@ -1,0 +1,205 @@
+"""The cursor log when a store refuses, is away, is damaged, or belongs to another."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from messaging.storage.ledger_store import (
+    AppendFailed,
+    DiskFull,
+    StoreError,
+    Unavailable,
+)
+from messaging.storage.managed import delta_batcher
+from messaging.storage.managed.cursor_log import CursorLog
+from messaging.storage.managed.ledger import Storage
+from tests.support.storage.cursor_world import World
+from tests.support.storage.faulty_ledgers import FaultyLedgerStore
+from tests.support.storage.memory_ledgers import MemoryLedgerStore
+from tests.support.storage.owning import owned
+from tests.support.waiting import eventually
+
+
+async def test_a_failed_append_is_told_to_everybody_who_waits() -> None:
+    world = await World().start()
+    one, two = await world.subscriptions(2)
+    world.store.fail_appends(DiskFull("full"))
+    outcomes = await asyncio.gather(world.store_delta(one, b"a"), world.store_delta(two, b"b"))
+    assert [type(outcome) for outcome in outcomes] == [DiskFull, DiskFull]
+    assert [type(failure) for failure in world.failures] == [DiskFull]
+    assert isinstance(await world.store_delta(one, b"c"), StoreError)  # and later ones too, at once
+    world.store.heal()
+    await eventually(lambda: world.mended == [1])
+
+
+@pytest.mark.parametrize("fault", [DiskFull("full"), AppendFailed("who knows"), Unavailable("away")])
+async def test_a_store_that_takes_appends_again_is_used_again(fault: StoreError) -> None:
+    """It took a restart, although nothing was wrong any more."""
+    world = await World().start()
+    one, two = await world.subscriptions(2)
+    assert await world.store_delta(one, b"a") is None
+    world.store.fail_appends(fault)
+    assert await world.store_delta(one, b"b") is fault
+    assert await world.store_delta(two, b"c") is not None
+    await eventually(lambda: len(world.store.calls) > 4)  # tried again, in vain
+    assert world.mended == []
+    still = await world.crash()
+    await still.load()
+    assert still.loaded == {one: [b"a"], two: []}, "what was refused is not there, and what was durable is"
+
+    world = await still.crash()
+    await world.load()
+    world.store.fail_appends(fault)
+    await world.store_delta(one, b"b")
+    world.store.heal()
+    await eventually(lambda: world.mended == [1])
+    assert await world.store_delta(two, b"d") is None
+    after = await world.crash()
+    await after.load()
+    assert after.loaded == {one: [b"a", b"b"], two: [b"d"]}, "what was refused is durable too: the cursor in memory had it"
+    await after.log.stop()
+    assert len(await after.ledgers()) == 1
+
+
+@pytest.mark.parametrize("call", ["create", "delete"])
+async def test_a_call_that_fails_while_mending_is_tried_again(call: str) -> None:
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    world.store.fail_appends()
+    world.store.fail_next(call, Unavailable("not yet"))
+    assert await world.store_delta(one, b"a") is not None
+    await eventually(lambda: call in world.store.calls or len(world.store.calls) > 5)
+    world.store.stop_failing()
+    await eventually(lambda: world.mended == [1])
+    assert await world.store_delta(one, b"b") is None
+    after = await world.crash()
+    await after.load()
+    assert after.loaded[one] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("why", ["failed", "fenced"])
+async def test_a_store_that_failed_for_good_is_left_alone(why: str) -> None:
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    if why == "failed":
+        world.store.failed = error = AppendFailed("the disk reported an error")
+        world.store.fail_appends(error)
+    else:
+        world.store.fence()
+    calls = len(world.store.calls)
+    for _ in range(3):
+        assert isinstance(await world.store_delta(one, b"a"), StoreError)
+    assert world.log.checkpointing is None
+    assert world.store.calls[calls:] == []
+    assert (len(world.failures), world.mended) == (1, [])
+
+
+async def test_stopping_does_not_wait_for_a_store_that_refuses() -> None:
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    world.store.fail_appends()
+    await world.store_delta(one, b"a")
+    await world.log.stop()
+    assert world.log.checkpointing is None
+
+
+async def test_damage_costs_the_damaged_deltas_and_not_the_start(caplog: pytest.LogCaptureFixture) -> None:
+    """One bad block kept the broker from starting."""
+    world = await World().start()
+    one, two = await world.subscriptions(2)
+    for delta in (b"a", b"b", b"c"):
+        await world.store_delta(one, delta)
+    await world.store_delta(two, b"d")
+    (ledger,) = await world.ledgers()
+    with caplog.at_level("CRITICAL"):
+        after = await world.crash(damage=[(ledger, 1), (ledger, 2)])
+    await after.load()
+    assert after.loaded == {one: [b"a"], two: [b"d"]}
+    assert "2 of 4 deltas are lost" in caplog.text
+    assert await after.store_delta(two, b"e") is None
+
+
+@pytest.mark.parametrize("passes", [True, False])
+async def test_a_ledger_that_cannot_be_read_does_not_keep_the_broker_from_starting(passes: bool) -> None:
+    """What was acknowledged there comes again; unless the next try succeeds."""
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    for number in range(3):
+        world.log.append(one, b"%d" % number)
+        await asyncio.sleep(0)
+    reads = 0
+
+    class Unreadable(FaultyLedgerStore):
+        async def call(self, name: str, work: object) -> object:  # type: ignore[override]
+            nonlocal reads
+            if name == "read":
+                reads += 1
+                if reads == 1 or not passes:
+                    raise Unavailable("[Errno 5] Input/output error")
+            return await super().call(name, work)  # type: ignore[arg-type]
+
+    store = Unreadable(MemoryLedgerStore(world.memory))
+    storage = Storage(store, world.meta, await owned(store, world.meta), lambda: 1)
+    log = CursorLog(storage)
+    await log.start()
+    assert (log.recovered_deltas(one) != []) is passes
+    assert (storage.damage["cursor"] > 0) is not passes
+    await log.stop()
+
+
+async def test_stopping_with_a_dead_store_does_not_raise() -> None:
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    world.store.fail_next("create", Unavailable("gone"))
+    await world.store_delta(one, b"a")
+    await world.log.stop()
+    assert [type(failure) for failure in world.failures] == [Unavailable]
+    after = await world.crash()
+    assert after.log.recovered_deltas(one) == [b"a"]
+
+
+async def test_one_who_waits_for_an_answer_and_raises_keeps_no_other_from_theirs() -> None:
+    world = await World().start()
+    one, two = await world.subscriptions(2)
+    answered: list[StoreError | None] = []
+
+    def raises(error: StoreError | None) -> None:
+        raise ValueError("its connection is in no state to be written to")
+
+    world.log.append(one, b"a", raises)
+    world.log.append(two, b"b", answered.append)
+    await eventually(lambda: answered == [None])
+
+
+async def test_what_a_writer_raises_unexpectedly_is_answered_and_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(delta_batcher, "block_of", lambda *_: 1 // 0)
+        assert isinstance(await world.store_delta(one, b"a"), Unavailable)
+    await eventually(lambda: world.mended == [1])
+    after = await world.crash()
+    await after.load()
+    assert after.loaded == {one: [b"a"]}
+
+
+async def test_a_ledger_that_was_named_and_never_made_is_passed_over() -> None:
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    await world.store_delta(one, b"a")
+    world.store.fail_next("create", Unavailable("crash"))
+    with pytest.raises(Unavailable):
+        await world.log.checkpoint()
+    after = await world.crash()
+    assert after.log.recovered_deltas(one) == [b"a"]
+
+
+async def test_an_unknown_outcome_may_come_back() -> None:
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    world.store.lose_outcomes(AppendFailed("who knows"))
+    assert isinstance(await world.store_delta(one, b"a"), AppendFailed)
+    after = await world.crash()
+    assert after.log.recovered_deltas(one) == [b"a"]  # it was written after all; repeating an acknowledgement harms nobody
