@@ -143,10 +143,10 @@ async def test_very_many_members_are_sampled_in_parts(world: BrokerWorld, clock:
     for index in range(20):
         await client.subscribe(TOPIC, f"s{index}", index, permits=100)
     taken: list[object] = []
-    take = "messaging.broker.runtime.topics.member_rates.MemberRates._take"
+    take = "messaging.broker.runtime.topics.member_rates.MemberRates.record"
     from messaging.broker.runtime.topics.member_rates import MemberRates
 
-    real: Callable[..., None] = MemberRates._take
+    real: Callable[..., None] = MemberRates.record
     monkeypatch.setattr(take, lambda self, member, now_ms, totals: (taken.append(member), real(self, member, now_ms, totals))[1])
     client.write(send_frame(0, b"x"))
     await client.quiet()

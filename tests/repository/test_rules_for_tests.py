@@ -20,11 +20,10 @@ IMPORTED_TEST_MODULES: dict[str, int] = {}
 PRIVATE_NAMES: dict[str, int] = {
     "tests/adversary/test_acknowledgements_of_anything.py": 2,
     "tests/adversary/test_background_loops.py": 8,
-    "tests/adversary/test_deduplication_damage.py": 7,
+    "tests/adversary/test_deduplication_damage.py": 5,
     "tests/adversary/test_feed_not_saved.py": 1,
     "tests/adversary/test_revoked_while_opening.py": 1,
     "tests/adversary/test_tls_handshakes.py": 3,
-    "tests/adversary/test_true_figures.py": 1,
     "tests/controlplane/supervisor/test_full_disk.py": 1,
     "tests/messaging/broker/core/test_audit_events.py": 1,
     "tests/messaging/client/test_consumer.py": 2,

@@ -13,20 +13,20 @@ from pyroaring import BitMap
 from messaging.limits.sizes import ACK_SET_WORDS_MAX
 from messaging.storage.ledger_store import Position
 
-ENTRY_BYTES = 320  # what one takes in memory beside its bits
+ENTRY_BYTES = 320  # memory that one takes in addition to its bits
 _WORD = (1 << 64) - 1
 _WORD_BYTES = 8
 
 
 def bits_of(words: Sequence[int]) -> int:
-    """Words as the wire has them, signed or not. Raises `ValueError` where there are more than a batch can have."""
+    """Words as the wire has them, signed or not. Raises `ValueError` if there are more than a batch can have."""
     if len(words) > ACK_SET_WORDS_MAX:
         raise ValueError(f"an ack set of {len(words)} words is larger than any batch: at most {ACK_SET_WORDS_MAX}")
     return int.from_bytes(struct.pack(f"<{len(words)}Q", *(word & _WORD for word in words)), "little")
 
 
 class AckSets:
-    """By entry. What lies behind a position, or in some entries, is found without looking at the others."""
+    """By entry. Those before a position, or in a range of entries, are found without looking at the others."""
 
     __slots__ = ("_entries", "_words", "memory_bytes")
 
@@ -44,7 +44,7 @@ class AckSets:
         return position in self._words
 
     def get(self, position: Position) -> tuple[int, ...] | None:
-        """Its words, as many as it was given at first."""
+        """Its words, as many as it was first given."""
         data = self._words.get(position)
         return None if data is None else struct.unpack(f"<{len(data) // _WORD_BYTES}Q", data)
 
@@ -64,13 +64,13 @@ class AckSets:
         return list(entries & BitMap(range(first, last + 1)))
 
     def words_with(self, position: Position, bits: int, count: int) -> tuple[int, ...]:
-        """What `put` would keep: `bits` in as many words as the entry has, `count` where it has none yet."""
+        """What `put` would keep: `bits` in as many words as the entry has, or `count` if it has none yet."""
         held = self._words.get(position)
         count = max(count if held is None else len(held) // _WORD_BYTES, (bits.bit_length() + 63) // 64)
         return struct.unpack(f"<{count}Q", bits.to_bytes(_WORD_BYTES * count, "little"))
 
     def put(self, position: Position, words: Sequence[int]) -> None:
-        """Words without a sign, from `words_with` or from what was stored."""
+        """Unsigned words, from `words_with` or from storage."""
         former = self._words.get(position)
         if former is None:
             entries = self._entries.get(position.ledger_id)

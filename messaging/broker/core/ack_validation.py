@@ -1,7 +1,7 @@
-"""What an acknowledgement may name: entries that exist, and messages that are in their batch. Pure; every way in asks here first.
+"""Checks what an acknowledgement names: entries have to exist, and messages have to be in their batch. Pure; all APIs use it.
 
 Each id stands for itself: what cannot be acknowledged is left out and reported, the others are taken. A batch's size is not in the
-id but with its entry; where it is not known at once the id comes back in `unknown`, for the caller to read it and ask again.
+id but with its entry; if it is not known, the id is returned in `unknown`, for the caller to read the entry and ask again.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ _FULL = (1 << _WORD) - 1
 
 
 class MessageAck(NamedTuple):
-    """One id: of the whole entry or, with an `ack_set` (Pulsar's words: a bit for each message still open), of a part of it."""
+    """One id: of a whole entry or, with an `ack_set` (Pulsar's words: a bit for each unacknowledged message), of a part of it."""
 
     position: Position
     ack_set: Sequence[int] = ()
 
 
 class IndividualAcks(NamedTuple):
-    """`whole`: ledger -> entries. `partial`: entry -> the words of what stays open. `refused`: why the first that was is."""
+    """`whole`: ledger -> entries. `partial`: entry -> the words of what stays unacknowledged. `refused`: why the first id that was
+    refused cannot be acknowledged, or ""."""
 
     whole: dict[int, list[int]]
     partial: dict[Position, list[int]]
@@ -35,7 +36,7 @@ class IndividualAcks(NamedTuple):
 
 
 class CumulativeAck(NamedTuple):
-    """Of a cumulative acknowledgement: everything up to here, then of one entry what its words do not leave open."""
+    """Everything up to `position`; then of one entry the messages that `words` do not leave unacknowledged."""
 
     position: Position
     entry: Position | None = None
@@ -77,9 +78,9 @@ def check_individual(asked: Iterable[MessageAck], ledger_list: LedgerList, curso
 
 
 def check_cumulative(asked: MessageAck, ledger_list: LedgerList, cursor: Cursor, size_of: SizeOf) -> CumulativeAck | str | None:
-    """A text: why not. None: the size of that batch has to be read first.
+    """Returns a text if it is refused, and None if the size of the batch has to be read first.
 
-    Entry -1 of a ledger is what clients name for "all before its first entry"."""
+    Clients name entry -1 of a ledger for "everything before its first entry"."""
     ledger_id, entry_id = asked.position
     if _gone(ledger_id, ledger_list):
         return CumulativeAck(asked.position)
@@ -101,13 +102,13 @@ def check_cumulative(asked: MessageAck, ledger_list: LedgerList, cursor: Cursor,
 
 
 def _size(position: Position, cursor: Cursor, size_of: SizeOf) -> int | None:
-    """Messages in the entry; where some are acknowledged, those that its words have room for."""
+    """Messages in the entry; if some are acknowledged, as many as its words have room for."""
     held = cursor.batches.get(position)
     return size_of(position) if held is None else _WORD * len(held)
 
 
 def _words(asked: MessageAck, size: int) -> list[int] | str:
-    """The words of what `asked` leaves open of a batch of `size` messages; or why it cannot be."""
+    """The words of what `asked` leaves unacknowledged of a batch of `size` messages, or why it is refused."""
     words = [word & _FULL for word in asked.ack_set]
     if (len(words) - 1) * _WORD + words[-1].bit_length() > size:
         return f"the ack set of entry {_text(asked.position)} has {len(words)} words; its batch has {size} messages"
@@ -115,23 +116,23 @@ def _words(asked: MessageAck, size: int) -> list[int] | str:
 
 
 def _both(words: list[int], others: list[int]) -> list[int]:
-    """What stays open after both; words that are missing at the end are zero."""
+    """What stays unacknowledged after both; words that are missing at the end are zero."""
     return [one & other for one, other in zip(words, others, strict=False)]
 
 
 def all_open(size: int) -> list[int]:
-    """The words of a batch of which nothing is acknowledged."""
+    """The words of a batch without any acknowledged message."""
     whole, rest = divmod(size, _WORD)
     return [_FULL] * whole + ([(1 << rest) - 1] if rest else [])
 
 
 def signed(value: int) -> int:
-    """A number of a message id, which the wire has as unsigned: 2^64-1 is -1."""
+    """A number of a message id as signed; the wire has it unsigned: 2^64-1 is -1."""
     return value - (1 << _WORD) if value >> _WORD - 1 else value
 
 
 def _existing(ledger_id: int, entries: list[int], ledger_list: LedgerList) -> tuple[list[int], str]:
-    """Those that exist, and why the first other one was refused."""
+    """Those that exist, and why the first that does not was refused."""
     if _gone(ledger_id, ledger_list):
         return [], ""  # retention dropped the ledger: everything in it was acknowledged
     last = ledger_list.last_of(ledger_id)

@@ -1,4 +1,4 @@
-"""Stretches of consecutive values in compressed bitmaps. Pure."""
+"""Ranges of consecutive values in compressed bitmaps. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BITMAP_BYTES = 200  # of an empty one
 
 
 def bitmap_of(entries: Sequence[int]) -> BitMap:
-    """A peer may name any number; what no entry can have is left out."""
+    """A peer may name any number; those that cannot be entry ids are left out."""
     try:
         return BitMap(entries)
     except OverflowError:
@@ -35,7 +35,7 @@ def run_length(bitmap: BitMap, first: int) -> int:
 
 
 def ranges_of(bitmap: BitMap) -> Iterator[tuple[int, int]]:
-    """The contiguous stretches of a bitmap, in order: each costs about the same, however long it is."""
+    """The ranges (first, last) of a bitmap, in order. Each costs about the same, however long it is."""
     if not bitmap:
         return
     first, last = bitmap.min(), bitmap.max()
@@ -48,12 +48,12 @@ def ranges_of(bitmap: BitMap) -> Iterator[tuple[int, int]]:
 
 
 def count_ranges(bitmap: BitMap) -> int:
-    """How many stretches `ranges_of` gives: values of which the one before is not there."""
+    """How many ranges `ranges_of` gives: the values whose predecessor is not there."""
     return len(bitmap) - bitmap.intersection_cardinality(bitmap.shift(1))
 
 
 def bitmap_bytes(bitmap: BitMap) -> int:
-    """About what it takes in memory: in each stretch of 65,536 values two bytes a value, at most 8 KiB."""
+    """About how much memory it takes: for each 65,536 values two bytes per value that is there, at most 8 KiB."""
     if not bitmap:
         return 0
     stretches = (bitmap.max() >> 16) - (bitmap.min() >> 16) + 1

@@ -1,4 +1,4 @@
-"""One consumer of a subscription: its permits, and what it holds unacknowledged. Pure state; its owner is the subscription."""
+"""One consumer of a subscription: its permits, and the entries that it has not acknowledged. Pure; owned by the subscription."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class ConsumerSink(Protocol):
 
     @property
     def writable(self) -> bool:
-        """False while the peer does not read: nothing is assigned to it then."""
+        """False while the peer does not read: then nothing is sent to it."""
 
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redelivery_counts: list[int] | None) -> int:
         """Sends entries `first` to ``last - 1`` of `block`; returns the bytes sent. `redelivery_counts`: one for each, or None."""
 
     def active_changed(self, consumer: Consumer, active: bool) -> None:
-        """Failover: this consumer became the active one, or ceased to be."""
+        """Failover: this consumer became the active one, or no longer is."""
 
     def end_of_topic(self, consumer: Consumer) -> None:
-        """The topic is terminated and this subscription has acknowledged everything in it. Said once to each consumer."""
+        """The topic is terminated and this subscription has acknowledged everything in it. Called once for each consumer."""
 
     def closed(self, consumer: Consumer) -> None:
-        """The broker closed this consumer (unload, delete, seek): it is to connect again."""
+        """The broker closed this consumer (unload, delete, seek); it has to connect again."""
 
 
 class Consumer:
@@ -62,17 +62,17 @@ class Consumer:
         self.name = name
         self.sink = sink
         self.priority = priority
-        self.session: OpenSession | None = None  # the right it was opened under; None for the broker's own
+        self.session: OpenSession | None = None  # under which it was opened; None for the broker's own
         self.metadata: dict[str, str] = {}
-        self.on_ready: Callable[[Consumer], None] | None = None  # set by a strategy that waits for it to be able to take messages
-        self.permits = 0  # messages the client asked for and was not sent; may dip below zero by one batch
+        self.on_ready: Callable[[Consumer], None] | None = None  # set by a strategy that wants to know when it can take messages
+        self.permits = 0  # messages that the client asked for and was not sent; may fall below zero by one batch
         self.held: dict[int, BitMap] = {}  # ledger -> entries sent and not acknowledged (Shared only)
-        self.held_batches: dict[Position, int] = {}  # of those, the messages of entries that count for other than one
+        self.held_batches: dict[Position, int] = {}  # of those, the number of messages where it is not one
         self.unacked_messages = 0
         self.messages_out = 0
         self.entries_out = 0
         self.bytes_out = 0
-        self.messages_redelivered = 0  # of those sent: the client asked for them again
+        self.messages_redelivered = 0  # messages sent that the client asked for again
         self.entries_redelivered = 0
         self.end_told = False
         self.connected_ms = now_ms
@@ -80,13 +80,13 @@ class Consumer:
         self.last_acked_ms = 0
 
     def flow(self, permits: int, now_ms: int) -> None:
-        """The client asks for so many more. What goes beyond `PERMITS_MAX` together is more than it can ever be sent."""
+        """The client asks for `permits` more messages. The sum is limited to `PERMITS_MAX`."""
         self.permits = min(self.permits + permits, PERMITS_MAX)
         self.last_flow_ms = now_ms
         self.wake()
 
     def give_back(self, permits: int) -> None:
-        """Those of messages that were not handed over after all."""
+        """Returns the permits of messages that were not delivered after all."""
         self.permits += permits
         self.wake()
 
@@ -96,25 +96,26 @@ class Consumer:
             self.on_ready(self)
 
     def messages_of(self, entries: int) -> int:
-        """How many messages so many of the entries hold that were sent: exactly, where all hold as many."""
+        """How many messages that many of the entries sent contain: exact if all have the same size."""
         return entries * self.messages_out // self.entries_out if self.entries_out else 0
 
-    def hold(self, block: EntryBlock, first: int, last: int, open_messages: list[int] | None) -> None:
-        """Entries `first` to ``last - 1`` of `block` were sent to this consumer. `open_messages`: how many of each, or None."""
+    def hold(self, block: EntryBlock, first: int, last: int, unacked: list[int] | None) -> None:
+        """Entries `first` to ``last - 1`` of `block` were sent to this consumer. `unacked`: unacknowledged messages
+        of each, or None for one each."""
         bitmap = self.held.get(block.ledger_id)
         if bitmap is None:
             bitmap = self.held[block.ledger_id] = BitMap()
         bitmap.add_range(block.first_entry + first, block.first_entry + last)
-        if open_messages is None:
+        if unacked is None:
             self.unacked_messages += last - first
             return
-        self.unacked_messages += sum(open_messages)
-        for entry, count in enumerate(open_messages, block.first_entry + first):
+        self.unacked_messages += sum(unacked)
+        for entry, count in enumerate(unacked, block.first_entry + first):
             if count != 1:
                 self.held_batches[Position(block.ledger_id, entry)] = count
 
     def release(self, ledger_id: int, entries: BitMap) -> BitMap:
-        """Takes `entries` out of what is held and returns those that were."""
+        """Removes `entries` from what is held; returns those that were held."""
         bitmap = self.held.get(ledger_id)
         if bitmap is None:
             return BitMap()

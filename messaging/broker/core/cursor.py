@@ -1,4 +1,4 @@
-"""What a subscription has acknowledged: a mark-delete position and, beyond it, bitmaps a ledger and ack sets of batches.
+"""What a subscription has acknowledged: a mark-delete position and, beyond it, one bitmap per ledger and ack sets of batches.
 
 Everything at or before `mark_delete` is acknowledged. Beyond it `individual_acks` has the entries acknowledged out of order, in
 compressed bitmaps, so that a million of them cost about as much as one bitmap; `batches` has entries of which only some messages
@@ -32,8 +32,8 @@ _WORDS = struct.Struct(">H")
 
 
 class Cursor:
-    """Every method that changes it decides and packs first: either it raises and has changed nothing, or the delta that it returns
-    makes the new state of a copy of the former one. Positions are held against the chain: one of no entry acknowledges nothing."""
+    """Every method that changes it decides and packs first: either it raises and has changed nothing, or it returns the delta that
+    makes the same change on a copy. Positions are checked against the ledger list: one without an entry acknowledges nothing."""
 
     __slots__ = ("batches", "individual_ack_count", "individual_acks", "mark_delete")
 
@@ -52,7 +52,7 @@ class Cursor:
         return bitmap is not None and 0 <= position.entry_id < 1 << 32 and position.entry_id in bitmap
 
     def unacked_ranges(self, ledger_id: int, first: int, last: int) -> list[tuple[int, int]]:
-        """The unacknowledged stretches (first, last) within entries `first`..`last` of a ledger."""
+        """The unacknowledged ranges (first, last) within entries `first`..`last` of a ledger."""
         if self.mark_delete.ledger_id == ledger_id:
             first = max(first, self.mark_delete.entry_id + 1)
         elif self.mark_delete.ledger_id > ledger_id:
@@ -66,18 +66,18 @@ class Cursor:
         return list(ranges_of(missing))
 
     def backlog_entries(self, ledger_list: LedgerList) -> int:
-        """Entries that exist and are not wholly acknowledged."""
+        """Entries that exist and are not fully acknowledged."""
         return ledger_list.entries - ledger_list.count_up_to(self.mark_delete) - self.individual_ack_count
 
     @property
     def memory_bytes(self) -> int:
-        """About what it takes in memory because of what was acknowledged beyond `mark_delete`."""
+        """About how much memory the acknowledgements beyond `mark_delete` take."""
         return sum(map(bitmap_bytes, self.individual_acks.values())) + self.batches.memory_bytes
 
     # --- acknowledging; each returns the delta to store, or b"" if nothing changed
 
     def acknowledge(self, ledger_id: int, entries: Sequence[int], ledger_list: LedgerList) -> bytes:
-        """Whole entries of one ledger, in any order. Ids that were never confirmed are skipped, as Pulsar does."""
+        """Whole entries of one ledger, in any order. Ids that were never confirmed are ignored, as in Pulsar."""
         limit = ledger_list.last_of(ledger_id)
         mark = self.mark_delete
         floor = mark.entry_id if mark.ledger_id == ledger_id else -1 if mark.ledger_id < ledger_id else limit
@@ -103,7 +103,7 @@ class Cursor:
         return delta
 
     def acknowledge_range(self, ledger_id: int, first: int, last: int, ledger_list: LedgerList) -> bytes:
-        """Entries `first` to `last` of one ledger, as far as they exist: costs the same for one and for a million."""
+        """Entries `first` to `last` of one ledger, as far as they exist. Costs the same for one and for a million."""
         mark = self.mark_delete
         if mark.ledger_id > ledger_id:
             return b""
@@ -165,8 +165,8 @@ class Cursor:
         return delta
 
     def _advance(self, mark: Position, ledger_list: LedgerList) -> None:
-        """Moves mark-delete to `mark`, on over what follows it without a gap, into the next ledgers too, and forgets what lies
-        behind. Costs what it moves over, not what there is."""
+        """Moves mark-delete to `mark` and on over all acknowledged entries that follow, also into the next ledgers, and forgets
+        what is now before it. The cost depends on what it moves over, not on what there is."""
         former, self.mark_delete = self.mark_delete, mark
         ledger_id, entry_id = mark
         if ledger_id < 0 and ledger_list.first_id >= 0:
@@ -191,7 +191,7 @@ class Cursor:
             self.batches.drop_up_to(self.mark_delete, former.ledger_id)
 
     def _forget(self, ledger_id: int, bitmap: BitMap, stop: int) -> None:
-        """Bits below `stop`: they are behind mark-delete."""
+        """Forgets bits below `stop`: mark-delete has passed them."""
         self.individual_ack_count -= bitmap.range_cardinality(0, stop)
         bitmap.remove_range(0, stop)
         if not bitmap:
@@ -216,7 +216,7 @@ class Cursor:
 
     @classmethod
     def restore(cls, mark_delete: Position, state: bytes) -> Cursor:
-        """From a snapshot; from `mark_delete` alone where none was ever taken. Raises `ValueError` for bytes that are none."""
+        """From a snapshot; from `mark_delete` alone if there never was one. Raises `ValueError` for bytes that are no snapshot."""
         cursor = cls(mark_delete)
         if state:
             try:
@@ -252,10 +252,10 @@ class Cursor:
             at += 8 * words
 
     def apply(self, delta: bytes, ledger_list: LedgerList) -> None:
-        """Applies a stored delta. Repeating one twice changes nothing, so that a replay may begin early. Raises `ValueError` for
+        """Applies a stored delta. Applying one twice changes nothing, so that a replay may begin early. Raises `ValueError` for
         bytes that are none, and has changed nothing then.
 
-        A chain may have lost entries to damage since: what was acknowledged up to one of those is, up to the last there is."""
+        Damage may have removed entries since: an acknowledgement up to one of those counts up to the last that still exists."""
         try:
             kind, body = delta[0], delta[1:]
             if kind == Delta.ENTRIES:

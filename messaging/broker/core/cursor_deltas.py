@@ -1,6 +1,6 @@
-"""Changes of a cursor, packed: what the cursor log stores, and `Cursor.apply` applies to another copy. Pure.
+"""Changes of a cursor, packed: the cursor log stores them, and `Cursor.apply` applies them to another copy. Pure.
 
-Each is a kind (u8) and a body; positions are i64 i64. Packing raises `struct.error` or `OverflowError` for numbers without room.
+Each is a kind (u8) and a body; positions are i64 i64. Packing raises `struct.error` or `OverflowError` for numbers that do not fit.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def batch_of(body: bytes) -> tuple[Position, tuple[int, ...]]:
 
 
 def merged(deltas: Iterable[bytes]) -> Iterator[bytes]:
-    """The same deltas with neighbours that acknowledge entries of one ledger made one: a replay of 100,000 acknowledgements
-    is then a few calls instead of as many."""
+    """The same deltas, with neighbours that acknowledge entries of one ledger merged: a replay of 100,000 acknowledgements is
+    then a few calls."""
     run: list[bytes] = []
     for delta in deltas:
         joins = delta[:1] == _ENTRIES and (not run or run[0][:_ENTRIES_HEAD] == delta[:_ENTRIES_HEAD])

@@ -1,18 +1,18 @@
-"""What the cursors of all subscriptions keep in memory, counted in one account: who changed is measured once in a while, since
-acknowledgements come far more often than their sum changes by much. Pure."""
+"""The memory that all cursors take, charged to one account. Changed cursors are measured from time to time, because
+acknowledgements are far more frequent than significant changes of that memory. Pure."""
 
 from __future__ import annotations
 
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 
-MEASURED_MAX = 5_000  # subscriptions a time
+MEASURED_MAX = 5_000  # subscriptions at a time
 
 
 class CursorMemory:
     def __init__(self, account: MemoryAccount) -> None:
         self._account = account
-        self._changed: dict[Subscription, str] = {}  # and the tenant; the rest is measured in its turn
+        self._changed: dict[Subscription, str] = {}  # with its tenant; to be measured
 
     def allows(self, tenant: str, size: int) -> bool:
         return self._account.allows(tenant, size)
@@ -36,7 +36,7 @@ class CursorMemory:
 
     def _charge(self, tenant: str, subscription: Subscription, memory_bytes: int) -> None:
         if subscription.charged_bytes is None:
-            return  # it was released
+            return  # it is released
         more = memory_bytes - subscription.charged_bytes
         subscription.charged_bytes = memory_bytes
         if more > 0:

@@ -10,9 +10,9 @@ from messaging.protocol.hot import SendFrame, scan
 from messaging.storage.block_header import MARKER, decode, encode_plain
 from messaging.storage.ledger_store import Block, Position
 
-BLOCK_BYTES = 400  # of a block in memory beside its data
-STOP_BYTES = 4  # of an entry beside its data
-COPIED_BYTES_MAX = 16 << 10  # copying so much costs less than keeping a view of it
+BLOCK_BYTES = 400  # memory that a block takes in addition to its data
+STOP_BYTES = 4  # memory of an entry in addition to its data
+COPIED_BYTES_MAX = 16 << 10  # copying this much costs less than keeping a view of it
 SEND_HEAD = b"\x08\x06"  # type SEND, with which the command of every stored frame begins
 
 
@@ -67,7 +67,7 @@ class EntryBlock:
 
     @property
     def memory_bytes(self) -> int:
-        """What keeping this block costs. A part of a larger read holds on to all of it."""
+        """Memory that this block keeps. A part of a larger read keeps all of it."""
         return whole_bytes(self.data) + STOP_BYTES * len(self.end_offsets) + BLOCK_BYTES
 
     @property
@@ -76,7 +76,7 @@ class EntryBlock:
         if self._counts is None:
             if self.uniform:
                 self._counts = [1] * len(self.end_offsets)
-            else:  # the last entry has what is left: often it is the only one
+            else:  # the last entry has the rest; often it is the only one
                 self._counts = list(map(self._messages_of, range(len(self.end_offsets) - 1)))
                 self._counts.append(self.message_count - sum(self._counts))
         return self._counts
@@ -91,7 +91,7 @@ class EntryBlock:
     def _messages_of(self, index: int) -> int:
         start = self.start_of(index)
         head = bytes(self.data[start + 8 : self._body_of(start)])
-        return pb.Command.FromString(head).send.num_messages  # 1 where the producer does not say
+        return pb.Command.FromString(head).send.num_messages  # 1 if the producer does not say
 
     def start_of(self, index: int) -> int:
         """Where entry `index` of the block begins in `data`."""
@@ -118,21 +118,21 @@ class EntryBlock:
         return self.end_offsets[last - 1] - self.start_of(first)
 
     def last_within(self, entry_id: int, bytes_max: int) -> int:
-        """The last entry that lies, with all from `entry_id` on, in `bytes_max` bytes; `entry_id` where not even that does."""
+        """The last entry so that all from `entry_id` on take at most `bytes_max` bytes; at least `entry_id`."""
         index = entry_id - self.first_entry
         stop = bisect_right(self.end_offsets, self.start_of(index) + bytes_max, lo=index)
         return self.first_entry + max(index, stop - 1)
 
 
 def whole_bytes(data: bytes | memoryview) -> int:
-    """Of the buffer that `data` keeps in memory."""
+    """The size of the buffer that `data` keeps in memory."""
     return memoryview(data.obj).nbytes if isinstance(data, memoryview) else len(data)
 
 
 def for_log(buf: bytes, sent: list[SendFrame], end_offsets: Sequence[int]) -> bytes | memoryview:
-    """What to append for `sent`: the stretch of the read as it came; its pieces joined where other frames lie between.
+    """What to append for `sent`: the part of the read as it came, or its pieces joined if other frames lie between them.
 
-    `end_offsets`: see `hot.summarize`. Small stretches of a larger read are copied, so that nothing keeps the read in memory."""
+    `end_offsets`: see `hot.summarize`. Small parts of a larger read are copied, so that the read is not kept in memory."""
     start, stop = sent[0].start, sent[-1].end
     size = end_offsets[-1]
     if size != stop - start:
@@ -149,9 +149,9 @@ def header_of(sent: list[SendFrame], producer: bytes, broker_time_ms: int, messa
 
 
 def from_log(block: Block) -> EntryBlock:
-    """A block read back from the log. Raises `ValueError` where it is not what `for_log` wrote.
+    """A block read back from the log. Raises `ValueError` if it is not what `for_log` wrote.
 
-    Its checksum was verified by whoever read it; here the first and the last frame show whether it is one of ours at all."""
+    Its checksum was verified when it was read; the first and the last frame show whether it is one of our blocks."""
     header = decode(block.header)
     found = EntryBlock(
         block.ledger_id,

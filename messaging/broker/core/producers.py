@@ -20,13 +20,13 @@ class ProducerSink(Protocol):
     """Where a producer's receipts go. Never blocks, never raises."""
 
     def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None:
-        """``sent`` are durable, at `first` and on (one duplicate: at `first`, -1:-1 where unknown). Called in send order."""
+        """``sent`` are durable, at `first` and on (one duplicate: at `first`, or -1:-1 if unknown). Called in send order."""
 
     def append_completed(self, size: int) -> None:
-        """`size` appended bytes are durable, or were refused: they count no longer against the sender."""
+        """`size` appended bytes are durable, or were refused: they no longer count against the sender."""
 
     def closed(self, producer: Producer) -> None:
-        """The broker closed this producer: it is to connect again and send what has no receipt again."""
+        """The broker closed this producer; it has to connect again and send again what has no receipt."""
 
     def alive(self) -> bool: ...
 
@@ -53,7 +53,7 @@ class Producer:
         self.sink = sink
         self.epoch = epoch
         self.metadata: Mapping[str, str] = NO_METADATA
-        self.session: OpenSession | None = None  # the right it was opened under; None for the broker's own
+        self.session: OpenSession | None = None  # under which it was opened; None for the broker's own
         self.closed = False
         self.messages_in = 0
         self.bytes_in = 0
@@ -65,7 +65,7 @@ class Producer:
 
 
 class ProducerTable:
-    """Nearly every topic has one producer or none: a dictionary is made for the second."""
+    """Nearly every topic has at most one producer, so there is a dictionary only from the second on."""
 
     __slots__ = ("_by_name", "_only")
 
@@ -111,7 +111,7 @@ class ProducerTable:
         return len(self._by_name) if self._by_name is not None else int(self._only is not None)
 
     def __iter__(self) -> Iterator[Producer]:
-        """Over those of now: they may be detached meanwhile."""
+        """Over a copy: producers may be detached meanwhile."""
         if self._by_name is not None:
             return iter(list(self._by_name.values()))
         return iter(() if self._only is None else (self._only,))

@@ -167,7 +167,8 @@ class Subscription:
     # --- what comes back
 
     def acknowledge(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int], now_ms: int) -> bytes:
-        """Individual acknowledgement of whole entries, by whoever holds them. Returns the delta, b"" if nothing changed."""
+        """Individual acknowledgement of whole entries, also of those that another consumer holds. Returns the delta, b"" if nothing
+        changed."""
         delta = self.cursor.acknowledge(ledger_id, entries, self.ledger_list)
         if consumer is not None:
             consumer.last_acked_ms = now_ms

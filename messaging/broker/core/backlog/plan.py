@@ -55,7 +55,7 @@ class BacklogPlan:
         self.subscriptions: dict[Subscription, ReadAhead] = {}
         self._ledger_list = ledger_list
         self._cached = cached
-        self._bytes_per_entry = READ_BYTES  # of late
+        self._bytes_per_entry = READ_BYTES  # of the last read
 
     # --- asking
 
@@ -188,8 +188,8 @@ class BacklogPlan:
         return held.again
 
     def _read_ahead(self, subscription: Subscription, held: ReadAhead, steps: Steps) -> None:
-        """Starts the next read, if it is known where that begins and there are not enough. One each time: whoever takes little has
-        no more than one."""
+        """Starts the next read, if it is known where that begins and there are not enough. One each time, so that a
+        consumer that takes little has no more than one."""
         newest = held.ahead[-1] if held.ahead else held.current
         if newest is None or not newest.stop_entry or len(held.ahead) >= AHEAD_READS:
             return

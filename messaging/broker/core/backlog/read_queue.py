@@ -9,7 +9,7 @@ from messaging.broker.core.backlog.read import BacklogRead
 from messaging.broker.core.fair_queue import FairQueue
 from messaging.broker.core.memory_limiter import MemoryAccount
 
-READS_MAX = 2  # under way at a time: more keep commits waiting for the disk, and nobody is served sooner
+READS_MAX = 2  # under way at a time: more would delay commits, and bring nothing sooner
 
 Owner = TypeVar("Owner")
 

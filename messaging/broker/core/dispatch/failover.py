@@ -32,7 +32,7 @@ class FailoverDispatch(SingleActiveDispatch):
         self._choose(None)
 
     def _choose(self, newcomer: Consumer | None) -> None:
-        """Whoever becomes active, ceases to be, or is new is told; for the others nothing changed."""
+        """Tells the consumer that becomes active, the one that was, and a new one; for the others nothing changed."""
         former = self.active
         self._activate(self._order.first())
         changed = (former, self.active) if self.active is not former else ()

@@ -1,4 +1,4 @@
-"""Shared: consumers take turns, and each holds what it was sent until it acknowledges it. What one gives back is sent to whoever is
+"""Shared: consumers take turns, and each holds what it was sent until it acknowledges it. What one gives back is sent to the
 next, before anything new. Pure."""
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class BacklogReader:
         self._scheduler.ended()
 
     def _failed(self, read: BacklogRead, error: BaseException | None) -> None:
-        """Nothing came. Whoever waited for it continues after what cannot be read, or tries again later."""
+        """Nothing came. Subscriptions that waited for it go on after what cannot be read, or try again later."""
         steps = self.plan.failed(read)
         if isinstance(error, Corrupt):
             for subscription in steps.dispatch:

@@ -58,7 +58,7 @@ class Dispatcher:
         try:
             if self.dispatch_slice(subscription, DISPATCH_COST)[1]:
                 self.dispatch_soon(subscription)
-        except Exception as error:  # other subscriptions, and whoever called, go on
+        except Exception as error:  # other subscriptions, and the caller, go on
             topic.services.dispatching.failed(error, topic=topic.text, subscription=subscription.name)
 
     def dispatch_soon(self, subscription: Subscription) -> None:

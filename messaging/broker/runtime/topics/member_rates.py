@@ -50,19 +50,19 @@ class MemberRates:
         stop = self._next + most
         for member in members[self._next : stop]:
             if isinstance(member, Producer):
-                self._take(member, now_ms, ProducerTotals(member.messages_in, member.bytes_in))
+                self.record(member, now_ms, ProducerTotals(member.messages_in, member.bytes_in))
             elif isinstance(member, Subscription):
-                self._take(member, now_ms, SubscriptionTotals(member.messages_out, member.bytes_out, member.entries_expired))
+                self.record(member, now_ms, SubscriptionTotals(member.messages_out, member.bytes_out, member.entries_expired))
                 self._trends.setdefault(member, BacklogTrend()).sample(now_ms, member.backlog_entries)
             else:
-                self._take(member[1], now_ms, _consumed(*member))
+                self.record(member[1], now_ms, _consumed(*member))
         self._next = stop if stop < len(members) else 0
         if not self._next:  # once round: those that left are forgotten
             present = {member[1] if isinstance(member, tuple) else member for member in members}
             self._rates = {member: rates for member, rates in self._rates.items() if member in present}
             self._trends = {member: trend for member, trend in self._trends.items() if member in present}
 
-    def _take(self, member: object, now_ms: int, totals: tuple[float, ...]) -> None:
+    def record(self, member: object, now_ms: int, totals: tuple[float, ...]) -> None:
         rates = self._rates.get(member)
         if rates is None:
             rates = self._rates[member] = Rates()

@@ -191,7 +191,7 @@ class Partitions:
         return found
 
     async def _make(self, name: TopicName, indexes: range, subscriptions: Carried) -> None:
-        """Subscriptions before their topic: whoever could open it finds them. Where something is there already that is fine."""
+        """Subscriptions are created before their topic, so that nobody can open it without them. What exists already is kept."""
 
         async def make(index: int) -> None:
             text, now_ms = str(name.of_partition(index)), self._topics.services.clock_ms()

@@ -73,7 +73,7 @@ class Topics:
                 continue
             loading = self._loading.get(text)
             if loading is not None:
-                # Whoever asked first may not have had the right to create: its failure is not ours, ask again.
+                # The first caller may not have been allowed to create the topic: its failure is not ours, so ask again.
                 await asyncio.wait([loading])
                 continue
             loading = asyncio.get_running_loop().create_task(self._load(name, create), name=f"load {text}")
@@ -181,10 +181,10 @@ class Topics:
             await self._end(topic, why or NotReady(f"topic {name} was unloaded: reconnect"), delete=False)
 
     async def _end(self, topic: Topic, why: MagnetarError, *, delete: bool) -> None:
-        """Whoever asks for the topic meanwhile waits, until it may be loaded again (or made anew)."""
+        """Callers that ask for the topic meanwhile wait until it can be loaded or created again."""
         closing = self._closing.get(topic.text)
         if closing is None:
-            topic.begin_close(why)  # in this step: whoever gets a turn next finds it closed
+            topic.begin_close(why)  # in this step, so that nobody finds it open afterwards
             closing = self._begin(topic.text, "delete" if delete else "unload", self._close(topic, delete=delete))
         try:
             await asyncio.shield(closing)
@@ -192,7 +192,7 @@ class Topics:
             raise refusal_of(error, f"topic {topic.text} cannot be {'deleted' if delete else 'unloaded'}") from error
 
     def _begin(self, text: str, what: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Whoever waits for it shields it: it goes on to its end even where nobody waits any more."""
+        """Its callers shield it, so that it runs to its end even if none of them waits any more."""
         closing = self._closing[text] = asyncio.get_running_loop().create_task(work, name=f"{what} {text}")
         closing.add_done_callback(lambda _: self._closing.pop(text, None))
         return closing
@@ -214,7 +214,7 @@ class Topics:
             self.on_unloaded(topic)  # last: what became durable during the close counts too
 
     async def _remove(self, name: TopicName) -> None:
-        """The record first, then the ledgers: a crash between leaves orphans, never a topic with a hole."""
+        """The record first, then the ledgers: a crash in between leaves orphans, never a topic with missing ledgers."""
         text = str(name)
         record = await self.meta.get_topic(text)
         await self.meta.delete_topic(self.services.storage.fence, text, values=(dedup_state.key_of(text),))
@@ -254,7 +254,7 @@ class Topics:
 
     async def close_all(self, why: MagnetarError) -> None:
         """Many at once: their last writes share commits, so that 20,000 topics close in seconds. What is not closed when the
-        process ends is settled by the next load, as after a crash."""
+        process ends is recovered by the next load, as after a crash."""
         topics = list(self)
         for start in range(0, len(topics), CLOSING_MAX):
             closing = [self.unload(topic.name, why) for topic in topics[start : start + CLOSING_MAX]]

@@ -50,7 +50,7 @@ class TopicServices:
     active: Callable[[LoadedTopic], None]  # something happened in a topic without `rates`: give it some, and sample them
     admit: Callable[[OpenSession], None]  # raises where the right to open it ended meanwhile: `PermissionChecks.admit`
     dispatch_turns: TurnLoop[DispatchTurn] = field(default_factory=lambda: TurnLoop(lambda turn: turn.run()))
-    dispatching: BackgroundLoop = field(init=False)  # is told where handing something to one subscription or client raises
+    dispatching: BackgroundLoop = field(init=False)  # is told when sending to one subscription or client raises
 
     def __post_init__(self) -> None:
         health = self.background.register("dispatch", recurs=False)
@@ -58,6 +58,6 @@ class TopicServices:
 
 
 def refusal_of(error: StoreError, what: str) -> MagnetarError:
-    """What whoever asked is told when the store raised `error`: to try again, where that may help."""
+    """The error for the caller when the store raised `error`: `NotReady` if trying again may help."""
     refused = NotReady if error.retryable or isinstance(error, LedgerClosed) else StorageFailed
     return refused(f"{what}: {error}")

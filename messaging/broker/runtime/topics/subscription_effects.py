@@ -127,7 +127,7 @@ class SubscriptionEffects(TopicContext):
         self._dispatch_soon(subscription)
 
     def return_permits(self, subscription: Subscription, consumer: Consumer, permits: int) -> None:
-        """Those of messages that were not handed over after all."""
+        """Returns the permits of messages that were not delivered after all."""
         consumer.give_back(permits)
         self._dispatch_soon(subscription)
 
