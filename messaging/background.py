@@ -58,7 +58,7 @@ class BackgroundLoop:
     def succeeded(self) -> None:
         if self._failed_at_ms is not None:
             self._failed_at_ms = None
-            log.info("background.mended", loop=self.name, failures=self.failures)
+            log.info("background.recovered", loop=self.name, failures=self.failures)
         self.last_success_ms = wall_ms()
 
     def failed(self, error: BaseException, **about: Any) -> None:

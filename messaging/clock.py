@@ -53,7 +53,9 @@ class ExpiryClock:
         if self._jumped_at is None:
             self._jumped_at = passed
             jump_ms = wall - steady
-            logger.warning("the clock jumped by %d ms; for %d ms nothing is deleted by the new time", jump_ms, BELIEVED_AFTER_MS)
+            logger.warning(
+                "the clock jumped by %d ms; for %d ms nothing is deleted according to the new time", jump_ms, BELIEVED_AFTER_MS
+            )
         elif passed - self._jumped_at >= BELIEVED_AFTER_MS:
             self._believe(wall, passed)
             return wall

@@ -203,18 +203,20 @@ _TABLE = (
     # HTTP and WebSocket listeners of the broker
     Metric("magnetar_http_requests_total", "counter", "requests", ("path", "status"), "HTTP requests, by route and status."),
     # HTTP listeners of the broker (public, rpc) and of the web process (web, web-internal)
-    Metric("magnetar_http_connections", "gauge", "connections", _LISTENER, "Open connections, WebSockets included."),
-    Metric("magnetar_http_connections_made_room_total", "counter", "connections", _LISTENER, "Closed while at rest, for others."),
-    Metric("magnetar_http_connections_turned_away_total", "counter", "connections", _LISTENER, "Closed at once: all were at work."),
-    Metric("magnetar_http_connections_unread_total", "counter", "connections", _LISTENER, "Cut off with answers not read."),
-    Metric("magnetar_http_unread_bytes", "gauge", "bytes", _LISTENER, "What waits for peers that are slow to read answers."),
-    Metric("magnetar_http_requests_running", "gauge", "requests", _LANE, "Requests worked on, until they are answered."),
-    Metric("magnetar_http_requests_waiting", "gauge", "requests", _LANE, "Requests that wait for their turn."),
-    Metric("magnetar_http_requests_turned_away_total", "counter", "requests", _LANE, "Told to come again: too many wait."),
-    Metric("magnetar_http_bodies_waiting_bytes", "gauge", "bytes", _LISTENER, "Bodies of requests that wait for their turn."),
-    Metric("magnetar_http_bodies_turned_away_total", "counter", "requests", _LISTENER, "Told to come again: no memory."),
+    Metric("magnetar_http_connections", "gauge", "connections", _LISTENER, "Open connections, including WebSockets."),
+    Metric(
+        "magnetar_http_connections_made_room_total", "counter", "connections", _LISTENER, "Idle connections closed to make room."
+    ),
+    Metric("magnetar_http_connections_turned_away_total", "counter", "connections", _LISTENER, "Refused because all were busy."),
+    Metric("magnetar_http_connections_unread_total", "counter", "connections", _LISTENER, "Closed with unread responses."),
+    Metric("magnetar_http_unread_bytes", "gauge", "bytes", _LISTENER, "Responses that slow peers have not read."),
+    Metric("magnetar_http_requests_running", "gauge", "requests", _LANE, "Requests in progress."),
+    Metric("magnetar_http_requests_waiting", "gauge", "requests", _LANE, "Waiting requests."),
+    Metric("magnetar_http_requests_turned_away_total", "counter", "requests", _LANE, "Refused because too many wait."),
+    Metric("magnetar_http_bodies_waiting_bytes", "gauge", "bytes", _LISTENER, "Bodies of waiting requests."),
+    Metric("magnetar_http_bodies_turned_away_total", "counter", "requests", _LISTENER, "Refused for lack of memory."),
     Metric("magnetar_websocket_connections", "gauge", "connections", ("endpoint",), "Open connections of the WebSocket API."),
-    Metric("magnetar_websocket_opened_total", "counter", "connections", ("endpoint",), "WebSocket connections accepted."),
+    Metric("magnetar_websocket_opened_total", "counter", "connections", ("endpoint",), "Accepted WebSocket connections."),
     Metric(
         "magnetar_websocket_refused_total", "counter", "connections", ("endpoint", "status"), "Refused upgrades, by HTTP status."
     ),

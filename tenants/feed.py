@@ -103,7 +103,9 @@ def confirm(version: int) -> None:
     raise errors.NotReady(f"{_SAVED} (it stays at version {after} of {version})")
 
 
-_SAVED = "the change is saved, but the broker has not confirmed it: it takes effect as soon as the broker is back; do not repeat it"
+_SAVED = (
+    "the change was saved, but the broker has not confirmed it: it takes effect as soon as the broker is back, so do not repeat it"
+)
 
 
 @transaction.atomic

@@ -1,4 +1,5 @@
-"""How the web process says no: problem+json on our API, ``{"reason"}`` on Pulsar's, a page elsewhere; a request id on each."""
+"""Error responses of the web process: problem+json on our API, ``{"reason"}`` on Pulsar's, a page elsewhere; each with a request
+id."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def answer_error(request: HttpRequest, error: errors.MagnetarError) -> HttpRespo
     elif isinstance(error, NotVisible):
         code = "not_authorized"
         if request.path.startswith(API):
-            status, code, message = 404, "not_found", "this does not exist, or you may not see it"
+            status, code, message = 404, "not_found", "this does not exist, or you do not have access to it"
     elif request.path.startswith(API):
         status = _API_STATUS.get(code, status)
     response = answer(request, status, code, message)

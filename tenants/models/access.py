@@ -51,8 +51,8 @@ class SubscriptionGrant(models.Model):
 
 
 class Key(models.Model):
-    """A token that was issued; the token itself is never stored. `id` is its ``jti``. Two keys of one name share their role, so
-    that a client can change over before the old one is revoked. `tenant` None: a superuser's."""
+    """A token that was issued; the token itself is never stored. `id` is its ``jti``. Keys with the same name share a role,
+    so that a client can switch to a new key before the old one is revoked. `tenant` is None for a superuser key."""
 
     id = models.CharField(primary_key=True, max_length=64)
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="keys", null=True, blank=True)

@@ -146,10 +146,10 @@ async def test_a_failure_that_repeats_is_logged_once_a_minute_with_how_often(
         now_ms += LOG_EVERY_MS
         loop.failed(ValueError("again"), topic="t")
         loop.succeeded()
-    first, second, mended = logs
+    first, second, recovered = logs
     assert first["event"] == second["event"] == "background.failed" and isinstance(first["exc_info"], ValueError)
     assert (first["unlogged"], second["unlogged"], second["failures"], second["topic"]) == (0, 99, 101, "t")
-    assert mended["event"] == "background.mended"
+    assert recovered["event"] == "background.recovered"
     assert len(loop.last_error) <= background.ERROR_CHARACTERS_MAX
 
 

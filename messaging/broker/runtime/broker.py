@@ -111,7 +111,7 @@ class Broker:
         self._names_given = 0
         self._log_health = self.background.register("ledger_log")
         cursors.on_failure = self._cursor_log_failed
-        cursors.on_repaired = self._cursor_log_mended
+        cursors.on_repaired = self._cursor_log_recovered
         access.on_change = self._feed_changed
         access.feed.saving = self.background.register(access.feed.saving.name)
 
@@ -189,9 +189,9 @@ class Broker:
         if self.ready()[0]:
             self.why_not_ready = f"{ACKNOWLEDGEMENTS_REFUSED}: {error}"
 
-    def _cursor_log_mended(self) -> None:
+    def _cursor_log_recovered(self) -> None:
         """Everything acknowledged meanwhile is durable, whatever those who waited for it were told."""
-        log.warning("cursor_log.mended")
+        log.warning("cursor_log.recovered")
         if self.why_not_ready.startswith(ACKNOWLEDGEMENTS_REFUSED):
             self.why_not_ready = ""
 

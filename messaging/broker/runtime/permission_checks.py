@@ -20,7 +20,7 @@ from messaging.errors import AuthenticationFailed, MagnetarError, NotAuthorized,
 from messaging.identity import SUPERUSER_KEY_ID
 from messaging.permissions.model import require
 
-log = structlog.get_logger("broker.rights")
+log = structlog.get_logger("broker.permissions")
 
 CHECKS_A_TURN = 200  # about 2 ms of the loop
 
@@ -66,7 +66,7 @@ class PermissionChecks:
                 await asyncio.sleep(0)
         finally:
             self._settled.set()
-        log.info("rights.checked_again", sessions=checked, ended=self.ended - ended_before)
+        log.info("permissions.rechecked", sessions=checked, ended=self.ended - ended_before)
 
     def _check(self, session: OpenSession) -> None:
         refusal = self.refusal(session)

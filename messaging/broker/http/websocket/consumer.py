@@ -269,4 +269,4 @@ def _log_failure(done: asyncio.Future[None]) -> None:
     if isinstance(error, InvalidValue):
         logger.info("acknowledgement refused", extra={"reason": str(error)})
     elif error is not None:
-        logger.warning("acknowledgement failed, the messages will come again", extra={"reason": str(error)})
+        logger.warning("acknowledgement failed, the messages will be redelivered", extra={"reason": str(error)})

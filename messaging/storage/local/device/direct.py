@@ -1,4 +1,4 @@
-"""Writing and reading past the page cache: whole pages, from and into memory that the device gets at by itself.
+"""Direct I/O: reads and writes whole pages past the page cache, with buffers that the device accesses directly.
 
 A commit rarely ends with a page. The page it ends in is written again with the next commit; the beginning of that page is kept for
 this, so nothing is read. Linux only, and not on every file system: see `open_direct`.
