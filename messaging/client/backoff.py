@@ -1,4 +1,4 @@
-"""How long to wait before trying again, and whether to. Pure: the random number is handed in."""
+"""How long to wait before a retry, and whether to retry. Pure: the random number is an argument."""
 
 from __future__ import annotations
 

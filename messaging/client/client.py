@@ -1,4 +1,4 @@
-"""The client: where the broker is, who we are, and what all producers share."""
+"""The client: the broker's address, the key, and what all producers share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frames of Pulsar's JSON WebSocket API, as a client writes and reads them. A richer protocol would be another codec."""
+"""The frames of Pulsar's JSON WebSocket API, as a client writes and reads them. Another protocol would be another codec."""
 
 from __future__ import annotations
 

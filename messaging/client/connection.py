@@ -1,4 +1,4 @@
-"""Keeps one endpoint connected: connects, lets the endpoint talk, and tries again as the policy decides. One task per endpoint."""
+"""Keeps one endpoint connected: connects, lets the endpoint communicate, and retries as the policy decides. One task each."""
 
 from __future__ import annotations
 

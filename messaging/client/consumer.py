@@ -1,4 +1,4 @@
-"""The consumer: `Inbox` with waiting and a connection around it."""
+"""The consumer: `Inbox` with waiting and a connection."""
 
 from __future__ import annotations
 

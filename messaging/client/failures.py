@@ -1,4 +1,4 @@
-"""How a connection fails: it is refused, or it ends. Anything else is an `OSError` or `TimeoutError` of the system."""
+"""How a connection fails: it is refused, or it is closed. Anything else is an `OSError` or `TimeoutError` of the system."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a consumer has received and not handed on, and what it still has to tell the broker. No I/O.
+"""Messages that a consumer has received but not returned yet, and acknowledgements that it still has to send. No I/O.
 
-After a broken connection the broker delivers everything unacknowledged again, so what was not handed on is forgotten; answers
-about messages that were handed on are kept: a message id means the same on the next connection.
+After a lost connection the broker redelivers everything unacknowledged, so messages that were not returned yet are forgotten.
+Acknowledgements of returned messages are kept: a message id means the same on the next connection.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Messages and their ids, as the SDK gives and takes them."""
+"""Messages and their ids in the SDK's API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The producer: `ProducerPipeline` with futures, a clock and a connection around it."""
+"""The producer: `ProducerPipeline` with futures, a clock and a connection."""
 
 from __future__ import annotations
 

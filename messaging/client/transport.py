@@ -1,4 +1,4 @@
-"""The transport of the SDK: a channel carries text frames both ways. Only this module knows the `websockets` library."""
+"""The transport of the SDK: a channel for text frames in both directions. Only this module uses the `websockets` library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the connections of one listener share: deadlines, places, and what waits for peers that do not read."""
+"""What the connections of one listener share: deadlines, slots, and the responses that peers have not read."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Who may hold a connection to an HTTP server, and who makes room for others. Pure.
+"""Which connections to an HTTP server may stay open, and which are closed to make room for others. Pure.
 
-A connection is *busy* while a request is worked on, a WebSocket for all its life; else it is *silent*: it has sent nothing yet, or
-half a request, or rests between two. Whoever comes is let in. Where that is one too many, a silent one goes: the one that was
-silent longest, of the address that has most of them. So whoever holds sockets without using them drives out its own, and a client
-that sends its request when it has connected is served, however many there are.
+A connection is *busy* while a request is processed, and a WebSocket is busy as long as it is open. Otherwise it is *silent*: it
+has sent nothing yet or only part of a request, or it is idle between two requests. New connections are always accepted. If there
+are then too many, the longest silent one of the address with the most of them is closed. So clients that hold idle connections
+displace only their own, and a client that sends its request at once is served, however many there are.
 
-Where all are busy a few more are let in, to ask whether the process is alive; other requests are refused there. Those places are
-silent until their request has come, so that nobody can hold them.
+If all are busy, a few more are accepted to answer health checks; other requests on them are refused. These slots are silent until
+their request has arrived, so nobody can occupy them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One HTTP connection: uvicorn's, with a place that it may have to give up, deadlines, and bounds on what is read ahead.
+"""One HTTP connection: uvicorn's, with a slot that it may have to give up, deadlines, and limits on what is read ahead.
 
-A peer has `header_s` to send the head of a request, from connecting or from its first byte on; then it sends a body, and takes an
-answer, at the least rate of `transfer.py`. Between two requests it may rest for as long as uvicorn's keep-alive says. What comes
-while a request is worked on waits in a small buffer; a peer that sends more gets its answer and no other.
+A peer has `header_s` to send the header of a request, from connecting or from its first byte. Then it must send the body and read
+the response at the minimum rate of `transfer_rate.py`. Between requests it may be idle for uvicorn's keep-alive time. What
+arrives while a request is processed waits in a small buffer; a peer that sends more gets its response and no other.
 """
 
 from __future__ import annotations

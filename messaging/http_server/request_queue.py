@@ -1,11 +1,10 @@
-"""Which requests are worked on, and which wait. ASGI, around the application of a process.
+"""Which requests run and which wait, as ASGI middleware around the application of a process.
 
-At most `running_max` are worked on at a time, `waiting_max` wait: one of each address in turn, and nobody waits with more requests
-than there is room left for others. Who finds no room is told to come again. A request counts until its answer begins: how fast a
-peer reads is not the business of those who wait.
+At most `running_max` requests run at a time and `waiting_max` wait. Waiting requests are served one per address in turn, and no
+address may have more of them than there is room left for others. A request without room is refused with 503. A request counts
+until its response starts, because slow readers must not delay those who wait.
 
-Questions after the health of the process, and those of our own processes, have lanes of their own: they wait for nobody but each
-other.
+Health checks and requests of our own processes have their own queues and wait only for each other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Writes the responses of one HTTP connection: bodies reach the transport in pieces, so that what waits for the peer is known.
+"""Writes the responses of one HTTP connection in pieces, so that the amount that waits for the peer is known.
 
-A TLS transport does not say what waits in the transport below it: a body that is written at once would be gone at once, as far as
-anybody can see. So a body is handed over piece by piece, the next one when the transport takes more; the rest is counted here.
+A TLS transport does not report what waits in the transport below it, so a body that is written at once would seem to be sent at
+once. Therefore a body is written piece by piece, the next one when the transport accepts more; the rest is counted here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the bounds of a listener hold and refused, as samples of `messaging.metrics`."""
+"""Metrics of the limits of a listener, as samples of `messaging.metrics`."""
 
 from __future__ import annotations
 

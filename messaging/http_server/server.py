@@ -1,6 +1,6 @@
-"""uvicorn inside a loop of ours: no signal handlers, no polling, no log of its own, and the bounds of this package.
+"""uvicorn inside our event loop: without its signal handlers, polling and log, and with the limits of this package.
 
-uvicorn would take SIGTERM from the process, wake ten times a second, and write query strings (which may hold tokens) to its log.
+uvicorn would handle SIGTERM itself, wake up ten times a second, and log query strings, which may contain tokens.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A listener whose connections have a place, which they may have to give up, from the moment they are accepted.
+"""A TLS listener whose connections have a slot, which they may have to give up, as soon as they are accepted.
 
-A server of the loop shows connections to nobody before their TLS handshake is done, and whoever does not continue with one costs as
-much as a connection. So this accepts by itself.
+asyncio's own server reports a connection only after its TLS handshake, so a peer that never finishes one would use resources
+unseen. Therefore this listener accepts connections itself.
 """
 
 from __future__ import annotations

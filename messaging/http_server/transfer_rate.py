@@ -1,4 +1,4 @@
-"""At what rate a peer has to send what it began, and to read what it asked for. Pure."""
+"""The minimum rate at which a peer must send a request and read a response. Pure."""
 
 from __future__ import annotations
 

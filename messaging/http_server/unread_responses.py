@@ -1,8 +1,8 @@
-"""What was answered and waits in memory for peers to read it: a bound for all connections of a listener, and who gives way. Pure.
+"""Limits the responses that wait in memory for peers to read them, for all connections of a listener. Pure.
 
-A connection is handed no more while a write of it waits, so it holds one piece of an answer at most: that piece may be large, since
-it was made before anybody knows how fast its peer reads. Where all of them together hold too much, a connection is cut off: of the
-address that holds most, the one that has not read longest. One alone is never cut off for what it holds.
+A connection is given no more data while a write is pending, so it holds at most one piece of a response. That piece may be large,
+because it was made before the peer's speed was known. If all connections together hold too much, one is closed: of the address
+that holds most, the one that has not read for the longest time. A single connection is never closed for what it holds.
 """
 
 from __future__ import annotations

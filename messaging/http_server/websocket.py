@@ -1,4 +1,4 @@
-"""One WebSocket: uvicorn's, with bounds on what is read before the application takes it, and on messages that do not end."""
+"""One WebSocket: uvicorn's, with limits on what is read before the application takes it, and on messages that never end."""
 
 from __future__ import annotations
 

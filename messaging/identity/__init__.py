@@ -1,10 +1,10 @@
-"""Who a request comes from: tokens of people's keys, and the service identities of our own processes.
+"""Authentication: tokens of keys, and the service identities of our own processes.
 
-- `files`: the files below secrets/, and what a key file may hold
-- `first_start`: the secrets that a new data directory needs
+- `files`: the files in secrets/, and valid key files
+- `first_start`: the secrets of a new data directory
 - `tokens`: a *token* is a JWT whose subject is a role; a `TokenVerifier` turns it into a `Principal`
-- `signing_keys`: the keys that sign and verify tokens, and changing them
-- `service`: a *service token* says which of our processes calls
+- `signing_keys`: the keys that sign and verify tokens, and their rotation
+- `service`: a *service token* identifies one of our processes
 """
 
 from messaging.identity.files import read_secret, secrets_path

@@ -1,5 +1,6 @@
-"""What a first start needs: keys that sign, service identities, passwords. Never replaces what is there, so that two processes that
-start together end with the same secrets."""
+"""Creates what a first start needs: signing keys, service identities, passwords. Never replaces existing files, so that two
+processes that start together end up with the same secrets.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Service tokens: which of our own processes calls.
+"""Service tokens, which identify our own processes.
 
-A *service token* lives for a minute, has the audience ``magnetar-rpc`` and is signed by the private key of one process
-(`secrets/identity/<name>.key`). It is not accepted in place of a token, nor a token in place of it.
+A *service token* is valid for a minute, has the audience ``magnetar-rpc`` and is signed by the private key of one process
+(`secrets/identity/<name>.key`). Service tokens and tokens of keys are not interchangeable.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The keys that sign and verify tokens. One key signs; those before it continue verifying what they signed until they are retired.
+"""The keys that sign and verify tokens. One key signs; older ones verify their tokens until they are retired.
 
-secrets/token-signing.pem holds the private key that signs, on the machines that make tokens. secrets/token-verify.pem holds the
-public keys, the newest first, on every machine that verifies. A key's id (`kid` in the head of a token) is the beginning of the
-SHA-256 of its public key, so that it needs no list. Running processes notice a new file within a second.
+secrets/token-signing.pem contains the private key, on machines that issue tokens. secrets/token-verify.pem contains the public
+keys, newest first, on every machine that verifies tokens. A key's id (`kid` in the header of a token) is the beginning of the
+SHA-256 of its public key, so it needs no list. Running processes notice a changed file within a second.
 """
 
 from __future__ import annotations

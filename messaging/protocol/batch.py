@@ -1,10 +1,10 @@
-"""Opening a stored payload: decompression under a bound, and the single messages of a batch.
+"""Unpacks a stored payload: bounded decompression, and the single messages of a batch.
 
-The broker never opens a batch on the way of a message; the WebSocket API, peeking and the SDK's tests do. A declared size is never
-trusted for allocation: every decompressor stops at `bytes_max`.
+The broker never opens a batch between producer and consumer; only the WebSocket API, peeking and tests do. A declared size is
+never trusted for allocation: every decompressor stops at `bytes_max`.
 
-LZ4 and Snappy blocks are opened in one call, since they have no form that can be opened in pieces; every codec lets other threads
-run meanwhile (ADR 30).
+LZ4 and Snappy blocks are decompressed in one call, because they cannot be decompressed in pieces; every codec releases the GIL
+meanwhile (ADR 30).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Compiles the modules of `hot` beside themselves with Cython and the machine's C compiler; run as a script by `make setup`.
+"""Compiles the modules of `hot` in place with Cython and the machine's C compiler; `make setup` runs it.
 
-The sources stay plain Python and stay the reference: an import prefers the compiled twins, and removing them undoes it. They share
-C types, so they are made together and used together or not at all: where one is older than a source, all are removed. Two plain
-commands each instead of a build system, because modules with no headers need no more. `--possible` only answers, by the exit code,
-whether a compiler and Python's headers are at hand.
+The Python sources remain the reference: an import prefers the compiled modules, and deleting them undoes it. They share C types,
+so they are built and used together: if one is older than its source, all are removed. Two plain commands each are enough, because
+the modules have no headers. `--possible` only reports, by the exit code, whether a compiler and Python's headers are available.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the bytes of a peer are taken apart into: see `inbound.py`. Many messages are one event; any command is one of its own."""
+"""The events that `inbound.py` turns bytes into. Many messages are one event; any other command is an event of its own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Holds decoded commands against the limits table, by a plan made once for each kind of message. Pure.
+"""Checks decoded commands against the limits table, by a plan that is made once for each kind of message. Pure.
 
-No field is larger than its command, so that a command smaller than its smallest limit is not looked into: all the frequent ones.
-Those with texts always are, because protobuf takes any bytes for a text.
+No field is larger than its command, so a command smaller than its smallest limit is not inspected, which covers all frequent
+ones. Commands with texts always are, because protobuf accepts any bytes as text.
 """
 
 from __future__ import annotations

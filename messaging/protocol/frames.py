@@ -1,9 +1,8 @@
 """Frames and stored payloads outside the hot loops: commands through protobuf, metadata parsed where a feature needs it.
 
 Simple command: ``u32 total | u32 size | Command``. SEND and MESSAGE continue with ``[0x0e02 u32 broker metadata] [0x0e01 u32
-crc32c]
-u32 metadata size | Metadata | payload``; the CRC-32C covers all from the metadata size on. Pure functions; malformed bytes raise
-`ProtocolError`, never anything else.
+crc32c] u32 metadata size | Metadata | payload``; the CRC-32C covers everything from the metadata size on. Pure functions;
+malformed bytes raise `ProtocolError` and nothing else.
 """
 
 from __future__ import annotations

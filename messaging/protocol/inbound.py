@@ -1,8 +1,9 @@
-"""The receiving side of a connection without a socket: bytes in, events out, the session's state in between. Pure.
+"""The receiving side of a connection without a socket: bytes in, events out, and the state of the session. Pure.
 
-`receive` is given what was read, and `next_event` is asked until there is none: `stop` then says why. All whole messages and plain
-acknowledgements up to the next command are scanned in one pass and come as one event each. Nothing here waits, and nothing that was
-received is lost: what was not asked for stays. Both raise `ProtocolError` where the peer breaks the protocol.
+`receive` is given the bytes of a read, and `next_event` is called until it returns none; `stop` then says why. All complete
+messages and plain acknowledgements up to the next command are scanned in one pass and returned as one event each. Nothing waits
+here, and no received bytes are lost: those that were not used yet are kept. Both raise `ProtocolError` if the peer breaks the
+protocol.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The states of a connection, from its first byte to its end, and what a peer may send in each: one table. Pure.
+"""The states of a connection, from its first byte to its end, and what a peer may send in each, as one table. Pure.
 
     CONNECTING -- CONNECT --> AUTHENTICATING -- the broker accepts the credential --> READY
-    any of them -- the peer breaks the protocol, or the broker ends the connection --> CLOSED
+    any state -- the peer breaks the protocol, or the broker closes the connection --> CLOSED
 
-Before a peer is known it may send a handful of small commands, and nothing that has to wait.
+Before it is authenticated a peer may send a few small commands, and nothing that has to wait.
 """
 
 from __future__ import annotations

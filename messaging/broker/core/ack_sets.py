@@ -1,6 +1,6 @@
-"""Entries of which only some messages are acknowledged: Pulsar's ack sets. Pure.
+"""Pulsar's ack sets: entries of which only some messages are acknowledged. Pure.
 
-64-bit words, lowest first; bit i set = message i is still *un*acknowledged. Words that are missing at the end are zero.
+64-bit words, lowest first; bit i is set while message i is *un*acknowledged. Missing words at the end are zero.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Checks what an acknowledgement names: entries have to exist, and messages have to be in their batch. Pure; all APIs use it.
+"""Validates acknowledgements: they must name existing entries, and messages that are in their batch. Pure; all clients'
+acknowledgements pass through here.
 
-Each id stands for itself: what cannot be acknowledged is left out and reported, the others are taken. A batch's size is not in the
-id but with its entry; if it is not known, the id is returned in `unknown`, for the caller to read the entry and ask again.
+Each id is checked separately: invalid ones are left out and reported, the others are applied. The size of a batch is stored with
+its entry, not in the id. If it is not known, the id is returned in `unknown`, and the caller reads the entry and tries again.
 """
 
 from __future__ import annotations

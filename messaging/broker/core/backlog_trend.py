@@ -1,4 +1,4 @@
-"""Whether a backlog grows, from samples of it. Pure: the caller says what time it is."""
+"""Whether a backlog grows, from samples of it. Pure: the caller passes the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One consumer of a subscription: its permits, and the entries that it has not acknowledged. Pure; owned by the subscription."""
+"""One consumer of a subscription: its permits and its unacknowledged entries. Pure state, owned by the subscription."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Changes of a cursor, packed: the cursor log stores them, and `Cursor.apply` applies them to another copy. Pure.
+"""Encoded changes of a cursor: what the cursor log stores and `Cursor.apply` applies to another copy. Pure.
 
-Each is a kind (u8) and a body; positions are i64 i64. Packing raises `struct.error` or `OverflowError` for numbers that do not fit.
+Each is a kind (u8) and a body; positions are i64 i64. Encoding raises `struct.error` or `OverflowError` for numbers that do not
+fit.
 """
 
 from __future__ import annotations

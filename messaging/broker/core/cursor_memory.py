@@ -1,5 +1,6 @@
-"""The memory that all cursors take, charged to one account. Changed cursors are measured from time to time, because
-acknowledgements are far more frequent than significant changes of that memory. Pure."""
+"""The memory of all cursors, counted in one account. Changed cursors are measured once in a while, because acknowledgements arrive
+far more often than their memory changes noticeably. Pure.
+"""
 
 from __future__ import annotations
 

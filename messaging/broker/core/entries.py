@@ -1,4 +1,4 @@
-"""Blocks of entries between socket, log and consumers: the bytes as they came, and where each entry is in them."""
+"""Blocks of entries between socket, log and consumers: the bytes as received, and where each entry ends."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Which producers and consumers are open under which right, and which of them a change of rights touches. Pure.
+"""Indexes open producers and consumers by their permission, and finds those that a change of permissions affects. Pure.
 
-A right can end while somebody uses it: a grant is revoked, an admin role withdrawn, a subscription kept for others, a namespace
-deleted. `touched` names the sessions that a change may have ended, from an index by tenant, namespace and role, so that a change
-costs what it touches: sessions of roles that lost nothing are not looked at. Whether a session may go on is asked elsewhere.
+A permission can end while it is used: a grant is revoked, an admin role withdrawn, a subscription restricted to other roles, a
+namespace deleted. `touched` finds the sessions that a change may have ended, by tenant, namespace and role, so sessions of roles
+that lost nothing are not checked. Whether a session may continue is decided elsewhere.
 
-Sessions are held weakly: whoever owns a session need not say when it ends, and the index cannot keep one alive.
+The index holds sessions weakly: nobody has to report the end of a session, and the index cannot keep one alive.
 """
 
 from __future__ import annotations

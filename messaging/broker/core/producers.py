@@ -1,4 +1,4 @@
-"""The producers of one topic: whose name is taken, and who may take it over. Pure."""
+"""The producers of one topic: which names are in use, and who may take one over. Pure."""
 
 from __future__ import annotations
 

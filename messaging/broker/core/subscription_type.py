@@ -1,4 +1,4 @@
-"""The types of a subscription, as Pulsar numbers and names them."""
+"""Subscription types with Pulsar's numbers and names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policies in force for a topic, as the broker enforces them."""
+"""The effective policies of a topic, as the broker enforces them."""
 
 from __future__ import annotations
 

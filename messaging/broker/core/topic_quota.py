@@ -1,9 +1,4 @@
-"""How many topics a tenant and a namespace may have, and how fast clients may make them by using them. Pure.
-
-Counts are those of the metadata store at the time they were learned, kept by their owner since. They may drift (a creation that
-failed half-way); so what is refused for its count is counted again first, but once a second at the most:
-counting looks at every topic of the tenant.
-"""
+"""Limits the number of topics per tenant and namespace, and the rate at which clients auto-create them. Pure."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Which reads from storage the subscriptions of one topic need that are behind its cached entries. Pure: each event returns the
-steps to take.
+"""Decides which reads from storage the subscriptions of one topic need if the entry cache no longer has their entries. Pure: each
+event returns the steps to take.
 
-A *read* is about a MiB of consecutive blocks. Subscriptions at about the same place share it, whether it is done or under way.
-While a subscription is sent one read the next two are fetched, both at a time where the log can tell where each ends: so the disk
-never waits for a single consumer, nor the consumer for the disk.
+A *read* is about a MiB of consecutive blocks. Subscriptions at about the same place share it, whether it is finished or in
+progress. While a subscription is sent one read, the next two are fetched, both at once if the log can predict where each ends, so
+that neither the disk nor the consumer waits for the other.
 """
 
 from __future__ import annotations

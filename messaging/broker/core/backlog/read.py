@@ -1,4 +1,4 @@
-"""One read of a topic's log, for all who need it: what it will bring, what it brought, and what memory it takes. Pure."""
+"""One read of a topic's log, shared by all who need it: its expected range, its blocks, and its memory. Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Which backlog reads of a broker begin next. Pure: reads wait until the memory account allows one more, fair between tenants, and
-few are under way at a time."""
+"""Decides which backlog reads of a broker start next. Pure: reads wait until the memory account allows one more, are fair between
+tenants, and only a few are in progress at a time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a subscription decided to send. Pure."""
+"""What a subscription decided to send to which consumer. Pure."""
 
 from __future__ import annotations
 

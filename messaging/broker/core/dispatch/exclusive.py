@@ -1,4 +1,4 @@
-"""Exclusive: there is one consumer, and it gets everything. Pure."""
+"""Exclusive: the only consumer receives everything. Pure."""
 
 from __future__ import annotations
 

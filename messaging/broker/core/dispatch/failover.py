@@ -1,6 +1,6 @@
-"""Failover: one of the consumers is active and gets everything; another takes over when it goes. Pure.
+"""Failover: one consumer is active and receives everything; another takes over when it leaves. Pure.
 
-Which one costs nothing to know, however many there are: a subscription with ten thousand consumers costs what one with two does.
+The active consumer is known at no cost, however many there are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Entries that are to be sent again, before anything new: a bitmap for each ledger, and how often each was asked for. Pure."""
+"""Entries to be redelivered before anything new: a bitmap per ledger, and how often each was redelivered. Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Shared: consumers take turns, and each holds what it was sent until it acknowledges it. What one gives back is sent to the
-next, before anything new. Pure."""
+"""Shared: consumers take turns, and each holds what it was sent until it acknowledges it. What a consumer gives back is sent to the
+next one, before anything new. Pure.
+"""
 
 from __future__ import annotations
 

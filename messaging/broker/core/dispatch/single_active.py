@@ -1,7 +1,7 @@
-"""One consumer at a time gets everything, in order: what Exclusive and Failover have in common. Pure.
+"""One consumer at a time receives everything, in order: the common part of Exclusive and Failover. Pure.
 
-Reading begins again after the mark-delete position whenever another consumer becomes active, so nothing is kept about what the
-active one holds: it is what lies between the mark-delete and the read position.
+Reading starts again after the mark-delete position whenever another consumer becomes active, so there is no record of what the
+active one holds: it is everything between the mark-delete and the read position.
 """
 
 from __future__ import annotations

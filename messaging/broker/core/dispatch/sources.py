@@ -1,4 +1,4 @@
-"""Where the entries that a subscription sends next come from. Sources are asked in order: the first that has one is used. Pure."""
+"""Sources of the entries that a subscription sends next. They are asked in order, and the first that has an entry is used. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dispatch strategy of each subscription type that is served. Key_Shared gets its row here."""
+"""The dispatch strategy of each supported subscription type. Key_Shared gets its row here."""
 
 from __future__ import annotations
 

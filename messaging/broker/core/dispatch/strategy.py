@@ -1,5 +1,5 @@
-"""What a dispatch strategy promises. It decides which consumer of a subscription gets the next entries, and what becomes of entries
-that a consumer gives back. Pure: no clock, no I/O."""
+"""The interface of a dispatch strategy: which consumer gets the next entries, and what happens to entries that are given back.
+Pure: no clock, no I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the policies of a namespace let one more producer, consumer or subscription into a topic. 0 is no limit."""
+"""Checks whether the policies of a namespace allow another producer, consumer or subscription on a topic. 0 means no limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rest of the broker may use of a loaded topic without knowing `Topic` itself."""
+"""The interface of a loaded topic for the rest of the broker."""
 
 from __future__ import annotations
 

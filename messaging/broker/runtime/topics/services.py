@@ -1,4 +1,4 @@
-"""What every topic of a broker shares."""
+"""Services that all topics of a broker share."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What consumers and administrators do to the subscriptions of a topic. Each method makes the change, stores it, and dispatches
-what it made possible: whoever calls has nothing more to do.
+"""Changes of a topic's subscriptions by consumers and administrators. Each method makes the change, stores it, and dispatches what
+it made possible, so the caller has nothing more to do.
 """
 
 from __future__ import annotations

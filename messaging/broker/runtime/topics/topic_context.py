@@ -1,4 +1,4 @@
-"""What the parts of a topic (publisher, dispatcher, backlog reader, deduplication) may ask of the topic that they belong to."""
+"""The interface of a topic for its own parts: publisher, dispatcher, backlog reader, deduplication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one connection sends, gathered over a turn of the loop; and what happens when its peer does not read."""
+"""What one connection sends, gathered over a turn of the loop, and what happens if its peer does not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The requests of one connection that are carried out as tasks and not answered yet: how many there may be, and in which order."""
+"""Unanswered requests of one connection that run as tasks: how many there may be, and their order."""
 
 from __future__ import annotations
 

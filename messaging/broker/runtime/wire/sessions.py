@@ -1,6 +1,6 @@
-"""Producers and consumers of the binary protocol as `OpenSession`: what they were opened to do, and how they end with their right.
+"""Producers and consumers of the binary protocol as `OpenSession`: the permission they use, and how they are closed when it ends.
 
-The client is told to close and connects again, as after an unload; its lookup is then refused with AuthorizationError.
+The client is told to close them and reconnects, as after an unload; its lookup is then refused with AuthorizationError.
 """
 
 from __future__ import annotations
