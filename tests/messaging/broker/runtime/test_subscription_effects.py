@@ -1,0 +1,151 @@
+"""Whatever is done to a subscription through its topic is dispatched: nobody who calls has to ask for that."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+
+import pytest
+
+from messaging.broker.core.ack_validation import MessageAck
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.subscription_type import SubscriptionType
+from messaging.broker.runtime.topics.subscription_effects import SubscriptionEffects
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.errors import NotReady
+from messaging.protocol.names import parse_topic
+from messaging.storage.ledger_store import EARLIEST, Position
+from tests.support.broker_world import BrokerWorld, MakeWorld
+from tests.support.raw_client import send_frame
+from tests.support.subscription_world import Sink
+from tests.support.waiting import eventually
+
+NAME = parse_topic("persistent://acme/orders/t")
+UNACKED_MAX = 2
+READING = {"ledger_list", "producers", "totals", "check_open", "check_current", "subscription", "block_in_memory", "pending_reads"}
+PARTS = {"mark_active", "store", "recover"}  # steps, and what the topic does for itself
+
+
+@dataclass
+class Held:
+    """A Shared consumer that was sent as many of six messages as it may hold, or as it has permits for."""
+
+    topic: Topic
+    subscription: Subscription
+    consumer: Consumer
+    sink: Sink
+
+    @classmethod
+    async def attach(cls, world: BrokerWorld, permits: int) -> Held:
+        client = await world.connected("owner")
+        await client.producer(str(NAME))
+        for index in range(6):
+            client.write(send_frame(index, b"x"))
+            await client.expect("SEND_RECEIPT")
+        topic = world.service.topics.loaded[str(NAME)]
+        subscription = await topic.create_subscription("s", EARLIEST)
+        sink = Sink()
+        consumer = Consumer(1, "c", sink)
+        topic.attach_consumer(subscription, consumer, SubscriptionType.SHARED)
+        topic.flow(subscription, consumer, permits)
+        held = cls(topic, subscription, consumer, sink)
+        await held.was_sent(UNACKED_MAX)
+        return held
+
+    async def was_sent(self, count: int) -> None:
+        await eventually(lambda: len(self.sink.received) >= count)
+        assert len(self.sink.received) == count
+
+    def at(self, entry_id: int) -> Position:
+        return Position(self.topic.ledger_list.last.ledger_id, entry_id)
+
+
+def ignored(refused: str, error: Exception | None) -> None: ...
+
+
+def acknowledge(held: Held) -> None:
+    held.topic.acknowledge(held.subscription, held.consumer, held.at(0).ledger_id, [0])
+
+
+def acknowledge_each(held: Held) -> None:
+    assert held.topic.acknowledge_each(held.subscription, held.consumer, [MessageAck(held.at(0))], ignored) is None
+
+
+def acknowledge_up_to(held: Held) -> None:
+    assert held.topic.acknowledge_up_to(held.subscription, held.consumer, MessageAck(held.at(0)), ignored) is None
+
+
+def redeliver(held: Held) -> None:
+    held.topic.redeliver(held.subscription, held.consumer, [held.at(0)])
+
+
+def skip_to(held: Held) -> Awaitable[None]:
+    return held.topic.skip_to(held.subscription, held.at(0))
+
+
+def expire_up_to(held: Held) -> Awaitable[int]:
+    return held.topic.expire_up_to(held.subscription, held.at(0))
+
+
+def flow(held: Held) -> None:
+    held.topic.flow(held.subscription, held.consumer, 1)
+
+
+def return_permits(held: Held) -> None:
+    held.topic.return_permits(held.subscription, held.consumer, 1)
+
+
+def consumer_writable(held: Held) -> None:
+    held.sink.writable = True
+    held.topic.consumer_writable(held.subscription, held.consumer)
+
+
+Effect = Callable[[Held], Awaitable[object] | None]
+AT_ITS_LIMIT: list[Effect] = [acknowledge, acknowledge_each, acknowledge_up_to, redeliver, skip_to, expire_up_to]
+WITHOUT_PERMITS: list[Effect] = [flow, return_permits]
+NOT_WRITABLE: list[Effect] = [consumer_writable]
+
+
+async def done(effect: Effect, held: Held) -> None:
+    result = effect(held)
+    if isinstance(result, Coroutine):
+        await result
+
+
+@pytest.mark.parametrize("effect", AT_ITS_LIMIT)
+async def test_a_consumer_at_its_limit_is_sent_more(make_world: MakeWorld, effect: Effect) -> None:
+    held = await Held.attach(await make_world(consumer_unacked_max=UNACKED_MAX), permits=100)
+    await done(effect, held)
+    await held.was_sent(UNACKED_MAX + 1)
+
+
+@pytest.mark.parametrize("effect", WITHOUT_PERMITS)
+async def test_a_consumer_that_gains_permits_is_sent_more(world: BrokerWorld, effect: Effect) -> None:
+    held = await Held.attach(world, permits=UNACKED_MAX)
+    await done(effect, held)
+    await held.was_sent(UNACKED_MAX + 1)
+
+
+@pytest.mark.parametrize("effect", NOT_WRITABLE)
+async def test_a_consumer_that_can_be_written_again_is_sent_more(world: BrokerWorld, effect: Effect) -> None:
+    held = await Held.attach(world, permits=UNACKED_MAX)
+    held.sink.writable = False
+    held.topic.flow(held.subscription, held.consumer, 1)
+    await done(effect, held)
+    await held.was_sent(UNACKED_MAX + 1)
+
+
+def test_every_effect_is_in_a_table() -> None:
+    public = {name for name, _ in inspect.getmembers(SubscriptionEffects) if not name.startswith("_")}
+    slots = set(SubscriptionEffects.__slots__)
+    listed = {effect.__name__ for effect in (*AT_ITS_LIMIT, *WITHOUT_PERMITS, *NOT_WRITABLE)}
+    assert public - slots - READING - PARTS == listed
+
+
+async def test_what_is_gone_is_not_skipped_in(world: BrokerWorld) -> None:
+    held = await Held.attach(world, permits=UNACKED_MAX)
+    await world.service.topics.unload(NAME)
+    with pytest.raises(NotReady):
+        await skip_to(held)
