@@ -24,7 +24,6 @@ PRIVATE_NAMES: dict[str, int] = {
     "tests/adversary/test_feed_not_saved.py": 1,
     "tests/adversary/test_revoked_while_opening.py": 1,
     "tests/adversary/test_tls_handshakes.py": 3,
-    "tests/controlplane/supervisor/test_full_disk.py": 1,
     "tests/messaging/broker/core/test_audit_events.py": 1,
     "tests/messaging/client/test_consumer.py": 2,
     "tests/messaging/http_server/test_server.py": 1,

@@ -101,6 +101,7 @@ class ChildLog:
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
+            self._file = None
 
     def _write(self, data: bytes) -> None:
         if self._file is None:

@@ -60,7 +60,6 @@ def test_what_a_log_lost_is_said_in_it_once_it_can_be_written(tmp_path: Path) ->
     assert len(said) == 1 and str(path) in said[0] and log.lost_bytes == 8
     log.close()
     path.unlink()
-    log._file = None  # as after a rotation
     log.feed(b"three\n")
     assert path.read_bytes() == b"... 8 bytes of output were lost because this file could not be written ...\nthree\n"
     assert len(said) == 2 and log.lost_bytes == 0
