@@ -61,7 +61,7 @@ class Subscribed:
 
     def must_deliver(self) -> Iterator[Message]:
         for text, message in self.owed.items():
-            if text in self.perhaps or message.place is None or message.place <= self.perhaps_to:
+            if text in self.perhaps or (message.place or self.perhaps_to) <= self.perhaps_to != (-1, -1):
                 continue
             yield message
 
@@ -86,18 +86,22 @@ class Checker:
     def sent(self, message: Message) -> None:
         self.messages[message.text] = message
 
-    def receipted(self, texts: list[str], place: Place) -> None:
+    def receipted(self, texts: list[str], place: Place | None) -> None:
+        """`place` is not known of what was sent again and is stored already."""
         for text in texts:
             message = self.messages[text]
-            self._at(message, place)
+            if place is not None:
+                self._at(message, place)
             self._require_durable(message, "receipted")
             before = self._receipted.get(message.producer)
-            if before is not None and not ((before.number, before.place or place) <= (message.number, place)):
-                raise Violated(f"{text} at {place} was receipted after {before.text} at {before.place}")
+            if before is not None and before.number >= message.number:
+                raise Violated(f"{text} was receipted after {before.text}")
+            if before is not None and before.place is not None and message.place is not None and before.place > message.place:
+                raise Violated(f"{text} is at {message.place} and {before.text}, sent before it, at {before.place}")
             self._receipted[message.producer] = message
             message.receipted = True
             self._owe(message)
-            self.count("receipts")
+            self.count("receipts" if place is not None else "receipts of duplicates")
 
     def _owe(self, message: Message) -> None:
         for subscribed in self.subscriptions.values():

@@ -23,6 +23,7 @@ class World(Protocol):
 
     random: Random
     checker: Checker
+    deduplicates: bool  # the broker stores what is sent again once
 
     def link(
         self, written: Callable[[Received], None], received: Callable[[Received], None], lost: Callable[[], None]

@@ -10,6 +10,13 @@ from tests.support.raw_client import Received
 LENGTH_BYTES = 4  # of the length before the metadata of one message in a batch
 
 
+def place_of(message_id: pb.MessageId) -> Place | None:
+    """None in the receipt of a duplicate: where the first one is, the broker does not know."""
+    if message_id.ledger_id == frames.NO_ID:
+        return None
+    return message_id.ledger_id, message_id.entry_id
+
+
 def texts_of(one: Received) -> tuple[Place, list[str]]:
     """Where it is, and the messages by their index; "" for one that its ack set says is done."""
     place = (one.body.message_id.ledger_id, one.body.message_id.entry_id)

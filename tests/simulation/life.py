@@ -42,7 +42,16 @@ class Killed(Exception):
 class Life:
     """`crash_at`: the operation of disk or metadata before which it dies; 0: none. `died` is called at that moment."""
 
-    def __init__(self, settings: Settings, clock: VirtualClock, random: Random, disk: FakeDisk, meta: MemoryMetaStore) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        clock: VirtualClock,
+        random: Random,
+        disk: FakeDisk,
+        meta: MemoryMetaStore,
+        *,
+        deduplicates: bool,
+    ) -> None:
         self.loop = VirtualLoop(clock)
         self.random = random
         self.disk = disk
@@ -53,6 +62,7 @@ class Life:
         self.problems: list[str] = []
         self.service: Broker
         self._settings = settings
+        self._policies = {"deduplication": deduplicates}
         self._threads = Threads.current = Threads(self.loop, random)
         self.loop.executor = ThreadPool(8)
         self.loop.set_exception_handler(self._raised)
@@ -126,7 +136,7 @@ class Life:
         self.service.why_not_ready = ""
         feed = [
             FeedChange(version=1, kind="tenant", key="public", state={"admin_roles": []}),
-            FeedChange(version=1, kind="namespace", key="public/default", state={}),
+            FeedChange(version=1, kind="namespace", key="public/default", state={"policies": self._policies}),
         ]
         await AdminHandlers(self.service).feed.apply(FeedApply(from_version=0, to_version=1, full=True, changes=feed))
         self.service.start_background_loops()

@@ -5,14 +5,15 @@ from __future__ import annotations
 from messaging.protocol import pulsar_pb2 as pb
 from tests.simulation.checker import Message
 from tests.simulation.client import Client, World
+from tests.simulation.entries import place_of
 from tests.support.raw_client import Received, batch_frame, send_frame
 
 
 class ProducerClient(Client):
-    """Numbers its messages over all its connections; one sent again would be another message."""
+    """Numbers its messages over all its connections. Where the broker deduplicates, what has no receipt is sent again."""
 
     def __init__(self, world: World, name: str, topic: str) -> None:
-        self._sent: dict[int, list[str]] = {}  # without a receipt, by sequence id
+        self._sent: dict[int, tuple[list[str], bytes]] = {}  # without a receipt, by sequence id: the messages and the frame
         self._number = 0
         super().__init__(world, name, topic)
 
@@ -23,26 +24,25 @@ class ProducerClient(Client):
         """One write of several entries, of so many messages each."""
         data = b""
         for size in sizes:
-            entry = []
             sequence_id = self._number
-            payloads = []
+            texts, payloads = [], []
             for _ in range(size):
-                text = f"<{self.name}.{self._number}>"
-                payloads.append(text.encode() + b"." * padding_bytes)
-                self.world.checker.sent(Message(text, payloads[-1], self.name, self._number, self.topic))
+                texts.append(f"<{self.name}.{self._number}>")
+                payloads.append(texts[-1].encode() + b"." * padding_bytes)
+                self.world.checker.sent(Message(texts[-1], payloads[-1], self.name, self._number, self.topic))
                 self._number += 1
-                entry.append(text)
-            data += send_frame(sequence_id, payloads[0]) if size == 1 else batch_frame(sequence_id, payloads)
-            self._sent[sequence_id] = entry
+            frame = send_frame(sequence_id, payloads[0]) if size == 1 else batch_frame(sequence_id, payloads)
+            self._sent[sequence_id] = texts, frame
+            data += frame
         assert self.link is not None
         self.link.send(data)
 
     def _written(self, one: Received) -> None:
-        if one.name == "PRODUCER_SUCCESS":
+        if one.name == "PRODUCER_SUCCESS" and not self.world.deduplicates:
             self._sent.clear()
         elif one.name == "SEND_RECEIPT":
-            place = (one.body.message_id.ledger_id, one.body.message_id.entry_id)
-            texts = self._sent.pop(one.body.sequence_id)
+            place = place_of(one.body.message_id)
+            texts, _ = self._sent.pop(one.body.sequence_id)
             self.world.note(f"receipt {' '.join(texts)} {place}")
             self.world.checker.receipted(texts, place)
         elif one.name == "SEND_ERROR":
@@ -56,9 +56,16 @@ class ProducerClient(Client):
             self.world.note(f"{self.name} refused: {one.body.message}")
             self.world.checker.count("producers refused")
 
+    def _send_again(self) -> None:
+        if self._sent and self.link is not None:
+            self.world.note(f"{self.name} sends {len(self._sent)} entries again")
+            self.world.checker.count("entries sent again", len(self._sent))
+            self.link.send(b"".join(frame for _, frame in self._sent.values()))
+
     def _received(self, one: Received) -> None:
         if one.name == "PRODUCER_SUCCESS":
             self.ready = True
+            self._send_again()
         elif one.name == "CLOSE_PRODUCER":
             self._closed()
         super()._received(one)

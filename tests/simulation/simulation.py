@@ -59,6 +59,7 @@ class Simulation:
         self.checker = Checker(lambda data: self.disk.holds(data), self.note)
         self.producers: list[ProducerClient] = []
         self.consumers: list[ConsumerClient] = []
+        self.deduplicates = self.random.random() < 0.5
         self.violation = ""
         self.full = False
         self.life: Life
@@ -114,7 +115,7 @@ class Simulation:
 
     def begin_life(self) -> None:
         """Until the broker serves. One that comes after a crash may meet the next one while it recovers."""
-        self.life = Life(self._settings, self.clock, self.random, self.disk, self._meta)
+        self.life = Life(self._settings, self.clock, self.random, self.disk, self._meta, deduplicates=self.deduplicates)
         self.life.died = self._died
         if self._left_behind is not None and self.random.random() < CRASHES_IN_RECOVERY:
             self.life.crash_at = self.random.randint(1, RECOVERY_OPERATIONS)

@@ -27,7 +27,16 @@ from tests.simulation.silence import silenced
 from tests.support.storage.fake_disk import FakeDisk, FakeFile
 
 SEEDS = range(8)
-COUNTED = {"receipts", "deliveries", "confirmed acknowledgements", "kills", "power losses", "producers closed"}
+COUNTED = {
+    "receipts",
+    "entries sent again",
+    "receipts of duplicates",
+    "deliveries",
+    "confirmed acknowledgements",
+    "kills",
+    "power losses",
+    "producers closed",
+}
 
 FLOW_BYTES = 16  # of a FLOW command with small numbers
 
