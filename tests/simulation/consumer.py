@@ -90,7 +90,7 @@ class ConsumerClient(Client):
         assert self.consumer is not None
         checker, subscribed = self.world.checker, self.subscribed
         checker.ack_sent(self.consumer, texts)
-        request_id = self._asking(lambda: checker.ack_confirmed(subscribed, texts)) if answered else 0
+        request_id = self._asking(lambda: checker.ack_confirmed(subscribed, texts)) if answered else None
         self.say(pb.Command.ACK, ack=pb.Ack(consumer_id=1, ack_type=kind, message_id=ids, request_id=request_id))
 
     def acknowledge_to(self, place: Place, *, answered: bool) -> None:
@@ -99,7 +99,7 @@ class ConsumerClient(Client):
         for one in [one for one in self.unacked if one <= place]:
             del self.unacked[one]
         checker.ack_to_sent(self.consumer, place)
-        request_id = self._asking(lambda: checker.ack_to_confirmed(subscribed, place)) if answered else 0
+        request_id = self._asking(lambda: checker.ack_to_confirmed(subscribed, place)) if answered else None
         ids = [pb.MessageId(ledger_id=place[0], entry_id=place[1])]
         self.say(pb.Command.ACK, ack=pb.Ack(consumer_id=1, ack_type=pb.Ack.Cumulative, message_id=ids, request_id=request_id))
 

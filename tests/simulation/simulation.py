@@ -105,8 +105,8 @@ class Simulation:
         def judge(one: Received) -> None:
             try:
                 written(one)
-            except Violated as violated:
-                self.violation = self.violation or str(violated)
+            except Exception as error:
+                self.violation = self.violation or (str(error) if isinstance(error, Violated) else f"{one.name}: {error!r}")
                 self.life.loop.stop()
 
         return judge

@@ -30,7 +30,6 @@ SEEDS = range(8)
 COUNTED = {
     "receipts",
     "entries sent again",
-    "receipts of duplicates",
     "deliveries",
     "confirmed acknowledgements",
     "kills",
