@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import os
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from messaging.atomic_files import replace_file
 
 LIFE_DAYS = 397  # the longest that browsers and Apple's clients accept
 RENEW_BEFORE_DAYS = 60
@@ -95,10 +96,4 @@ def _general_name(name: str) -> x509.GeneralName:
 
 def _write(path: Path, data: bytes) -> None:
     """Whole or not at all, readable by nobody else."""
-    beside = path.with_name(path.name + ".new")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    replace_file(path, data, durable=True, mode=0o600)

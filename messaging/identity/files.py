@@ -10,6 +10,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from messaging.atomic_files import replace_file
 from messaging.settings import ConfigError, Settings
 
 PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
@@ -45,13 +46,7 @@ def create(path: Path, text: str) -> None:
 
 def replace(path: Path, text: str) -> None:
     """Writes a 0600 file whole in place of what is there: a crash leaves the old one or the new one."""
-    draft = _draft(path, text)
-    draft.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    replace_file(path, text.encode(), durable=True, mode=0o600)
 
 
 def _draft(path: Path, text: str) -> Path:

@@ -12,6 +12,7 @@ import threading
 import time
 from pathlib import Path
 
+from messaging.atomic_files import replace_file
 from messaging.settings import Settings
 
 SLICE_BYTES = 1 << 20
@@ -122,15 +123,12 @@ class DiskReserve:
 
     def write_file(self, path: Path, content: bytes) -> None:
         """Puts `content` in place of the file, wholly or not at all, with space of its own if need be. Raises `OSError`."""
-        draft = path.with_name(path.name + ".draft")
         while True:
             try:
-                draft.write_bytes(content)
-                draft.replace(path)
+                replace_file(path, content, durable=False)
                 return
             except OSError as error:
                 if error.errno not in NO_SPACE or not self.release():
-                    draft.unlink(missing_ok=True)
                     raise
 
 

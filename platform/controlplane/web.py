@@ -17,6 +17,7 @@ from typing import Any
 
 from controlplane import bootstrap, current, http_counters
 from messaging import logs
+from messaging.atomic_files import replace_file
 from messaging.http_server.samples import connection_samples, request_samples
 from messaging.http_server.server import HttpServer, http_server
 from messaging.http_server.tls import BACKLOG
@@ -140,14 +141,12 @@ def _announce(settings: Settings, listener: socket.socket, internal: socket.sock
     """Writes run/web.json atomically."""
     path = _path(settings)
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    draft = path.with_name(f".web.json.{os.getpid()}")
     found = {
         "web_url": _url(settings, listener),
         "internal_url": _internal_url(settings, listener, internal),
         "pid": os.getpid(),
     }
-    draft.write_text(json.dumps(found))
-    draft.replace(path)
+    replace_file(path, json.dumps(found).encode(), durable=False)
 
 
 if __name__ == "__main__":

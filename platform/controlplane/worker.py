@@ -14,6 +14,7 @@ from types import FrameType
 
 from controlplane.django_setup import set_up
 from messaging import logs
+from messaging.atomic_files import replace_file
 from messaging.settings import ConfigError, Settings, load
 
 log = logs.get_logger("magnetar.worker")
@@ -86,9 +87,7 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
 
 
 def _write(path: Path, value: dict[str, int]) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(json.dumps(value))
-    temporary.replace(path)
+    replace_file(path, json.dumps(value).encode(), durable=False)
 
 
 def run() -> int:

@@ -24,6 +24,7 @@ import msgspec
 import structlog
 
 from messaging.adminrpc.feed import FeedApply, FeedChange
+from messaging.atomic_files import DRAFT_SUFFIX, replacing
 from messaging.storage.disk_reserve import NO_RESERVE, NO_SPACE, DiskReserve
 
 log = structlog.get_logger("broker.feed")
@@ -53,7 +54,7 @@ class FeedStore:
 
         Nothing, if a journal is damaged before its end: a key may have been revoked there. The broker then lets nobody in by a key
         before the web process has told everything again."""
-        for draft in self._folder.glob("*.draft"):
+        for draft in (*self._folder.glob(f"*{DRAFT_SUFFIX}"), *self._folder.glob("*.draft")):  # the second: of earlier releases
             draft.unlink()
         first = 0
         found: list[FeedApply] = []
@@ -125,14 +126,9 @@ class FeedStore:
 
     def write_state(self, number: int, head: FeedApply, entities: Iterable[Entity]) -> None:
         """`entities` are everything as of `head`. Deletes what it replaces."""
-        draft = self._path("state", number).with_suffix(".draft")
         held = list(entities)
-        try:
+        with replacing(self._path("state", number), durable=False) as draft:  # made durable by what follows
             size = self._with_space(lambda: self._write_pages(draft, _pages(head, held)))
-            draft.replace(self._path("state", number))
-        except OSError:
-            draft.unlink(missing_ok=True)  # on a full disk each try would leave another
-            raise
         self._sync_folder()
         self._state_bytes = size
         self._delete_before(number)

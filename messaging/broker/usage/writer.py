@@ -19,10 +19,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from messaging.atomic_files import DRAFT_SUFFIX, replace_file, replacing
 from messaging.broker.usage.record import UsageRecord, hour_start_ms
 from messaging.usage_schema import COLUMNS, SCHEMA_VERSION
 
-_TEMPORARY = ".tmp"
+_DRAFTS = (DRAFT_SUFFIX, ".tmp")  # the second: of earlier releases
 
 
 def split_by_hour(records: Iterable[UsageRecord]) -> list[list[UsageRecord]]:
@@ -63,7 +64,7 @@ def write(records: Sequence[UsageRecord], directory: Path) -> Path:
         "boot_epoch": first.boot_epoch,
         "schema_version": SCHEMA_VERSION,
     }
-    _write_durably(json.dumps(manifest, sort_keys=True).encode() + b"\n", path.with_suffix(".json"))
+    replace_file(path.with_suffix(".json"), json.dumps(manifest, sort_keys=True).encode() + b"\n", durable=True)
     return path
 
 
@@ -72,7 +73,7 @@ def remove_leftovers(directory: Path, source: str) -> int:
     `write`."""
     removed = 0
     for path in directory.glob(f"date=*/hour=*/{_file_prefix(source)}*"):
-        half = path.suffix == _TEMPORARY or (path.suffix == ".parquet" and not path.with_suffix(".json").exists())
+        half = path.suffix in _DRAFTS or (path.suffix == ".parquet" and not path.with_suffix(".json").exists())
         if half:
             path.unlink(missing_ok=True)
             removed += 1
@@ -104,32 +105,11 @@ def _write_parquet(records: Sequence[UsageRecord], path: Path) -> str:
     columns = zip(*records, strict=True)
     arrays = [arrow.Array(values, type=types[kind]) for (_, kind), values in zip(COLUMNS, columns, strict=True)]
     schema = arrow.Schema([arrow.Field(column, types[kind], nullable=False) for column, kind in COLUMNS])
-    temporary = path.with_suffix(_TEMPORARY)
-    try:
-        write_parquet(arrow.RecordBatch.from_arrays(arrays, schema=schema), temporary, compression="zstd(3)")
-        with temporary.open("rb") as file:
+    with replacing(path, durable=True) as draft:
+        write_parquet(arrow.RecordBatch.from_arrays(arrays, schema=schema), draft, compression="zstd(3)")
+        with draft.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
     return sha256
-
-
-def _write_durably(content: bytes, path: Path) -> None:
-    temporary = path.with_name(path.name + _TEMPORARY)
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
 
 
 def _make_folder(folder: Path, root: Path) -> None:

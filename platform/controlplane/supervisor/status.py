@@ -12,6 +12,7 @@ from controlplane.supervisor import lock
 from controlplane.supervisor.machine import Child
 from controlplane.supervisor.notices import timestamp
 from controlplane.supervisor.plan import ChildSpec, Plan
+from messaging.atomic_files import replace_file
 
 
 class _Process(Protocol):
@@ -30,10 +31,7 @@ class Reported(Protocol):
 
 def write_json(path: Path, value: object) -> None:
     """Writes the file atomically. Raises `OSError`."""
-    beside = path.with_name(path.name + ".new")
-    beside.write_text(json.dumps(value, indent=2) + "\n")
-    beside.chmod(0o600)
-    beside.replace(path)
+    replace_file(path, (json.dumps(value, indent=2) + "\n").encode(), durable=False, mode=0o600)
 
 
 def running_state(data_path: Path) -> dict[str, Any] | None:

@@ -23,8 +23,9 @@ def running(tmp_path: Path) -> Iterator[fakes.Running]:
     """A supervisor with one child, whose log, status and readiness files cannot be written."""
     for folder in ("run", "logs"):
         (tmp_path / folder).mkdir()
-    for name in ("logs/broker.log", "run/supervisor.json.new", "ready.json.new"):
-        (tmp_path / name).symlink_to(FULL)
+    (tmp_path / "logs" / "broker.log").symlink_to(FULL)
+    for name in ("run/supervisor.json.new", "ready.json.new"):
+        (tmp_path / name).mkdir()  # no file can be written there; unlike one, it does not go with the first try
     plan = fakes.plan(tmp_path, fakes.child(tmp_path, "broker", TALKER), ready_from={"url": ["broker", "url"]})
     supervisor = fakes.Running(plan)
     yield supervisor
@@ -40,7 +41,7 @@ def test_the_supervisor_survives_every_file_that_it_cannot_write(running: fakes.
     child = json.loads((tmp_path / "run" / "broker.json").read_text())
     assert lock.alive(child["pid"])
     for name in ("run/supervisor.json.new", "ready.json.new"):  # there is space again
-        (tmp_path / name).unlink()
+        (tmp_path / name).rmdir()
     assert running.ready()["url"] == child["url"]
     assert running.status()["broker"]["state"] == "ready"
     assert running.text().count("file-not-written") == 1, "said once"
