@@ -213,7 +213,7 @@ class LedgerStore(Protocol):
 
     @property
     def epoch(self) -> int:
-        """Of this start, higher than those of all starts before. Fences that are given out from here on have higher ones still."""
+        """Of this start, higher than those of all starts before. Fences that are given out from here on have at least this one."""
 
     async def start(self) -> None:
         """Opens or recovers the store. Nothing can be changed before `take_over`."""

@@ -1,16 +1,15 @@
 """The local store: one append-only segmented log for all ledgers of a directory. Start reading at `store.py`.
 
-calls       store.py: the interface's, on the loop; config.py; directory.py: lock, format, epoch
-appending   writer.py -> commit_queue.py -> log_writer.py (the loop, or the log thread) -> layout.py, active.py: the segment
-reading     reader.py -> state.py: the index in memory; locate.py, footers.py: the index on the disk, by threads; intact.py
-the format  records.py: commits; segment.py: files; digest.py: checkpoints and footers
-files       log.py: all of them, and maintenance aside from commits; segment_files.py; sealing.py
-the disk    disk.py: the interface to it; direct.py: past the page cache, from and into io_memory.py; completions.py: without
-waiting
-opening     recovery.py -> snapshot.py, catalog.py, replay.py; hints.py: the last checkpoint; snapshots.py: when one is written
-damage      scan.py: judges it
-space       reclaim.py -> rewrite.py; burials.py: what a deleted ledger leaves; pace.py: how fast
-tools       inspect.py, verify.py: `magnetar log`
+store.py        the calls of `LedgerStore`, on the loop; config.py
+log.py          the parts of an open log, each with one owner:
+                environment, log_thread (whose turn it is), background, segments, ledgers
+format/         what is on the disk: records, segments, segment summaries, the snapshot of the index, the directory
+write/          queue -> writer (the loop, or the log thread) -> commit, active: the end of the log;
+                allocator: space for it; sealer, seal: what gets no more commits
+read/           reader -> ledger_state (the index in memory), index, footers (the index on the disk)
+recover/        recovery -> snapshot, catalog, replay, commit_scan; snapshot_writer; inspect, verify: `magnetar log`
+reclaim/        reclaimer -> rewrite; dead_bytes; rate_limiter
+device/         disk: the interface to it; direct: past the page cache, with buffers; aio: without waiting
 """
 
 from messaging.storage.local.config import Durability, LocalConfig

@@ -26,7 +26,7 @@ class LocalConfig:
     reserved_bytes: int = 64 << 20  # kept for ledgers created with properties {"reserved": ...}, for seals and for deletes
     entry_bytes_max: int = (5 << 20) + METADATA_BYTES_MAX
     checkpoint_bytes: int = 16 << 20  # at most so much log is replayed after a crash
-    extent_bytes_max: int = 64 << 10  # log covered by one row of the index
+    extent_bytes_max: int = 64 << 10  # log covered by one extent of the index
     snapshot_pairs: int = 100_000  # (ledger, segment) pairs that opening the log may read, or as many as there are ledgers
     files_open_max: int = 64  # descriptors kept for reading
     rewrite_bytes_per_s: int = 16 << 20  # copied at most, unless space is short

@@ -2,7 +2,7 @@
 
 One owner (the topic), one event loop. `ledger_list` counts confirmed entries only; nothing is read, counted or shown beyond.
 After a failed append the managed ledger is `failed` and takes no more, until `recover` (or opening it again) has sealed the ledger
-and so settled which entries are in it. A roll for which no ledger can be made (the disk is full) fails nothing: the ledger that is
+which decides which entries are in it. A roll for which no ledger can be made (the disk is full) fails nothing: the ledger that is
 written to is used on, and an append some time later begins the roll again.
 """
 

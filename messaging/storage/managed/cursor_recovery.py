@@ -24,7 +24,7 @@ def entry_of(subscription_id: int, delta: bytes) -> bytes:
 
 
 def block_of(entries: list[bytes], now_ms: int) -> tuple[bytes, bytes, array[int]]:
-    """(header, data, stops) of one block."""
+    """(header, data, end offsets) of one block."""
     end_offsets, total = array("I"), 0
     for entry in entries:
         total += len(entry)

@@ -1,6 +1,6 @@
-"""The chain of ledgers of one topic, as numbers: which positions exist, which comes next, how many lie between two.
+"""The ledgers of one topic, in order, as numbers: which positions exist, which comes next, how many lie between two.
 
-Ledger ids rise along the chain. A ledger may be empty. The last one may be open; its last entry rises as appends are confirmed, so
+Ledger ids rise along the list. A ledger may be empty. The last one may be open; its last entry rises as appends are confirmed, so
 that everything here speaks of confirmed entries only. Pure.
 
 Nearly every topic has one ledger, and there may be 100,000 topics: the last ledger is two numbers, the ended ones are two tuples.
@@ -125,18 +125,18 @@ class LedgerList:
         return self.before(Position(position.ledger_id, position.entry_id + 1))
 
     def last_of(self, ledger_id: int) -> int:
-        """The last confirmed entry of a ledger of the chain; -1 for one that is empty or not in it."""
+        """The last confirmed entry of a ledger of the list; -1 for one that is empty or not in it."""
         if ledger_id == self.last_id:
             return self.last_entry
         index = bisect_left(self._ended_ids, ledger_id)
         return self._ended_lasts[index] if index < len(self._ended_ids) and self._ended_ids[index] == ledger_id else -1
 
     def ends(self, ledger_id: int) -> bool:
-        """Whether no entry will be added to this ledger any more: another follows it in the chain."""
+        """Whether no entry will be added to this ledger any more: another follows it in the list."""
         return ledger_id < self.last_id
 
     def count_up_to(self, position: Position) -> int:
-        """Entries of the chain at or before `position`."""
+        """Entries of the list at or before `position`."""
         ledger_id, entry_id = position
         if ledger_id >= self.last_id:
             index, last = len(self._ended_ids), self.last_entry
@@ -152,7 +152,7 @@ class LedgerList:
         return sum(self._ended_lasts[:index]) + index + min(entry_id, last) + 1
 
     def at_index(self, index: int) -> Position:
-        """The entry number `index`, counted from 0 over the whole chain. Raises `IndexError` past the end."""
+        """The entry number `index`, counted from 0 over the whole list. Raises `IndexError` past the end."""
         for ledger_id, last in zip(self.ids, self.lasts, strict=True):
             if index <= last:
                 return Position(ledger_id, index)

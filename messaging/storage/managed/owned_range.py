@@ -22,6 +22,6 @@ class OwnedRange:
 
 async def take_over(ledgers: LedgerStore, meta: MetaStore, name: str = WHOLE) -> OwnedRange:
     """Both stores are started. What an earlier owner still does to this range fails from here on. Raises `StoreError`."""
-    fence = await meta.acquire(name, after=ledgers.epoch)
+    fence = await meta.acquire(name, after=ledgers.epoch - 1)
     await ledgers.take_over(fence)
     return OwnedRange(fence, await meta.next_ledger_id(fence))

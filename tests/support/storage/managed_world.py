@@ -54,7 +54,7 @@ class World:
     async def _take_over(self) -> OwnedRange:
         """Takes no ledger id, so that ledgers are numbered from 1."""
         await self.store.start()
-        fence = await self.meta.acquire(WHOLE, after=self.store.epoch)
+        fence = await self.meta.acquire(WHOLE, after=self.store.epoch - 1)
         await self.store.take_over(fence)
         return OwnedRange(fence, self.meta.newest_ledger_id + 1)
 

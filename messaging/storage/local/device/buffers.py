@@ -1,9 +1,9 @@
-"""Memory that a device writes from and reads into by itself: whole pages, lent in pieces, next to each other in the machine's own
+"""Buffers that a device writes from and reads into directly (DMA): whole pages, next to each other in the machine's own
 memory where the system can do that.
 
 A device is told of each stretch of memory one by one: half a MiB scattered over 130 pages takes it half as long again as the same
 in one stretch, and the call that begins it twice as long. Asking the system for large pages costs clearing them, so that pieces are
-lent again and again.
+used again and again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ARENA_BYTES = 2 * LARGE_PAGE_BYTES  # asked of the system at a time, or one piec
 
 
 class IoBuffer(NamedTuple):
-    """Lent until nobody holds `view` any more, nor a part of it."""
+    """In use until nobody holds `view` any more, nor a part of it."""
 
     view: memoryview
     address: int
@@ -35,7 +35,7 @@ class BufferPool:
 
     @property
     def held_bytes(self) -> int:
-        """Of the system's memory, lent or not."""
+        """Of the system's memory, in use or not."""
         return sum(arena.buffers * self.buffer_bytes for arena in self._arenas)
 
     def acquire(self) -> IoBuffer:

@@ -17,7 +17,7 @@ from messaging.storage.local.device.buffers import BufferPool
 
 PAGE_BYTES = 4096  # places, lengths and the memory are multiples of it: no device asks for more
 STAGING_BYTES = 4 << 20  # written at once, and without a thread that waits for it; larger commits are rare
-READ_BYTES = (576 << 10) + 2 * PAGE_BYTES  # read into memory that is lent, wherever in a page it begins and ends
+READ_BYTES = (576 << 10) + 2 * PAGE_BYTES  # of a read buffer, wherever in a page it begins and ends
 _ZEROS = bytes(PAGE_BYTES)
 
 Got = Callable[[memoryview | None], None]  # with what was read, or None where anything went wrong
@@ -32,7 +32,7 @@ class DirectWriter:
         """Owns `descriptor`, which was opened for this."""
         self._descriptor = descriptor
         self._staging, self._address = staging_buffers.acquire()
-        self._stop = -1  # where the last write ended: the stage begins with what its page holds before that
+        self._stop = -1  # where the last write ended: the staging buffer begins with what its page holds before that
 
     def write_synced(self, buffers: Sequence[Buffer], offset: int, padding_bytes: int) -> None:
         """`buffers`, one after another, from `offset` on, then zeros: up to the end of the page, and `padding_bytes` in all if one
@@ -143,7 +143,7 @@ def read_direct(descriptor: int, size: int, offset: int, read_buffers: BufferPoo
     """Begins to read the pages that hold these bytes; `done` gets the bytes, or None. False where nothing was begun."""
     ahead = offset % PAGE_BYTES
     span = ahead + size + -(ahead + size) % PAGE_BYTES
-    # Who holds a part of what was read holds all of a piece: small reads get memory of their own.
+    # Who holds a part of what was read holds the whole buffer: small reads get memory of their own.
     view, address = (
         read_buffers.acquire() if read_buffers.buffer_bytes < 2 * span <= 2 * read_buffers.buffer_bytes else _own_pages(span)
     )

@@ -1,4 +1,4 @@
-"""Where the last checkpoint of each unsealed segment stands: hints, never synced, believed only if a checkpoint is found there.
+"""Where the last checkpoint of each unsealed segment stands: never synced, and believed only if a checkpoint is found there.
 
 The file has a few slots, by segment number: when a process is killed, segments before the one being written may not be sealed yet.
 """

@@ -7,7 +7,7 @@ it is written in one piece and made durable by one sync. A record:
     type u8 | flags u8 | reserved u16
     ledger id i64 | first entry i64 | count u32 | header length u32 | data length u32
     header              opaque bytes of the caller
-    stops u32 * count   where each entry ends in data
+    end offsets u32 * count   where each entry ends in data
     data
 
 What the fields mean by type:
@@ -18,8 +18,8 @@ What the fields mean by type:
     CREATED     header: the ledger's properties (msgpack)
     SEALED      first entry: the ledger's last entry for good; header: its length in bytes u64
     DELETED     the ledger is gone
-    CHECKPOINT  data: a digest (see `summary.py`) of the part of the segment before this commit
-    FOOTER      data: a digest of the whole segment; follows the last commit, is found through the header page
+    CHECKPOINT  data: a summary (see `summary.py`) of the part of the segment before this commit
+    FOOTER      data: a summary of the whole segment; follows the last commit, is found through the header page
 
 The seed makes bytes that a recycled file still holds, or that someone sent as a payload, no record of ours.
 """
@@ -86,7 +86,7 @@ def checksum(body: bytes | memoryview, seed: int) -> int:
 
 
 def encode(seed: int, type_: int, ledger_id: int, first_entry: int, header: bytes, data: bytes = b"") -> bytes:
-    """A whole record without stops."""
+    """A whole record without end offsets."""
     body = BODY.pack(type_, 0, 0, ledger_id, first_entry, 0, len(header), len(data)) + header + data
     return CRC.pack(crc32c(body, seed)) + body
 

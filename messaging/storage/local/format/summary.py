@@ -1,11 +1,13 @@
-"""Digests: what a stretch of a segment holds, small enough to read instead of the stretch itself.
+"""Segment summaries: what a part of a segment holds, small enough to be read instead of that part.
 
-A checkpoint's digest covers a stretch (the ledgers touched in it, their new rows), a footer's digest the whole segment. All numbers
+A checkpoint's summary covers a part (the ledgers touched in it, their new extents), a footer's the whole segment. All numbers
 are little-endian and have 64 bits:
 
-    segment | start | stop | previous | overhead bytes | ledgers n | links l (n in a footer, else 0) | rows r | event bytes
-    ledger ids n | last entries n | record bytes n | row stops n | lengths n | links l
-    rows 2 * r
+    segment | start | stop | previous | overhead bytes | ledgers n | previous segments p (n in a footer, else 0) | extents e
+    | event bytes
+    ledger ids n | last entries n | record bytes n | extents up to and with each n | lengths n
+    previous segments p
+    extents 2 * e
     events              msgpack
 
 In a footer ledgers are sorted, so that one can be found with a few small reads (see `footers.py`).
@@ -30,7 +32,7 @@ COLUMNS = ("ledgers", "last_entries", "record_bytes", "extent_stops", "length_by
 
 
 class BadSummary(ValueError):
-    """Bytes that make no digest."""
+    """Bytes that make no summary."""
 
 
 class Events(msgspec.Struct, array_like=True):
@@ -45,7 +47,7 @@ class Events(msgspec.Struct, array_like=True):
         return len(self.created) + len(self.sealed) + len(self.deleted)
 
     def size_bytes(self) -> int:
-        """About what they take in a digest."""
+        """About what they take in a summary."""
         return 160 * len(self.created) + 32 * len(self.sealed) + 10 * len(self.deleted)
 
 
@@ -63,12 +65,12 @@ class SegmentSummary:
     ledgers: array[int] = field(default_factory=_column)
     last_entries: array[int] = field(default_factory=_column)
     record_bytes: array[int] = field(default_factory=_column)  # in this segment so far
-    extent_stops: array[int] = field(default_factory=_column)  # behind each ledger's rows, counted in rows
+    extent_stops: array[int] = field(default_factory=_column)  # behind each ledger's extents, counted in extents
     length_bytes: array[int] = field(default_factory=_column)
     previous_segments: array[int] = field(
         default_factory=_column
     )  # the segment before this one that holds blocks of the ledger, 0: none
-    table: array[int] = field(default_factory=_column)  # first entry, offset << 32 | bytes; two numbers a row
+    table: array[int] = field(default_factory=_column)  # first entry, offset << 32 | bytes; two numbers an extent
     events: Events = field(default_factory=Events)
 
     def extents_at(self, at: int) -> array[int]:
@@ -128,10 +130,10 @@ def encode(summary: SegmentSummary) -> bytes:
 def decode(data: bytes | memoryview) -> SegmentSummary:
     """Raises `BadSummary`."""
     if len(data) < HEAD.size:
-        raise BadSummary("a digest ends before its head does")
+        raise BadSummary("a segment summary ends before its head does")
     segment, start, stop, previous, overhead, ledgers, links, extents, event_bytes = HEAD.unpack_from(data)
     if len(data) != size_bytes(ledgers, links, extents, event_bytes):
-        raise BadSummary("a digest is not as long as its head says")
+        raise BadSummary("a segment summary is not as long as its head says")
     made = SegmentSummary(segment, start, stop, previous, overhead)
     view = memoryview(data)[HEAD.size :]
     for name, count in zip((*COLUMNS, "table"), (*[ledgers] * 5, links, EXTENT_WIDTH * extents), strict=True):
@@ -140,7 +142,7 @@ def decode(data: bytes | memoryview) -> SegmentSummary:
     try:
         made.events = _events.decode(view)
     except msgspec.DecodeError as error:
-        raise BadSummary(f"the events of a digest cannot be read: {error}") from None
+        raise BadSummary(f"the events of a segment summary cannot be read: {error}") from None
     return made
 
 

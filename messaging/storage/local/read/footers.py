@@ -56,8 +56,8 @@ class Footer:
         head = file.read(HEAD.size, start)
         if len(head) < HEAD.size:
             raise BadFooter(f"the footer of {segment.path} is cut off")
-        _, _, _, _, self.overhead_bytes, self.ledgers, links, table, event_bytes = HEAD.unpack(head)
-        size = summary.size_bytes(self.ledgers, links, table, event_bytes)
+        _, _, _, _, self.overhead_bytes, self.ledgers, links, extents, event_bytes = HEAD.unpack(head)
+        size = summary.size_bytes(self.ledgers, links, extents, event_bytes)
         if links != self.ledgers or size + records.FIXED_BYTES != segment.footer_bytes:
             raise BadFooter(f"the footer of {segment.path} is not as long as its head says")
         self._base = start + HEAD.size
@@ -91,7 +91,7 @@ class Footer:
         return self._numbers(COLUMNS.index(column) * self.ledgers + start, stop - start)
 
     def extents_at(self, at: int) -> array[int]:
-        """First entry, offset << 32 | bytes; two numbers a row."""
+        """First entry, offset << 32 | bytes; two numbers an extent."""
         stops = self.numbers("extent_stops", max(0, at - 1), at + 1)
         start = stops[0] if at else 0
         table = self._numbers(len(COLUMNS) * self.ledgers + EXTENT_WIDTH * start, EXTENT_WIDTH * (stops[-1] - start))
@@ -110,7 +110,7 @@ class Footer:
 
 
 def _in_order(table: array[int], limit: int) -> bool:
-    """Whether entries and places rise from row to row, and all end before `limit`. Readers count on it."""
+    """Whether entries and places rise from extent to extent, and all end before `limit`. Readers count on it."""
     behind = PAGE_BYTES
     for place in table[1::EXTENT_WIDTH]:
         if place >> 32 < behind:

@@ -1,7 +1,7 @@
 """Where an entry stands that is in a sealed segment: a search over footers, in a thread, with a memory of the last finds.
 
 A ledger is in some of the segments between the one that created it and the last one that holds blocks of it. The search halves that
-range where the middle one holds blocks of the ledger; where it does not, it takes one step back along the chain that footers make
+range where the middle one holds blocks of the ledger; where it does not, it takes one step back along the links that footers make
 (each names the segment before it that holds blocks of the same ledger).
 
 A footer that cannot be read is made again from its segment, in memory (see `rebuilt.py`), and the search continues with that.
@@ -22,8 +22,8 @@ from messaging.storage.local.read.open_files import OpenFiles
 from messaging.storage.local.read.rebuilt_footers import FooterRebuilder, RebuiltFooter
 
 STEPS_MAX = 4  # segments tried right behind the last find before searching
-HINTS_MAX = 4096
-HINT_NUMBERS_MAX = 1 << 20  # of rows, over all hints: 8 MiB
+RECENT_MAX = 4096
+RECENT_NUMBERS_MAX = 1 << 20  # of extents, over all that are remembered: 8 MiB
 
 Answer = TypeVar("Answer")
 
@@ -53,18 +53,18 @@ class EntryIndex:
         self._files = files
         self._rebuilt = FooterRebuilder(files, on_damaged)
         self._lock = threading.Lock()
-        self._hints: OrderedDict[int, Place] = OrderedDict()
-        self._hint_numbers = 0
+        self._recent: OrderedDict[int, Place] = OrderedDict()
+        self._recent_numbers = 0
         self._checked: set[tuple[int, int]] = set()  # number and generation
 
     def locate(self, ledger_id: int, entry: int, first_segment: int, last_segment: int) -> Place | None:
         """The place with the first entry at or after `entry`, None if there is none between the two segments."""
-        hint = self.hint(ledger_id)
-        if hint is not None:
-            if hint.table[0] <= entry <= hint.last:
-                return hint
-            if entry > hint.last:
-                first_segment = hint.segment + 1
+        recent = self.recent(ledger_id)
+        if recent is not None:
+            if recent.table[0] <= entry <= recent.last:
+                return recent
+            if entry > recent.last:
+                first_segment = recent.segment + 1
                 for number in range(first_segment, min(first_segment + STEPS_MAX, last_segment + 1)):
                     found = self._look(ledger_id, number)
                     if found is not None:
@@ -72,14 +72,14 @@ class EntryIndex:
                             return self._keep(ledger_id, found)
                         break
             else:
-                last_segment = hint.segment
+                last_segment = recent.segment
         found = self._search(ledger_id, entry, first_segment, last_segment)
         return self._keep(ledger_id, found) if found is not None else None
 
     def check(self, first_segment: int, last_segment: int) -> bool:
         """Something did not add up: looks for damaged footers in that range, and makes them again. Whether there was one. Each
         footer is read once."""
-        mended = False
+        repaired = False
         for number in range(first_segment, last_segment + 1):
             segment = self._segments.get(number)
             if segment is None or not segment.sealed or (number, segment.generation) in self._checked:
@@ -90,9 +90,9 @@ class EntryIndex:
                 _raise_unless_damaged(error)
                 self._rebuilt.rebuild(segment, error)
                 self._forget(segment)
-                mended = True
+                repaired = True
             self._checked.add((number, segment.generation))
-        return mended
+        return repaired
 
     def _search(self, ledger_id: int, entry: int, low: int, high: int) -> _Found | None:
         found = self._at_or_below(ledger_id, high, low)
@@ -163,34 +163,34 @@ class EntryIndex:
         place = self._in_footer(segment, place_in)
         with self._lock:
             self._drop(ledger_id)
-            self._hints[ledger_id] = place
-            self._hint_numbers += len(place.table)
-            while self._hint_numbers > HINT_NUMBERS_MAX or len(self._hints) > HINTS_MAX:
-                self._drop(next(iter(self._hints)))
+            self._recent[ledger_id] = place
+            self._recent_numbers += len(place.table)
+            while self._recent_numbers > RECENT_NUMBERS_MAX or len(self._recent) > RECENT_MAX:
+                self._drop(next(iter(self._recent)))
         return place
 
-    def hint(self, ledger_id: int) -> Place | None:
+    def recent(self, ledger_id: int) -> Place | None:
         """The place where the ledger was found last. Does not block."""
         with self._lock:
-            hint = self._hints.get(ledger_id)
-            if hint is None:
+            recent = self._recent.get(ledger_id)
+            if recent is None:
                 return None
-            segment = self._segments.get(hint.segment)
-            if segment is None or segment.generation != hint.generation:
+            segment = self._segments.get(recent.segment)
+            if segment is None or segment.generation != recent.generation:
                 self._drop(ledger_id)
                 return None
-            self._hints.move_to_end(ledger_id)
-            return hint
+            self._recent.move_to_end(ledger_id)
+            return recent
 
     def _drop(self, ledger_id: int) -> None:
-        hint = self._hints.pop(ledger_id, None)
-        if hint is not None:
-            self._hint_numbers -= len(hint.table)
+        recent = self._recent.pop(ledger_id, None)
+        if recent is not None:
+            self._recent_numbers -= len(recent.table)
 
     def _forget(self, segment: Segment) -> None:
         """What was found in a footer that proved to be damaged."""
         with self._lock:
-            for ledger_id in [key for key, hint in self._hints.items() if hint.segment == segment.number]:
+            for ledger_id in [key for key, recent in self._recent.items() if recent.segment == segment.number]:
                 self._drop(ledger_id)
 
 

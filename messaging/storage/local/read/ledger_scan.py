@@ -10,7 +10,7 @@ _LEDGER_ID_OFFSET = 8  # in a record: checksum, type, flags, reserved
 
 
 def own_records(view: memoryview, start: int, end: int, ledger_id: int, seed: int) -> Iterator[records.Record]:
-    """The intact blocks of a ledger in a run. Where a record is damaged, the rest is searched for byte by byte.
+    """The intact blocks of a ledger in an extent. Where a record is damaged, the rest is searched for byte by byte.
 
     Records of others are skipped by their lengths, unverified: if one is wrong, the walk ends at no record's beginning,
     and the search begins behind the last record that is certain.

@@ -27,7 +27,7 @@ from messaging.storage.local.read.index import EntryIndex, Place
 from messaging.storage.local.read.ledger_scan import own_records
 from messaging.storage.local.segments import SegmentTable
 
-READ_BYTES_MAX = 576 << 10  # one read of the file: a commit may wait for the disk behind it. Two bring a MiB, in whole runs
+READ_BYTES_MAX = 576 << 10  # one read of the file: a commit may wait for the disk behind it. Two bring a MiB, in whole extents
 GAP_BYTES_MAX = 16 << 10  # foreign bytes read over rather than read around
 
 Flush = Callable[[], Awaitable[None]]
@@ -56,12 +56,12 @@ def in_memory(state: LedgerState, last: int) -> list[Place]:
 def _at_hand(places: list[Place], index: EntryIndex, ledger_id: int, entry: int) -> Place | None:
     """The place with `entry`, if it can be told without reading the disk. `places`: what the index in memory knows."""
     at = bisect_right(places, entry, key=_first_of) - 1
-    place = places[at] if at >= 0 else index.hint(ledger_id)
+    place = places[at] if at >= 0 else index.recent(ledger_id)
     return place if place is not None and place.table[0] <= entry <= place.last else None
 
 
 def forecast(state: LedgerState, entry_index: EntryIndex, first: int, entries_max: int, bytes_max: int) -> int:
-    """See the seam. Known are the segments whose index is in memory, and the one where the ledger was last read."""
+    """See `LedgerStore`. Known are the segments whose index is in memory, and the one where the ledger was last read."""
     places = in_memory(state, state.last_entry)
     place = _at_hand(places, entry_index, state.ledger_id, first)
     if place is None:
@@ -71,7 +71,7 @@ def forecast(state: LedgerState, entry_index: EntryIndex, first: int, entries_ma
     while index < len(table) and table[index] < until:
         room -= table[index + 1] & 0xFFFFFFFF
         if room < 0:
-            return max(0, table[index] - first)  # 0: the first run alone is too large, and where its blocks end is not known
+            return max(0, table[index] - first)  # 0: the first extent alone is too large, and where its blocks end is not known
         index += EXTENT_WIDTH
     return (min(table[index], place.last + 1) if index < len(table) else place.last + 1) - first
 
@@ -251,7 +251,7 @@ def _first_of(place: Place) -> int:
 
 
 def _extent_of(table: array[int], entry: int) -> int:
-    """Index in `table` of the row whose run holds `entry`: the last one that begins at or before it."""
+    """Index in `table` of the extent that holds `entry`: the last one that begins at or before it."""
     low, high = 0, len(table) // EXTENT_WIDTH
     while low < high:
         middle = (low + high) // 2
@@ -263,7 +263,7 @@ def _extent_of(table: array[int], entry: int) -> int:
 
 
 def _plan(table: array[int], index: int, found: _Found) -> tuple[int, list[tuple[int, int]], int, int]:
-    """The next read: (index of the row after it, extents in what is read, where in the file it begins, where it stops)."""
+    """The next read: (index of the extent after it, stretches in what is read, where in the file it begins, where it stops)."""
     place = table[index + 1]
     begin = place >> 32
     stop = begin + (place & 0xFFFFFFFF)

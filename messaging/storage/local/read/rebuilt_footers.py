@@ -28,7 +28,7 @@ Key = tuple[int, int]  # number and generation of a segment
 
 
 class RebuiltFooter:
-    """What `footers.Footer` looks up, of a digest in memory."""
+    """What `footers.Footer` looks up, of a summary in memory."""
 
     def __init__(self, summary: SegmentSummary) -> None:
         self._summary = summary

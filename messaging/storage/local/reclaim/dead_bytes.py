@@ -1,6 +1,6 @@
 """What a deleted ledger leaves: its bytes, which are no longer to be counted as living in the segments that hold them.
 
-Footers say where they are: each names the segment before it that holds blocks of the same ledger. Done aside from commits. The
+Footers say where they are: each names the segment before it that holds blocks of the same ledger. Done in the background. The
 counts only tell which segments are worth looking at; whoever removes or rewrites one reads its footer and looks again.
 """
 
@@ -36,7 +36,7 @@ def bytes_by_segment(
         lower = numbers[before - 1] if before else 0
         for ledger_id, size, link in _look_up(segments.get(number), files, ledgers, pause):
             found[number] += size
-            # Where the chain is broken (a rewriting left the ledger out already) the segments between are tried one by one.
+            # Where the links are broken (a rewriting left the ledger out already) the segments between are tried one by one.
             following = link if size else lower
             if following > 0 and dead[ledger_id][1] <= following < number:
                 waiting[following].append(ledger_id)

@@ -175,7 +175,7 @@ class Reclaimer:
         self._thread.post(gone)
 
     def _drop_file(self, segment: Segment) -> PreallocatedSegment | None:
-        """Removes the file, or keeps it as a spare where one is wanted."""
+        """Removes the file, or keeps it preallocated where that is wanted."""
         self._segments.files.forget(segment.path)
         wanted = max(1, self._environment.config.reserved_bytes)
         if segment.size_bytes == self._environment.config.segment_bytes and self._allocator.ready_bytes < wanted:
@@ -195,7 +195,7 @@ class Reclaimer:
 
         def taken_over() -> None:
             self._segments.by_number[segment.number] = fresh
-            # What lived when the copy began, less what was buried since, as counted on the older generation.
+            # What lived when the copy began, less what was deleted since, as counted on the older generation.
             fresh.live_events = segment.live_events
             self._background.maintain(lambda: self._drop(segment, removed))
 

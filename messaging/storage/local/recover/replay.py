@@ -67,14 +67,14 @@ class Replay:
         return active
 
     def _from_checkpoint(self, active: ActiveSegment) -> int:
-        """Applies the checkpoints that the hint leads to; returns the offset to replay from."""
+        """Applies the checkpoints that the pointer leads to; returns the offset to replay from."""
         segment = active.segment
         older_checkpoints: list[SegmentSummary] = []
         offset = first = 0 if segment.sealed else self._log.checkpoint_pointer.find(segment)
         while offset:
             checkpoint = _checkpoint_at(active.file, segment, offset)
             if checkpoint is None or checkpoint.stop != offset:
-                return PAGE_BYTES  # a hint that leads nowhere
+                return PAGE_BYTES  # a pointer that leads nowhere
             older_checkpoints.append(checkpoint)
             offset = checkpoint.previous
         for checkpoint in reversed(older_checkpoints):

@@ -55,7 +55,7 @@ class ActiveSegment:
         self.segment.live_bytes += record_bytes
 
     def touch(self, state: LedgerState) -> Extents:
-        """The runs of `state` in this segment, marked for the next checkpoint."""
+        """The extents of `state` in this segment, marked for the next checkpoint."""
         number = self.segment.number
         extents = state.extents
         if extents is None or extents.segment != number:
@@ -63,7 +63,7 @@ class ActiveSegment:
             self.touched.append(extents)
         if extents.dirty_mark != self.mark:
             extents.dirty_mark = self.mark
-            extents.dirty_from = max(0, len(extents.table) - 2)  # the last row may still grow
+            extents.dirty_from = max(0, len(extents.table) - 2)  # the last extent may still grow
             self._dirty.append(extents)
         return extents
 
@@ -90,7 +90,7 @@ class ActiveSegment:
         return FOOTER_BYTES_MIN + records.FIXED_BYTES + 16 * self.table + 56 * len(self.touched) + self._event_bytes
 
     def checkpoint(self) -> SegmentSummary:
-        """The digest of what came since the last one. Follow it with `checkpointed`."""
+        """The summary of what came since the last one. Follow it with `checkpointed`."""
         place = (self.segment.number, self.checkpoint_start, self.offset, self.checkpoint_previous)
         return summary.checkpoint(place, self._dirty, self._recent)
 
@@ -101,7 +101,7 @@ class ActiveSegment:
         self.mark += 1
 
     def restore(self, checkpoint: SegmentSummary, states: dict[int, LedgerState]) -> None:
-        """Applies what a checkpoint of this segment says, oldest checkpoint first, instead of reading that stretch."""
+        """Applies what a checkpoint of this segment says, oldest checkpoint first, instead of reading that part."""
         number = self.segment.number
         live_bytes, begin = 0, 0
         all_rows = checkpoint.table

@@ -48,7 +48,7 @@ def preallocate(disk: Disk, path: Path, size_bytes: int, keep_free_bytes: int) -
 def make_segment(
     disk: Disk, preallocated: PreallocatedSegment, store_id: int, number: int, generation: int = 0
 ) -> tuple[Segment, DiskFile]:
-    """Turns a spare into a segment, durably, before anything is written to it."""
+    """Turns a preallocated file into a segment, durably, before anything is written to it."""
     path = preallocated.path.with_name(name_of(number, generation))
     file = disk.open(preallocated.path)
     try:
