@@ -77,14 +77,14 @@ async def test_one_partial_batch_alone_is_sent_with_its_ack_set(world: BrokerWor
     client.say(pb.Command.ACK, consumer_id=1, ack_type=pb.Ack.Individual, message_id=[partial], request_id=3)
     await client.expect("ACK_RESPONSE")
     heads = 0
-    made = MessageSender._head
+    made = MessageSender.encode_head
 
     def counting(*given: object) -> bytes:
         nonlocal heads
         heads += 1
         return made(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(MessageSender, "_head", counting)
+    monkeypatch.setattr(MessageSender, "encode_head", counting)
     client.say(pb.Command.FLOW, consumer_id=1, message_permits=1000)
     messages = await client.messages(50)
     assert heads == 1

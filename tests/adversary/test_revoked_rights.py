@@ -257,13 +257,13 @@ async def test_a_change_costs_what_it_touches(world: BrokerWorld) -> None:
     await consuming(world)
     await publishing(world, "stranger", "persistent://other/things/t")
     looked_at: list[str] = []
-    check = world.service.permission_checks.refusal
+    check = world.service.permission_checks.refusal_of
 
     def counted(session: Any) -> Any:
         looked_at.append(session.principal.role)
         return check(session)
 
-    world.service.permission_checks.refusal = counted  # type: ignore[method-assign]
+    world.service.permission_checks.refusal_of = counted  # type: ignore[method-assign]
     grants = {"grants": BOTH}
     await world.feed(("namespace", "acme/orders", {**grants, "policies": {"message_ttl_s": 60}}))
     await world.feed(("namespace", "acme/orders", {"grants": {**BOTH, "new@acme": ["produce"]}}))

@@ -87,7 +87,7 @@ async def test_silent_sockets_on_the_tls_port_keep_nobody_out(tmp_path: Path) ->
 async def test_few_handshakes_begin_in_a_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     turn = 0
     begun: Counter[int] = Counter()
-    real_turn, real_begin = TurnLoop.run_turn, TlsListener._begin
+    real_turn, real_begin = TurnLoop.run_turn, TlsListener.begin_handshake
 
     def turned(loop: TurnLoop[Shaking]) -> None:
         nonlocal turn
@@ -99,7 +99,7 @@ async def test_few_handshakes_begin_in_a_turn(tmp_path: Path, monkeypatch: pytes
         real_begin(listener, one)
 
     monkeypatch.setattr(TurnLoop, "run_turn", turned)
-    monkeypatch.setattr(TlsListener, "_begin", began)
+    monkeypatch.setattr(TlsListener, "begin_handshake", began)
     async with secure(tmp_path) as at:
         hello = at.first_message()
         crowd = [await at.plain(hello) for _ in range(40)]
@@ -113,7 +113,7 @@ async def test_nothing_is_spent_on_half_a_first_message_and_it_has_a_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[Shaking] = []
-    monkeypatch.setattr(TlsListener, "_begin", lambda listener, one: begun.append(one))
+    monkeypatch.setattr(TlsListener, "begin_handshake", lambda listener, one: begun.append(one))
     async with secure(tmp_path, handshake_ms=300) as at:
         reader, writer = await at.plain(at.first_message()[:100])
         assert await said(reader) == b""

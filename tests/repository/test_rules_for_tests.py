@@ -18,12 +18,10 @@ SETTERS = {"setattr", "getattr", "delattr", "hasattr", "object"}
 
 IMPORTED_TEST_MODULES: dict[str, int] = {}
 PRIVATE_NAMES: dict[str, int] = {
-    "tests/adversary/test_acknowledgements_of_anything.py": 2,
     "tests/adversary/test_background_loops.py": 8,
     "tests/adversary/test_deduplication_damage.py": 5,
     "tests/adversary/test_feed_not_saved.py": 1,
     "tests/adversary/test_revoked_while_opening.py": 1,
-    "tests/adversary/test_tls_handshakes.py": 3,
     "tests/messaging/broker/core/test_audit_events.py": 1,
     "tests/messaging/client/test_consumer.py": 2,
     "tests/messaging/http_server/test_server.py": 1,
@@ -37,7 +35,6 @@ LARGER: dict[str, int] = {
     "tests/benchmarks/test_benchmarks.py": 349,
     "tests/compat/test_stock_client.py": 353,
     "tests/messaging/broker_http/test_websocket.py": 596,
-    "tests/messaging/protocol/test_hot_scan.py": 355,
     "tests/support/storage/fake_disk.py": 305,
 }
 

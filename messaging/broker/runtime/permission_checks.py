@@ -38,7 +38,7 @@ class PermissionChecks:
     def admit(self, session: OpenSession) -> None:
         """Call it when a topic attaches the session in the same turn, with nothing left to await. Raises `NotAuthorized`,
         `AuthenticationFailed` if the key was revoked meanwhile, and `NotFound` if the namespace was deleted meanwhile."""
-        refusal = self.refusal(session)
+        refusal = self.refusal_of(session)
         if refusal is not None:
             raise refusal
         self._open.add(session)
@@ -69,7 +69,7 @@ class PermissionChecks:
         log.info("permissions.rechecked", sessions=checked, ended=self.ended - ended_before)
 
     def _check(self, session: OpenSession) -> None:
-        refusal = self.refusal(session)
+        refusal = self.refusal_of(session)
         if refusal is None:
             return
         self.ended += 1
@@ -78,7 +78,7 @@ class PermissionChecks:
         except Exception as error:  # a bug in one session must not keep others open
             self._background.register(ONE_OFF).failed(error, role=session.principal.role, topic=session.resource.topic)
 
-    def refusal(self, session: OpenSession) -> MagnetarError | None:
+    def refusal_of(self, session: OpenSession) -> MagnetarError | None:
         view, principal, resource = self._view(), session.principal, session.resource
         revoked = view.key_revoked(principal.key_id) if principal.key_id else False
         if revoked or (revoked is None and principal.key_id != SUPERUSER_KEY_ID):

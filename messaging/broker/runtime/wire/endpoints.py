@@ -18,12 +18,12 @@ from messaging.broker.runtime.wire.outbound import OutboundBuffer
 from messaging.broker.runtime.wire.read_throttle import ReadThrottle
 from messaging.broker.runtime.wire.send_errors import Refusal, storable
 from messaging.errors import NotReady
-from messaging.protocol import hot
 from messaging.protocol.frames import ProtocolError
-from messaging.protocol.hot import BlockSummary, SendFrame
+from messaging.protocol.hot import CHUNK, BlockSummary, SendFrame, group_acks, group_by_producer, summarize
 from messaging.storage.ledger_store import StoreError
 
 CLOSED_IDS_KEPT = 1000
+NEEDS_A_LOOK = ~CHUNK  # flags of a message that is not simply stored
 
 
 class Endpoints:
@@ -59,20 +59,24 @@ class Endpoints:
 
     def publish(self, buf: bytes, sent: list[SendFrame]) -> int:
         """One block a producer; nearly always there is one. Returns what that costs beside the messages."""
-        parts = hot.group_by_producer(sent) if len(sent) > 1 else [sent]
+        parts = group_by_producer(sent) if len(sent) > 1 else [sent]
+        producers = self.producers
         for part in parts:
-            producer_id = part[0].producer_id
-            held = self.producers.get(producer_id)
+            held = producers.get(part[0].producer_id)
             if held is None or held[1].closed:
-                if producer_id not in self.ended_producers:
-                    raise ProtocolError(f"messages for producer {producer_id}, which is not open on this connection")
+                self._check_ended(part[0].producer_id)
                 continue
-            summary = hot.summarize(part)
-            if summary.flags & ~hot.CHUNK:
+            summary = summarize(part)
+            if summary.flags & NEEDS_A_LOOK:
                 self._publish_storable(*held, buf, part)
             else:
                 self.append(*held, buf, part, summary)
         return BLOCK * len(parts)
+
+    def _check_ended(self, producer_id: int) -> None:
+        """Raises `ProtocolError` for a producer that was not open."""
+        if producer_id not in self.ended_producers:
+            raise ProtocolError(f"messages for producer {producer_id}, which is not open on this connection")
 
     def append(self, topic: Topic, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary) -> None:
         try:
@@ -87,7 +91,7 @@ class Endpoints:
             if isinstance(part, Refusal):
                 topic.publisher.run_after_pending(partial(self._refuse_message, producer, part))
             else:
-                self.append(topic, producer, buf, part, hot.summarize(part))
+                self.append(topic, producer, buf, part, summarize(part))
 
     def _refuse_message(self, producer: Producer, refusal: Refusal, stored: bool) -> None:
         """Not after a failure of what came before: the producer is closed then, and its client sends everything again."""
@@ -97,7 +101,7 @@ class Endpoints:
 
     def acknowledge_all(self, acked: list[tuple[int, int, int]]) -> int:
         """Plain individual acknowledgements: one call for each consumer and ledger. Returns what that costs beside them."""
-        runs = hot.group_acks(acked)
+        runs = group_acks(acked)
         for (consumer_id, ledger_id), entries in runs.items():
             held = self.consumers.get(consumer_id)
             if held is not None:

@@ -83,7 +83,7 @@ class MessageSender:
             if index < last:
                 entry_id = block.first_entry + index
                 payload = block.view(entry_id)
-                head = self._head(
+                head = self.encode_head(
                     consumer, block, entry_id, len(payload), redelivery_counts[index - first] if redelivery_counts else 0
                 )
                 parts += (head, payload)
@@ -123,7 +123,7 @@ class MessageSender:
             yield hot.message_head(len(payload), block.ledger_id, entry_id, consumer.consumer_id, self.topic.id_tail)
             yield payload
 
-    def _head(self, consumer: Consumer, block: EntryBlock, entry_id: int, payload_bytes: int, redelivery_count: int) -> bytes:
+    def encode_head(self, consumer: Consumer, block: EntryBlock, entry_id: int, payload_bytes: int, redelivery_count: int) -> bytes:
         """Of a MESSAGE frame with a redelivery count or an ack set. Through protobuf."""
         message_id = pb.MessageId(ledger_id=block.ledger_id, entry_id=entry_id)
         if self.topic.name.partition >= 0:

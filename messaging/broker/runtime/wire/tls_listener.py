@@ -56,7 +56,7 @@ class TlsListener:
         self._context = context
         self._connect = connect
         self._loop = asyncio.get_running_loop()
-        self._turns: TurnLoop[Shaking] = TurnLoop(self._begin, BEGUN_COST, 1)
+        self._turns: TurnLoop[Shaking] = TurnLoop(self.begin_handshake, BEGUN_COST, 1)
         self._shaking: set[Shaking] = set()
         self.begun = 0
         self._loop.add_reader(sock, self._accept)
@@ -118,7 +118,7 @@ class TlsListener:
 
     # --- shaking hands
 
-    def _begin(self, one: Shaking) -> None:
+    def begin_handshake(self, one: Shaking) -> None:
         if not one.over:
             self._turns.turns.left -= 1
             self.begun += 1
