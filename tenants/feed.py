@@ -1,7 +1,7 @@
-"""The feed to the brokers: changes are written in the transaction of what they tell, and confirmed after it.
+"""The feed to the brokers: changes are written in the transaction that makes them and confirmed after it.
 
-`append` takes the lock of the one `FeedHead` row first, so versions have neither gap nor overtaking: a broker that holds version V
-knows everything up to V. `since` reads it in bounded pages, `confirm` returns once the broker holds a version.
+`append` first locks the single `FeedHead` row, so versions have no gaps and are committed in order: a broker with version V knows
+everything up to V. `since` reads the feed in bounded pages, and `confirm` returns once the broker has a version.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _size(kind: str, key: str, state: dict[str, Any] | None) -> int:
 
 
 def confirm(version: int) -> None:
-    """Returns when the broker holds `version`. Raises `NotReady` if it does not say so: the change is saved all the same."""
+    """Returns when the broker has `version`. Raises `NotReady` if it does not confirm it; the change is saved anyway."""
     global _confirmed
     after = version - 1
     attempts = _ATTEMPTS

@@ -1,4 +1,4 @@
-"""The shape every action has: one transaction for the write, its audit record and its change of the feed; then the confirmation."""
+"""The common part of all actions: one transaction for the change, its audit record and its feed entry; then the confirmation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMES_MAX, _NAME_LENGTH_MAX, _LEVELS = 64, 128, 2
 
 
 class PendingChange:
-    """What an action does inside `change()`: `audit` what happened and `publish_change` for the brokers."""
+    """Used by an action within `change()`: `audit` records what happened, `publish_change` informs the brokers."""
 
     def __init__(self, actor: Actor, head: FeedHead) -> None:
         self._actor = actor
@@ -38,7 +38,7 @@ class PendingChange:
         self.version = feed.append(self._head, kind, key, state)
 
     def publish_namespace(self, namespace: Namespace) -> None:
-        """Raises `PreconditionFailed` where its tenant would have too much of them."""
+        """Raises `PreconditionFailed` if its tenant would have too much of it."""
         state = feed.namespace_state(namespace)
         state_bytes = len(msgspec.json.encode(state))
         check_states(namespace, state_bytes)
@@ -51,10 +51,10 @@ class PendingChange:
 
 @contextmanager
 def change(actor: Actor, *, must_confirm: bool = True) -> Iterator[PendingChange]:
-    """A transaction that holds the feed's lock; after it the broker's confirmation is waited for. An exception undoes it all.
+    """A transaction that holds the feed's lock, followed by the broker's confirmation. An exception rolls everything back.
 
-    `must_confirm` False: a broker that is away learns of it when it first needs it, so its silence is no error.
-    Raises `QuotaExceeded` where whoever acts changes too much too fast."""
+    `must_confirm` False: the broker can fetch the change when it needs it, so an unavailable broker is no error.
+    Raises `QuotaExceeded` if the actor makes too many changes too fast."""
     if not actor.may(Action.SUPERUSER):
         rates.take(actor.principal.tenant, time.time_ns() // 1_000_000)
     with transaction.atomic(durable=True):
@@ -69,7 +69,7 @@ def change(actor: Actor, *, must_confirm: bool = True) -> Iterator[PendingChange
 
 
 def record(actor: Actor, action: str, tenant: str, resource: str, before: object = None, after: object = None) -> None:
-    """`tenant` is the name of one that exists, or "" for the platform."""
+    """`tenant` is the name of an existing tenant, or "" for the platform."""
     uid = Tenant.unscoped.filter(name=tenant).values_list("uid", flat=True).first() if tenant else ""
     AuditRecord.unscoped.create(
         role=actor.principal.role,
@@ -87,7 +87,7 @@ def record(actor: Actor, action: str, tenant: str, resource: str, before: object
 
 
 def _bounded(value: Any, levels: int = _LEVELS) -> Any:
-    """The log is never deleted, and tenants choose what it holds: of a large value it says how large, and a hash that tells it."""
+    """The audit log is never deleted and tenants choose its contents, so a large value is replaced by its size and hash."""
     encoded = msgspec.json.encode(value)
     if len(encoded) <= VALUE_BYTES_MAX:
         return value

@@ -56,7 +56,7 @@ class Namespace(models.Model):
             models.CheckConstraint(
                 condition=models.Q(name__startswith=Concat(models.F("tenant_id"), models.Value("/"))),
                 name="namespace_is_of_its_tenant",
-                violation_error_message="the name of a namespace begins with its tenant's",
+                violation_error_message="the name of a namespace must begin with the name of its tenant",
             )
         ]
 

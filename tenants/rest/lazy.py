@@ -1,4 +1,4 @@
-"""Views that are imported by their first request: REST framework costs 0.4 s and 20 MiB, which a web process may never need."""
+"""Views that are imported at their first request, because REST framework costs 0.4 s and 20 MiB, which may never be needed."""
 
 from __future__ import annotations
 

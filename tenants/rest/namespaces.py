@@ -45,17 +45,17 @@ class NamespaceOne(View):
 
 
 class Policies(View):
-    @describe("Policies that are set", shapes.POLICIES)
+    @describe("Policies set on a namespace", shapes.POLICIES)
     def get(self, request: Request, tenant: str, namespace: str) -> Response:
         return Response(split(existing_namespace(tenant, namespace).policies)[0])
 
-    @describe("Set all policies: what is missing inherits again", shapes.POLICIES, shapes.POLICIES_GIVEN)
+    @describe("Replace all policies; missing ones are inherited", shapes.POLICIES, shapes.POLICIES_GIVEN)
     def put(self, request: Request, tenant: str, namespace: str) -> Response:
         given = self._given()
         held = existing_namespace(tenant, namespace).policies
         return self._set(tenant, namespace, {**dict.fromkeys([*POLICIES, *held]), **given})
 
-    @describe("Set some policies; null lets one inherit again", shapes.POLICIES, shapes.POLICIES_GIVEN)
+    @describe("Set some policies; null removes one, so that it is inherited", shapes.POLICIES, shapes.POLICIES_GIVEN)
     def patch(self, request: Request, tenant: str, namespace: str) -> Response:
         return self._set(tenant, namespace, self._given())
 
@@ -68,7 +68,7 @@ class Policies(View):
 
 
 class NamespacePermissions(View):
-    @describe("Who may produce and consume", shapes.Permissions)
+    @describe("Permissions on a namespace", shapes.Permissions)
     def get(self, request: Request, tenant: str, namespace: str) -> Response:
         found = existing_namespace(tenant, namespace)
         with tenant_scope(tenant):
@@ -77,20 +77,20 @@ class NamespacePermissions(View):
 
 
 class NamespacePermission(View):
-    @describe("Grant a role actions, and only those", shapes.PermissionActions, shapes.PermissionActions)
+    @describe("Set the actions that a role may perform", shapes.PermissionActions, shapes.PermissionActions)
     def put(self, request: Request, tenant: str, namespace: str, role: str) -> Response:
         given = self.read(shapes.PermissionActions)["actions"]
         actions.grant_permission(self.actor(), str(namespace_of(tenant, namespace)), role, given)
         return Response({"actions": given})
 
-    @describe("Revoke what a role was granted", None, status=204)
+    @describe("Revoke all permissions of a role", None, status=204)
     def delete(self, request: Request, tenant: str, namespace: str, role: str) -> Response:
         actions.revoke_permission(self.actor(), str(namespace_of(tenant, namespace)), role)
         return Response(status=204)
 
 
 class Topics(View):
-    @describe("Topics of a namespace; a partitioned one is one", page_of(shapes.TopicShape), parameters=PAGE)
+    @describe("Topics of a namespace; a partitioned topic counts as one", page_of(shapes.TopicShape), parameters=PAGE)
     def get(self, request: Request, tenant: str, namespace: str) -> Response:
         found = broker.rpc().call("topics.list", TopicsList(namespace=existing_namespace(tenant, namespace).name))
         plain = [topic for topic in found.topics if not _is_partition(topic, found.partitioned)]
@@ -125,7 +125,7 @@ class Topic(View):
         topic, partitions = _found(parts)
         return Response({"topic": str(topic), "partitions": partitions})
 
-    @describe("Delete a topic with its messages", None, status=204, parameters=[FORCE])
+    @describe("Delete a topic and its messages", None, status=204, parameters=[FORCE])
     def delete(self, request: Request, **parts: str) -> Response:
         topic, partitions = _found(parts)
         actions.delete_topic(self.actor(), topic, force=self.query_flag("force"), partitioned=partitions > 0)
@@ -133,7 +133,7 @@ class Topic(View):
 
 
 class Stats(View):
-    @describe("Rates, backlog, subscriptions and clients of a topic", shapes.TopicStats)
+    @describe("Statistics of a topic: rates, backlog, subscriptions, clients", shapes.TopicStats)
     def get(self, request: Request, **parts: str) -> Response:
         topic, partitions = _found(parts)
         asked = TopicRef(topic=str(topic))

@@ -1,4 +1,4 @@
-"""The objects of our API, for its checks and its description alike."""
+"""The objects of our API, used for validation and for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ POLICIES_GIVEN = {"application/json": policies_schema(nullable=True)}
 
 @extend_schema_field(policies_schema())
 class PoliciesField(serializers.DictField):
-    """What the registry of policies says may be set."""
+    """The policies that can be set."""
 
 
 @extend_schema_field(policies_schema(nullable=True))
 class PoliciesGivenField(serializers.DictField):
-    """The same; null lets a policy inherit again."""
+    """The same; null removes a policy, so that it is inherited."""
 
 
 class Problem(serializers.Serializer[Any]):
     type = serializers.CharField()
     title = serializers.CharField()
     status = serializers.IntegerField()
-    detail = serializers.CharField(help_text="What was wrong, and what to do.")
-    code = serializers.CharField(help_text="Stable; for programs.")
-    request_id = serializers.CharField(help_text="Also in the header X-Request-ID, the logs and the audit.")
+    detail = serializers.CharField(help_text="What was wrong and what to do.")
+    code = serializers.CharField(help_text="A stable code for programs.")
+    request_id = serializers.CharField(help_text="Also in the header X-Request-ID, the logs and the audit log.")
 
 
 class Me(serializers.Serializer[Any]):
@@ -61,9 +61,9 @@ class TenantChange(serializers.Serializer[Any]):
 class NamespaceShape(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="tenant/namespace")
     tenant = serializers.CharField()
-    policies = PoliciesField(help_text="What is set; what is missing inherits.")
+    policies = PoliciesField(help_text="Policies set on the namespace; others are inherited.")
     policies_not_enforced = serializers.DictField(
-        help_text="Stored by an earlier release and followed by nothing; null in a PATCH of the policies removes one."
+        help_text="Stored by an earlier release but not enforced; null in a PATCH of the policies removes one."
     )
     created_at = serializers.DateTimeField()
 
@@ -83,22 +83,24 @@ class PermissionActions(serializers.Serializer[Any]):
 
 class TopicShape(serializers.Serializer[Any]):
     topic = serializers.CharField(help_text="Full name.")
-    partitions = serializers.IntegerField(help_text="0: a plain topic.")
+    partitions = serializers.IntegerField(help_text="0: a non-partitioned topic.")
 
 
 class NewTopic(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="Without domain, tenant and namespace.")
-    partitions = serializers.IntegerField(required=False, min_value=0, max_value=10_000, help_text="0 or missing: a plain topic.")
+    partitions = serializers.IntegerField(
+        required=False, min_value=0, max_value=10_000, help_text="0 or missing: a non-partitioned topic."
+    )
 
 
 class TopicStats(serializers.Serializer[Any]):
-    stats = serializers.DictField(help_text="As Pulsar's TopicStats.")
+    stats = serializers.DictField(help_text="Pulsar's TopicStats.")
 
 
 class KeyShape(serializers.Serializer[Any]):
     id = serializers.CharField()
     name = serializers.CharField()
-    role = serializers.CharField(help_text="What grants name: name@tenant.")
+    role = serializers.CharField(help_text="The role to which permissions are granted: name@tenant.")
     created_at = serializers.DateTimeField()
     created_by = serializers.CharField(allow_blank=True)
     expires_at = serializers.DateTimeField(allow_null=True)
@@ -111,7 +113,7 @@ class NewKey(serializers.Serializer[Any]):
 
 
 class KeyWithToken(KeyShape):
-    token = serializers.CharField(help_text="Shown this once.")
+    token = serializers.CharField(help_text="Returned only once.")
 
 
 class MemberShape(serializers.Serializer[Any]):
@@ -127,9 +129,9 @@ class AuditShape(serializers.Serializer[Any]):
     id = serializers.CharField()
     at = serializers.DateTimeField()
     role = serializers.CharField()
-    address = serializers.CharField(allow_blank=True, help_text="From where; empty: a process of the platform.")
+    address = serializers.CharField(allow_blank=True, help_text="Address of the caller; empty: a process of the platform.")
     key_id = serializers.CharField(allow_blank=True)
-    tenant = serializers.CharField(allow_blank=True, help_text="Its name then; empty: the platform.")
+    tenant = serializers.CharField(allow_blank=True, help_text="Name of the tenant at that time; empty: the platform.")
     action = serializers.CharField()
     resource = serializers.CharField()
     before = serializers.DictField(allow_null=True)

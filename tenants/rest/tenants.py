@@ -42,7 +42,7 @@ def existing(name: str) -> Tenant:
 
 
 class Me(View):
-    @describe("Who am I?", shapes.Me)
+    @describe("The caller", shapes.Me)
     def get(self, request: Request) -> Response:
         actor = self.actor()
         principal = actor.principal
@@ -50,7 +50,7 @@ class Me(View):
 
 
 class Tenants(View):
-    @describe("Tenants that you may see", page_of(shapes.TenantShape), parameters=PAGE)
+    @describe("Tenants that the caller may see", page_of(shapes.TenantShape), parameters=PAGE)
     def get(self, request: Request) -> Response:
         with platform_scope():
             return page(request, visible_tenants(self.actor()), "name", shapes.show_tenant)
@@ -86,7 +86,7 @@ class Keys(View):
         with tenant_scope(tenant):
             return page(request, Key.objects.all(), "id", shapes.show_key)
 
-    @describe("Create a key; its token is in this answer and nowhere else", shapes.KeyWithToken, shapes.NewKey, 201)
+    @describe("Create a key; its token is returned only in this response", shapes.KeyWithToken, shapes.NewKey, 201)
     def post(self, request: Request, tenant: str) -> Response:
         given = self.read(shapes.NewKey)
         created = actions.create_key(self.actor(), tenant, given["name"], given.get("expires_at"))
@@ -110,7 +110,7 @@ class KeyOne(View):
 
 
 class Members(View):
-    @describe("People of a tenant", page_of(shapes.MemberShape), parameters=PAGE)
+    @describe("Members of a tenant", page_of(shapes.MemberShape), parameters=PAGE)
     def get(self, request: Request, tenant: str) -> Response:
         existing(tenant)
         with tenant_scope(tenant):
@@ -118,19 +118,19 @@ class Members(View):
 
 
 class Member(View):
-    @describe("Make somebody an owner or a member", shapes.MemberShape, shapes.MemberLevel)
+    @describe("Set the level of a member: owner or member", shapes.MemberShape, shapes.MemberLevel)
     def put(self, request: Request, tenant: str, username: str) -> Response:
         given = self.read(shapes.MemberLevel)
         return Response(shapes.show_member(actions.set_member(self.actor(), tenant, username, given["level"])))
 
-    @describe("Somebody leaves", None, status=204)
+    @describe("Remove a member", None, status=204)
     def delete(self, request: Request, tenant: str, username: str) -> Response:
         actions.remove_member(self.actor(), tenant, username)
         return Response(status=204)
 
 
 class Audit(View):
-    @describe("What was done in a tenant, and what was refused, newest first", page_of(shapes.AuditShape), parameters=AUDIT_PAGE)
+    @describe("Audit log of a tenant, newest first", page_of(shapes.AuditShape), parameters=AUDIT_PAGE)
     def get(self, request: Request, tenant: str) -> Response:
         existing(tenant)
         with tenant_scope(tenant):
@@ -139,7 +139,7 @@ class Audit(View):
 
 class PlatformAudit(View):
     @describe(
-        "The same of the whole platform, with sign-ins and deleted tenants", page_of(shapes.AuditShape), parameters=AUDIT_PAGE
+        "Audit log of the whole platform, with sign-ins and deleted tenants", page_of(shapes.AuditShape), parameters=AUDIT_PAGE
     )
     def get(self, request: Request) -> Response:
         with platform_scope():
