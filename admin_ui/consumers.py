@@ -103,9 +103,9 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
                     checked = time.monotonic()
                 if self._resync:
                     self._resync, sent = False, None
-                sent = await self._tell(feed, status, sent)
+                sent = await self._send_update(feed, status, sent)
 
-    async def _tell(self, feed: Feed, status: FeedStatus, sent: LiveState | None) -> LiveState | None:
+    async def _send_update(self, feed: Feed, status: FeedStatus, sent: LiveState | None) -> LiveState | None:
         if status.away:
             message = {"type": "away", "why": status.away, "since_ms": status.away_since_ms}
             await self.send(text_data=msgspec.json.encode(message).decode())

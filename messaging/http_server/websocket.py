@@ -151,7 +151,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def _count_by(self, make: Callable[[Callable[[], None]], ReadThrottle]) -> None:
         """For the application, once it knows whose memory a message is in."""
-        self._read_throttle = make(self._go_on)
+        self._read_throttle = make(self._resume_after_pause)
 
     def _count(self) -> None:
         begun = self.begun_bytes
@@ -166,7 +166,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
                 self._stopped = True
                 self.transport.pause_reading()
 
-    def _go_on(self) -> None:
+    def _resume_after_pause(self) -> None:
         self._stopped = False
         self._transfer = None  # it was not the peer who waited
         self._stop_timer()

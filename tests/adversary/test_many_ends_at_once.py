@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from messaging.broker.runtime.peers import ENDS_A_TURN, Peers
-from messaging.broker.runtime.topics.dispatcher import tell_end_of_topic
+from messaging.broker.runtime.topics.dispatcher import send_end_of_topic
 from messaging.permissions.model import Principal
 from messaging.settings import Settings
 
@@ -91,14 +91,14 @@ def test_the_end_of_a_topic_is_told_once_without_looking_at_all_consumers_again(
     told: list[Reader] = []
     readers = [Reader(told) for _ in range(1_000)]
     subscription: Any = Subscribed(readers)
-    tell_end_of_topic(subscription)
+    send_end_of_topic(subscription)
     assert told == readers
     before = sum(one.looked_at for one in readers)
     for _ in range(10):
-        tell_end_of_topic(subscription)
+        send_end_of_topic(subscription)
     assert told == readers
     assert sum(one.looked_at for one in readers) == before + 10
     late = Reader(told)
     subscription.consumers[late] = None
-    tell_end_of_topic(subscription)
+    send_end_of_topic(subscription)
     assert told == [*readers, late]

@@ -144,7 +144,7 @@ async def prepare(world: BrokerWorld, closer: str) -> None:
     await world.service.topics.unload(NAME)
 
 
-async def settle() -> None:
+async def let_tasks_run() -> None:
     for _ in range(TURNS_MAX):
         await asyncio.sleep(0)
 
@@ -159,7 +159,7 @@ async def race(world: BrokerWorld, opener: str, closer: str, turns: int) -> bool
     was_open = opening.done()
     not_closed = await outcome(CLOSERS[closer](world))
     refusal = await opening
-    await settle()
+    await let_tasks_run()
     loaded = world.service.topics.loaded.get(TOPIC)
     where = f"{opener} against {closer} after {turns} turns: {refusal and refusal.message}"
     for topic in session.open_on():
@@ -193,7 +193,7 @@ async def check_terminated(world: BrokerWorld, session: Session, where: str) -> 
     record = await world.meta.get_topic(TOPIC)
     assert record is not None and record.terminated_at is not None
     session.publish()
-    await settle()
+    await let_tasks_run()
     topic = await world.service.topics.get(NAME, create=False)
     assert topic.ledger_list.last == record.terminated_at, f"{where}: published after the end"
     assert not len(topic.producers), f"{where}: a producer on a terminated topic"

@@ -127,7 +127,7 @@ class Deduplication:
         if held is None:
             held = self._add(name, ProducerSequences(last_used_ms=now_ms))
             self._bound()
-            self._settle()
+            self._adjust_charge()
         held.last_used_ms = now_ms
         if fresh:
             held.taken = max(held.taken, fresh[-1].sequence_id, fresh[-1].highest_sequence_id)
@@ -142,7 +142,7 @@ class Deduplication:
             held.remember(frame.sequence_id, ledger_id, entry_id, window)
         self.memory_bytes += (held.remembered_entries - remembered) * ENTRY_BYTES
         if abs(self.memory_bytes - self._charged_bytes) >= self._step_bytes:
-            self._settle()
+            self._adjust_charge()
         held.stored = max(held.stored, sent[-1].sequence_id, sent[-1].highest_sequence_id)
         self.entries_since_snapshot += len(sent)
 
@@ -164,12 +164,12 @@ class Deduplication:
         held.taken = max(held.taken, held.stored)
         self.memory_bytes += (held.remembered_entries - remembered) * ENTRY_BYTES
         self._bound()
-        self._settle()
+        self._adjust_charge()
 
     def forget_unused(self, before_ms: int) -> None:
         """Names that sent nothing since `before_ms`."""
         self._forget([name for name, held in self.names.items() if held.last_used_ms < before_ms])
-        self._settle()
+        self._adjust_charge()
 
     def widen(self) -> None:
         """The window grows again where there is memory for twice as much."""
@@ -206,7 +206,7 @@ class Deduplication:
     def _forget_unused_longest(self, count: int) -> None:
         self._forget(nsmallest(count, self.names, key=lambda name: self.names[name].last_used_ms))
 
-    def _settle(self) -> None:
+    def _adjust_charge(self) -> None:
         """Tells the account what changed by a step or more, and remembers less where it is short."""
         charge = self._charge
         if charge is None or abs(self.memory_bytes - self._charged_bytes) < self._step_bytes:
@@ -277,10 +277,10 @@ class Deduplication:
             self._add(name, ProducerSequences(highest, last_used_ms))
             if number % SLICE_NAMES == 0:
                 self._bound()
-                self._settle()
+                self._adjust_charge()
                 yield
         self._bound()
-        self._settle()
+        self._adjust_charge()
         self.snapshot_position = Position(ledger_id, entry_id)
 
 

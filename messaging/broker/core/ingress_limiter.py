@@ -54,7 +54,7 @@ class IngressLimiter:
         quota.held_bytes -= size
         self.account.give(quota.tenant, size)
         if self.paused:
-            self._go_on(quota)
+            self._resume_if_allowed(quota)
 
     def begin(self, quota: PublishQuota, size: int) -> bool:
         """A large frame of `size` bytes starts arriving and is counted from now on. True: reading must pause until it fits."""
@@ -65,7 +65,7 @@ class IngressLimiter:
         self._waiting.push(quota.tenant, quota)
         return self._pause(quota)
 
-    def came(self, quota: PublishQuota) -> None:
+    def frame_arrived(self, quota: PublishQuota) -> None:
         """The large frame is complete and is counted by its contents from now on."""
         size, quota.begun_bytes = quota.begun_bytes, 0
         if size:
@@ -80,7 +80,7 @@ class IngressLimiter:
             quota.paused = False
             self.paused -= 1
             self._waiting.discard(quota.tenant, quota)
-        self.came(quota)
+        self.frame_arrived(quota)
 
     def _pause(self, quota: PublishQuota) -> bool:
         if quota.paused:
@@ -117,7 +117,7 @@ class IngressLimiter:
         quota.held_bytes += size
         self.account.take(quota.tenant, size)
 
-    def _go_on(self, quota: PublishQuota) -> None:
+    def _resume_if_allowed(self, quota: PublishQuota) -> None:
         if quota.paused and not quota.wanted_bytes:
             if not self._over(quota, 2):
                 self._resume(quota)

@@ -77,7 +77,7 @@ class Subscription:
                 f"subscription {self.name!r} is Exclusive and has a consumer: use Shared or Failover, or close that one"
             )
 
-    def rivals(self, kind: SubscriptionType) -> list[Consumer]:
+    def blocking_consumers(self, kind: SubscriptionType) -> list[Consumer]:
         """The consumers because of which `admit` would refuse one of `kind` for being busy."""
         return list(self.consumers) if kind is SubscriptionType.EXCLUSIVE or self.kind is not kind else []
 

@@ -94,8 +94,8 @@ async def start_http(
     listeners = HttpListeners(counters)
     try:
         if rpc_sock is not None:
-            told = urlsplit(settings.broker_rpc_url).hostname or settings.broker_rpc_host
-            rpc_hosts = RpcHostView(settings.broker_rpc_host, told, settings.allowed_hosts)
+            advertised = urlsplit(settings.broker_rpc_url).hostname or settings.broker_rpc_host
+            rpc_hosts = RpcHostView(settings.broker_rpc_host, advertised, settings.allowed_hosts)
             app = rpc_app(replace(context, hosts=rpc_hosts))
             listeners.rpc_port = await listeners._listen(app, rpc_sock, settings, None, ws=False)
         if ws_sock is not None:

@@ -59,7 +59,7 @@ class BrokerAudit:
 
     def take(self, request: AuditTake) -> AuditTaken:
         acknowledged = request.acknowledged_sequence if request.boot_id == self._boot_id else 0
-        taken = [_told(entry) for entry in self.events.take(acknowledged)]
+        taken = [_audit_event(entry) for entry in self.events.take(acknowledged)]
         return AuditTaken(broker_id=self._broker_id, boot_id=self._boot_id, events=taken, waiting=self.events.waiting)
 
     def _changed(self, action: str, principal: Principal, topic: Topic, name: str, before: str, after: str) -> None:
@@ -79,7 +79,7 @@ def _text(position: Position) -> str:
     return f"{position.ledger_id}:{position.entry_id}"
 
 
-def _told(entry: Entry) -> AuditEvent:
+def _audit_event(entry: Entry) -> AuditEvent:
     return AuditEvent(
         **entry.event._asdict(),
         sequence=entry.sequence,

@@ -34,7 +34,7 @@ async def probe_producer(producers: ProducerTable, name: str) -> None:
 
 async def probe_consumers(subscription: Subscription, kind: SubscriptionType) -> None:
     """Call it before a consumer of this subscription type is attached. A standby does not wait for the active consumer."""
-    await _ask(one.sink for one in subscription.rivals(kind)[:ASKED_MAX])
+    await _ask(one.sink for one in subscription.blocking_consumers(kind)[:ASKED_MAX])
     if kind is SubscriptionType.FAILOVER and subscription.active is not None and isinstance(subscription.active.sink, Probed):
         subscription.active.sink.answers()
 

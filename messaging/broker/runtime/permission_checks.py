@@ -31,8 +31,8 @@ class PermissionChecks:
         self._background = background
         self._open = OpenSessions(view)
         self._due: deque[OpenSession] = deque()
-        self._settled = asyncio.Event()
-        self._settled.set()
+        self._all_checked = asyncio.Event()
+        self._all_checked.set()
         self.ended = 0  # since the start
 
     def admit(self, session: OpenSession) -> None:
@@ -49,12 +49,12 @@ class PermissionChecks:
         if not touched:
             return
         self._due.extend(touched)
-        if self._settled.is_set():
-            self._settled.clear()
+        if self._all_checked.is_set():
+            self._all_checked.clear()
             self._background.spawn(self._check_again(), "check open sessions again")
 
     async def wait_until_checked(self) -> None:
-        await self._settled.wait()
+        await self._all_checked.wait()
 
     async def _check_again(self) -> None:
         checked, ended_before = 0, self.ended
@@ -65,7 +65,7 @@ class PermissionChecks:
                     checked += 1
                 await asyncio.sleep(0)
         finally:
-            self._settled.set()
+            self._all_checked.set()
         log.info("permissions.rechecked", sessions=checked, ended=self.ended - ended_before)
 
     def _check(self, session: OpenSession) -> None:

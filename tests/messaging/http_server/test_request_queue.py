@@ -45,7 +45,7 @@ class Request:
         self.status = event.get("status", self.status)
 
 
-async def settle() -> None:
+async def let_tasks_run() -> None:
     for _ in range(10):
         await asyncio.sleep(0)
 
@@ -59,7 +59,7 @@ async def test_requests_wait_in_turn_of_addresses_and_health_does_not_wait() -> 
         Request(request_queues, "/healthz", full=True),
         Request(request_queues, "/internal/v1/feed"),
     ]
-    await settle()
+    await let_tasks_run()
     assert app.begun == ["/a0", "/healthz", "/internal/v1/feed"]
     app.go_on.set()
     await asyncio.gather(*(request.task for request in requests))
@@ -72,10 +72,10 @@ async def test_nobody_waits_with_more_than_is_left_for_others() -> None:
     app = App()
     request_queues = RequestQueues(app, 1, 10)
     crowd = [Request(request_queues, "/a") for _ in range(30)]
-    await settle()
+    await let_tasks_run()
     assert request_queues.requests.waiting == 5
     other = Request(request_queues, "/b", "b")
-    await settle()
+    await let_tasks_run()
     assert request_queues.requests.waiting == 6 and other.status == 0
     assert sum(request.status == 503 for request in crowd) == 24
     app.go_on.set()
@@ -87,7 +87,7 @@ async def test_whoever_stops_waiting_takes_no_turn() -> None:
     app = App()
     request_queues = RequestQueues(app, 1, 10)
     first, second, third = [Request(request_queues, f"/{index}") for index in range(3)]
-    await settle()
+    await let_tasks_run()
     second.task.cancel()
     app.go_on.set()
     await asyncio.gather(first.task, third.task)
@@ -102,11 +102,11 @@ async def test_a_body_is_read_before_its_turn_and_counted_until_the_end() -> Non
     bodies = BodyBudget(1000)
     request_queues = RequestQueues(app, 1, 10, bodies)
     first = Request(request_queues, "/first", chunks=3)
-    await settle()
+    await let_tasks_run()
     assert app.bodies == [b"x" * 100] and bodies.held_bytes == 300
     second = Request(request_queues, "/second", chunks=9)  # of the same address: 200 more, and there is no more left than it holds
     third = Request(request_queues, "/third", "b", chunks=1)
-    await settle()
+    await let_tasks_run()
     assert second.status == 503 and third.status == 0
     app.go_on.set()
     await asyncio.gather(first.task, second.task, third.task)

@@ -88,7 +88,7 @@ class BacklogPlan:
         held.idle = False
         read = held.current if sequential else held.again
         if read is None or not read.covers(position):
-            read = (self._go_on if sequential else self._again)(subscription, held, position, steps)
+            read = (self._continue if sequential else self._again)(subscription, held, position, steps)
         if not read.done:
             return None, steps
         try:
@@ -168,7 +168,7 @@ class BacklogPlan:
 
     # --- the reads of a subscription
 
-    def _go_on(self, subscription: Subscription, held: ReadAhead, position: Position, steps: Steps) -> BacklogRead:
+    def _continue(self, subscription: Subscription, held: ReadAhead, position: Position, steps: Steps) -> BacklogRead:
         """To a read ahead, to another's, or to a new one."""
         before, ahead = held.current, held.ahead
         at = next((index for index, read in enumerate(ahead) if read.covers(position)), len(ahead))

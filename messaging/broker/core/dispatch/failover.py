@@ -44,23 +44,23 @@ class FailoverDispatch(SingleActiveDispatch):
 class ActiveOrder:
     """The lowest priority level first; among those the oldest, or for a partition by name, the partition's number choosing."""
 
-    __slots__ = ("_by_rank", "_came", "_partition", "_ranks")
+    __slots__ = ("_arrival_ranks", "_by_rank", "_partition", "_ranks")
 
     def __init__(self, partition: int) -> None:
         self._partition = partition
         self._ranks: list[Rank] = []  # sorted
         self._by_rank: dict[Rank, Consumer] = {}
-        self._came: dict[Consumer, Rank] = {}
+        self._arrival_ranks: dict[Consumer, Rank] = {}
 
     def add(self, consumer: Consumer) -> None:
-        newest = next(reversed(self._came.values()), None)
+        newest = next(reversed(self._arrival_ranks.values()), None)
         rank = (consumer.priority, consumer.name if self._partition >= 0 else "", newest[2] + 1 if newest else 0)
-        self._came[consumer] = rank
+        self._arrival_ranks[consumer] = rank
         self._by_rank[rank] = consumer
         self._ranks.insert(bisect_left(self._ranks, rank), rank)
 
     def discard(self, consumer: Consumer) -> None:
-        rank = self._came.pop(consumer, None)
+        rank = self._arrival_ranks.pop(consumer, None)
         if rank is not None:
             del self._by_rank[rank], self._ranks[bisect_left(self._ranks, rank)]
 

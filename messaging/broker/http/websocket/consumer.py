@@ -44,7 +44,7 @@ class _Receiving:
         self._answers: deque[str] = deque()
         self._ended = False
         self._acknowledged: list[MessagePosition] = []
-        self._settling = False
+        self._flushing = False
 
     # From the broker
 
@@ -98,14 +98,14 @@ class _Receiving:
             if permits:
                 self._handle.flow(permits)
 
-    def _settle_soon(self) -> None:
+    def _flush_soon(self) -> None:
         """Acknowledges and asks for more once the frames that came together have all been read: one block, not one by one."""
-        if not self._settling:
-            self._settling = True
-            self._link.soon(self._settle)
+        if not self._flushing:
+            self._flushing = True
+            self._link.soon(self._flush)
 
-    def _settle(self) -> None:
-        self._settling = False
+    def _flush(self) -> None:
+        self._flushing = False
         self._send_acknowledgements()
         self._ask()
         self._link.wake()  # there is room for what waits
@@ -164,9 +164,9 @@ class ConsumerSession(_Receiving):
             case "isEndOfTopic":
                 self._answer_end_of_topic()
             case "negativeAcknowledge":
-                self._redeliver_later(self._settled(command))
+                self._redeliver_later(self._released(command))
             case _:
-                position = self._settled(command)
+                position = self._released(command)
                 self._nacked.discard(position)
                 self._acknowledged.append(position)
 
@@ -198,15 +198,15 @@ class ConsumerSession(_Receiving):
         if command.permit_messages is None or command.permit_messages < 1:
             raise InvalidFrame(BAD_JSON, "permitMessages is missing: send the number of permits, at least 1")
         self._window.granted(command.permit_messages)
-        self._settle_soon()
+        self._flush_soon()
 
-    def _settled(self, command: ConsumerCommand) -> MessagePosition:
+    def _released(self, command: ConsumerCommand) -> MessagePosition:
         """The message that the client is done with for now, which makes room for another."""
         position = read_position(command.message_id)
         if self._unacknowledged is not None:
             self._unacknowledged.discard(position)
         self._window.acknowledged()
-        self._settle_soon()
+        self._flush_soon()
         return position
 
     def _remember(self, timed: TimedPositions, position: MessagePosition) -> None:
@@ -227,7 +227,7 @@ class ConsumerSession(_Receiving):
             self._handle.nack(due)
             if timed is self._unacknowledged:
                 self._window.acknowledged(len(due))  # they come again, and need room to
-                self._settle_soon()
+                self._flush_soon()
         self._wait_for(timed, now_s)
 
 
@@ -242,7 +242,7 @@ class ReaderSession(_Receiving):
         if message is None:
             return None
         self._acknowledged.append(message.position)
-        self._settle_soon()
+        self._flush_soon()
         return message_frame(message, with_redelivery_count=False)
 
     async def on_text(self, text: str) -> None:
@@ -254,7 +254,7 @@ class ReaderSession(_Receiving):
             self._answer_end_of_topic()
             return
         self._window.acknowledged()
-        self._settle_soon()
+        self._flush_soon()
 
 
 def _size_bytes(message: DeliveredMessage) -> int:

@@ -56,30 +56,30 @@ class MessageThrottle:
 
     __slots__ = ("_bytes_max", "_ingress_limiter", "_quota")
 
-    def __init__(self, ingress_limiter: IngressLimiter, tenant: str, bytes_max: int, go_on: Callable[[], None]) -> None:
+    def __init__(self, ingress_limiter: IngressLimiter, tenant: str, bytes_max: int, on_resume: Callable[[], None]) -> None:
         self._ingress_limiter = ingress_limiter
-        self._quota = PublishQuota(tenant, go_on)
+        self._quota = PublishQuota(tenant, on_resume)
         self._bytes_max = bytes_max
 
     def begin(self) -> bool:
-        """True: do not read the rest before `go_on` is called."""
+        """True: do not read the rest before `on_resume` is called."""
         return self._ingress_limiter.begin(self._quota, self._bytes_max)
 
     def end(self) -> None:
-        self._ingress_limiter.came(self._quota)
+        self._ingress_limiter.frame_arrived(self._quota)
 
     def leave(self) -> None:
         self._ingress_limiter.leave(self._quota)
 
 
 class SessionThrottle:
-    """What one producer's frames hold until they are answered. `go_on` is called when reading may continue after a pause."""
+    """What one producer's frames hold until they are answered. `on_resume` is called when reading may continue after a pause."""
 
     __slots__ = ("_ingress_limiter", "_quota")
 
-    def __init__(self, ingress_limiter: IngressLimiter, tenant: str, go_on: Callable[[], None]) -> None:
+    def __init__(self, ingress_limiter: IngressLimiter, tenant: str, on_resume: Callable[[], None]) -> None:
         self._ingress_limiter = ingress_limiter
-        self._quota = PublishQuota(tenant, go_on)
+        self._quota = PublishQuota(tenant, on_resume)
 
     @property
     def paused(self) -> bool:

@@ -45,9 +45,9 @@ class ProducerSession:
         counters: EdgeCounters,
         message_bytes_max: int,
         clock_ms: Callable[[], int],
-        intake: SessionThrottle,
+        throttle: SessionThrottle,
     ) -> None:
-        self._intake = intake
+        self._throttle = throttle
         self._link = link
         self._counters = counters
         self._message_bytes_max = message_bytes_max
@@ -72,7 +72,7 @@ class ProducerSession:
         pass
 
     def accepting(self) -> bool:
-        return len(self._slots) < self._pending_max and self._pending_bytes < PENDING_BYTES_MAX and not self._intake.paused
+        return len(self._slots) < self._pending_max and self._pending_bytes < PENDING_BYTES_MAX and not self._throttle.paused
 
     async def on_text(self, text: str) -> None:
         try:
@@ -101,14 +101,14 @@ class ProducerSession:
     def _hold(self, slot: _Slot) -> None:
         self._slots.append(slot)
         self._pending_bytes += slot.size_bytes
-        self._intake.take(slot.size_bytes)
+        self._throttle.take(slot.size_bytes)
 
     def next_frame(self) -> str | None:
         if not self._slots or self._slots[0].answer is None:
             return None
         slot = self._slots.popleft()
         self._pending_bytes -= slot.size_bytes
-        self._intake.give(slot.size_bytes)
+        self._throttle.give(slot.size_bytes)
         self._link.wake()  # the reader may continue
         return slot.answer
 
@@ -118,7 +118,7 @@ class ProducerSession:
         if self._handle is not None:
             self._handle.close()
             self._handle = None
-        self._intake.leave()
+        self._throttle.leave()
 
     def _publish(self) -> None:
         gathered, self._gathered = self._gathered, []

@@ -88,9 +88,9 @@ class Endpoint(NamedTuple):
 async def open_producer(opening: Opening) -> Session:
     context = opening.context
     parameters = read_parameters(ProducerParameters, opening.query)
-    intake = SessionThrottle(context.broker.ingress_limiter, opening.principal.tenant, opening.link.wake)
+    throttle = SessionThrottle(context.broker.ingress_limiter, opening.principal.tenant, opening.link.wake)
     session = ProducerSession(
-        opening.link, parameters, context.counters, context.settings.message_bytes_max, context.clock_ms, intake
+        opening.link, parameters, context.counters, context.settings.message_bytes_max, context.clock_ms, throttle
     )
     topic = str(opening.target.topic)
     session.attach(await context.edge.sessions.open_producer(opening.principal, topic, parameters.producer_name, session))
@@ -263,7 +263,7 @@ def _take_place(context: EdgeContext, scope: Scope, link: Link, principal: Princ
     counts_begun = scope.get("state", {}).get("counts_begun")
     if counts_begun is not None:
         bytes_max = context.settings.message_bytes_max
-        counts_begun(lambda go_on: MessageThrottle(context.broker.ingress_limiter, principal.tenant, bytes_max, go_on))
+        counts_begun(lambda on_resume: MessageThrottle(context.broker.ingress_limiter, principal.tenant, bytes_max, on_resume))
 
 
 def _action(pattern: str) -> Action:

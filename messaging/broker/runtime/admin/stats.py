@@ -24,7 +24,7 @@ def position_text(position: Position) -> str:
     return f"{position.ledger_id}:{position.entry_id}"
 
 
-class Asked(NamedTuple):
+class StatsOptions(NamedTuple):
     """What the stats of a topic need beside it. `oldest_ms`: see `BacklogAges.of`."""
 
     broker: str
@@ -32,8 +32,8 @@ class Asked(NamedTuple):
     oldest_ms: dict[str, int]
 
 
-def topic_stats(topic: Topic, asked: Asked) -> dict[str, Any]:
-    known = {name: at_ms for name, at_ms in asked.oldest_ms.items() if at_ms >= 0}
+def topic_stats(topic: Topic, options: StatsOptions) -> dict[str, Any]:
+    known = {name: at_ms for name, at_ms in options.oldest_ms.items() if at_ms >= 0}
     oldest = min(known, key=known.__getitem__) if known else ""
     rates = topic.rates or QUIET
     count, _, messages_out, bytes_out = topic.totals
@@ -51,16 +51,16 @@ def topic_stats(topic: Topic, asked: Asked) -> dict[str, Any]:
         "backlogSize": _backlog_bytes(topic, max_backlog(topic)),
         "offloadedStorageSize": 0,
         "earliestMsgPublishTimeInBacklogs": known.get(oldest, 0),
-        "oldestBacklogMessageAgeSeconds": _age_s(known.get(oldest, UNKNOWN), asked.now_ms),
+        "oldestBacklogMessageAgeSeconds": _age_s(known.get(oldest, UNKNOWN), options.now_ms),
         "oldestBacklogMessageSubscriptionName": oldest,
         "deduplicationStatus": "Disabled" if topic.publisher.dedup is None else "Enabled",
         "nonContiguousDeletedMessagesRanges": sum(_ack_ranges(one) for one in topic.subscriptions.values()),
-        "ownerBroker": asked.broker,
+        "ownerBroker": options.broker,
         "topicCreationTimeStamp": topic.created_ms,
         "lastPublishTimeStamp": topic.publisher.last_published_ms,
         "waitingPublishers": 0,
-        "publishers": [_publisher(one, rates.members, asked) for one in topic.producers],
-        "subscriptions": {name: _subscription(topic, one, rates.members, asked) for name, one in topic.subscriptions.items()},
+        "publishers": [_publisher(one, rates.members, options) for one in topic.producers],
+        "subscriptions": {name: _subscription(topic, one, rates.members, options) for name, one in topic.subscriptions.items()},
         "replication": {},
     }
 
@@ -69,7 +69,7 @@ def _age_s(at_ms: int, now_ms: int) -> int:
     return UNKNOWN if at_ms < 0 else max(0, now_ms - at_ms) // 1000
 
 
-def _publisher(producer: Producer, members: MemberRates, asked: Asked) -> dict[str, Any]:
+def _publisher(producer: Producer, members: MemberRates, options: StatsOptions) -> dict[str, Any]:
     rates = members.of_producer(producer)
     connection = getattr(producer.sink, "connection", None)
     return {
@@ -86,11 +86,11 @@ def _publisher(producer: Producer, members: MemberRates, asked: Asked) -> dict[s
     }
 
 
-def _subscription(topic: Topic, subscription: Subscription, members: MemberRates, asked: Asked) -> dict[str, Any]:
+def _subscription(topic: Topic, subscription: Subscription, members: MemberRates, options: StatsOptions) -> dict[str, Any]:
     backlog = subscription.backlog_entries
     rates = members.of_subscription(subscription)
-    consumers = [_consumer(one, subscription, members, asked) for one in subscription.consumers]
-    oldest_ms = asked.oldest_ms.get(subscription.name, UNKNOWN)
+    consumers = [_consumer(one, subscription, members, options) for one in subscription.consumers]
+    oldest_ms = options.oldest_ms.get(subscription.name, UNKNOWN)
     return {
         "type": TYPE_NAMES[subscription.kind] if subscription.consumers else "",
         "msgBacklog": backlog,
@@ -100,7 +100,7 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
         "backlogSize": _backlog_bytes(topic, backlog),
         "backlogGrows": bool(consumers) and members.grows(subscription),  # ours: FALLING BEHIND in the console
         "earliestMsgPublishTimeInBacklog": max(0, oldest_ms),
-        "oldestBacklogMessageAgeSeconds": _age_s(oldest_ms, asked.now_ms),
+        "oldestBacklogMessageAgeSeconds": _age_s(oldest_ms, options.now_ms),
         "msgRateOut": rates.messages_out,
         "msgThroughputOut": rates.bytes_out,
         "msgRateRedeliver": sum(one["msgRateRedeliver"] for one in consumers),
@@ -127,7 +127,7 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
     }
 
 
-def _consumer(consumer: Consumer, subscription: Subscription, members: MemberRates, asked: Asked) -> dict[str, Any]:
+def _consumer(consumer: Consumer, subscription: Subscription, members: MemberRates, options: StatsOptions) -> dict[str, Any]:
     rates = members.of_consumer(consumer)
     connection = getattr(consumer.sink, "connection", None)
     return {

@@ -185,7 +185,7 @@ class Unpacker:
             return self._opened(packed, stored, _unpacked(stored, self._bytes_max))
         self._waits = True
         work = asyncio.get_running_loop().run_in_executor(_threads, _unpacked, stored, self._bytes_max)
-        work.add_done_callback(lambda done: self._came(packed, stored, done))
+        work.add_done_callback(lambda done: self._unpack_done(packed, stored, done))
         return None
 
     def _begin(self, made_bytes: int) -> None:
@@ -193,7 +193,7 @@ class Unpacker:
         self._made(made_bytes)
         self._charge(made_bytes)
 
-    def _came(self, packed: Packed, stored: Stored, done: asyncio.Future[bytes | ProtocolError]) -> None:
+    def _unpack_done(self, packed: Packed, stored: Stored, done: asyncio.Future[bytes | ProtocolError]) -> None:
         self._waits = False
         if not self._closed and not done.cancelled():
             self._opened(packed, stored, done.result())

@@ -116,7 +116,7 @@ class Dispatcher:
     def _next_due(self, subscription: Subscription) -> Due | None:
         """The next entry that can be sent to somebody."""
         if self.topic.ledger.terminated:
-            tell_end_of_topic(subscription)
+            send_end_of_topic(subscription)
         if not subscription.can_dispatch() or self.closed:
             return None
         return subscription.next_due()
@@ -179,7 +179,7 @@ class DueDispatch(NamedTuple):
         return dispatcher.topic.name.tenant if more else None
 
 
-def tell_end_of_topic(subscription: Subscription) -> None:
+def send_end_of_topic(subscription: Subscription) -> None:
     """Tells consumers that everything was acknowledged and nothing follows, each once. Whoever came first is told
     first, so all that came before one that knows know too: a further dispatch looks at one consumer."""
     if subscription.backlog_entries:

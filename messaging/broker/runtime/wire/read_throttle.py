@@ -74,7 +74,7 @@ class ReadThrottle:
         return True
 
     def frame_arrived(self) -> None:
-        self._limiter.came(self.quota)
+        self._limiter.frame_arrived(self.quota)
 
     def close(self) -> None:
         """The connection is over. What it appended still counts until that is completed. Idempotent."""

@@ -96,9 +96,9 @@ def test_a_large_frame_begins_when_it_fits_and_keeps_what_it_needs() -> None:
     busy.give(200)
     assert (large.paused, large.quota.held_bytes) == (False, 500)
     assert ingress_limiter.account.used_bytes == 1000
-    ingress_limiter.came(large.quota)
+    ingress_limiter.frame_arrived(large.quota)
     assert ingress_limiter.account.used_bytes == 500
-    ingress_limiter.came(large.quota)  # there is nothing to come
+    ingress_limiter.frame_arrived(large.quota)  # there is nothing to come
     assert ingress_limiter.account.used_bytes == 500
 
 
@@ -157,7 +157,7 @@ class Sources(RuleBasedStateMachine):
         peer = self.peers[index % len(self.peers)]
         if not peer.paused and peer.quota.begun_bytes:
             size = peer.quota.begun_bytes
-            self.ingress_limiter.came(peer.quota)
+            self.ingress_limiter.frame_arrived(peer.quota)
             peer.take(size)
             self.appended.append((peer, size))
 
@@ -190,7 +190,7 @@ class Sources(RuleBasedStateMachine):
             peer.give(size)
         while begun := [peer for peer in self.peers if peer.quota.begun_bytes]:  # each may let another begin
             for peer in begun:
-                self.ingress_limiter.came(peer.quota)
+                self.ingress_limiter.frame_arrived(peer.quota)
         assert self.ingress_limiter.paused == 0
         assert self.ingress_limiter.account.used_bytes == 0
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from messaging.broker.runtime import broker_metrics
-from messaging.broker.runtime.admin.stats import Asked, topic_stats
+from messaging.broker.runtime.admin.stats import StatsOptions, topic_stats
 from messaging.metrics import METRICS
 from tests.support.broker_world import BrokerWorld
 from tests.support.raw_client import send_frame
@@ -51,5 +51,5 @@ async def test_stats_of_a_topic_with_clients_can_be_sent(world: BrokerWorld) -> 
     await client.producer(TOPIC)
     await client.subscribe(TOPIC, "s")
     topic = world.service.topics.loaded[TOPIC]
-    read = msgspec.msgpack.decode(msgspec.msgpack.encode(topic_stats(topic, Asked("broker", 0, {}))))
+    read = msgspec.msgpack.decode(msgspec.msgpack.encode(topic_stats(topic, StatsOptions("broker", 0, {}))))
     assert read["publishers"][0]["metadata"] == {} and len(read["subscriptions"]["s"]["consumers"]) == 1
