@@ -174,7 +174,7 @@ def test_a_refused_change_leaves_nothing_behind(world: World) -> None:
 
 def test_a_change_without_the_broker_is_saved_and_says_so(world: World) -> None:
     world.broker.away = True
-    with pytest.raises(NotReady, match="is saved"):
+    with pytest.raises(NotReady, match="was saved"):
         actions.set_policies(world.actor("olga"), "acme/orders", {"message_ttl_s": 7})
     assert Namespace.unscoped.get(name="acme/orders").policies == {"message_ttl_s": 7}
     world.broker.away = False
@@ -186,7 +186,7 @@ def test_a_change_without_the_broker_is_saved_and_says_so(world: World) -> None:
 
 def test_a_broker_that_never_confirms_is_an_error(world: World) -> None:
     world.broker.deaf_to_feed = True
-    with pytest.raises(NotReady, match="is saved"):
+    with pytest.raises(NotReady, match="was saved"):
         actions.set_policies(world.actor("olga"), "acme/orders", {"message_ttl_s": 7})
 
 

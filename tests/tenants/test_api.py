@@ -190,7 +190,7 @@ def test_people_and_the_audit(world: World, caller: Callable[[str], Caller]) -> 
 def test_a_change_that_no_broker_confirmed_is_503(world: World, caller: Callable[[str], Caller]) -> None:
     world.broker.away = True
     detail = problem(caller("olga")("PATCH", f"{N}/policies", {"message_ttl_s": 9}), 503, "not_ready")["detail"]
-    assert "is saved" in detail
+    assert "was saved" in detail
     assert Namespace.unscoped.get(name="acme/orders").policies == {"message_ttl_s": 9}
     problem(caller("olga")("GET", f"{N}/topics"), 503, "not_ready")
 

@@ -204,4 +204,4 @@ def test_a_change_that_no_broker_confirmed(call: Call, world: World) -> None:
     world.broker.away = True
     response = call("POST", "/admin/v2/namespaces/acme/orders/messageTTL", 5)
     assert status(response) == 503
-    assert "is saved" in response.json()["reason"]
+    assert "was saved" in response.json()["reason"]
