@@ -50,7 +50,7 @@ def retention(policies: dict[str, Any]) -> InForce:
 
 def not_enforced(policies: dict[str, Any]) -> list[dict[str, str]]:
     """Policies that an earlier release stored and that this one does not enforce."""
-    return [{"name": name, "text": str(value)[:_TEXT_LENGTH_MAX]} for name, value in sorted(split(policies)[1].items())]
+    return [{"name": name, "text": str(value)[:_TEXT_LENGTH_MAX]} for name, value in sorted(split(policies).unenforced.items())]
 
 
 def text_of(policy: Policy, value: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -24,17 +25,23 @@ SERVICE_TOKEN_LIFE_S = 60
 _RENEW_S = 30  # left to live when a new one is made; more than any clock of one machine is wrong
 _LIFE_MAX_S = 300  # a service token that claims to live longer was not made by us
 
-_service_tokens: dict[tuple[str, str], tuple[str, float]] = {}
+
+class _Cached(NamedTuple):
+    token: str
+    renew_at_s: float
+
+
+_service_tokens: dict[tuple[str, str], _Cached] = {}
 
 
 def service_token(settings: Settings, name: str) -> str:
     """The service token of process `name` ("web", "worker", "broker"); cached, renewed half a minute before it ends."""
     now_s = time.time()
     cached = _service_tokens.get((settings.data_dir, name))
-    if cached is not None and now_s < cached[1] <= now_s + SERVICE_TOKEN_LIFE_S:
-        return cached[0]
+    if cached is not None and now_s < cached.renew_at_s <= now_s + SERVICE_TOKEN_LIFE_S:
+        return cached.token
     token = make_service_token(private_key(secrets_path(settings) / "identity" / f"{name}.key"), name, int(now_s))
-    _service_tokens[(settings.data_dir, name)] = (token, now_s + SERVICE_TOKEN_LIFE_S - _RENEW_S)
+    _service_tokens[(settings.data_dir, name)] = _Cached(token, now_s + SERVICE_TOKEN_LIFE_S - _RENEW_S)
     return token
 
 

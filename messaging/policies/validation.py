@@ -6,7 +6,7 @@ Policies of a namespace are kept as one flat JSON object, name -> value, of what
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -58,13 +58,19 @@ def valid_value(policy: Policy, value: Any) -> Any:
         raise InvalidValue(f"policy {policy.name} cannot be {shown}: {error}. Valid values: {range_text(policy)}") from None
 
 
-def split(held: Mapping[str, Any]) -> tuple[JsonPolicies, JsonPolicies]:
-    """(policies in force, policies that an earlier release stored and this one does not enforce)."""
+class StoredPolicies(NamedTuple):
+    """`unenforced`: an earlier release stored them, and this one does not enforce them."""
+
+    enforced: JsonPolicies
+    unenforced: JsonPolicies
+
+
+def split(held: Mapping[str, Any]) -> StoredPolicies:
     enforced: JsonPolicies = {}
     idle: JsonPolicies = {}
     for name, value in held.items():
         (enforced if name in POLICIES and POLICIES[name].enforced else idle)[name] = value
-    return enforced, idle
+    return StoredPolicies(enforced, idle)
 
 
 # --- rules between policies; each raises `PreconditionFailed`, which is how Pulsar answers them -----------------------------------

@@ -47,7 +47,7 @@ class NamespaceOne(View):
 class Policies(View):
     @describe("Policies set on a namespace", shapes.POLICIES)
     def get(self, request: Request, tenant: str, namespace: str) -> Response:
-        return Response(split(existing_namespace(tenant, namespace).policies)[0])
+        return Response(split(existing_namespace(tenant, namespace).policies).enforced)
 
     @describe("Replace all policies; missing ones are inherited", shapes.POLICIES, shapes.POLICIES_GIVEN)
     def put(self, request: Request, tenant: str, namespace: str) -> Response:
@@ -64,7 +64,7 @@ class Policies(View):
 
     def _set(self, tenant: str, namespace: str, changes: JsonPolicies) -> Response:
         namespace_row = actions.set_policies(self.actor(), str(namespace_of(tenant, namespace)), changes)
-        return Response(split(namespace_row.policies)[0])
+        return Response(split(namespace_row.policies).enforced)
 
 
 class NamespacePermissions(View):

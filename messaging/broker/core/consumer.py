@@ -7,6 +7,7 @@ from typing import Protocol
 
 from pyroaring import BitMap
 
+from messaging.broker.core.client_info import LOCAL_CLIENT
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.open_sessions import OpenSession
 from messaging.limits.sizes import PERMITS_MAX
@@ -36,6 +37,7 @@ class ConsumerSink(Protocol):
 class Consumer:
     __slots__ = (
         "bytes_out",
+        "client",
         "connected_ms",
         "consumer_id",
         "end_told",
@@ -64,6 +66,7 @@ class Consumer:
         self.priority = priority
         self.session: OpenSession | None = None  # under which it was opened; None for the broker's own
         self.metadata: dict[str, str] = {}
+        self.client = LOCAL_CLIENT
         self.on_ready: Callable[[Consumer], None] | None = None  # set by a strategy that wants to know when it can take messages
         self.permits = 0  # messages that the client asked for and was not sent; may fall below zero by one batch
         self.held: dict[int, BitMap] = {}  # ledger -> entries sent and not acknowledged (Shared only)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
+from messaging.broker.core.client_info import LOCAL_CLIENT
 from messaging.broker.core.open_sessions import OpenSession
 from messaging.errors import ProducerBusy
 from messaging.limits.binary import NAME as PRODUCER_NAME
@@ -34,6 +35,7 @@ class ProducerSink(Protocol):
 class Producer:
     __slots__ = (
         "bytes_in",
+        "client",
         "closed",
         "connected_ms",
         "epoch",
@@ -53,6 +55,7 @@ class Producer:
         self.sink = sink
         self.epoch = epoch
         self.metadata: Mapping[str, str] = NO_METADATA
+        self.client = LOCAL_CLIENT
         self.session: OpenSession | None = None  # under which it was opened; None for the broker's own
         self.closed = False
         self.messages_in = 0

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 import structlog
 
 from messaging.background import BackgroundLoops
-from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
+from messaging.broker.runtime.topics.loaded_topic import LoadedTopic, TopicCounters
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import TopicRates
 from messaging.broker.usage.collector import UsageCollector
@@ -17,7 +17,7 @@ from messaging.clock import boottime_ms
 
 log = structlog.get_logger("broker.metering")
 
-TOTALS = ("messages_in", "bytes_in", "messages_out", "bytes_out")  # in the order of `Topic.totals`
+TOTALS = TopicCounters._fields
 RETRY_S = 5.0
 SAMPLES_MAX = 1_000  # topics a second
 MEMBERS_MAX = 2_000  # producers, subscriptions and consumers per second, over all sampled topics

@@ -24,7 +24,7 @@ def position_text(position: Position) -> str:
     return f"{position.ledger_id}:{position.entry_id}"
 
 
-class StatsOptions(NamedTuple):
+class StatsContext(NamedTuple):
     """What the stats of a topic need beside it. `oldest_ms`: see `BacklogAges.of`."""
 
     broker: str
@@ -32,8 +32,8 @@ class StatsOptions(NamedTuple):
     oldest_ms: dict[str, int]
 
 
-def topic_stats(topic: Topic, options: StatsOptions) -> dict[str, Any]:
-    known = {name: at_ms for name, at_ms in options.oldest_ms.items() if at_ms >= 0}
+def topic_stats(topic: Topic, context: StatsContext) -> dict[str, Any]:
+    known = {name: at_ms for name, at_ms in context.oldest_ms.items() if at_ms >= 0}
     oldest = min(known, key=known.__getitem__) if known else ""
     rates = topic.rates or QUIET
     count, _, messages_out, bytes_out = topic.totals
@@ -51,16 +51,16 @@ def topic_stats(topic: Topic, options: StatsOptions) -> dict[str, Any]:
         "backlogSize": _backlog_bytes(topic, max_backlog(topic)),
         "offloadedStorageSize": 0,
         "earliestMsgPublishTimeInBacklogs": known.get(oldest, 0),
-        "oldestBacklogMessageAgeSeconds": _age_s(known.get(oldest, UNKNOWN), options.now_ms),
+        "oldestBacklogMessageAgeSeconds": _age_s(known.get(oldest, UNKNOWN), context.now_ms),
         "oldestBacklogMessageSubscriptionName": oldest,
         "deduplicationStatus": "Disabled" if topic.publisher.dedup is None else "Enabled",
         "nonContiguousDeletedMessagesRanges": sum(_ack_ranges(one) for one in topic.subscriptions.values()),
-        "ownerBroker": options.broker,
+        "ownerBroker": context.broker,
         "topicCreationTimeStamp": topic.created_ms,
         "lastPublishTimeStamp": topic.publisher.last_published_ms,
         "waitingPublishers": 0,
-        "publishers": [_publisher(one, rates.members, options) for one in topic.producers],
-        "subscriptions": {name: _subscription(topic, one, rates.members, options) for name, one in topic.subscriptions.items()},
+        "publishers": [_publisher(one, rates.members, context) for one in topic.producers],
+        "subscriptions": {name: _subscription(topic, one, rates.members, context) for name, one in topic.subscriptions.items()},
         "replication": {},
     }
 
@@ -69,9 +69,8 @@ def _age_s(at_ms: int, now_ms: int) -> int:
     return UNKNOWN if at_ms < 0 else max(0, now_ms - at_ms) // 1000
 
 
-def _publisher(producer: Producer, members: MemberRates, options: StatsOptions) -> dict[str, Any]:
+def _publisher(producer: Producer, members: MemberRates, context: StatsContext) -> dict[str, Any]:
     rates = members.of_producer(producer)
-    connection = getattr(producer.sink, "connection", None)
     return {
         "accessMode": "Shared",
         "producerId": producer.producer_id,
@@ -79,18 +78,18 @@ def _publisher(producer: Producer, members: MemberRates, options: StatsOptions) 
         "msgRateIn": rates.messages_in,
         "msgThroughputIn": rates.bytes_in,
         "averageMsgSize": producer.bytes_in / producer.messages_in if producer.messages_in else 0.0,
-        "address": getattr(connection, "peer", "local"),
-        "clientVersion": getattr(connection, "client_version", ""),
+        "address": producer.client.address,
+        "clientVersion": producer.client.version,
         "connectedSince": time_text(producer.connected_ms),
         "metadata": dict(producer.metadata),
     }
 
 
-def _subscription(topic: Topic, subscription: Subscription, members: MemberRates, options: StatsOptions) -> dict[str, Any]:
+def _subscription(topic: Topic, subscription: Subscription, members: MemberRates, context: StatsContext) -> dict[str, Any]:
     backlog = subscription.backlog_entries
     rates = members.of_subscription(subscription)
-    consumers = [_consumer(one, subscription, members, options) for one in subscription.consumers]
-    oldest_ms = options.oldest_ms.get(subscription.name, UNKNOWN)
+    consumers = [_consumer(one, subscription, members, context) for one in subscription.consumers]
+    oldest_ms = context.oldest_ms.get(subscription.name, UNKNOWN)
     return {
         "type": TYPE_NAMES[subscription.kind] if subscription.consumers else "",
         "msgBacklog": backlog,
@@ -100,7 +99,7 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
         "backlogSize": _backlog_bytes(topic, backlog),
         "backlogGrows": bool(consumers) and members.grows(subscription),  # ours: FALLING BEHIND in the console
         "earliestMsgPublishTimeInBacklog": max(0, oldest_ms),
-        "oldestBacklogMessageAgeSeconds": _age_s(oldest_ms, options.now_ms),
+        "oldestBacklogMessageAgeSeconds": _age_s(oldest_ms, context.now_ms),
         "msgRateOut": rates.messages_out,
         "msgThroughputOut": rates.bytes_out,
         "msgRateRedeliver": sum(one["msgRateRedeliver"] for one in consumers),
@@ -127,9 +126,8 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
     }
 
 
-def _consumer(consumer: Consumer, subscription: Subscription, members: MemberRates, options: StatsOptions) -> dict[str, Any]:
+def _consumer(consumer: Consumer, subscription: Subscription, members: MemberRates, context: StatsContext) -> dict[str, Any]:
     rates = members.of_consumer(consumer)
-    connection = getattr(consumer.sink, "connection", None)
     return {
         "consumerName": consumer.name,
         "availablePermits": consumer.permits,
@@ -142,8 +140,8 @@ def _consumer(consumer: Consumer, subscription: Subscription, members: MemberRat
         "messageAckRate": rates.messages_acknowledged,
         "bytesOutCounter": consumer.bytes_out,
         "msgOutCounter": consumer.messages_out,
-        "address": getattr(connection, "peer", "local"),
-        "clientVersion": getattr(connection, "client_version", ""),
+        "address": consumer.client.address,
+        "clientVersion": consumer.client.version,
         "connectedSince": time_text(consumer.connected_ms),
         "lastAckedTimestamp": consumer.last_acked_ms,
         "lastConsumedFlowTimestamp": consumer.last_flow_ms,
@@ -231,7 +229,7 @@ def live(topic: Topic) -> TopicLive:
         throughput_in=rates.bytes_in.a_second,
         throughput_out=rates.bytes_out.a_second,
         messages_in=topic.publisher.messages_in,
-        messages_out=topic.totals[2],
+        messages_out=topic.totals.messages_out,
         storage_bytes=topic.ledger.stored_bytes,
         backlog_entries=max_backlog(topic),
         producers=len(topic.producers),

@@ -46,4 +46,4 @@ class TopicStatsHandlers:
 
     async def _stats(self, topic: Topic) -> dict[str, Any]:
         oldest_ms = await self._backlog_ages.of(topic)
-        return stats.topic_stats(topic, stats.StatsOptions(self._broker.settings.broker_id, self._broker.now_ms(), oldest_ms))
+        return stats.topic_stats(topic, stats.StatsContext(self._broker.settings.broker_id, self._broker.now_ms(), oldest_ms))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from messaging.broker.core.producers import ProducerTable
 from messaging.broker.core.subscription import Subscription
@@ -10,6 +10,15 @@ from messaging.broker.runtime.topics.topic_rates import TopicRates
 from messaging.errors import MagnetarError
 from messaging.protocol.names import TopicName
 from messaging.storage.managed.ledger import ManagedLedger
+
+
+class TopicCounters(NamedTuple):
+    """What passed through a topic since it was loaded."""
+
+    messages_in: int
+    bytes_in: int
+    messages_out: int
+    bytes_out: int
 
 
 class LoadedTopic(Protocol):
@@ -33,8 +42,7 @@ class LoadedTopic(Protocol):
     def producers(self) -> ProducerTable: ...
 
     @property
-    def totals(self) -> tuple[int, int, int, int]:
-        """Messages and bytes in, messages and bytes out, since the topic was loaded."""
+    def totals(self) -> TopicCounters: ...
 
     async def recover(self) -> bool:
         """After the log refused a block. False where the topic has to be loaded again instead."""

@@ -9,6 +9,7 @@ import asyncio
 from messaging.broker.core.producers import Producer, ProducerTable
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.admission import check_producer
+from messaging.broker.runtime.topics.loaded_topic import TopicCounters
 from messaging.broker.runtime.topics.publisher import PendingPublish, Publisher
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.subscriptions import LATEST, TopicSubscriptions
@@ -112,11 +113,10 @@ class Topic(TopicSubscriptions):
             self.services.failed(self, StorageFailed(f"topic {self.text} could not store messages: {error}"))
 
     @property
-    def totals(self) -> tuple[int, int, int, int]:
-        """Messages and bytes in, messages and bytes out, since the topic was loaded."""
+    def totals(self) -> TopicCounters:
         dispatcher = self._dispatcher
         messages_out, bytes_out = (dispatcher.messages_out, dispatcher.bytes_out) if dispatcher is not None else (0, 0)
-        return self.publisher.messages_in, self.publisher.bytes_in, messages_out, bytes_out
+        return TopicCounters(self.publisher.messages_in, self.publisher.bytes_in, messages_out, bytes_out)
 
     # --- failures, and closing
 

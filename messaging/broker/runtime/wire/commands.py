@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import structlog
 
+from messaging.broker.core.client_info import ClientInfo
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.wire import consumers as command_consumer
 from messaging.broker.runtime.wire import lookup as command_lookup
@@ -90,6 +91,7 @@ class Commands:
             return
         if kind == CONNECT:
             connection.client_version = message.connect.client_version or "unknown"
+            connection.client_info = ClientInfo(connection.peer, connection.client_version)
             self._run(connection, connect(self.service, connection, message.connect), size, "handshake")
             return
         if kind == AUTH_RESPONSE:

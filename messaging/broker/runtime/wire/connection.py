@@ -16,6 +16,7 @@ from typing import Protocol, cast
 
 import structlog
 
+from messaging.broker.core.client_info import LOCAL_CLIENT
 from messaging.broker.core.memory_charge import MemoryCharge
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.peers import Connected
@@ -68,6 +69,7 @@ class Connection(asyncio.Protocol):
         self.local = False  # its peer is on this machine: it may be nobody
         self.principal: Principal | None = None
         self.client_version = ""
+        self.client_info = LOCAL_CLIENT  # until it says CONNECT
         self.protocol_version = 0
         self.supports_auth_refresh = False
         self.closed = False

@@ -51,6 +51,7 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     sink = MessageSender(connection.endpoints, topic, subscription)
     consumer = Consumer(body.consumer_id, body.consumer_name, sink, priority=body.priority_level, now_ms=service.now_ms())
     consumer.metadata = {pair.key: pair.value for pair in body.metadata}
+    consumer.client = connection.client_info
     connection.endpoints.check_room(consumer.name, consumer.metadata)
     consumer.session = BinaryConsumerSession(connection, topic, body.consumer_id, name)
 

@@ -41,6 +41,7 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
     producer = Producer(body.producer_id, name, connection.producer_sink, epoch=body.epoch, now_ms=service.now_ms())
     if body.metadata:
         producer.metadata = {pair.key: pair.value for pair in body.metadata}
+    producer.client = connection.client_info
     connection.endpoints.check_room(producer.name, producer.metadata)
     producer.session = BinaryProducerSession(connection, topic, body.producer_id)
     topic.attach_producer(producer)
