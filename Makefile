@@ -18,7 +18,7 @@ else
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt
 endif
 
-HOT := $(wildcard messaging/protocol/hot/*.py messaging/protocol/hot/*.pxd)
+HOT := $(wildcard messaging/protocol/hot/*.py messaging/protocol/hot/*.pxd) messaging/protocol/hot_extensions.py
 PACKAGES := messaging tenants admin_ui workers spark_jobs controlplane
 TYPED := $(PACKAGES) tests
 # Arguments for the program behind a target: make run ARGS="--web-port 0", make test ARGS="tests/messaging -k log"
@@ -82,7 +82,7 @@ docs: setup ## write anew the pages of docs/ that are made from the sources
 .PHONY: clean
 clean: ## remove everything that the targets above made (no data of yours)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov
-	rm -f messaging/protocol/hot/*.so
+	rm -rf messaging/protocol/hot/*.so messaging/protocol/hot/compiled
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -1,8 +1,9 @@
-"""Compiles the modules of `hot` in place with Cython and the machine's C compiler; `make setup` runs it.
+"""Compiles the modules of `hot` with Cython and the machine's C compiler; run as a script by `make setup`.
 
-The Python sources remain the reference: an import prefers the compiled modules, and deleting them undoes it. They share C types,
-so they are built and used together: if one is older than its source, all are removed. Two plain commands each are enough, because
-the modules have no headers. `--possible` only reports, by the exit code, whether a compiler and Python's headers are available.
+The sources stay plain Python and stay the reference: an import prefers the extension modules (`hot_extensions.py`), and removing
+those undoes it. The modules share C types, so they are compiled and used together or not at all. Two plain commands for each
+replace a build system, because modules without headers need no more. `--possible` only answers, by the exit code, whether a
+compiler and Python's headers are at hand.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-SOURCES = tuple(Path(__file__).resolve().with_name("hot") / name for name in ("common.py", "incoming.py", "outgoing.py"))
-SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX") or ".so")
-TWINS = tuple(source.with_name(source.stem + SUFFIX) for source in SOURCES)
+from messaging.protocol.hot_extensions import COMPILED, PACKAGE, SOURCES, SUFFIX, folder
 
 
 def compiler() -> list[str]:
@@ -33,33 +32,25 @@ def possible() -> bool:
     return bool(compiler()) and Path(sysconfig.get_path("include"), "Python.h").exists()
 
 
-def built() -> bool:
-    return all(twin.exists() for twin in TWINS)
-
-
-def stale() -> list[Path]:
-    """All twins, where one of them is missing or was made from an older source than the one here."""
-    there = [twin for twin in TWINS if twin.exists()]
-    newest = max(_modified(source) for source in SOURCES)
-    return there if len(there) < len(TWINS) or any(twin.stat().st_mtime < newest for twin in there) else []
-
-
-def _modified(source: Path) -> float:
-    return max(path.stat().st_mtime for path in (source, source.with_suffix(".pxd")) if path.exists())
-
-
 def build() -> None:
-    """Raises `CalledProcessError` with the compiler's own words on stderr. The twins appear when all of them were made."""
-    folder = SOURCES[0].parent
-    with tempfile.TemporaryDirectory(dir=folder) as made:
+    """Raises `CalledProcessError` with the compiler's own words on stderr. They appear when all of them were made; those
+    of other sources go."""
+    COMPILED.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=COMPILED) as made:
         for source in SOURCES:
-            _compile(source, Path(made, source.stem))
-        for source, twin in zip(SOURCES, TWINS, strict=True):
-            Path(made, source.stem).replace(twin)
+            _compile(source, Path(made, source.stem + SUFFIX))
+        for former in COMPILED.iterdir():
+            if former != Path(made):
+                shutil.rmtree(former, ignore_errors=True)
+        for former in PACKAGE.glob("*" + SUFFIX):  # where they stood before they had a folder
+            former.unlink()
+        folder().mkdir()
+        for module in Path(made).glob("*" + SUFFIX):
+            module.replace(folder() / module.name)
 
 
 def _compile(source: Path, module: Path) -> None:
-    c_file = module.with_suffix(".c")
+    c_file = module.with_name(source.stem + ".c")
     translate = [sys.executable, "-m", "cython", "-3", "-X", "annotation_typing=False", "-X", "wraparound=False"]
     subprocess.run([*translate, str(source), "-o", str(c_file)], check=True)
     include = sysconfig.get_path("include")
@@ -72,8 +63,6 @@ def _compile(source: Path, module: Path) -> None:
 def main(arguments: list[str]) -> int:
     if arguments == ["--possible"]:
         return 0 if possible() else 1
-    for twin in stale():
-        twin.unlink()
     try:
         build()
     except (subprocess.CalledProcessError, OSError) as error:

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from messaging.protocol import build_hot
+from messaging.protocol import build_hot, hot_extensions
 from tests.benchmarks import first_light, load, peer_process, processes, report, the_log
 from tests.benchmarks.generator import Generator
 
@@ -93,8 +93,8 @@ def make_parser() -> argparse.ArgumentParser:
 
 def _lacking(names: list[str], options: argparse.Namespace) -> str:
     """Why these benchmarks cannot run here; empty if they can."""
-    if build_hot.stale():
-        return "the compiled hot loops are older than their source: compile them anew with make setup"
+    if not hot_extensions.built() and build_hot.possible():
+        return "the hot loops are not compiled from the sources as they are now: run make setup"
     parts = [the_log.PARTS[name] for name in names if name in the_log.PARTS]
     if any(part.needs_generator for part in parts) and (lacking := peer_process.no_generator(options.rawload)):
         return lacking

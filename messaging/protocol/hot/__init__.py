@@ -1,12 +1,17 @@
 """The loops that run once a message. Everything else in the broker works once a block or once a command.
 
-The modules are plain Python and stay so; where a C compiler is at hand `make setup` compiles them (types in the `.pxd` files), and
-the same tests hold both against protobuf. Frames, big-endian:
+The modules are plain Python and stay so; where a C compiler is at hand `make setup` compiles them (types in the `.pxd` files) into
+`compiled/`, and the same tests hold both against protobuf. Frames, big-endian:
 
     u32 total | u32 command size | command | [0x0e01 u32 crc32c] u32 metadata size | metadata | payload
 
 `total` does not count its own 4 bytes. A peer controls every byte here: no read leaves the frame, whatever the lengths say.
 """
+
+from messaging.protocol import hot_extensions
+
+if hot_extensions.built():
+    __path__.insert(0, str(hot_extensions.folder()))
 
 from messaging.protocol.hot import common, incoming, outgoing
 from messaging.protocol.hot.common import BlockSummary, SendFrame, group_by_producer, summarize, varint

@@ -18,7 +18,7 @@ from controlplane.doctor.checks import Finding
 from controlplane.supervisor import valkey
 from controlplane.supervisor.status import running_state, write_json
 from messaging.metrics import Sample, exposition
-from messaging.protocol import build_hot
+from messaging.protocol import hot_extensions
 from messaging.settings import Settings
 from messaging.storage.disk_reserve import of_broker, of_database
 
@@ -43,7 +43,7 @@ def test_every_finding_that_is_not_well_says_what_to_do(
     monkeypatch.setattr(checks, "SYNC_SLOW_MS", 0.0)
     monkeypatch.setattr(checks, "SYNC_UNREAL_MS", 0.0)
     monkeypatch.setattr(valkey, "binary", lambda: None)
-    monkeypatch.setattr(build_hot, "TWINS", (tmp_path / "hot.so",))
+    monkeypatch.setattr(hot_extensions, "COMPILED", tmp_path)
     found = [finding for check in (*checks.INSTALLATION, *checks.DATA) for finding in check(settings)]
     levels = {finding.what: finding.level for finding in found}
     expected = {"Secrets": "fail", "Disk space": "warn", "Disk sync": "warn", "Queue": "warn", "Hot loops": "warn"}
@@ -56,15 +56,15 @@ def test_an_old_python(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> N
     assert only(checks.python(settings)).level == "fail"
 
 
-def test_a_twin_older_than_its_source(settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    twins = [tmp_path / source.stem for source in build_hot.SOURCES]
-    for twin in twins:
-        twin.touch()
-    monkeypatch.setattr(build_hot, "TWINS", twins)
+def test_hot_loops_compiled_from_the_sources_as_they_are(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(hot_extensions, "COMPILED", tmp_path)
+    hot_extensions.folder().mkdir()
+    for source in hot_extensions.SOURCES:
+        assert only(checks.hot_loops(settings)).level == "warn"
+        (hot_extensions.folder() / (source.stem + hot_extensions.SUFFIX)).touch()
     assert only(checks.hot_loops(settings)).level == "ok"
-    os.utime(twins[-1], (1, 1))
-    finding = only(checks.hot_loops(settings))
-    assert finding.level == "fail" and "older source" in finding.says
 
 
 def test_secrets_of_a_first_start_are_private(settings: Settings) -> None:

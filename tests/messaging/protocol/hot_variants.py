@@ -6,7 +6,7 @@ import importlib.machinery
 import importlib.util
 from types import ModuleType
 
-from messaging.protocol import build_hot, hot
+from messaging.protocol import hot, hot_extensions
 from messaging.protocol.hot import SendFrame
 
 SHARED = ("SendFrame", "BlockSummary", "varint")
@@ -30,7 +30,7 @@ def fields(frame: SendFrame) -> Fields:
 def _plain() -> ModuleType:
     """The sources under another name: an import of `messaging.protocol.hot` prefers the twins."""
     together = ModuleType("hot_as_written")
-    for source in build_hot.SOURCES:
+    for source in hot_extensions.SOURCES:
         name = f"{source.stem}_as_written"
         loader = importlib.machinery.SourceFileLoader(name, str(source))
         spec = importlib.util.spec_from_loader(name, loader)
@@ -54,7 +54,7 @@ def _stand_ins(plain: ModuleType) -> ModuleType:
 
 VARIANTS: dict[str, ModuleType] = {"plain": _plain()}
 VARIANTS["stand-ins"] = _stand_ins(VARIANTS["plain"])
-if hot.COMPILED and not build_hot.stale():
+if hot.COMPILED:
     VARIANTS["compiled"] = ModuleType("hot_compiled")
     for module in (hot.common, hot.incoming, hot.outgoing):
         vars(VARIANTS["compiled"]).update(vars(module))

@@ -1,0 +1,29 @@
+"""Where the compiled extension modules of `hot` stand: in a folder named by a digest of the sources that they were compiled from.
+
+A changed source therefore never runs beside modules compiled from its former text: until `make setup` compiles it again, the loops
+run as plain Python.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sysconfig
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().with_name("hot")
+SOURCES = tuple(PACKAGE / name for name in ("common.py", "incoming.py", "outgoing.py"))
+SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX") or ".so")
+COMPILED = PACKAGE / "compiled"
+
+
+def folder() -> Path:
+    """The folder of the extension modules that belong to the sources as they are now; it exists where they are compiled."""
+    digest = hashlib.sha256()
+    for source in SOURCES:
+        for path in (source, source.with_suffix(".pxd")):
+            digest.update(path.read_bytes() if path.exists() else b"")
+    return COMPILED / digest.hexdigest()[:16]
+
+
+def built() -> bool:
+    return all((folder() / (source.stem + SUFFIX)).exists() for source in SOURCES)
