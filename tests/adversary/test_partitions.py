@@ -13,33 +13,16 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import PartitionsGet, PartitionsUpdate, SubscriptionCreate, TopicCreate, TopicDelete, TopicRef
+from messaging.adminrpc.schema import SubscriptionCreate, TopicCreate, TopicDelete, TopicRef
 from messaging.errors import InvalidValue, MagnetarError, NotReady, PreconditionFailed, TopicNotFound
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST, Unavailable
+from tests.adversary.partitioned import NAME, TOPIC, count, grow, partition, refusal, stored_subscriptions
 from tests.support.broker_world import BrokerWorld
 from tests.support.connections import DirectConnection
 from tests.support.waiting import eventually
 
-TOPIC = "persistent://acme/orders/p"
-NAME = parse_topic(TOPIC)
 TURNS_MAX = 400
-
-
-def partition(index: int) -> str:
-    return f"{TOPIC}-partition-{index}"
-
-
-async def grow(world: BrokerWorld, partitions: int) -> None:
-    await world.admin.topics.update_partitions(PartitionsUpdate(topic=TOPIC, partitions=partitions))
-
-
-async def count(world: BrokerWorld) -> int:
-    return (await world.admin.topics.partitions(PartitionsGet(topic=TOPIC))).partitions
-
-
-async def stored_subscriptions(world: BrokerWorld, index: int) -> dict[str, dict[str, str]]:
-    return {one.name: one.properties for one in await world.meta.subscriptions(partition(index))}
 
 
 @pytest.fixture
@@ -286,15 +269,6 @@ async def test_a_subscription_that_comes_while_the_topic_is_deleted_without_forc
         if over:
             return
     raise AssertionError("deleting never came to its end")
-
-
-async def refusal(work: Awaitable[object]) -> MagnetarError | None:
-    try:
-        await asyncio.wait_for(work, 10)
-    except MagnetarError as error:
-        assert error.http_status != 500, error.message
-        return error
-    return None
 
 
 async def test_nothing_makes_a_partition_without_its_parent(world: BrokerWorld) -> None:

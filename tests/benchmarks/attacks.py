@@ -14,21 +14,13 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
+from tests.benchmarks.hostile_connection import TOPIC, Target, answer, connect_frame, consumer, opened, signed_in
 
-TOPIC = "persistent://hostile/mob/t"
 STORM_BYTES = 256 << 10  # written at once
 CONNECTIONS = 8
-
-
-class Target(NamedTuple):
-    host: str
-    port: int
-    ws_port: int
-    token: str
 
 
 class Count:
@@ -52,36 +44,6 @@ def attack(words: str) -> Callable[[Attack], Attack]:
 
 
 # --- what they are made of ----------------------------------------------------------------------------------------------------
-
-
-async def _open(target: Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    return await asyncio.open_connection(target.host, target.port, limit=1 << 20)
-
-
-async def _answer(reader: asyncio.StreamReader) -> pb.Command:
-    total = int.from_bytes(await reader.readexactly(4), "big")
-    return frames.decode(await reader.readexactly(total))
-
-
-def _connect(token: str, version: str = "hostile") -> bytes:
-    body = pb.Connect(client_version=version, protocol_version=20, auth_method_name="token", auth_data=token.encode())
-    return frames.command(pb.Command.CONNECT, connect=body)
-
-
-async def _signed_in(target: Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    reader, writer = await _open(target)
-    writer.write(_connect(target.token))
-    await _answer(reader)
-    return reader, writer
-
-
-async def _consumer(target: Target, topic: str = TOPIC) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    reader, writer = await _signed_in(target)
-    body = pb.Subscribe(topic=topic, subscription="s", sub_type=pb.Subscribe.Shared, consumer_id=1, request_id=1)
-    writer.write(frames.command(pb.Command.SUBSCRIBE, subscribe=body))
-    while (await _answer(reader)).type != pb.Command.SUCCESS:
-        pass
-    return reader, writer
 
 
 async def _storm(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frame: bytes, count: Count) -> None:
@@ -122,7 +84,7 @@ async def _everywhere(act: Callable[[], Awaitable[None]], count: Count, connecti
 @attack("PINGs as fast as they go, before sign-in")
 async def _anonymous_pings(target: Target, count: Count) -> None:
     async def act() -> None:
-        await _storm(*await _open(target), frames.PING, count)
+        await _storm(*await opened(target), frames.PING, count)
 
     await _everywhere(act, count)
 
@@ -130,7 +92,7 @@ async def _anonymous_pings(target: Target, count: Count) -> None:
 @attack("PINGs as fast as they go")
 async def _pings(target: Target, count: Count) -> None:
     async def act() -> None:
-        await _storm(*await _signed_in(target), frames.PING, count)
+        await _storm(*await signed_in(target), frames.PING, count)
 
     await _everywhere(act, count)
 
@@ -140,7 +102,7 @@ async def _flows(target: Target, count: Count) -> None:
     flow = frames.command(pb.Command.FLOW, flow=pb.Flow(consumer_id=1, message_permits=1))
 
     async def act() -> None:
-        await _storm(*await _consumer(target), flow, count)
+        await _storm(*await consumer(target), flow, count)
 
     await _everywhere(act, count)
 
@@ -151,7 +113,7 @@ async def _acks(target: Target, count: Count) -> None:
     ack = frames.command(pb.Command.ACK, ack=pb.Ack(consumer_id=1, ack_type=pb.Ack.Individual, message_id=ids, request_id=7))
 
     async def act() -> None:
-        await _storm(*await _consumer(target), ack, count)
+        await _storm(*await consumer(target), ack, count)
 
     await _everywhere(act, count)
 
@@ -162,7 +124,7 @@ async def _redeliveries(target: Target, count: Count) -> None:
     again = frames.command(pb.Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, redeliver_unacknowledged_messages=body)
 
     async def act() -> None:
-        await _storm(*await _consumer(target), again, count)
+        await _storm(*await consumer(target), again, count)
 
     await _everywhere(act, count)
 
@@ -172,9 +134,9 @@ async def _messages(target: Target, count: Count) -> None:
     frame = frames.build_send(1, 0, pb.Metadata(producer_name="p", sequence_id=0, publish_time=1), b"0123456789")
 
     async def act() -> None:
-        reader, writer = await _signed_in(target)
+        reader, writer = await signed_in(target)
         writer.write(frames.command(pb.Command.PRODUCER, producer=pb.Producer(topic=TOPIC, producer_id=1, request_id=1)))
-        await _answer(reader)
+        await answer(reader)
         await _storm(reader, writer, frame, count)
 
     await _everywhere(act, count, 4)
@@ -185,7 +147,7 @@ async def _look_ups(target: Target, count: Count) -> None:
     frame = frames.command(pb.Command.LOOKUP, lookup=pb.Lookup(topic=TOPIC, request_id=1))
 
     async def act() -> None:
-        await _storm(*await _signed_in(target), frame, count)
+        await _storm(*await signed_in(target), frame, count)
 
     await _everywhere(act, count)
 
@@ -196,7 +158,7 @@ async def _listings(target: Target, count: Count) -> None:
     frame = frames.command(pb.Command.GET_TOPICS_OF_NAMESPACE, get_topics_of_namespace=body)
 
     async def act() -> None:
-        _, writer = await _signed_in(target)
+        _, writer = await signed_in(target)
         try:
             while True:
                 writer.write(frame * 100)
@@ -215,8 +177,8 @@ async def _long_versions(target: Target, count: Count) -> None:
     version = "eyJ" + "a://b:" * 10_000
 
     async def act() -> None:
-        reader, writer = await _open(target)
-        writer.write(_connect("nonsense", version))
+        reader, writer = await opened(target)
+        writer.write(connect_frame("nonsense", version))
         await reader.read(1 << 16)
         count.done += 1
         writer.transport.abort()
@@ -227,7 +189,7 @@ async def _long_versions(target: Target, count: Count) -> None:
 @attack("silent connections, as many as there may be")
 async def _silence(target: Target, count: Count) -> None:
     async def act() -> None:
-        reader, _ = await _open(target)
+        reader, _ = await opened(target)
         count.done += 1
         await reader.read(1)
 
@@ -237,7 +199,7 @@ async def _silence(target: Target, count: Count) -> None:
 @attack("frames of 5 MB that trickle")
 async def _trickles(target: Target, count: Count) -> None:
     async def act() -> None:
-        _, writer = await _signed_in(target)
+        _, writer = await signed_in(target)
         try:
             writer.write((5_000_000).to_bytes(4, "big"))
             while True:
@@ -266,7 +228,7 @@ async def _half_requests(target: Target, count: Count) -> None:
 @attack("garbage")
 async def _garbage(target: Target, count: Count) -> None:
     async def act() -> None:
-        reader, writer = await _open(target)
+        reader, writer = await opened(target)
         writer.write(os.urandom(4096))
         count.done += 1
         await reader.read(1 << 16)

@@ -33,11 +33,10 @@ from tests.benchmarks import (
 )
 from tests.benchmarks.generator import Generator
 from tests.benchmarks.load import Stalled
-from tests.benchmarks.peer_process import PeerBroker
 from tests.benchmarks.peer_report import COMPILED, PEER, PLAIN, ROWS
 from tests.benchmarks.real_broker import RealBroker
 from tests.benchmarks.report import Figure, Section, Table, page
-from tests.support.waiting import eventually_sync
+from tests.benchmarks.scripts import script
 
 ANSWER = (
     '{"msgs_per_s":1000,"latency":{"p50_ms":1.5,"p99_ms":3.0},"entries_sent":10,"open_s":0.1,"msgs_per_broker_core_s":6000,'
@@ -47,12 +46,6 @@ ANSWER = (
 
 def quietly(text: str) -> None:
     pass
-
-
-def script(path: Path, text: str) -> Path:
-    path.write_text(f"#!{sys.executable}\n{text}")
-    path.chmod(0o755)
-    return path
 
 
 @pytest.fixture
@@ -117,68 +110,7 @@ def test_a_peer_that_is_no_program_is_refused(tmp_path: Path, capsys: pytest.Cap
     assert "--peer" in capsys.readouterr().err
 
 
-PEER_SCRIPT = """
-import http.server, os, pathlib, sys
-data = pathlib.Path(os.environ["DATA_DIR"])
-data.mkdir()
-(data / "standalone.conf").write_text("# of a peer\\njournalSyncData=SYNC\\n")
-class Healthy(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b"4.0.8")
-    def log_message(self, *arguments):
-        pass
-assert sys.argv[1] == "standalone"
-http.server.HTTPServer(("127.0.0.1", int(sys.argv[3])), Healthy).serve_forever()
-"""
-
-
-def test_a_peer_that_does_not_sync_is_refused_and_ended(tmp_path: Path) -> None:
-    with pytest.raises(Stalled, match="journalSyncData=true"):
-        PeerBroker(script(tmp_path / "peer.py", PEER_SCRIPT.replace("SYNC", "false")), tmp_path)
-    assert not processes.children
-
-
-def test_a_peer_that_syncs_is_measured(tmp_path: Path) -> None:
-    broker = PeerBroker(script(tmp_path / "peer.py", PEER_SCRIPT.replace("SYNC", "true")), tmp_path)
-    try:
-        assert broker.version == "4.0.8" and broker.start_s > 0 and broker.cost().resident_bytes > 0
-    finally:
-        broker.close()
-
-
 # --- nothing is left running -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_an_interrupted_benchmark_takes_its_children_along(tmp_path: Path, number: signal.Signals) -> None:
-    """Even one that is paused, what such a child has started itself, and one that was started in another way."""
-    program = (
-        "import subprocess, sys, time; from tests.benchmarks import processes; processes.end_with_us();"
-        "child = processes.start(['sh', '-c', 'sleep 1000 & echo $!; wait'], sys.stdout.fileno());"
-        "other = subprocess.Popen(['sleep', '1000']); print(other.pid, flush=True);"
-        "time.sleep(0.2); processes.pause(child); print('paused', flush=True); time.sleep(1000)"
-    )
-    repository = Path(run.__file__).parents[2]
-    benchmark = subprocess.Popen([sys.executable, "-c", program], cwd=repository, stdout=subprocess.PIPE, text=True)
-    try:
-        assert benchmark.stdout is not None
-        started = [int(benchmark.stdout.readline()), int(benchmark.stdout.readline())]
-        assert benchmark.stdout.readline() == "paused\n"
-        benchmark.send_signal(number)
-        benchmark.wait(30)
-        eventually_sync(lambda: not any(map(alive, started)))
-    finally:
-        benchmark.kill()
-        benchmark.communicate()
-
-
-def alive(process_id: int) -> bool:
-    try:
-        return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 # --- the parts ---------------------------------------------------------------------------------------------------------------

@@ -18,8 +18,8 @@ SETTERS = {"setattr", "getattr", "delattr", "hasattr", "object"}
 
 IMPORTED_TEST_MODULES: dict[str, int] = {}
 PRIVATE_NAMES: dict[str, int] = {
-    "tests/adversary/test_background_loops.py": 8,
-    "tests/adversary/test_deduplication_damage.py": 5,
+    "tests/adversary/test_background_loops.py": 6,
+    "tests/adversary/test_deduplication_damage.py": 2,
     "tests/adversary/test_feed_not_saved.py": 1,
     "tests/adversary/test_revoked_while_opening.py": 1,
     "tests/messaging/broker/core/test_audit_events.py": 1,
@@ -30,12 +30,7 @@ PRIVATE_NAMES: dict[str, int] = {
     "tests/workers/test_usage_runs.py": 3,
 }
 LARGER: dict[str, int] = {
-    "tests/adversary/test_partitions.py": 320,
-    "tests/benchmarks/attacks.py": 301,
-    "tests/benchmarks/test_benchmarks.py": 349,
-    "tests/compat/test_stock_client.py": 353,
     "tests/messaging/broker_http/test_websocket.py": 596,
-    "tests/support/storage/fake_disk.py": 305,
 }
 
 

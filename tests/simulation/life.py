@@ -24,7 +24,8 @@ from messaging.storage.managed.ledger import Storage
 from messaging.storage.managed.retention import Limits
 from tests.simulation.threads import ThreadPool, Threads
 from tests.simulation.virtual_time import VirtualClock, VirtualLoop
-from tests.support.storage.fake_disk import FakeAio, FakeDisk
+from tests.support.storage.fake_disk import FakeDisk
+from tests.support.storage.fake_file import FakeAio
 from tests.support.storage.memory_ledgers import MemoryMetaStore
 from tests.support.storage.owning import owned
 

@@ -24,7 +24,8 @@ from tests.simulation.network import Link
 from tests.simulation.operations import OPERATIONS
 from tests.simulation.run import STEPS, Result, simulate
 from tests.simulation.silence import silenced
-from tests.support.storage.fake_disk import FakeDisk, FakeFile
+from tests.support.storage.fake_disk import FakeDisk
+from tests.support.storage.fake_file import FakeFile
 
 SEEDS = range(8)
 COUNTED = {

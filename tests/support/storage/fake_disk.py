@@ -10,120 +10,15 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from messaging.storage.ledger_store import Buffer
-from messaging.storage.local.device.aio import Done
-from messaging.storage.local.device.direct import PAGE_BYTES, Got
+from tests.support.storage.fake_file import FakeAio, FakeFile, Inode, put
 from tests.support.storage.faults import Fault
 
 SECTOR_BYTES = 512
-
-
-class _Inode:
-    def __init__(self) -> None:
-        self.current = bytearray()
-        self.durable = bytearray()
-        self.unsynced: list[tuple[int, bytes]] = []
-
-    def copy(self) -> _Inode:
-        made = _Inode()
-        made.current = bytearray(self.current)
-        made.durable = bytearray(self.durable)
-        made.unsynced = list(self.unsynced)
-        return made
-
-
-def _put(content: bytearray, offset: int, data: bytes) -> None:
-    if len(content) < offset + len(data):
-        content.extend(bytes(offset + len(data) - len(content)))
-    content[offset : offset + len(data)] = data
-
-
-class FakeFile:
-    def __init__(self, disk: FakeDisk, inode: _Inode, path: Path) -> None:
-        self._disk = disk
-        self._inode = inode
-        self._path = path
-
-    def write(self, buffers: Sequence[Buffer], offset: int) -> None:
-        data = b"".join(buffers)
-        with self._disk.operation("write", self._path):
-            _put(self._inode.current, offset, data)
-            self._inode.unsynced.append((offset, data))
-
-    def write_synced(self, buffers: Sequence[Buffer], offset: int, padding_bytes: int = 0) -> None:
-        """Two operations, as the worst disk would have it, and whole pages, as writing past the page cache has it."""
-        stop = offset + sum(map(len, buffers)) + padding_bytes
-        self.write([*buffers, bytes(padding_bytes + min(-stop % PAGE_BYTES, max(0, self.size() - stop)))], offset)
-        self.sync()
-
-    def begin_synced(self, buffers: Sequence[Buffer], offset: int, padding_bytes: int, aio: Any, done: Done) -> bool:
-        aio.begin(lambda: self.write_synced(buffers, offset, padding_bytes), done)
-        return True
-
-    def read(self, size: int, offset: int) -> bytes:
-        with self._disk.operation("read", self._path):
-            for name, page in self._disk.bad_pages:
-                if name == self._path.name and offset < (page + 1) * PAGE_BYTES and offset + size > page * PAGE_BYTES:
-                    raise OSError(errno.EIO, f"page {page} of {name} cannot be read")
-            return bytes(self._inode.current[offset : offset + size])
-
-    def begin_read(self, size: int, offset: int, aio: Any, done: Got) -> bool:
-        found: list[memoryview] = []
-        aio.begin(lambda: found.append(memoryview(self.read(size, offset))), lambda _: done(found[0] if found else None))
-        return True
-
-    def sync(self) -> None:
-        inode = self._inode
-        try:
-            with self._disk.operation("sync", self._path):
-                if len(inode.durable) < len(inode.current):
-                    inode.durable.extend(bytes(len(inode.current) - len(inode.durable)))
-                for offset, data in inode.unsynced:
-                    _put(inode.durable, offset, data)
-        finally:
-            inode.unsynced.clear()
-
-    def allocate(self, size: int) -> None:
-        with self._disk.operation("allocate", self._path):
-            if size - len(self._inode.current) > self._disk.free():
-                raise OSError(errno.ENOSPC, "No space left on device")
-            if len(self._inode.current) < size:
-                self._inode.current.extend(bytes(size - len(self._inode.current)))
-
-    def size(self) -> int:
-        return len(self._inode.current)
-
-    def next_data(self, offset: int) -> int | None:
-        return offset if offset < len(self._inode.current) else None
-
-    def close(self) -> None:
-        pass
-
-
-class FakeAio:
-    """What is begun happens at once; the loop hears of it later."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-
-    def begin(self, work: Callable[[], None], done: Done) -> None:
-        try:
-            work()
-        except OSError as error:
-            self.later(done, error)
-        else:
-            self.later(done, None)
-
-    def later(self, done: Done, error: OSError | None) -> None:
-        self.loop.call_soon(done, error)
-
-    def close(self) -> None:
-        pass
 
 
 class _Operation:
@@ -172,8 +67,8 @@ class FakeDisk:
         self.on_image: Callable[[], None] = lambda: None
         self.on_sync: Callable[[Path], None] = lambda path: None
         self.make_aio: Callable[[asyncio.AbstractEventLoop], FakeAio] = FakeAio
-        self._names: dict[Path, _Inode] = {}
-        self._durable_names: dict[Path, _Inode] = {}
+        self._names: dict[Path, Inode] = {}
+        self._durable_names: dict[Path, Inode] = {}
 
     def fail(self, fails: Callable[[str, Path, int], bool | int], *, surely: bool = True) -> Fault:
         """From now on `fails(kind, path, number)` decides whether an operation raises EIO, or the error number that it returns.
@@ -259,7 +154,7 @@ class FakeDisk:
             if inode is None:
                 if not create:
                     raise FileNotFoundError(errno.ENOENT, "No such file", str(path))
-                inode = self._names[path] = _Inode()
+                inode = self._names[path] = Inode()
             if truncate:
                 inode.current = bytearray()
                 inode.unsynced.clear()
@@ -287,7 +182,7 @@ class FakeDisk:
         return self.free()
 
 
-def _lose(inode: _Inode, random: Random) -> None:
+def _lose(inode: Inode, random: Random) -> None:
     content = bytearray(inode.durable)
     if len(inode.current) > len(content) and random.random() < 0.5:
         content.extend(bytes(len(inode.current) - len(content)))
@@ -298,7 +193,7 @@ def _lose(inode: _Inode, random: Random) -> None:
             # Sectors of the disk, not of the write.
             stop = min(len(data), at + SECTOR_BYTES - (offset + at) % SECTOR_BYTES)
             if fate == "kept" or (fate == "torn" and random.random() < 0.5):
-                _put(content, offset + at, data[at:stop])
+                put(content, offset + at, data[at:stop])
             at = stop
     inode.current = content
     inode.durable = bytearray(content)

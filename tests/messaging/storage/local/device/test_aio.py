@@ -23,7 +23,8 @@ from messaging.storage.local.ledger_state import LedgerState
 from messaging.storage.local.write.commit import CommitLayout
 from messaging.storage.local.write.queue import Item
 from messaging.storage.local.write.writer import LogWriter
-from tests.support.storage.fake_disk import FakeAio, FakeDisk, FakeFile
+from tests.support.storage.fake_disk import FakeDisk
+from tests.support.storage.fake_file import FakeAio, FakeFile
 from tests.support.storage.ledger_entries import Results, read_all
 from tests.support.storage.ledger_harness import needs_the_kernel
 from tests.support.storage.owning import started

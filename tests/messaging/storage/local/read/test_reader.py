@@ -12,7 +12,8 @@ from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.device.direct import Got
 from messaging.storage.local.read.index import Place
 from messaging.storage.local.read.reader import LocalLedgerReader, Wanted
-from tests.support.storage.fake_disk import FakeAio, FakeDisk, FakeFile
+from tests.support.storage.fake_disk import FakeDisk
+from tests.support.storage.fake_file import FakeAio, FakeFile
 from tests.support.storage.ledger_entries import Results
 from tests.support.storage.ledger_harness import needs_the_kernel
 from tests.support.storage.owning import started
