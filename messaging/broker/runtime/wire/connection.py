@@ -202,5 +202,6 @@ class Connection(asyncio.Protocol):
         log.warning("connection.does_not_read", peer=self.peer, unread_bytes=unread_bytes)
         self.service.peers.refused["peer does not read"] += 1
         self.closed = True
+        self.receiver.close()  # what it sent before is not acted on any more
         self.out.end()
         self.transport.abort()
