@@ -38,7 +38,7 @@ def main() -> None:
 @main.command()
 @settings_options("host", "broker_port", "web_port", "ws_port", "broker_tls_port", "tls")
 def standalone(**overrides: str | None) -> None:
-    """Run the whole platform (broker, web, worker and queue) under one supervisor."""
+    """Run the whole platform under one supervisor."""
     from controlplane import datadir, ports
     from controlplane.supervisor import lock
     from controlplane.supervisor import standalone as plans
@@ -102,7 +102,7 @@ def broker(**overrides: str | None) -> None:
 @main.command()
 @settings_options("host", "web_port", "tls")
 def web(**overrides: str | None) -> None:
-    """Run the web process: console, REST and live pages."""
+    """Run the web process: console and REST."""
     from controlplane import datadir, ports
     from controlplane.child_process import environment
     from messaging.settings import load
@@ -119,7 +119,7 @@ def web(**overrides: str | None) -> None:
 @main.command()
 @settings_options()
 def worker(**overrides: str | None) -> None:
-    """Run one worker: scheduled maintenance and usage jobs."""
+    """Run one worker for scheduled tasks."""
     from controlplane import bootstrap, datadir
     from controlplane.child_process import environment
     from messaging.settings import load
@@ -137,7 +137,7 @@ def worker(**overrides: str | None) -> None:
 @settings_options()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def doctor(as_json: bool, **overrides: str | None) -> None:
-    """Check the installation, the data directory and the platform that runs in it."""
+    """Check the installation and the running platform."""
     from controlplane.doctor.report import run
     from messaging.settings import load
 
@@ -160,7 +160,9 @@ def bench(arguments: tuple[str, ...]) -> None:
 @click.argument("what", type=click.Choice(["inspect", "verify", "repair"]))
 @settings_options()
 def log(what: str, **overrides: str | None) -> None:
-    """Inspect a broker's log, verify its checksums, or repair it (with the broker stopped)."""
+    """Inspect, verify or repair a broker's log.
+
+    inspect and verify only read; repair needs the broker to be stopped."""
     from controlplane.log_tools import run
     from messaging.settings import load
 
