@@ -57,9 +57,8 @@ class CursorLog:
         self.checkpoint_bytes = checkpoint_bytes
         self.retry_s = retry_s
         self.health = storage.background.register(LOOP)
-        self._blocks = DeltaBatcher(storage.clock_ms, self.health, storage.background.register(ONE_OFF))
-        self._blocks.refused_by = self._refuse
-        self._blocks.written = self._written
+        answers = storage.background.register(ONE_OFF)
+        self._batches = DeltaBatcher(storage.clock_ms, self.health, answers, self._refuse, self._written)
         self.recovered: dict[int, list[bytes]] = {}  # deltas of cursors whose topics are not loaded since the start
         self._carried_bytes = 0  # of recovered deltas, copied from ledger to ledger until their topics are loaded
         self._changed: set[int] = set()  # cursors with deltas in the current ledger, or refused
@@ -94,7 +93,7 @@ class CursorLog:
             await ledgers.delete(fence, ledger_id)
             raise
         self._ledgers.append(ledger_id)
-        self._blocks.use(writer)
+        self._batches.use(writer)
 
     async def _name_ledgers(self, ledgers: list[int]) -> None:
         fence = self.storage.fence
@@ -147,11 +146,11 @@ class CursorLog:
     def append(self, subscription_id: int, delta: bytes, done: Done | None = None) -> None:
         """Stores a delta; `done` runs on the loop when it is durable. Never blocks; deltas of one loop turn share one block."""
         self._changed.add(subscription_id)
-        self._blocks.append(entry_of(subscription_id, delta), done)
+        self._batches.append(entry_of(subscription_id, delta), done)
 
     def when_durable(self, done: Done) -> None:
         """`done` runs when every delta appended so far is durable: at once where they are."""
-        self._blocks.when_durable(done)
+        self._batches.when_durable(done)
 
     def _written(self, writer: LedgerWriter) -> None:
         if writer.length_bytes > self.checkpoint_bytes + self._carried_bytes:
@@ -161,9 +160,9 @@ class CursorLog:
 
     def _refuse(self, writer: LedgerWriter, error: StoreError) -> None:
         """A ledger takes no more. Where it was left already, the checkpoint that left it has what it refused."""
-        if writer is not self._blocks.writer:
+        if writer is not self._batches.writer:
             return
-        self._blocks.refused = self._blocks.refused or error
+        self._batches.refused = self._batches.refused or error
         self._failed(error)
         if not self._hopeless(error):
             self._begin_checkpoint()
@@ -191,7 +190,7 @@ class CursorLog:
         error: Exception | None
         try:
             await self.checkpoint()
-            error = self._blocks.refused
+            error = self._batches.refused
         except StoreError as failure:
             error = failure
         if error is not None:
@@ -214,7 +213,7 @@ class CursorLog:
             await self._checkpoint()
 
     async def _checkpoint(self) -> None:
-        old_writer, old = self._blocks.writer, list(self._ledgers)
+        old_writer, old = self._batches.writer, list(self._ledgers)
         assert old_writer is not None
         await self._forget_deleted()
         await self._begin_ledger()
@@ -262,7 +261,7 @@ class CursorLog:
 
     async def stop(self) -> None:
         """Flushes, saves and leaves nothing to repeat, where it can; what it cannot save is repeated by the next start."""
-        self._blocks.flush()
+        self._batches.flush()
         self._stopping = True
         running, self.checkpointing = self.checkpointing, None
         if running is not None:

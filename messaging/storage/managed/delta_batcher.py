@@ -16,11 +16,18 @@ class DeltaBatcher:
     """Lives on one event loop. `refused_by` is told of each block that a ledger did not take, `written` of each that it did, before
     it is durable. What one of those who wait raises keeps no other from being told: `answers` counts it."""
 
-    def __init__(self, clock_ms: Callable[[], int], health: BackgroundLoop, answers: BackgroundLoop) -> None:
+    def __init__(
+        self,
+        clock_ms: Callable[[], int],
+        health: BackgroundLoop,
+        answers: BackgroundLoop,
+        refused_by: Callable[[LedgerWriter, StoreError], None],
+        written: Callable[[LedgerWriter], None],
+    ) -> None:
         self.writer: LedgerWriter | None = None
         self.refused: StoreError | None = None  # why nothing is taken just now
-        self.refused_by: Callable[[LedgerWriter, StoreError], None] = lambda writer, error: None
-        self.written: Callable[[LedgerWriter], None] = lambda writer: None
+        self._refused_by = refused_by
+        self._written = written
         self._clock_ms = clock_ms
         self._health = health
         self._answers = answers
@@ -66,7 +73,7 @@ class DeltaBatcher:
                 self._under_way = None
             self._answers.each(waiting, lambda done: done(error))
             if error is not None:
-                self.refused_by(writer, error)
+                self._refused_by(writer, error)
 
         try:
             if self.refused is not None:
@@ -78,4 +85,4 @@ class DeltaBatcher:
             self._health.failed(error)
             durable(Unavailable(f"acknowledgements could not be stored: {error!r}"))
         else:
-            self.written(writer)
+            self._written(writer)

@@ -1,4 +1,4 @@
-"""What every LedgerStore promises of entries (G1 of the seam), run on each implementation: appending, reading, counting."""
+"""What every LedgerStore promises of entries (G1 of the interface), run on each implementation: appending, reading, counting."""
 
 from __future__ import annotations
 

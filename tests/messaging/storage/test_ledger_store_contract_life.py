@@ -1,4 +1,4 @@
-"""What every LedgerStore promises of a ledger's life (G4 of the seam), run on each implementation: from create to delete."""
+"""What every LedgerStore promises of a ledger's life (G4 of the interface), run on each implementation: from create to delete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every LedgerStore promises to be there after a stop or a crash (G2 and G3 of the seam), run on each implementation."""
+"""What every LedgerStore promises to be there after a stop or a crash (G2 and G3 of the interface), run on each implementation."""
 
 from __future__ import annotations
 

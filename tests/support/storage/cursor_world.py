@@ -39,7 +39,7 @@ class World:
         self.checkpoint_bytes = checkpoint_bytes
         self.loaded: dict[int, Deltas] = {}
         self.failures: list[StoreError] = []
-        self.mended: list[int] = []  # how many failures there had been
+        self.repaired: list[int] = []  # how many failures there had been
 
     async def start(self, damage: Sequence[tuple[int, int]] = ()) -> World:
         """`damage`: (ledger, entry) that cannot be read."""
@@ -48,7 +48,7 @@ class World:
             self.store.damage(ledger_id, entry_id)
         storage = Storage(self.store, self.meta, await owned(self.store, self.meta), lambda: 1)
         self.log = CursorLog(storage, checkpoint_bytes=self.checkpoint_bytes, retry_s=0.001)
-        self.log.on_repaired = lambda: self.mended.append(len(self.failures))
+        self.log.on_repaired = lambda: self.repaired.append(len(self.failures))
         self.log.on_failure = self.failures.append
         await self.log.start()
         return self

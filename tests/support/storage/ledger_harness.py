@@ -1,4 +1,4 @@
-"""One way to open, reopen and crash each implementation of the ledger seam."""
+"""One way to open, reopen and crash each implementation of the ledger store interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In-memory twins of both stores: for tests of what stands above, and as the plainest statement of what the seams promise.
+"""In-memory twins of both stores: for tests of what stands above, and as the plainest statement of what the interfaces promise.
 
 Nothing survives the process. `MemoryLedgerStore(previous)` opens what another instance holds, as after a crash of its owner: what
 was confirmed is there, the older instance is fenced.

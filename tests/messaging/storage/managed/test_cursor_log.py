@@ -198,7 +198,7 @@ def test_no_end_loses_what_was_durable(steps: list[tuple[str, int]]) -> None:
                     assert await world.store_delta(key, delta) is not None
                     durable[key].append(delta)
                 world.store.heal()
-                await eventually(lambda: len(world.mended) == len(world.failures))  # noqa: B023
+                await eventually(lambda: len(world.repaired) == len(world.failures))  # noqa: B023
         world = await world.crash()
         await world.load()
         assert world.loaded == durable

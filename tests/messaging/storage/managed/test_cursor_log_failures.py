@@ -31,7 +31,7 @@ async def test_a_failed_append_is_told_to_everybody_who_waits() -> None:
     assert [type(failure) for failure in world.failures] == [DiskFull]
     assert isinstance(await world.store_delta(one, b"c"), StoreError)  # and later ones too, at once
     world.store.heal()
-    await eventually(lambda: world.mended == [1])
+    await eventually(lambda: world.repaired == [1])
 
 
 @pytest.mark.parametrize("fault", [DiskFull("full"), AppendFailed("who knows"), Unavailable("away")])
@@ -44,7 +44,7 @@ async def test_a_store_that_takes_appends_again_is_used_again(fault: StoreError)
     assert await world.store_delta(one, b"b") is fault
     assert await world.store_delta(two, b"c") is not None
     await eventually(lambda: len(world.store.calls) > 4)  # tried again, in vain
-    assert world.mended == []
+    assert world.repaired == []
     still = await world.crash()
     await still.load()
     assert still.loaded == {one: [b"a"], two: []}, "what was refused is not there, and what was durable is"
@@ -54,7 +54,7 @@ async def test_a_store_that_takes_appends_again_is_used_again(fault: StoreError)
     world.store.fail_appends(fault)
     await world.store_delta(one, b"b")
     world.store.heal()
-    await eventually(lambda: world.mended == [1])
+    await eventually(lambda: world.repaired == [1])
     assert await world.store_delta(two, b"d") is None
     after = await world.crash()
     await after.load()
@@ -64,7 +64,7 @@ async def test_a_store_that_takes_appends_again_is_used_again(fault: StoreError)
 
 
 @pytest.mark.parametrize("call", ["create", "delete"])
-async def test_a_call_that_fails_while_mending_is_tried_again(call: str) -> None:
+async def test_a_call_that_fails_while_repairing_is_tried_again(call: str) -> None:
     world = await World().start()
     (one,) = await world.subscriptions(1)
     world.store.fail_appends()
@@ -72,7 +72,7 @@ async def test_a_call_that_fails_while_mending_is_tried_again(call: str) -> None
     assert await world.store_delta(one, b"a") is not None
     await eventually(lambda: call in world.store.calls or len(world.store.calls) > 5)
     world.store.stop_failing()
-    await eventually(lambda: world.mended == [1])
+    await eventually(lambda: world.repaired == [1])
     assert await world.store_delta(one, b"b") is None
     after = await world.crash()
     await after.load()
@@ -93,7 +93,7 @@ async def test_a_store_that_failed_for_good_is_left_alone(why: str) -> None:
         assert isinstance(await world.store_delta(one, b"a"), StoreError)
     assert world.log.checkpointing is None
     assert world.store.calls[calls:] == []
-    assert (len(world.failures), world.mended) == (1, [])
+    assert (len(world.failures), world.repaired) == (1, [])
 
 
 async def test_stopping_does_not_wait_for_a_store_that_refuses() -> None:
@@ -173,13 +173,13 @@ async def test_one_who_waits_for_an_answer_and_raises_keeps_no_other_from_theirs
     await eventually(lambda: answered == [None])
 
 
-async def test_what_a_writer_raises_unexpectedly_is_answered_and_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_writer_raises_unexpectedly_is_answered_and_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
     world = await World().start()
     (one,) = await world.subscriptions(1)
     with monkeypatch.context() as patched:
         patched.setattr(delta_batcher, "block_of", lambda *_: 1 // 0)
         assert isinstance(await world.store_delta(one, b"a"), Unavailable)
-    await eventually(lambda: world.mended == [1])
+    await eventually(lambda: world.repaired == [1])
     after = await world.crash()
     await after.load()
     assert after.loaded == {one: [b"a"]}

@@ -152,7 +152,7 @@ class LogAndCursors(LogAndCursorsModel):
     # --- forgetting, and time
 
     @rule(keep_h=st.sampled_from([-1, 0, 1, 24]))
-    def upkeep(self, keep_h: int) -> None:
+    def maintenance(self, keep_h: int) -> None:
         """Retention by time: only what every cursor acknowledged goes, and nothing younger than it keeps."""
         before = min(cursor.mark_delete for cursor in self.cursors.values())
         safe_expiry_ms = self.storage.safe_expiry_ms()
@@ -165,7 +165,7 @@ class LogAndCursors(LogAndCursorsModel):
             assert keep_h >= 0 and held[position].stamped_ms <= safe_expiry_ms - keep_h * HOUR_MS
 
     @rule()
-    def upkeep_again_and_again(self) -> None:
+    def maintenance_again_and_again(self) -> None:
         """Time stands still: whatever there was to roll was rolled by the first, so that it does not go on for ever."""
 
         async def twice() -> int:
@@ -192,7 +192,7 @@ class LogAndCursors(LogAndCursorsModel):
 
     @rule(time_ms=st.sampled_from([1_000, HOUR_MS // 6, HOUR_MS, 5 * HOUR_MS]))
     def time_passes(self, time_ms: int) -> None:
-        self.storage.safe_expiry_ms()  # upkeep asks every minute
+        self.storage.safe_expiry_ms()  # maintenance asks every minute
         self.wall_ms += time_ms
         self.boottime_ms += time_ms
         self.storage.safe_expiry_ms()

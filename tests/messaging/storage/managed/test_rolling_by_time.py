@@ -54,7 +54,7 @@ async def test_a_ledger_without_entries_grows_as_old_as_it_likes() -> None:
     assert held.store.calls.count("create") == 1
 
 
-async def test_upkeep_ends_an_old_ledger_of_an_idle_topic_and_drops_it() -> None:
+async def test_maintenance_ends_an_old_ledger_of_an_idle_topic_and_drops_it() -> None:
     held = await world()
     last = await stored(held, b"a", b"b")
     held.now_ms += 999
@@ -72,7 +72,7 @@ async def test_upkeep_ends_an_old_ledger_of_an_idle_topic_and_drops_it() -> None
     assert await stored(held, b"c") == held.ledger.ledger_list.resolve(waiting) > mark
 
 
-async def test_upkeep_ends_an_old_ledger_that_is_not_acknowledged_and_keeps_it() -> None:
+async def test_maintenance_ends_an_old_ledger_that_is_not_acknowledged_and_keeps_it() -> None:
     held = await world()
     position = await stored(held, b"a")
     held.now_ms += 4_000
@@ -130,7 +130,7 @@ async def test_the_last_ledger_of_a_topic_that_nobody_writes_to_is_dropped_too(c
     assert await stored(held, b"b") > last
 
 
-async def test_a_roll_that_fails_in_upkeep_is_told_and_loses_nothing() -> None:
+async def test_a_roll_that_fails_in_maintenance_is_told_and_loses_nothing() -> None:
     held = await world()
     last = await stored(held, b"a")
     held.now_ms += 4_000
@@ -143,7 +143,7 @@ async def test_a_roll_that_fails_in_upkeep_is_told_and_loses_nothing() -> None:
     assert [data for _, data in await held.read_all()] == [b"a", b"b"]
 
 
-async def test_appends_go_on_while_upkeep_rolls() -> None:
+async def test_appends_go_on_while_maintenance_rolls() -> None:
     held = await world()
     first = await stored(held, b"a")
     held.now_ms += 4_000

@@ -160,7 +160,7 @@ async def test_blocks_are_committed_without_the_log_thread(tmp_path: Path, monke
         await results.wait(number + 1)
     await store.stop()
     assert made == 2, "waiting for what was queued at the takeover, and making the ledger"
-    assert len(by_thread) <= 3  # those, and a spare segment may have been made meanwhile
+    assert len(by_thread) <= 3  # those, and a preallocated segment may have been made meanwhile
 
 
 def begins_with(monkeypatch: pytest.MonkeyPatch, code: int) -> list[int]:

@@ -142,7 +142,7 @@ async def test_verify_finds_a_snapshot_that_is_wrong() -> None:
     assert verify(DIRECTORY, disk=disk).ok
 
 
-async def test_a_damaged_footer_under_a_snapshot_is_met_by_a_reader_and_mended_by_the_next_start() -> None:
+async def test_a_damaged_footer_under_a_snapshot_is_met_by_a_reader_and_repaired_by_the_next_start() -> None:
     disk = FakeDisk()
     await snapshotted(disk)
     expected = await ledgers_in(disk.frozen())
