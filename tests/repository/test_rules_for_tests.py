@@ -27,7 +27,6 @@ PRIVATE_NAMES: dict[str, int] = {
     "tests/messaging/http_server/test_server.py": 1,
     "tests/messaging/limits/test_every_field.py": 5,
     "tests/messaging/limits/test_struct_limits.py": 5,
-    "tests/workers/test_usage_runs.py": 3,
 }
 LARGER: dict[str, int] = {
     "tests/messaging/broker_http/test_websocket.py": 596,

@@ -30,7 +30,7 @@ from workers.usage_run import RunFailed, run_job
 def job_that(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     """The job's process is this Python script instead; it gets the same arguments."""
     monkeypatch.setattr(usage_run, "COMMAND", (sys.executable, "-c", script))
-    monkeypatch.setattr(usage_run, "_POLL_S", 0.05)
+    monkeypatch.setattr(usage_run, "POLL_S", 0.05)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
 
 
@@ -160,7 +160,7 @@ class TestTheTask:
 @pytest.fixture
 def asking(queue: Settings, sender: Celery, monkeypatch: pytest.MonkeyPatch) -> Celery:
     """This process asks a real queue for runs."""
-    monkeypatch.setattr(app_module, "_sender", sender)
+    monkeypatch.setattr(app_module, "sender_app", sender)
     return sender
 
 
@@ -198,7 +198,7 @@ class TestAsking:
         self, settings_of: Callable[..., Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         app = app_module.make_app(settings_of(redis_url=f"unix://{tmp_path}/nobody.sock"))
-        monkeypatch.setattr(app_module, "_sender", app)
+        monkeypatch.setattr(app_module, "sender_app", app)
         with pytest.raises(NotReady, match="queue cannot be reached"):
             request_usage_run()
         assert not UsageRun.objects.exists()
