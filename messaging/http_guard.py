@@ -11,7 +11,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Collection
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9_.-]{1,253})(?::[0-9]{1,5})?", re.ASCII)
@@ -60,13 +60,18 @@ def check_origin(origin: str | None, host_header: str | None, settings: HostView
     return f"origin {origin[:200]!r} is not allowed: add its host to allowed_hosts (MAGNETAR_ALLOWED_HOSTS)"
 
 
-def refusal(host_header: str | None, origin: str | None, settings: HostView) -> tuple[int, str] | None:
-    """Both checks: None, or the HTTP status and reason of the refusal."""
+class Refusal(NamedTuple):
+    status: int  # of HTTP
+    reason: str
+
+
+def refusal(host_header: str | None, origin: str | None, settings: HostView) -> Refusal | None:
+    """Both checks; None: the request may go on."""
     reason = check_host(host_header, settings)
     if reason is not None:
-        return 421, reason
+        return Refusal(421, reason)
     reason = check_origin(origin, host_header, settings)
-    return (403, reason) if reason is not None else None
+    return Refusal(403, reason) if reason is not None else None
 
 
 def _canonical(host: str) -> str | None:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from messaging.client.backoff import TOO_LARGE
 from messaging.client.codec import decode_receipt, encode_send
@@ -20,8 +20,17 @@ from messaging.client.pipeline import MemoryBudget, Operation, ProducerPipeline
 from messaging.client.transport import Channel
 from messaging.errors import MagnetarError
 
-_Admitted = tuple[Operation, asyncio.Future[MessageId]]
-_Entry = tuple[OutgoingMessage, asyncio.Future[_Admitted]]
+
+class _Admitted(NamedTuple):
+    operation: Operation
+    receipt: asyncio.Future[MessageId]
+
+
+class _Entry(NamedTuple):
+    """A message that waits for room."""
+
+    message: OutgoingMessage
+    admitted: asyncio.Future[_Admitted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +110,7 @@ class Producer:
         if admitted is None:
             used_bytes = self._memory.used_bytes
             raise QueueFull(f"{len(self._pipeline)} messages and {used_bytes} bytes are pending: await some of them first")
-        return admitted[1]
+        return admitted.receipt
 
     @property
     def closed(self) -> bool:
@@ -209,16 +218,16 @@ class Producer:
         admitted = None if self._entering else self._admit(message)
         if admitted is not None:
             return admitted
-        entry: _Entry = (message, asyncio.get_running_loop().create_future())
+        entry = _Entry(message, asyncio.get_running_loop().create_future())
         self._entering.append(entry)
         try:
-            return await entry[1]
+            return await entry.admitted
         except asyncio.CancelledError:
             if entry in self._entering:
                 self._entering.remove(entry)
                 self._let_in()  # the next may be smaller
-            elif not entry[1].cancelled() and entry[1].exception() is None:
-                self._withdraw(entry[1].result()[0])
+            elif not entry.admitted.cancelled() and entry.admitted.exception() is None:
+                self._withdraw(entry.admitted.result().operation)
             raise
 
     def _admit(self, message: OutgoingMessage) -> _Admitted | None:
@@ -230,7 +239,7 @@ class Producer:
         self._to_write.set()
         if self._timer is None:
             self._watch_deadline(now_s)
-        return operation, future
+        return _Admitted(operation, future)
 
     def _let_in(self) -> None:
         while self._entering:

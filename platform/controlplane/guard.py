@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from messaging.http_guard import refusal
+from messaging.http_guard import Refusal, refusal
 from messaging.settings import Settings
 
 BODY_BYTES_MAX = 1 << 20
@@ -31,11 +31,11 @@ class Guard:
         if scope["type"] == "websocket":
             if refused is not None:
                 await receive()
-                return await send({"type": "websocket.close", "code": 1008, "reason": refused[1][:120]})
+                return await send({"type": "websocket.close", "code": 1008, "reason": refused.reason[:120]})
             return await self._application(scope, receive, send)
         length = _one(headers, b"content-length")
         if refused is None and length is not None and (not length.isdecimal() or int(length) > BODY_BYTES_MAX):
-            refused = 413, f"the request body is larger than {BODY_BYTES_MAX} bytes: send less"
+            refused = Refusal(413, f"the request body is larger than {BODY_BYTES_MAX} bytes: send less")
         if refused is not None:
             return await _refuse(send, *refused)
         await self._bounded(scope, receive, send)
