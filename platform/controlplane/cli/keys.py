@@ -11,7 +11,7 @@ from controlplane.cli.options import settings_options
 
 @click.group()
 def keys() -> None:
-    """Rotate the superuser token; list, rotate and retire signing keys."""
+    """Manage the superuser token and the signing keys."""
 
 
 @keys.command("list")

@@ -11,7 +11,7 @@ from controlplane.cli.options import settings_options
 
 @click.group()
 def users() -> None:
-    """Manage console users: add, list, set a password, deactivate."""
+    """Manage the users of the console."""
 
 
 _PASSWORD_STDIN = click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
