@@ -34,7 +34,7 @@ class _Sources(importlib.abc.MetaPathFinder):
         package, _, name = fullname.rpartition(".")
         if package != "messaging.protocol.hot" or path is None:
             return None
-        return importlib.util.spec_from_file_location(fullname, Path(path[0], f"{name}.py"))
+        return importlib.util.spec_from_file_location(fullname, Path(path[-1], f"{name}.py"))
 
 
 def run_plain() -> None:
