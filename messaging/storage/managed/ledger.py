@@ -1,5 +1,5 @@
 """A topic's messages as one growing list over many ledgers: appending, reading across ledgers, trimming, deleting. Written once,
-above every `LedgerStore`. How appends work stands in `appends.py`, which ledgers go in `retention.py`.
+above every `LedgerStore`. How appends work stands in `appender.py`, which ledgers go in `retention.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`MetaStore` in one SQLite file: the broker's own metadata, durable at each commit; many calls share one (`sqlite_thread.py`)."""
+"""`MetaStore` in one SQLite file: the broker's own metadata, durable at each commit; many calls share one (`thread.py`)."""
 
 from __future__ import annotations
 

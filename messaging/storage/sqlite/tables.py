@@ -1,4 +1,4 @@
-"""The tables of `meta_sqlite.py`, and what a row of each is in Python."""
+"""The tables of `meta_store.py`, and what a row of each is in Python."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ It is computed from the snapshot before it and newer footers, never from what th
 which a power loss takes back. A snapshot that is missing, damaged or of another log only means that footers are read instead.
 
 While a snapshot lists a ledger as living, its DELETED record must stay in the log, if that came later: segments behind
-`Content.covered` are neither removed nor rewritten (see `snapshots.py`).
+`Content.covered` are neither removed nor rewritten (see `snapshot_writer.py`).
 """
 
 from __future__ import annotations

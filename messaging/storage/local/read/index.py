@@ -4,7 +4,7 @@ A ledger is in some of the segments between the one that created it and the last
 range where the middle one holds blocks of the ledger; where it does not, it takes one step back along the links that footers make
 (each names the segment before it that holds blocks of the same ledger).
 
-A footer that cannot be read is made again from its segment, in memory (see `rebuilt.py`), and the search continues with that.
+A footer that cannot be read is made again from its segment, in memory (see `rebuilt_footers.py`), and the search goes on there.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class LocalLedgerReader:
             await self._flush()  # confirmed before it was written: wait for the write
             self._check(first)
         last = state.last_entry
-        places = in_memory(state, last)  # before `last_segment`: see `state.py`
+        places = in_memory(state, last)  # before `last_segment`: see `ledger_state.py`
         segments = (state.created_segment, state.last_segment)
         wanted = Wanted(state.ledger_id, first, last, max(1, entries_max), bytes_max, segments)
         if self._aio is not None and (blocks := await self._fetch_here(wanted, places, self._aio)):
