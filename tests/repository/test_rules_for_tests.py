@@ -28,9 +28,7 @@ PRIVATE_NAMES: dict[str, int] = {
     "tests/messaging/limits/test_every_field.py": 5,
     "tests/messaging/limits/test_struct_limits.py": 5,
 }
-LARGER: dict[str, int] = {
-    "tests/messaging/broker_http/test_websocket.py": 596,
-}
+LARGER: dict[str, int] = {}
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,8 @@ from tests.support.http_edge import Edge, receive_json, send_json
 TOPIC = "persistent://public/default/orders"
 PRODUCER = "/ws/v2/producer/persistent/public/default/orders"
 CONSUMER = "/ws/v2/consumer/persistent/public/default/orders/billing"
+READER = "/ws/v2/reader/persistent/public/default/orders"
+ENDPOINTS = [PRODUCER, CONSUMER, READER]
 
 
 async def publish(edge: Edge, *payloads: str) -> list[str]:

@@ -4,7 +4,6 @@ import asyncio
 import http.client
 import json
 import signal
-from collections.abc import AsyncIterator
 from contextlib import closing
 from typing import Any
 
@@ -20,12 +19,6 @@ from messaging.permissions.model import Principal
 from messaging.settings import Settings
 from tests.support.fake_service import FakeService
 from tests.support.http_edge import Edge, FakeVerifier, bound, edge_of, running_edge
-
-
-@pytest.fixture
-async def edge() -> AsyncIterator[Edge]:
-    async with running_edge() as running:
-        yield running
 
 
 async def ask(port: int, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any]:

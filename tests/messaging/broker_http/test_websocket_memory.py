@@ -12,14 +12,8 @@ from messaging.broker.http.websocket.consumer import POSITION_BYTES
 from messaging.broker.http.websocket.producer import SLOT_BYTES
 from messaging.settings import Settings
 from tests.messaging.broker_http.addresses import CONSUMER, PRODUCER, TOPIC, publish
-from tests.support.http_edge import Edge, receive_json, running_edge, send_json
+from tests.support.http_edge import Edge, receive_json, send_json
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-async def edge() -> AsyncIterator[Edge]:
-    async with running_edge() as running:
-        yield running
 
 
 async def test_a_producer_waits_while_its_tenant_holds_too_much_and_goes_on_after(edge: Edge) -> None:

@@ -1,0 +1,161 @@
+"""Consumers over a WebSocket: messages out, acknowledgements and other commands in."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from messaging.broker.http.websocket import window as window_module
+from tests.messaging.broker_http.addresses import CONSUMER, TOPIC, publish
+from tests.messaging.broker_http.websocket_peer import close_of, masked_text_frame
+from tests.support.http_edge import Edge, receive_json, send_json
+from tests.support.waiting import eventually
+
+
+async def test_messages_arrive_and_are_acknowledged(edge: Edge) -> None:
+    async with edge.connect(CONSUMER) as consumer:
+        ids = await publish(edge, "AQ==", "Ag==")
+        for message_id, payload in zip(ids, ("AQ==", "Ag=="), strict=True):
+            message = await receive_json(consumer)
+            assert (message["messageId"], message["payload"], message["redeliveryCount"]) == (message_id, payload, 0)
+            assert message["publishTime"] == "2023-11-14T22:13:20.123Z"
+            await send_json(consumer, messageId=message_id)
+        await eventually(lambda: edge.service.topics[TOPIC].subscriptions["billing"].acknowledged == {0, 1})
+
+
+async def test_the_window_is_receiver_queue_size(edge: Edge) -> None:
+    async with edge.connect(CONSUMER + "?receiverQueueSize=2") as consumer:
+        await publish(edge, *["AQ=="] * 5)
+        first, _ = await receive_json(consumer), await receive_json(consumer)
+        assert sum(edge.service.consumer(TOPIC).flows) == 2
+        await send_json(consumer, messageId=first["messageId"])
+        third = await receive_json(consumer)
+        assert sum(edge.service.consumer(TOPIC).flows) == 3
+        await send_json(consumer, type="negativeAcknowledge", messageId=third["messageId"])
+        await receive_json(consumer)
+        assert sum(edge.service.consumer(TOPIC).flows) == 4
+
+
+async def test_acknowledgements_that_came_together_are_settled_together(edge: Edge) -> None:
+    async with edge.connect(CONSUMER + "?receiverQueueSize=50") as consumer:
+        ids = await publish(edge, *["AQ=="] * 50)
+        for _ in ids:
+            await receive_json(consumer)
+        consumer.transport.write(b"".join(masked_text_frame(json.dumps({"messageId": message_id})) for message_id in ids))
+        await eventually(lambda: sum(edge.service.consumer(TOPIC).flows) == 100)
+        assert len(edge.service.consumer(TOPIC).flows) < 10
+        assert len(edge.service.topics[TOPIC].subscriptions["billing"].acknowledged) == 50
+
+
+async def test_a_consumer_that_leaves_asks_for_nothing_more(edge: Edge) -> None:
+    async with edge.connect(CONSUMER + "?receiverQueueSize=1") as consumer:
+        [first, _] = await publish(edge, "AQ==", "Ag==")
+        await receive_json(consumer)
+        handle = edge.service.consumer(TOPIC)
+        consumer.transport.write(masked_text_frame(json.dumps({"messageId": first})) + b"\x88\x80\0\0\0\0")
+    await eventually(lambda: handle.closed)
+    subscription = edge.service.topics[TOPIC].subscriptions["billing"]
+    assert subscription.acknowledged == {0}
+    assert subscription.redeliveries == {}
+
+
+async def test_pull_mode_pushes_only_what_was_permitted(edge: Edge) -> None:
+    async with edge.connect(CONSUMER + "?pullMode=true") as consumer:
+        await publish(edge, *["AQ=="] * 5)
+        await send_json(consumer, type="isEndOfTopic")
+        assert await receive_json(consumer) == {"endOfTopic": "false"}  # and no message before it
+        await send_json(consumer, type="permit", permitMessages=2)
+        for _ in range(2):
+            await send_json(consumer, messageId=(await receive_json(consumer))["messageId"])
+        await eventually(lambda: len(edge.service.topics[TOPIC].subscriptions["billing"].acknowledged) == 2)
+        assert edge.service.consumer(TOPIC).flows == [2]
+        await send_json(consumer, type="permit")
+        code, reason = await close_of(consumer)
+        assert code == 1007 and reason.startswith("3: permitMessages")
+
+
+async def test_a_nack_brings_the_message_back_after_its_delay(edge: Edge) -> None:
+    async with edge.connect(CONSUMER + "?negativeAckRedeliveryDelay=30") as consumer:
+        [message_id] = await publish(edge, "AQ==")
+        assert (await receive_json(consumer))["redeliveryCount"] == 0
+        await send_json(consumer, type="negativeAcknowledge", messageId=message_id)
+        again = await receive_json(consumer)
+        assert (again["messageId"], again["redeliveryCount"]) == (message_id, 1)
+    async with edge.connect(CONSUMER) as consumer:
+        await receive_json(consumer)
+        await send_json(consumer, type="negativeAcknowledge", messageId=message_id)
+        await send_json(consumer, type="isEndOfTopic")
+        await receive_json(consumer)
+        assert edge.service.consumer(TOPIC).nacks == []  # the default is a minute
+        await send_json(consumer, messageId=message_id)
+        await eventually(lambda: edge.service.topics[TOPIC].subscriptions["billing"].acknowledged == {0})
+
+
+async def test_an_unacknowledged_message_comes_again_after_the_ack_timeout(edge: Edge) -> None:
+    async with edge.connect(CONSUMER + "?ackTimeoutMillis=1000&receiverQueueSize=1") as consumer:
+        await publish(edge, "AQ==", "Ag==")
+        first = await receive_json(consumer)
+        again = await receive_json(consumer)
+        assert (again["messageId"], again["redeliveryCount"]) == (first["messageId"], 1)
+
+
+async def test_end_of_topic_is_told_once_everything_was_sent(edge: Edge) -> None:
+    async with edge.connect(CONSUMER) as consumer:
+        await publish(edge, "AQ==")
+        edge.service.consumer(TOPIC).sink.end_of_topic()
+        await receive_json(consumer)
+        await send_json(consumer, type="isEndOfTopic")
+        assert await receive_json(consumer) == {"endOfTopic": "true"}
+
+
+async def test_unsubscribe_and_its_refusal(edge: Edge) -> None:
+    shared = CONSUMER + "?subscriptionType=Shared"
+    async with edge.connect(shared) as first, edge.connect(shared) as second:
+        await send_json(first, type="unsubscribe")
+        code, reason = await close_of(first)
+        assert code == 1011 and "others are attached" in reason
+        await eventually(lambda: len(edge.service.topics[TOPIC].subscriptions["billing"].consumers) == 1)
+        await send_json(second, type="unsubscribe")
+        await eventually(lambda: "billing" not in edge.service.topics[TOPIC].subscriptions)
+
+
+@pytest.mark.parametrize("text", ["no JSON", "[]", "{}", '{"messageId": "x"}', '{"type": "negativeAcknowledge"}'])
+async def test_malformed_commands_end_the_connection(edge: Edge, text: str) -> None:
+    async with edge.connect(CONSUMER) as consumer:
+        await consumer.send(text)
+        code, reason = await close_of(consumer)
+        assert code == 1007 and reason.startswith("3: ")
+
+
+async def test_unacknowledged_messages_go_to_the_next_consumer(edge: Edge) -> None:
+    async with edge.connect(CONSUMER) as consumer:
+        [message_id] = await publish(edge, "AQ==")
+        await receive_json(consumer)
+    await eventually(lambda: not edge.service.topics[TOPIC].subscriptions["billing"].consumers)
+    async with edge.connect(CONSUMER) as consumer:
+        message = await receive_json(consumer)
+        assert (message["messageId"], message["redeliveryCount"]) == (message_id, 1)
+
+
+async def test_a_consumer_that_does_not_read_is_not_served_without_end(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_module, "QUEUED_BYTES_MAX", 1 << 20)
+    topic = edge.service.topic(TOPIC)
+    payload = "A" * (256 << 10)
+    async with edge.connect(CONSUMER, max_queue=1) as consumer:
+        await publish(edge, *[payload] * 100)
+
+        async def served() -> int:
+            await send_json(consumer, type="isEndOfTopic")  # a round trip of our own through the server
+            return topic.subscriptions["billing"].position
+
+        await eventually(lambda: topic.subscriptions["billing"].position > 4)
+        await served()
+        assert edge.service.consumer(TOPIC).permits + topic.subscriptions["billing"].position < 60
+        received = 0
+        while received < 100:
+            message = await receive_json(consumer)
+            if "payload" in message:
+                received += 1
+                await send_json(consumer, messageId=message["messageId"])
+    assert topic.subscriptions["billing"].position == 100
