@@ -1,8 +1,8 @@
-"""One request of a client to acknowledge: checked, then applied to the subscription. What is stored and dispatched because of it is
-the topic's to do (`subscription_effects.py`).
+"""Checks one acknowledgement request of a client and applies it to the subscription. The topic stores the change and dispatches
+(`subscription_effects.py`).
 
-Where the size of a batch is not known, the request continues after it was read. Acknowledgements may overtake each other there,
-because each only takes something away.
+If the size of a batch is unknown, the entry is read first and the request completes afterwards. Such requests may overtake each
+other: acknowledgements only ever add to what is acknowledged, so their order does not matter.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.errors import QuotaExceeded, StorageFailed
 from messaging.storage.ledger_store import Position, StoreError
 
-# Called once, when everything is durable: with why something was refused ("" if nothing was), and the error of the store.
+# Called once, when everything is durable: the reason for a refusal ("" if nothing was refused), and the error of the store.
 AckDone = Callable[[str, StoreError | None], None]
-AfterReading = Coroutine[Any, Any, None] | None  # what is left to do where the sizes of batches have to be read first
+AfterReading = Coroutine[Any, Any, None] | None  # the remaining work if batch sizes must be read first
 
 GONE = "the subscription was closed meanwhile: acknowledge again"
 
 
 class AckRequest(NamedTuple):
-    """Who acknowledges. `sizes`: of batches, as far as the consumer knows them itself."""
+    """The consumer that acknowledges. `sizes`: the batch sizes that the consumer itself remembers."""
 
     topic: TopicContext
     subscription: Subscription
@@ -39,7 +39,7 @@ class AckRequest(NamedTuple):
         return self.topic.closed is not None or self.topic.subscriptions.get(self.subscription.name) is not self.subscription
 
     def size_of(self, position: Position) -> int | None:
-        """Messages in an entry that exists, where that is known without reading: by the consumer it was sent to, or in memory."""
+        """The number of messages in an existing entry if the consumer or memory has it; reads nothing from disk."""
         if position in self.sizes:
             return self.sizes[position]
         if position.entry_id in self.consumer.held.get(position.ledger_id, ()):
@@ -48,7 +48,7 @@ class AckRequest(NamedTuple):
         return block.messages_of(position.entry_id) if block is not None else None
 
     async def read_sizes(self, asked: Sequence[MessageAck]) -> tuple[list[MessageAck], str]:
-        """Reads the sizes of their batches; returns those whose batch can be read, and why the first other one cannot."""
+        """Reads the batch sizes. Returns those that could be read, and the reason for the first one that could not."""
         known, unread = [], ""
         for one in asked:
             try:
@@ -64,7 +64,7 @@ class AckRequest(NamedTuple):
         return known, unread
 
     def apply(self, acks: IndividualAcks) -> tuple[list[bytes], str]:
-        """Returns the deltas, and why the first that could not be taken was not."""
+        """Returns the deltas, and the reason for the first acknowledgement that was refused."""
         deltas, refused = [], acks.refused
         for position, words in acks.partial.items():
             delta, why = self._apply_part(position, words)

@@ -11,11 +11,11 @@ from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.errors import ConsumerBusy, NotAllowed, PreconditionFailed, ProducerBusy, SubscriptionNotFound
 from messaging.protocol.names import TopicName
 
-Policy = Callable[[str, TopicName], Any]  # the value in force of a policy for a topic
+Policy = Callable[[str, TopicName], Any]  # the effective value of a policy for a topic
 
 
 def check_producer(policy: Policy, topic: LoadedTopic, name: str) -> None:
-    """Raises `ProducerBusy`. A producer that takes the place of another of its name is none more."""
+    """Raises `ProducerBusy`. A producer that replaces another of the same name does not count twice."""
     limit = policy("max_producers_per_topic", topic.name)
     if limit and (held := len(topic.producers)) >= limit and topic.producers.get(name) is None:
         raise ProducerBusy(f"topic {topic.text} has {held} producers, which is max_producers_per_topic = {limit}: close one first")
@@ -50,7 +50,7 @@ def check_durable_subscription(policy: Policy, topic: LoadedTopic, being_created
 
 
 def check_creation_by_use(policy: Policy, topic: LoadedTopic, name: str) -> None:
-    """A client uses a durable subscription that does not exist. Raises `SubscriptionNotFound`."""
+    """Checks whether using a durable subscription that does not exist may create it. Raises `SubscriptionNotFound`."""
     if not policy("auto_subscription_creation", topic.name):
         raise SubscriptionNotFound(
             f"topic {topic.text} has no subscription {name!r}, and auto_subscription_creation is off: create it first"

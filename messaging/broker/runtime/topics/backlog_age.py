@@ -9,8 +9,8 @@ from messaging.broker.runtime.topics.entry_lookup import broker_time
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage.ledger_store import Position, StoreError
 
-REMEMBERED_MAX = 10_000  # positions, the latest ones: while nobody acknowledges, nothing is read again
-READS_MAX = 50  # for one answer; the age of further subscriptions is not known
+REMEMBERED_MAX = 10_000  # number of positions kept, most recent last: while nobody acknowledges, nothing is read twice
+READS_MAX = 50  # limit for one answer; the age of further subscriptions is unknown
 UNKNOWN = -1
 
 
@@ -19,7 +19,7 @@ class BacklogAges:
         self._times: OrderedDict[Position, int] = OrderedDict()  # ledger ids are unique over all topics
 
     async def of(self, topic: TopicContext) -> dict[str, int]:
-        """Subscription -> milliseconds since 1970, or `UNKNOWN`. Without those that have acknowledged everything."""
+        """Maps each subscription to milliseconds since 1970, or `UNKNOWN`. Subscriptions without a backlog are left out."""
         found: dict[str, int] = {}
         reads = 0
         for name, subscription in list(topic.subscriptions.items()):
@@ -38,7 +38,7 @@ class BacklogAges:
     async def _learn(self, topic: TopicContext, position: Position) -> None:
         try:
             at_ms = await broker_time(topic, position)
-        except StoreError:  # not now; asked again, it may be known
+        except StoreError:  # unknown for now; a later call may find it
             return
         if at_ms:
             self._times[position] = at_ms

@@ -1,5 +1,6 @@
-"""Reads from one topic's log for subscriptions that need older entries than the cache has, as `core/backlog/plan.py` decides.
-Exists only while something is read or held for them.
+"""Reads entries from one topic's log for subscriptions that are behind the entry cache, as planned by `core/backlog/plan.py`.
+
+A reader exists only while reads are in progress or blocks are held for a subscription.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ READ_RETRY_S = 1.0
 
 
 class BacklogOwner(BacklogDispatcher, Protocol):
-    """The dispatcher as its backlog reader sees it."""
+    """The interface of the dispatcher that its backlog reader uses."""
 
     topic: TopicContext
     cache: EntryCache
@@ -46,7 +47,7 @@ class BacklogReader:
         self._scheduler.readers[self] = None
 
     def find(self, subscription: Subscription, position: Position, *, sequential: bool) -> EntryBlock | None:
-        """The block that holds `position`; None while it is being read: `subscription` is scheduled when it is there."""
+        """The block that holds `position`. None while it is being read; `subscription` is scheduled once it is available."""
         block, steps = self.plan.find(subscription, position, sequential=sequential)
         self._take(steps)
         if steps.unreadable:
@@ -55,14 +56,15 @@ class BacklogReader:
         return block
 
     def _take(self, steps: Steps) -> None:
-        """Takes the steps of a plan. Memory that one gives back may begin others' reads, and a read that begins may take memory
-        back from subscriptions of this topic: so a read that lost its users meanwhile is not started."""
+        """Carries out the steps of a plan. Memory that one step releases may start reads of other topics, and starting a read may
+        reclaim memory from subscriptions of this topic. A read that lost its subscribers in the meantime is therefore not started.
+        """
         self._scheduler.reads_joined += steps.joined
         for read in steps.cancel:
             if read.state is ReadState.DONE:
                 self._scheduler.resized(self.tenant, read.size_bytes, 0)
             elif read.state is ReadState.UNDER_WAY:
-                self._tasks[read].cancel()  # it gives back when it has ended
+                self._tasks[read].cancel()  # it releases its memory when it ends
             else:
                 self._scheduler.withdraw(self, read)
         for read in steps.start:
@@ -95,7 +97,7 @@ class BacklogReader:
             self._scheduler.ask(self, read)
 
     def begin(self, read: BacklogRead) -> None:
-        """Its turn has come."""
+        """Starts this read; the scheduler granted it memory."""
         read.state = ReadState.UNDER_WAY
         entries = read.entries if read.stop_entry else READ_ENTRIES
         work = self.dispatcher.topic.ledger.read(read.first, entries_max=entries, bytes_max=read.size_bytes)
@@ -108,7 +110,7 @@ class BacklogReader:
         error = None if task.cancelled() else task.exception()
         blocks = [] if error is not None or task.cancelled() else task.result()
         topic = self.dispatcher.topic
-        # Few reads are in progress at a time, over all topics: one whose end raised would be counted among them forever.
+        # The number of concurrent reads is limited over all topics: an exception here would leave this read counted forever.
         with topic.services.dispatching.guard(topic=topic.text, position=str(read.first)):
             if not read.users:
                 self._scheduler.resized(self.tenant, read.size_bytes, 0)
@@ -122,7 +124,7 @@ class BacklogReader:
         self._scheduler.ended()
 
     def _failed(self, read: BacklogRead, error: BaseException | None) -> None:
-        """Nothing came. Subscriptions that waited for it go on after what cannot be read, or try again later."""
+        """The read failed. Subscriptions that waited for it skip what cannot be read, or try again later."""
         steps = self.plan.failed(read)
         if isinstance(error, Corrupt):
             for subscription in steps.dispatch:
@@ -142,14 +144,14 @@ class BacklogReader:
         for delta in subscription.skip_lost(error.ledger_id, error.resume_entry):
             topic.store(subscription, delta)
 
-    # --- giving back
+    # --- releasing memory
 
     def forget(self, subscription: Subscription) -> None:
-        """It needs nothing of this any more."""
+        """Releases everything held for a subscription that no longer reads from here."""
         self._take(self.plan.forget(subscription))
 
     def give_back(self) -> bool:
-        """Lets go of what was read for subscriptions that take nothing now. Whether there were any."""
+        """Releases blocks held for subscriptions that cannot take messages now. Returns whether there were any."""
         steps = self.plan.give_back()
         if steps is None:
             return False

@@ -1,6 +1,8 @@
-"""Backlog reads and their delivery, for all topics of a broker. Two queues, both fair between tenants: reads that wait for memory
-(`core/backlog/read_queue.py`), and subscriptions for which something was read. Those are sent a little in each turn of the loop, so
-that producers and consumers that keep up never wait for more than one such piece, however many are behind.
+"""Schedules backlog reads and the delivery of what they read, for all topics of a broker.
+
+There are two queues, both fair between tenants: reads that wait for memory (`core/backlog/read_queue.py`), and subscriptions with
+blocks ready to send. Each turn of the event loop sends a small slice of the latter, so producers and consumers that keep up never
+wait for more than one slice, however many subscriptions are behind.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from messaging.broker.core.fair_queue import FairQueue
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 
-TURN_BYTES = 64 << 10  # sent at a time, or one entry
+TURN_BYTES = 64 << 10  # bytes sent per slice, or one entry
 
 
 class BacklogDispatcher(Protocol):
-    """Sends a subscription what was read for it."""
+    """Sends a subscription the blocks that were read for it."""
 
     @property
     def tenant(self) -> str: ...
@@ -28,36 +30,36 @@ class BacklogDispatcher(Protocol):
     def topic_name(self) -> str: ...
 
     def dispatch_backlog(self, subscription: Subscription, bytes_max: int) -> bool:
-        """Sends about `bytes_max`. Whether there is more that can be sent now."""
+        """Sends about `bytes_max`. Returns whether more can be sent now."""
 
 
 class ReadOwner(Protocol):
-    """The reads of one topic: `backlog_reader.py`."""
+    """The reads of one topic; implemented by `backlog_reader.py`."""
 
     tenant: str
 
     def begin(self, read: BacklogRead) -> None:
-        """Its turn has come."""
+        """Starts the read: memory is available and it is its tenant's turn."""
 
     def give_back(self) -> bool:
-        """Lets go of what was read for subscriptions that take nothing now. Whether there were any."""
+        """Releases blocks held for subscriptions that cannot take messages now. Returns whether there were any."""
 
     def sweep(self) -> None:
-        """Once a second: subscriptions that take nothing keep less and less."""
+        """Called once a second: subscriptions that take nothing keep less each time."""
 
 
 class BacklogScheduler:
     def __init__(self, account: MemoryAccount) -> None:
         self.health = BackgroundLoop("dispatch", recurs=False)
-        self.reads_joined = 0  # times a subscription found what another's read had brought, or was bringing
-        self.readers: dict[ReadOwner, None] = {}  # topics with something read; the one asked last to give back comes last
+        self.reads_joined = 0  # how often a subscription reused a block that another's read had brought or was bringing
+        self.readers: dict[ReadOwner, None] = {}  # topics with blocks in memory, the one most recently asked to release some last
         self._reads: ReadQueue[ReadOwner] = ReadQueue(account)
         self._due: FairQueue[tuple[BacklogDispatcher, Subscription]] = FairQueue()
         self._turn_due = False
 
     @property
     def reads(self) -> int:
-        """Since the start."""
+        """The number of reads since the start."""
         return self._reads.begun
 
     @property
@@ -71,7 +73,7 @@ class BacklogScheduler:
     # --- sending what was read
 
     def schedule(self, dispatcher: BacklogDispatcher, subscription: Subscription) -> None:
-        """`subscription` can be sent something from storage: in its turn, one turn of the loop later at the earliest."""
+        """Schedules `subscription` to be sent blocks from storage, in turn, in the next turn of the event loop at the earliest."""
         self._due.push(dispatcher.tenant, (dispatcher, subscription))
         self._turn_later()
 
@@ -89,28 +91,28 @@ class BacklogScheduler:
         try:
             if dispatcher.dispatch_backlog(subscription, TURN_BYTES):
                 self._due.push(dispatcher.tenant, following)
-        except Exception as error:  # of this one; the others go on
+        except Exception as error:  # of this subscription; the others continue
             self.health.failed(error, topic=dispatcher.topic_name, subscription=subscription.name)
         self._turn_later()
 
     # --- reading
 
     def ask(self, owner: ReadOwner, read: BacklogRead) -> None:
-        """`read` begins as soon as there is memory for it and its tenant's turn comes."""
+        """Queues `read`. It starts as soon as there is memory for it and it is its tenant's turn."""
         self._reads.ask(owner.tenant, owner, read)
         self._begin()
 
     def withdraw(self, owner: ReadOwner, read: BacklogRead) -> None:
-        """Nobody wants it any more. Harmless if it has begun."""
+        """Cancels a queued read that is no longer needed. Has no effect once the read has started."""
         self._reads.withdraw(owner.tenant, owner, read)
 
     def ended(self) -> None:
-        """A read that was under way is over."""
+        """A read in progress has ended."""
         self._reads.ended()
         self._begin()
 
     def resized(self, tenant: str, before: int, after: int) -> None:
-        """A read holds `after` bytes from now on: more or less than was expected, or 0 once nobody needs it."""
+        """Sets the memory that a read holds to `after` bytes: more or less than expected, or 0 once nobody needs it."""
         self._reads.resized(tenant, before, after)
         if after < before:
             self._begin()
@@ -125,7 +127,7 @@ class BacklogScheduler:
                 return
 
     def _reclaim(self) -> bool:
-        """Takes back what was read for subscriptions that take nothing now. Whether that gave anything."""
+        """Releases blocks held for subscriptions that cannot take messages now. Returns whether that freed any memory."""
         for owner in list(self.readers):
             del self.readers[owner]
             self.readers[owner] = None

@@ -1,4 +1,4 @@
-"""Keeping what deduplication knows of a topic: a snapshot in MetaStore, and what follows it in the log."""
+"""Stores the deduplication state of a topic: a snapshot in MetaStore plus the log entries after it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from messaging.storage.ledger_store import Block, Corrupt, Position, StoreError
 
 log = structlog.get_logger("broker.deduplication")
 
-SNAPSHOT_ENTRIES = 10_000  # so many entries are replayed at the most when a topic is loaded
+SNAPSHOT_ENTRIES = 10_000  # at most this many entries are replayed when a topic is loaded
 REPLAY_BYTES = 4 << 20
-UNUSED_MS_MAX = 6 * 3_600_000  # a name that sent nothing for so long is forgotten (Pulsar: 360 minutes)
+UNUSED_MS_MAX = 6 * 3_600_000  # a producer name that sent nothing for this long is forgotten (Pulsar: 360 minutes)
 
 
 class DeduplicatedTopic(TopicContext, Protocol):
@@ -28,16 +28,17 @@ class DeduplicatedTopic(TopicContext, Protocol):
 
 
 def key_of(topic: str) -> str:
-    """Of the snapshot in MetaStore."""
+    """The key of the snapshot in MetaStore."""
     return f"dedup:{topic}"
 
 
 async def follow_policy(topic: DeduplicatedTopic) -> None:
-    """Turns it on or off until it is as the policy says, which may change meanwhile. Raises `StoreError`.
+    """Turns deduplication on or off to match the policy, and repeats if the policy changes in the meantime. Raises `StoreError`.
 
-    One does at a time: a second state, begun before the first took messages, would not know them."""
+    Only one call runs at a time: a second state, created before the first had seen its messages, would lack them.
+    """
     publisher = topic.publisher
-    if publisher.dedup_changes:  # whoever is at it looks at the policy again
+    if publisher.dedup_changes:  # the call in progress checks the policy again before it returns
         return
     publisher.dedup_changes = True
     try:
@@ -48,10 +49,11 @@ async def follow_policy(topic: DeduplicatedTopic) -> None:
 
 
 async def begin(topic: DeduplicatedTopic) -> None:
-    """Turns deduplication on: from the snapshot and the log after it, or from here where there is none.
+    """Turns deduplication on, restoring the state from the snapshot and the log after it, or starting empty without a snapshot.
 
-    Damage keeps nobody from the topic: what cannot be read is passed over and said; a message whose sequence id stood only there
-    is stored again when it is sent again. Raises `StoreError` while the stores cannot be asked."""
+    Damage does not keep the topic from loading: unreadable entries are skipped and logged. If the only record of a sequence id was
+    lost, a resent message with that id is stored a second time. Raises `StoreError` if the stores cannot be reached.
+    """
     stored = await topic.services.storage.meta.get_value(key_of(topic.text))
     dedup = await _restored(topic, stored)
     try:
@@ -69,7 +71,7 @@ async def begin(topic: DeduplicatedTopic) -> None:
     if not stored:
         try:
             await save(topic)
-        except StoreError as error:  # a later snapshot does; consumers need none
+        except StoreError as error:  # the next snapshot retries; consumers do not need one
             log.warning("deduplication.not_saved", topic=topic.text, error=str(error))
 
 
@@ -123,7 +125,9 @@ def _lost(topic: DeduplicatedTopic, why: str) -> None:
 async def save(topic: DeduplicatedTopic) -> None:
     """Stores the state as of the last confirmed entry; retention may then trim up to there. Raises `StoreError`.
 
-    One after the other, so that none is stored over a later one; and none of what was turned off, closed or deleted meanwhile."""
+    Saves run one after another, so an older state never overwrites a newer one. Nothing is stored once deduplication was turned off
+    or the topic was closed or deleted.
+    """
     saving = topic.publisher.dedup_saving
     if saving is None:
         return
@@ -150,13 +154,13 @@ def _holds(topic: DeduplicatedTopic, dedup: Deduplication) -> bool:
 
 
 async def end(topic: DeduplicatedTopic) -> None:
-    """Turns deduplication off and forgets what was known. Raises `StoreError`."""
+    """Turns deduplication off and deletes the stored state. Raises `StoreError`."""
     release(topic)
     await topic.services.storage.meta.delete_value(topic.services.storage.fence, key_of(topic.text))
 
 
 def release(topic: DeduplicatedTopic) -> None:
-    """Knows nothing of the topic any more, and gives its memory back. Idempotent."""
+    """Drops the state from memory and returns its share of the memory limit. Idempotent."""
     if topic.publisher.dedup is not None:
         topic.publisher.dedup.close()
         topic.publisher.dedup = None

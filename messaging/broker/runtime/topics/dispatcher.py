@@ -1,9 +1,9 @@
-"""Log to consumers: sends the entries of a topic to its subscriptions, from the entry cache if they are there, else from storage.
+"""Log to consumers: sends the entries of a topic to its subscriptions, from the entry cache if possible, else from storage.
 
-Whenever something may have become possible, dispatching begins here: with `dispatch` at once when a block is durable, with
-`dispatch_soon` once a turn of the loop, however many consumers gained permits, acknowledged or became writable in it. Both send
-from memory, a slice at a time, in turn with all other subscriptions (`core/turn_budget.py`). Subscriptions behind the cache are
-sent what was read for them by `dispatch_backlog`, in turn with all others that are behind (`backlog_scheduler.py`).
+Dispatching starts here whenever something may have become possible: `dispatch` runs immediately when a block is durable;
+`dispatch_soon` runs once per turn of the event loop, however many consumers gained permits, acknowledged or became writable in it.
+Both send from memory, one slice at a time, in turn with all other subscriptions (`core/turn_budget.py`). Subscriptions behind the
+cache are sent blocks from storage by `dispatch_backlog`, in turn with all others that are behind (`backlog_scheduler.py`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from messaging.broker.runtime.topics.publisher import PendingPublish
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage.ledger_store import Position
 
-DISPATCH_COST = 4096  # sent before other topics get their turn of the loop: entries, bytes and deliveries as units
-DISPATCH_ENTRIES_MAX = 2048  # of one block at a time
+DISPATCH_COST = 4096  # the size of a slice, after which other topics get their turn: entries, bytes and deliveries as cost units
+DISPATCH_ENTRIES_MAX = 2048  # entries of one block per delivery
 
 
 class Dispatcher:
@@ -33,7 +33,7 @@ class Dispatcher:
     def __init__(self, topic: TopicContext) -> None:
         self.topic = topic
         self.cache = EntryCache()
-        self.backlog: BacklogReader | None = None  # what was read from storage, while there is anything
+        self.backlog: BacklogReader | None = None  # blocks read from storage; None while there are none
         self.messages_out = 0
         self.bytes_out = 0
         self.closed = False
@@ -47,28 +47,28 @@ class Dispatcher:
         return self.topic.text
 
     def keep(self, pending: PendingPublish, readers: list[Subscription]) -> None:
-        """A block is durable: caches it if one of `readers`, the subscriptions with consumers, may need it soon."""
+        """Called with a durable block: caches it if one of `readers`, the subscriptions with consumers, may need it soon."""
         backlog = self.backlog
         if backlog is None or len(backlog.plan.subscriptions) < len(readers) or backlog.plan.near_cache():
             self.cache.add(pending.block(), self.topic.services.entry_caches)
 
     def dispatch(self, subscription: Subscription) -> None:
-        """Sends a slice of what can be sent now; the rest follows in its turn. Safe to call at any time; raises nothing."""
+        """Sends a slice of what can be sent now; the rest follows in its turn. Safe to call at any time; never raises."""
         topic = self.topic
         try:
             if self.dispatch_slice(subscription, DISPATCH_COST)[1]:
                 self.dispatch_soon(subscription)
-        except Exception as error:  # other subscriptions, and the caller, go on
+        except Exception as error:  # the failure must not affect other subscriptions or the caller
             topic.services.dispatching.failed(error, topic=topic.text, subscription=subscription.name)
 
     def dispatch_soon(self, subscription: Subscription) -> None:
-        """The same in the next turn of the loop, once however often it was asked for. Nothing happens if everything was sent."""
+        """Dispatches in the next turn of the event loop, once however often it is called. Does nothing if everything was sent."""
         if subscription.next_due() is None and not self.topic.ledger.terminated:
             return
         self.topic.services.dispatch_turns.wait(self.topic.name.tenant, DueDispatch(self, subscription))
 
     def dispatch_slice(self, subscription: Subscription, cost_max: int) -> tuple[int, bool]:
-        """Returns what was spent of `cost_max`, and whether there is more to send."""
+        """Returns the part of `cost_max` that was spent, and whether there is more to send."""
         cost = 0
         while cost < cost_max:
             due = self._next_due(subscription)
@@ -90,7 +90,7 @@ class Dispatcher:
         return cost, True
 
     def dispatch_backlog(self, subscription: Subscription, bytes_max: int) -> bool:
-        """Sends about `bytes_max` of what was read from storage. Returns whether there is more that can be sent now."""
+        """Sends about `bytes_max` of blocks read from storage. Returns whether more can be sent now."""
         sent_bytes = 0
         while sent_bytes < bytes_max:
             due = self._next_due(subscription)
@@ -109,12 +109,12 @@ class Dispatcher:
             size, more, _ = self._send(subscription, source, block, position, last)
             if not more:
                 return False
-            # Entries that are skipped are work too.
+            # Skipped entries cost work too.
             sent_bytes += size or block.bytes_in(position.entry_id - block.first_entry, last + 1 - block.first_entry)
         return True
 
     def _next_due(self, subscription: Subscription) -> Due | None:
-        """The next entry that can be sent to somebody."""
+        """The next entry that some consumer can be sent."""
         if self.topic.ledger.terminated:
             send_end_of_topic(subscription)
         if not subscription.can_dispatch() or self.closed:
@@ -124,7 +124,7 @@ class Dispatcher:
     def _send(
         self, subscription: Subscription, source: EntrySource, block: EntryBlock, position: Position, last: int
     ) -> tuple[int, bool, int]:
-        """Sends the entries of `block` from `position` to entry `last`. Returns (bytes, whether to go on, deliveries)."""
+        """Sends the entries of `block` from `position` to entry `last`. Returns (bytes, whether to continue, deliveries)."""
         topic = self.topic
         services = topic.services
         now_ms = services.clock_ms()
@@ -145,7 +145,7 @@ class Dispatcher:
         return total, assignment.more, len(assignment.deliveries)
 
     def block_in_memory(self, position: Position) -> EntryBlock | None:
-        """The block that holds `position`, if it is cached or was read for anybody."""
+        """The block that holds `position` if it is cached or was read from storage for any subscription."""
         block = self.cache.find(position)
         return block if block is not None or self.backlog is None else self.backlog.plan.block_in_memory(position)
 
@@ -153,7 +153,7 @@ class Dispatcher:
         return 0 if self.backlog is None else self.backlog.plan.pending_reads(subscription)
 
     def forget(self, subscription: Subscription) -> None:
-        """Lets go of what was read for it."""
+        """Releases the blocks that were read for this subscription."""
         if self.backlog is not None:
             self.backlog.forget(subscription)
 
@@ -165,13 +165,13 @@ class Dispatcher:
 
 
 class DueDispatch(NamedTuple):
-    """A subscription that may be sent something: equal to any other of the same one."""
+    """A subscription that may have something to send. Instances for the same subscription are equal."""
 
     dispatcher: Dispatcher
     subscription: Subscription
 
     def run(self) -> str | None:
-        """A slice of what is due; returns the tenant whose turn the rest waits for."""
+        """Sends one slice. Returns the tenant to queue under for the rest, or None."""
         dispatcher, subscription = self
         turns = dispatcher.topic.services.dispatch_turns.turns
         cost, more = dispatcher.dispatch_slice(subscription, min(DISPATCH_COST, turns.left_to_waiting))
@@ -180,8 +180,9 @@ class DueDispatch(NamedTuple):
 
 
 def send_end_of_topic(subscription: Subscription) -> None:
-    """Tells consumers that everything was acknowledged and nothing follows, each once. Whoever came first is told
-    first, so all that came before one that knows know too: a further dispatch looks at one consumer."""
+    """Tells consumers, once each, that everything was acknowledged and nothing follows. Consumers are told in the order in which
+    they subscribed, so if the last one knows, all do: a repeated dispatch checks one consumer only.
+    """
     if subscription.backlog_entries:
         return
     for consumer in reversed(list(takewhile(_not_told, reversed(subscription.consumers)))):

@@ -21,7 +21,7 @@ class EntryCache:
     __slots__ = ("_blocks", "_gone")
 
     def __init__(self) -> None:
-        self._blocks: list[EntryBlock] | tuple[EntryBlock, ...] = ()  # a list while it is not empty
+        self._blocks: list[EntryBlock] | tuple[EntryBlock, ...] = ()  # allocated while the cache is not empty
         self._gone = 0  # evicted blocks at the front of the list
 
     def add(self, block: EntryBlock, cache: EntryCaches) -> None:
@@ -32,7 +32,7 @@ class EntryCache:
         cache.added(self, block.memory_bytes)
 
     def find(self, position: Position) -> EntryBlock | None:
-        """The block that holds `position`, if it is still here."""
+        """The block that holds `position`, or None if it was evicted."""
         blocks = self._blocks
         if len(blocks) == self._gone:
             return None
@@ -47,12 +47,12 @@ class EntryCache:
         return None
 
     def evict_oldest(self) -> int:
-        """Returns the bytes that were freed; 0 if it was empty."""
+        """Returns the number of bytes freed; 0 if the cache was empty."""
         blocks = self._blocks
         if not isinstance(blocks, list):
             return 0
         size = blocks[self._gone].memory_bytes
-        blocks[self._gone] = blocks[-1]  # frees the block; the slot is cut off below
+        blocks[self._gone] = blocks[-1]  # frees the block; the empty slot is removed below
         self._gone += 1
         if self._gone == len(blocks):
             self._blocks = ()
@@ -68,7 +68,9 @@ def _first(block: EntryBlock) -> Position:
 
 
 class EntryCaches:
-    """The caches of all topics, under the memory limiter: when others need memory, the oldest block of all is evicted first."""
+    """The caches of all topics, under one memory limiter. When memory is needed elsewhere, the oldest block of all topics is
+    evicted first.
+    """
 
     def __init__(self, memory_limiter: MemoryLimiter) -> None:
         self._account = memory_limiter.tail

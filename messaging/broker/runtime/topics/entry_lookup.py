@@ -12,7 +12,7 @@ from messaging.storage.ledger_store import EARLIEST, Corrupt, Position, StoreErr
 
 
 async def block_at(topic: TopicContext, position: Position) -> EntryBlock | None:
-    """The block that holds `position`, None where there is no such entry. Raises `StorageFailed`."""
+    """The block that holds `position`, or None if there is no such entry. Raises `StorageFailed`."""
     if not topic.ledger_list.holds(position):
         return None
     block = topic.block_in_memory(position)
@@ -26,7 +26,7 @@ async def block_at(topic: TopicContext, position: Position) -> EntryBlock | None
 
 
 async def entry_at(topic: TopicContext, position: Position) -> Stored | None:
-    """The stored entry at `position`, None where there is none. Raises `StorageFailed`."""
+    """The stored entry at `position`, or None if there is none. Raises `StorageFailed`."""
     block = await block_at(topic, position)
     return None if block is None else _stored(block, position.entry_id)
 
@@ -36,24 +36,25 @@ def _stored(block: EntryBlock, entry_id: int) -> Stored:
     try:
         return parse_stored(data)
     except ProtocolError:
-        # Metadata is the producer's own, and this one's is not readable: one message, of the time at which the broker took it.
+        # The producer wrote unreadable metadata: count one message, published when the broker stored it.
         return Stored(pb.Metadata(producer_name="", sequence_id=0, publish_time=block.broker_time_ms), data)
 
 
 async def batch_size_of(topic: TopicContext, position: Position) -> int | None:
-    """The number of messages in a batch entry; None for a plain message or where there is no entry."""
+    """The number of messages in a batch entry; None for a plain message or a missing entry."""
     block = await block_at(topic, position)
     if block is None or not _stored(block, position.entry_id).metadata.HasField("num_messages_in_batch"):
         return None
-    return block.messages_of(position.entry_id)  # what its SEND said, which was checked
+    return block.messages_of(position.entry_id)  # from the SEND command, checked on arrival
 
 
 async def mark_delete_at_time(topic: TopicContext, publish_time_ms: int) -> Position:
-    """The mark-delete position after which messages published at `publish_time_ms` or later follow (Pulsar's rule for seeking).
+    """The mark-delete position for a seek to `publish_time_ms`: messages published at or after that time follow it (Pulsar's rule).
 
-    Found by halving over publish times, which rise along a topic as far as its producers' clocks agree."""
+    A binary search over publish times, which rise along a topic as far as its producers' clocks agree.
+    """
     ledger_list = topic.ledger_list
-    low, high = 0, ledger_list.entries  # all before low are older; high and beyond are not
+    low, high = 0, ledger_list.entries  # everything before low is older; high and everything after it is not
     while low < high:
         middle = (low + high) // 2
         stored = await entry_at(topic, ledger_list.at_index(middle))
@@ -69,7 +70,7 @@ async def mark_delete_at_time(topic: TopicContext, publish_time_ms: int) -> Posi
 
 
 async def mark_delete_before_broker_time(topic: TopicContext, cutoff_ms: int) -> Position:
-    """The last entry that the broker stored before `cutoff_ms` by its own clock; `EARLIEST` where there is none."""
+    """The last entry that the broker stored before `cutoff_ms` by its own clock; `EARLIEST` if there is none."""
     ledger_list = topic.ledger_list
     low, high = 0, ledger_list.entries
     while low < high:
@@ -83,8 +84,9 @@ async def mark_delete_before_broker_time(topic: TopicContext, cutoff_ms: int) ->
 
 
 async def broker_time(topic: TopicContext, position: Position) -> int:
-    """When the broker stored an entry; 0 where there is none. Of one whose bytes are damaged: that of the next that can be read, so
-    that nothing is taken for older than it is. Raises `StoreError`."""
+    """The time at which the broker stored an entry; 0 if there is no such entry. If the entry is damaged, the time of the next
+    readable one, so nothing counts as older than it is. Raises `StoreError`.
+    """
     while topic.ledger_list.holds(position):
         block = topic.block_in_memory(position)
         if block is not None:
@@ -94,6 +96,6 @@ async def broker_time(topic: TopicContext, position: Position) -> int:
             return decode(blocks[0].header).broker_time_ms if blocks else 0
         except Corrupt as error:
             position = topic.ledger_list.resolve(Position(position.ledger_id, error.resume_entry))
-        except ValueError:  # no block of ours
+        except ValueError:  # not a block that we wrote
             position = topic.ledger_list.next_after(position)
     return topic.ledger.stamped_ms

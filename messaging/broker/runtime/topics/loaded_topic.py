@@ -1,4 +1,4 @@
-"""The interface of a loaded topic for the rest of the broker."""
+"""The interface of a loaded topic that the rest of the broker uses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from messaging.storage.managed.ledger import ManagedLedger
 
 
 class TopicCounters(NamedTuple):
-    """What passed through a topic since it was loaded."""
+    """Messages and bytes that went through a topic since it was loaded."""
 
     messages_in: int
     bytes_in: int
@@ -29,11 +29,11 @@ class LoadedTopic(Protocol):
     tenant_uid: str
     ledger: ManagedLedger
     subscriptions: dict[str, Subscription]
-    closed: MagnetarError | None  # why, from the moment closing begins
+    closed: MagnetarError | None  # the reason for closing, set when closing begins
 
     @property
     def rates(self) -> TopicRates | None:
-        """While something happens."""
+        """None while the topic is idle"""
 
     @rates.setter
     def rates(self, rates: TopicRates | None) -> None: ...
@@ -45,4 +45,4 @@ class LoadedTopic(Protocol):
     def totals(self) -> TopicCounters: ...
 
     async def recover(self) -> bool:
-        """After the log refused a block. False where the topic has to be loaded again instead."""
+        """Called after the log refused a block. Returns False if the topic must be loaded again instead."""

@@ -1,4 +1,4 @@
-"""Rates of the producers, subscriptions and consumers of a topic, sampled from what they count anyhow, while something happens."""
+"""Rates of a topic's producers, subscriptions and consumers, sampled from their counters while the topic is active."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from messaging.broker.core.subscription import Subscription
 Member = Producer | Subscription | tuple[Subscription, Consumer]
 
 
-# What is counted of each; the same names for the rates that come of it.
+# The counters of each member; the rates derived from them have the same names.
 class ProducerTotals(NamedTuple):
     messages_in: float
     bytes_in: float
@@ -33,7 +33,7 @@ class SubscriptionTotals(NamedTuple):
     entries_expired: float
 
 
-NOTHING = Rates()  # of whom nothing was sampled yet; never sampled
+NOTHING = Rates()  # used for members not sampled yet; never sampled itself
 
 
 class MemberRates:
@@ -42,10 +42,10 @@ class MemberRates:
     def __init__(self) -> None:
         self._rates: dict[object, Rates] = {}
         self._trends: dict[Subscription, BacklogTrend] = {}
-        self._next = 0  # where the next slice begins
+        self._next = 0  # where the next slice of members begins
 
     def sample(self, producers: Iterable[Producer], subscriptions: Iterable[Subscription], now_ms: int, most: int) -> None:
-        """Of at most `most` members; the others come next time, and their rates are means over a longer time."""
+        """Samples at most `most` members. The others follow on later calls; their rates are then averages over a longer time."""
         members = list(_members(producers, subscriptions))
         stop = self._next + most
         for member in members[self._next : stop]:
@@ -57,7 +57,7 @@ class MemberRates:
             else:
                 self.record(member[1], now_ms, _consumed(*member))
         self._next = stop if stop < len(members) else 0
-        if not self._next:  # once round: those that left are forgotten
+        if not self._next:  # a full round is complete: forget members that left
             present = {member[1] if isinstance(member, tuple) else member for member in members}
             self._rates = {member: rates for member, rates in self._rates.items() if member in present}
             self._trends = {member: trend for member, trend in self._trends.items() if member in present}
@@ -72,7 +72,7 @@ class MemberRates:
         return self._rates.get(member, NOTHING)
 
     def of_producer(self, producer: Producer) -> ProducerTotals:
-        """A second, as are the others."""
+        """The producer's rates, per second like all others."""
         return ProducerTotals(*self._of(producer).all(len(ProducerTotals._fields)))
 
     def of_subscription(self, subscription: Subscription) -> SubscriptionTotals:
@@ -82,7 +82,7 @@ class MemberRates:
         return ConsumerTotals(*self._of(consumer).all(len(ConsumerTotals._fields)))
 
     def grows(self, subscription: Subscription) -> bool:
-        """Whether its backlog grew over the last minute."""
+        """Whether the subscription's backlog grew over the last minute."""
         trend = self._trends.get(subscription)
         return trend is not None and trend.grows
 

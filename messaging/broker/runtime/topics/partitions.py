@@ -1,8 +1,8 @@
-"""Partitioned topics: created, grown and deleted so that a crash or a second request in between leaves nothing half done.
+"""Partitioned topics: creating, growing and deleting them so that neither a crash nor a concurrent request leaves one half done.
 
-A change says first, in the record of the partitioned topic, what is to become of it; then it is done; then the record says the
-result. Until then a growth is invisible, and a deletion keeps everybody from making partitions anew. What a crash cut off is
-finished at the next start, or by the next change.
+A change first records its intent in the partitioned topic's record, then acts, then records the result. Until the result is
+recorded, a growth is invisible, and a deletion keeps clients from creating the partitions again. A change interrupted by a crash is
+completed at the next start, or by the next change.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from messaging.storage.meta_store import MetaConflict, MetaStore, PartitionedRec
 
 log = structlog.get_logger("broker.partitions")
 
-TOGETHER_MAX = 100  # partitions of a topic that are made or deleted at the same time
+TOGETHER_MAX = 100  # partitions of a topic created or deleted concurrently
 
 Carried = dict[str, dict[str, str]]  # subscription -> its properties
 
 
 class TopicStore(Protocol):
-    """The topics that partitions are: `registry.py`."""
+    """Creates and deletes the topics behind the partitions; implemented by `registry.py`."""
 
     services: TopicServices
     meta: MetaStore
@@ -55,14 +55,16 @@ class Partitions:
         self._under_way: dict[str, asyncio.Future[None]] = {}
 
     async def get(self, name: TopicName) -> PartitionedRecord | None:
-        """None where no partitioned topic has this name. Raises `TopicNotFound` for one that is being deleted."""
+        """None if no partitioned topic has this name. Raises `TopicNotFound` for one that is being deleted."""
         held = await self._meta.get_partitioned(str(name))
         if held is not None and held.deleting:
             raise TopicNotFound(f"partitioned topic {name} is being deleted")
         return held
 
     async def count(self, name: TopicName, *, creates: bool) -> int:
-        """0 for a plain topic, or, if first use `creates` topics here, for one that is not there yet. Raises `TopicNotFound`."""
+        """The number of partitions. 0 for a plain topic, or for a missing one if first use `creates` topics here. Raises
+        `TopicNotFound`.
+        """
         held = await self.get(name)
         if held is not None:
             return held.partitions
@@ -79,7 +81,7 @@ class Partitions:
         return 0
 
     async def create(self, name: TopicName, partitions: int, properties: dict[str, str]) -> None:
-        """Makes the partitioned topic and all its partitions."""
+        """Creates the partitioned topic and all its partitions."""
         text = str(name)
         if not 1 <= partitions <= PARTITIONS_MAX:
             raise InvalidValue(f"{partitions} partitions were requested: use 1 to {PARTITIONS_MAX}")
@@ -95,7 +97,7 @@ class Partitions:
                 await self._make(name, range(partitions), {})
 
     async def grow(self, name: TopicName, partitions: int) -> None:
-        """The new partitions get every durable subscription of the others, from their beginning, before anybody sees them."""
+        """Adds partitions. Before they become visible, they get every durable subscription of the others, from the beginning."""
         async with self._alone(name):
             held = await self.get(name)
             if held is None:
@@ -111,7 +113,7 @@ class Partitions:
                     await self._finish_growth(name, await self._store(replace(held, growing_to=partitions)))
 
     async def delete(self, name: TopicName, *, force: bool) -> None:
-        """Raises `TopicNotFound`, `PreconditionFailed` while a partition is used (unless `force`): then nothing is deleted."""
+        """Raises `TopicNotFound`, or `PreconditionFailed` while a partition is in use (unless `force`): then nothing is deleted."""
         async with self._alone(name):
             held = await self._meta.get_partitioned(str(name))
             if held is None:
@@ -120,7 +122,7 @@ class Partitions:
                 if not force:
                     await self._check_unused(name, held)
                 held = await self._store(replace(held, deleting=True))
-                if not force:  # again, now that nobody comes any more who was not there
+                if not force:  # checked again, now that no new client can attach
                     try:
                         await self._check_unused(name, held)
                     except MagnetarError:
@@ -129,7 +131,9 @@ class Partitions:
             await self._finish_deletion(name, held)
 
     async def finish_interrupted(self) -> None:
-        """At a start: what the last run began and did not finish. Raises the last error where not everything could be finished."""
+        """Called at startup: completes the changes that the last run left unfinished. Raises the last error if some could not be
+        completed.
+        """
         failure: MagnetarError | None = None
         for held in await self._meta.unfinished_partitioned():
             name = parse_topic(held.name)
@@ -152,7 +156,7 @@ class Partitions:
 
     @asynccontextmanager
     async def _alone(self, name: TopicName) -> AsyncIterator[None]:
-        """One change of a partitioned topic after the other. Raises what the store raises as `NotReady` or `StorageFailed`."""
+        """Serialises changes of a partitioned topic. Errors of the store are raised as `NotReady` or `StorageFailed`."""
         async with keyed_lock(self._under_way, str(name)):
             try:
                 yield
@@ -168,7 +172,7 @@ class Partitions:
     async def _finish_growth(self, name: TopicName, held: PartitionedRecord) -> PartitionedRecord:
         new = range(held.partitions, held.growing_to)
         carried: Carried = {}
-        while more := await self._subscriptions(name, held.partitions, carried):  # again: some may come meanwhile
+        while more := await self._subscriptions(name, held.partitions, carried):  # again: more may have been created meanwhile
             await self._make(name, new, more)
             carried |= more
         await self._make(name, new, {})
@@ -179,7 +183,7 @@ class Partitions:
                 try:
                     await topic.create_subscription(late, EARLIEST, properties)
                 except MetaConflict:
-                    pass  # its consumer was faster
+                    pass  # created by its consumer in the meantime
         return grown
 
     async def _subscriptions(self, name: TopicName, partitions: int, known: Carried) -> Carried:
@@ -191,7 +195,7 @@ class Partitions:
         return found
 
     async def _make(self, name: TopicName, indexes: range, subscriptions: Carried) -> None:
-        """Subscriptions are created before their topic, so that nobody can open it without them. What exists already is kept."""
+        """Creates the subscriptions before their topic, so nobody can open a topic that lacks them. Existing ones are kept."""
 
         async def make(index: int) -> None:
             text, now_ms = str(name.of_partition(index)), self._topics.services.clock_ms()
@@ -226,9 +230,7 @@ class Partitions:
             try:
                 await self._topics.delete(partition, force=True)
             except TopicNotFound:
-                await self._meta.delete_topic(
-                    self._fence, str(partition)
-                )  # a growth that was cut off may have left its subscriptions
+                await self._meta.delete_topic(self._fence, str(partition))  # an interrupted growth may have left its subscriptions
 
         for some in _slices(range(max(held.partitions, held.growing_to))):
             await asyncio.gather(*(remove(index) for index in some))

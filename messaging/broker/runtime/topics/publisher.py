@@ -1,8 +1,8 @@
-"""Socket to log: appends the blocks of a topic's producers, and returns their receipts in order.
+"""Socket to log: appends the blocks of a topic's producers and returns their receipts in order.
 
-Sequence checks, counters and the header are done once per block. Receipts, also those of duplicates, are sent in the order in which
-the messages came, and never before the messages are durable. A block needs one object on its way (`PendingPublish`): with one
-message for each of thousands of topics, a block is a message.
+Sequence checks, counters and the header are done once per block. Receipts, including those of duplicates, are sent in the order in
+which the messages arrived, and never before the messages are durable. A block in flight needs one object (`PendingPublish`),
+because with one message for each of thousands of topics every block is a single message.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.ledger import ManagedLedger
 from messaging.storage.managed.pending_append import PendingAppend
 
-KEPT_SHARE = 4  # a block that is cached is copied if the buffer it is part of is larger than this many times its size
+KEPT_SHARE = 4  # a cached block is copied if it is a slice of a buffer more than this many times its size
 
 
 class PublishedTopic(TopicContext, Protocol):
-    """The topic as its publisher sees it."""
+    """The interface of the topic that its publisher uses."""
 
     def stored(self, pending: PendingPublish) -> None:
-        """A block is durable."""
+        """Called when a block is durable."""
 
     def append_refused(self) -> None:
-        """The log takes no blocks now."""
+        """Called when the log accepts no blocks."""
 
     def append_failed(self, error: StoreError) -> None:
-        """The log did not take a block that was appended."""
+        """Called when an append failed."""
 
 
 class Publisher:
@@ -59,26 +59,27 @@ class Publisher:
         self.ledger = ledger
         self.producers = ProducerTable()
         self.dedup: Deduplication | None = None
-        self.dedup_changes = False  # it is being turned on or off
+        self.dedup_changes = False  # deduplication is being turned on or off
         self.dedup_saving: asyncio.Lock | None = None  # one snapshot is packed and stored at a time
         self.messages_in = 0
         self.bytes_in = 0
         self.last_published_ms = 0
         self.published_blocks = 0
         self.completed_blocks = 0
-        # (after this many completed blocks, what to do); None while nothing waits
+        # (number of completed blocks to wait for, callback); None while nothing waits
         self.after_pending: deque[tuple[int, Callable[[bool], None]]] | None = None
 
     def publish(self, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary) -> int:
-        """Appends one block of a producer; receipts come through its sink. Returns the bytes appended.
+        """Appends one block of a producer; receipts are sent through its sink. Returns the number of bytes appended.
 
-        Raises `StoreError` where the log takes nothing: the topic is then opened again, and its producers connect again."""
+        Raises `StoreError` if the log accepts nothing: the topic is then recovered, and its producers reconnect.
+        """
         try:
             now_ms = self.ledger.stamp()
             name = producer.name_bytes
             asked, dedup = sent, self.dedup
             if dedup is not None:
-                self.ledger.check_open()  # entries that `dedup` counted may have been refused: then it cannot decide
+                self.ledger.check_open()  # entries that `dedup` counted may have been refused, so it cannot decide
                 sent, repeated = dedup.sift(name, sent)
                 if repeated:
                     if not sent:
@@ -99,14 +100,16 @@ class Publisher:
             raise
 
     def last_sequence_id(self, producer_name: bytes) -> int:
-        """The highest that was taken from a producer of this name; -1 for none, and without deduplication."""
+        """The highest sequence id accepted from a producer of this name; -1 if there is none or deduplication is off."""
         return -1 if self.dedup is None else self.dedup.highest_taken(producer_name)
 
     def run_after_pending(self, act: Callable[[bool], None]) -> None:
-        """Calls `act` after the receipts of everything appended so far: at once, or when the last of those blocks is completed.
+        """Calls `act` after the receipts of everything appended so far: immediately if nothing is pending, else when the last of
+        those blocks is completed.
 
-        `act` is told whether that block was stored. Blocks of all producers count: the original of a duplicate may have come
-        over a connection that is gone, and is durable only when its block is."""
+        `act` gets whether that block was stored. Blocks of all producers count: the original of a duplicate may have come over a
+        connection that is gone, and is durable only once its block is.
+        """
         if self.completed_blocks == self.published_blocks:
             act(True)
             return
@@ -115,7 +118,7 @@ class Publisher:
         self.after_pending.append((self.published_blocks, act))
 
     def run_due(self, stored: bool) -> None:
-        """Another block is completed: does what waited for that."""
+        """Called after each completed block: runs the callbacks that waited for it."""
         after_pending = self.after_pending
         while after_pending and after_pending[0][0] <= self.completed_blocks:
             after_pending.popleft()[1](stored)
@@ -123,7 +126,7 @@ class Publisher:
             self.after_pending = None
 
     def send_receipts(self, producer: Producer, asked: list[SendFrame]) -> None:
-        """One receipt for each message, with the position at which its sequence id is stored (-1:-1 if that is not remembered)."""
+        """Sends one receipt per message, with the position at which its sequence id is stored (-1:-1 if that is not remembered)."""
         if self.dedup is None or producer.closed:
             return
         for frame in asked:
@@ -131,7 +134,7 @@ class Publisher:
 
 
 class PendingPublish(PendingAppend):
-    """One block between its append and its receipts."""
+    """One block, from its append to its receipts."""
 
     __slots__ = ("asked", "data", "now_ms", "producer", "publisher", "sent", "summary")
 
@@ -147,15 +150,16 @@ class PendingPublish(PendingAppend):
     ) -> None:
         self.publisher = publisher
         self.producer = producer
-        self.data = data  # as the log has it
+        self.data = data  # as stored in the log
         self.sent = sent
         self.asked = asked  # including duplicates, which are not in `sent`
         self.summary = summary
         self.now_ms = now_ms
 
     def confirmed(self, error: StoreError | None) -> None:
-        """The block is durable, or was not stored. Called in append order over the topic. Raises nothing: what goes wrong with one
-        producer or subscription does not keep back the receipts of others."""
+        """The block is durable, or the append failed. Called in append order over the topic. Never raises: a failure of one
+        producer or subscription must not hold back the receipts of others.
+        """
         publisher = self.publisher
         try:
             self._complete(error)
@@ -189,7 +193,7 @@ class PendingPublish(PendingAppend):
                 publisher.send_receipts(producer, self.asked)
 
     def block(self) -> EntryBlock:
-        """What consumers are sent. It keeps at most a few times its own size in memory."""
+        """The block as dispatched to consumers. It pins at most a few times its own size in memory."""
         data, summary = self.data, self.summary
         if whole_bytes(data) > KEPT_SHARE * len(data):
             data = bytes(data)

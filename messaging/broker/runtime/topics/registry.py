@@ -1,4 +1,4 @@
-"""The topics of a broker: loaded when first used, one object each, created, unloaded and deleted here and nowhere else."""
+"""The topics of a broker: loaded on first use, one object per topic. Topics are created, unloaded and deleted here only."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from messaging.storage.meta_store import MetaConflict, TopicRecord
 
 log = structlog.get_logger("broker.topics")
 
-CLOSING_MAX = 1_000  # topics that close at the same time when the broker stops
+CLOSING_MAX = 1_000  # topics closed concurrently when the broker stops
 
 
 class Topics:
@@ -38,7 +38,7 @@ class Topics:
         self.meta = services.storage.meta
         self.partitioned = Partitions(self)
         self.loaded: dict[str, Topic] = {}
-        self._loaded_of: dict[str, dict[str, Topic]] = {}  # the same by namespace
+        self._loaded_of: dict[str, dict[str, Topic]] = {}  # the same topics by namespace
         self._loading: dict[str, asyncio.Task[Topic]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
         self.on_loaded: Callable[[str], None] = lambda text: None
@@ -48,7 +48,7 @@ class Topics:
         return iter(list(self.loaded.values()))
 
     def loaded_of(self, namespace: str) -> list[Topic]:
-        """Those of one namespace, at a cost that does not depend on the others."""
+        """The loaded topics of one namespace, at a cost that does not depend on other namespaces."""
         return list(self._loaded_of.get(namespace, {}).values())
 
     def _forget_loaded(self, topic: Topic) -> None:
@@ -61,7 +61,7 @@ class Topics:
     # --- loading
 
     async def get(self, name: TopicName, *, create: bool) -> Topic:
-        """The loaded topic. `create`: make it where it does not exist. Raises `TopicNotFound`, `NotAllowed`, `NotReady`."""
+        """The loaded topic. `create`: create it if it does not exist. Raises `TopicNotFound`, `NotAllowed`, `NotReady`."""
         text = str(name)
         while True:
             topic = self.loaded.get(text)
@@ -73,7 +73,7 @@ class Topics:
                 continue
             loading = self._loading.get(text)
             if loading is not None:
-                # The first caller may not have been allowed to create the topic: its failure is not ours, so ask again.
+                # The first caller may not have been allowed to create the topic; this caller may be, so try again.
                 await asyncio.wait([loading])
                 continue
             loading = asyncio.get_running_loop().create_task(self._load(name, create), name=f"load {text}")
@@ -124,7 +124,7 @@ class Topics:
                 return await self.meta.cas_topic(
                     self.services.storage.fence, TopicRecord(text, created_ms=self.services.clock_ms())
                 )
-        except MetaConflict as error:  # somebody made it, or a partitioned topic, or deletes that
+        except MetaConflict as error:  # it was created, or a partitioned topic of that name was created or is being deleted
             found = await self.meta.get_topic(text)
             if found is None:
                 raise NotReady(f"topic {text} could not be created: {error}; try again") from None
@@ -139,7 +139,7 @@ class Topics:
     # --- creating
 
     async def create(self, name: TopicName, properties: dict[str, str]) -> None:
-        """Raises `Conflict` where a topic, partitioned or not, has this name."""
+        """Raises `Conflict` if a topic, partitioned or not, has this name."""
         text = str(name)
         if name.partition >= 0:
             parent = await self.partitioned.get(name.base)
@@ -157,7 +157,7 @@ class Topics:
 
     @asynccontextmanager
     async def room_for(self, name: TopicName, count: int, *, limited: bool = True) -> AsyncIterator[None]:
-        """`count` topics are made inside, and count from here on; not where that raises. Raises `PreconditionFailed`."""
+        """Reserves room for `count` topics created in the `with` block; released if it raises. Raises `PreconditionFailed`."""
         quota, tenant, namespace = self.services.quota, name.tenant, str(name.namespace)
         policy_max = self.services.policy("max_topics_per_namespace", name)
         refused = limited and quota.knows(tenant) and quota.refusal(tenant, namespace, count, policy_max) is not None
@@ -175,16 +175,16 @@ class Topics:
     # --- unloading and deleting
 
     async def unload(self, name: TopicName, why: MagnetarError | None = None) -> None:
-        """Clients are told to connect again; the next use loads the topic anew. Nothing happens if it is not loaded."""
+        """Tells clients to reconnect; the next use loads the topic again. Does nothing if the topic is not loaded."""
         topic = self.loaded.get(str(name))
         if topic is not None:
             await self._end(topic, why or NotReady(f"topic {name} was unloaded: reconnect"), delete=False)
 
     async def _end(self, topic: Topic, why: MagnetarError, *, delete: bool) -> None:
-        """Callers that ask for the topic meanwhile wait until it can be loaded or created again."""
+        """Callers that ask for the topic in the meantime wait until it can be loaded or created again."""
         closing = self._closing.get(topic.text)
         if closing is None:
-            topic.begin_close(why)  # in this step, so that nobody finds it open afterwards
+            topic.begin_close(why)  # without awaiting, so nobody finds it open afterwards
             closing = self._begin(topic.text, "delete" if delete else "unload", self._close(topic, delete=delete))
         try:
             await asyncio.shield(closing)
@@ -192,7 +192,7 @@ class Topics:
             raise refusal_of(error, f"topic {topic.text} cannot be {'deleted' if delete else 'unloaded'}") from error
 
     def _begin(self, text: str, what: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Its callers shield it, so that it runs to its end even if none of them waits any more."""
+        """Callers shield this task, so it completes even if all of them are cancelled."""
         closing = self._closing[text] = asyncio.get_running_loop().create_task(work, name=f"{what} {text}")
         closing.add_done_callback(lambda _: self._closing.pop(text, None))
         return closing
@@ -201,7 +201,7 @@ class Topics:
         try:
             try:
                 await topic.close()
-            except Exception as error:  # it is out of use all the same; its cursors are saved, or kept by the cursor log
+            except Exception as error:  # it can no longer be used; its cursors are saved or kept by the cursor log
                 log.error("topic.close_failed", topic=topic.text, error=str(error), exc_info=not isinstance(error, StoreError))
             if delete:
                 await self._remove(topic.name)
@@ -211,10 +211,10 @@ class Topics:
             if self.loaded.get(topic.text) is topic:
                 del self.loaded[topic.text]
                 self._forget_loaded(topic)
-            self.on_unloaded(topic)  # last: what became durable during the close counts too
+            self.on_unloaded(topic)  # counted last, to include what became durable during the close
 
     async def _remove(self, name: TopicName) -> None:
-        """The record first, then the ledgers: a crash in between leaves orphans, never a topic with missing ledgers."""
+        """Deletes the record first, then the ledgers: a crash in between leaves orphans, never a topic with missing ledgers."""
         text = str(name)
         record = await self.meta.get_topic(text)
         await self.meta.delete_topic(self.services.storage.fence, text, values=(dedup_state.key_of(text),))
@@ -226,7 +226,8 @@ class Topics:
     async def delete(self, name: TopicName, *, force: bool) -> None:
         """Raises `TopicNotFound`, `PreconditionFailed` while producers or subscriptions are attached (unless `force`).
 
-        A topic that is not loaded is deleted without loading it: one that cannot be opened can be deleted."""
+        A topic that is not loaded is deleted without loading it, so one that cannot be opened can still be deleted.
+        """
         text = str(name)
         while under_way := self._closing.get(text) or self._loading.get(text):
             await asyncio.wait([under_way])
@@ -253,11 +254,12 @@ class Topics:
             self.services.cursors.forget(stored.subscription_id)
 
     async def close_all(self, why: MagnetarError) -> None:
-        """Many at once: their last writes share commits, so that 20,000 topics close in seconds. What is not closed when the
-        process ends is recovered by the next load, as after a crash."""
+        """Closes many topics concurrently: their last writes share commits, so 20,000 topics close in seconds. A topic that is not
+        closed when the process ends is recovered by its next load, as after a crash.
+        """
         topics = list(self)
         for start in range(0, len(topics), CLOSING_MAX):
             closing = [self.unload(topic.name, why) for topic in topics[start : start + CLOSING_MAX]]
             for outcome in await asyncio.gather(*closing, return_exceptions=True):
-                if isinstance(outcome, Exception):  # of one topic; the others are closed all the same
+                if isinstance(outcome, Exception):  # a failure of one topic; the others are still closed
                     log.error("topic.close_failed", error=str(outcome), exc_info=outcome)

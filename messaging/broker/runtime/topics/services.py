@@ -23,10 +23,10 @@ from messaging.storage.managed.ledger import Storage
 
 
 class DispatchTurn(Protocol):
-    """A subscription that waits for its turn to be sent something."""
+    """A subscription waiting for its turn to dispatch."""
 
     def run(self) -> str | None:
-        """A slice of what is due; returns the tenant whose turn the rest waits for."""
+        """Sends one slice. Returns the tenant to queue under for the rest, or None."""
 
 
 @dataclass(slots=True)
@@ -36,21 +36,21 @@ class TopicServices:
     entry_caches: EntryCaches
     backlog_scheduler: BacklogScheduler
     cursor_memory: CursorMemory
-    records: MemoryAccount  # what is remembered of producers for deduplication
+    records: MemoryAccount  # deduplication state of all producers
     clock_ms: Callable[[], int]
     unacked_max: int
     subscriptions_max: int  # of one topic
     quota: TopicQuota
-    policy: Callable[[str, TopicName], Any]  # the value in force: `messaging.policies`
+    policy: Callable[[str, TopicName], Any]  # the effective value of a policy: `messaging.policies`
     message_ttl_s: Callable[[TopicName], int]
     deduplicates: Callable[[TopicName], bool]
     tenant_uid: Callable[[str], str]
     background: BackgroundLoops
-    failed: Callable[[LoadedTopic, MagnetarError], None]  # the topic cannot continue and is to be unloaded
-    active: Callable[[LoadedTopic], None]  # something happened in a topic without `rates`: give it some, and sample them
-    admit: Callable[[OpenSession], None]  # raises where the right to open it ended meanwhile: `PermissionChecks.admit`
+    failed: Callable[[LoadedTopic, MagnetarError], None]  # called if the topic cannot continue and must be unloaded
+    active: Callable[[LoadedTopic], None]  # called when a topic without `rates` becomes active: gives it some and samples them
+    admit: Callable[[OpenSession], None]  # raises if the permission was withdrawn meanwhile: `PermissionChecks.admit`
     dispatch_turns: TurnLoop[DispatchTurn] = field(default_factory=lambda: TurnLoop(lambda turn: turn.run()))
-    dispatching: BackgroundLoop = field(init=False)  # is told when sending to one subscription or client raises
+    dispatching: BackgroundLoop = field(init=False)  # called when sending to one subscription or client raises
 
     def __post_init__(self) -> None:
         health = self.background.register("dispatch", recurs=False)
@@ -58,6 +58,6 @@ class TopicServices:
 
 
 def refusal_of(error: StoreError, what: str) -> MagnetarError:
-    """The error for the caller when the store raised `error`: `NotReady` if trying again may help."""
+    """The error for the caller when the store raised `error`: `NotReady` if a retry may help."""
     refused = NotReady if error.retryable or isinstance(error, LedgerClosed) else StorageFailed
     return refused(f"{what}: {error}")

@@ -1,5 +1,5 @@
 """Changes of a topic's subscriptions by consumers and administrators. Each method makes the change, stores it, and dispatches what
-it made possible, so the caller has nothing more to do.
+became possible; the caller has nothing left to do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from messaging.storage.ledger_store import Position, StoreError
 from messaging.storage.managed.ledger import ManagedLedger
 from messaging.storage.managed.ledger_list import LedgerList
 
-NO_SUBSCRIPTIONS: dict[str, Subscription] = {}  # shared by the topics that have none; never written to
+NO_SUBSCRIPTIONS: dict[str, Subscription] = {}  # shared by idle topics; never written to
 
 Stored = Callable[[StoreError | None], None]
 
@@ -35,11 +35,11 @@ class SubscriptionEffects(TopicContext):
         self.text = ledger.record.name
         self.services = services
         self.ledger = ledger
-        self.tenant_uid = services.tenant_uid(name.tenant)  # whose usage this is, even if another tenant gets that name
+        self.tenant_uid = services.tenant_uid(name.tenant)  # the tenant charged for usage, even if its name is reused later
         self.subscriptions: dict[str, Subscription] = NO_SUBSCRIPTIONS
-        self.closed: MagnetarError | None = None  # why, from the moment closing begins
-        self.rates: TopicRates | None = None  # while something happens
-        self._dispatcher: Dispatcher | None = None  # made for the first consumer
+        self.closed: MagnetarError | None = None  # the reason for closing, set when closing begins
+        self.rates: TopicRates | None = None  # None while the topic is idle
+        self._dispatcher: Dispatcher | None = None  # created for the first consumer
 
     @property
     def ledger_list(self) -> LedgerList:
@@ -50,7 +50,7 @@ class SubscriptionEffects(TopicContext):
             self.services.active(self)
 
     def check_open(self) -> None:
-        """Raises `NotReady` from the moment the topic begins to close."""
+        """Raises `NotReady` once the topic has begun to close."""
         if self.closed is not None:
             raise NotReady(f"topic {self.text} is being closed: try again")
 
@@ -61,7 +61,9 @@ class SubscriptionEffects(TopicContext):
             raise SubscriptionNotFound(f"topic {self.text} has no subscription {name!r}") from None
 
     def check_current(self, subscription: Subscription) -> None:
-        """Raises where what is to be changed is gone: `NotReady` with its topic, `SubscriptionNotFound` by itself."""
+        """Raises if the target of a change is gone: `NotReady` if its topic is closing, `SubscriptionNotFound` if only the
+        subscription is.
+        """
         self.check_open()
         if self.subscription(subscription.name) is not subscription:
             raise SubscriptionNotFound(f"subscription {subscription.name!r} of {self.text} was deleted and created again")
@@ -69,12 +71,12 @@ class SubscriptionEffects(TopicContext):
     # --- change, store, dispatch: every change of a cursor ends here
 
     def _finish(self, subscription: Subscription, delta: bytes, stored: Stored | None = None) -> None:
-        """A cursor was changed. Any of the consumers may take messages now: one may have been held at its limit."""
+        """A cursor was changed. Dispatches to all consumers: any of them may have been held at its limit."""
         self.store(subscription, delta, stored)
         (self._dispatcher or self._ensure_dispatcher()).dispatch_soon(subscription)
 
     def _finish_all(self, subscription: Subscription, deltas: Sequence[bytes], stored: Stored | None) -> None:
-        """`stored` is called when the last of them is durable; the log keeps their order."""
+        """Calls `stored` when the last change is durable; the log keeps their order."""
         changes = [delta for delta in deltas if delta]
         for delta in changes[:-1]:
             self.store(subscription, delta)
@@ -92,8 +94,9 @@ class SubscriptionEffects(TopicContext):
             raise StorageFailed(f"{what} of subscription {subscription.name!r} is not stored: {error}")
 
     def store(self, subscription: Subscription, delta: bytes, stored: Stored | None = None) -> None:
-        """Makes a change of a cursor durable; `stored` (if any) is called when it is. Where nothing changed, because the same was
-        asked for before, that may still be on its way to the disk."""
+        """Makes a change of a cursor durable and then calls `stored`, if given. With nothing to store (a repeated request), it
+        still waits for earlier changes that are not durable yet.
+        """
         if delta:
             self.mark_active()
             self.services.cursor_memory.changed(self.name.tenant, subscription)
@@ -117,34 +120,34 @@ class SubscriptionEffects(TopicContext):
         return None if self._dispatcher is None else self._dispatcher.block_in_memory(position)
 
     def pending_reads(self, subscription: Subscription) -> int:
-        """Reads from storage that are asked for or in progress for it."""
+        """The number of reads from storage queued or in progress for this subscription."""
         return 0 if self._dispatcher is None else self._dispatcher.pending_reads(subscription)
 
-    # --- what a consumer asks for
+    # --- requests of a consumer
 
     def flow(self, subscription: Subscription, consumer: Consumer, permits: int) -> None:
         consumer.flow(permits, self.services.clock_ms())
         self._dispatch_soon(subscription)
 
     def return_permits(self, subscription: Subscription, consumer: Consumer, permits: int) -> None:
-        """Returns the permits of messages that were not delivered after all."""
+        """Returns the permits of messages that were not delivered."""
         consumer.give_back(permits)
         self._dispatch_soon(subscription)
 
     def consumer_writable(self, subscription: Subscription, consumer: Consumer) -> None:
-        """Its peer reads again."""
+        """The consumer's connection can be written to again."""
         consumer.wake()
         self._dispatch_soon(subscription)
 
     def redeliver(self, subscription: Subscription, consumer: Consumer, positions: Iterable[Position] | None) -> None:
-        """None: everything that the consumer has not acknowledged."""
+        """Redelivers `positions`, or, if None, everything the consumer has not acknowledged."""
         subscription.redeliver(consumer, positions)
         self._dispatch_soon(subscription)
 
     # --- acknowledging
 
     def acknowledge(self, subscription: Subscription, consumer: Consumer, ledger_id: int, entries: Sequence[int]) -> None:
-        """Whole entries of one ledger, without an answer: what nearly all acknowledgements are."""
+        """Acknowledges whole entries of one ledger, without a response: the common case."""
         self._finish(subscription, subscription.acknowledge(consumer, ledger_id, entries, self.services.clock_ms()))
 
     def acknowledge_each(
@@ -155,8 +158,9 @@ class SubscriptionEffects(TopicContext):
         done: AckDone,
         sizes: dict[Position, int] | None = None,
     ) -> AfterReading:
-        """Each of `asked` by itself: what cannot be acknowledged is left out. What can be done at once is done; where the size of a
-        batch is not known, the rest is returned as a coroutine, which reads it first."""
+        """Acknowledges each of `asked` on its own and skips those that cannot be acknowledged. What can be done immediately is
+        done; if the size of a batch is unknown, the rest is returned as a coroutine that reads it first.
+        """
         request = AckRequest(self, subscription, consumer, self.services.clock_ms(), {} if sizes is None else sizes)
         found = check_individual(asked, self.ledger_list, subscription.cursor, request.size_of)
         deltas, refused = request.apply(found)
@@ -178,7 +182,7 @@ class SubscriptionEffects(TopicContext):
         self._finish_all(subscription, deltas, lambda error: done(refused_before or refused or unread, error))
 
     def acknowledge_up_to(self, subscription: Subscription, consumer: Consumer, asked: MessageAck, done: AckDone) -> AfterReading:
-        """Cumulatively: everything before, and what `asked` names of the entry itself."""
+        """Cumulative: acknowledges everything before the entry, and the messages of the entry that `asked` names."""
         request = AckRequest(self, subscription, consumer, self.services.clock_ms(), {})
         return self._acknowledge_up_to(request, asked, done)
 
@@ -202,17 +206,18 @@ class SubscriptionEffects(TopicContext):
         else:
             self._acknowledge_up_to(request, asked, done)
 
-    # --- what administrators and maintenance ask for; durable when these return
+    # --- requests of administrators and maintenance; durable when these return
 
     async def skip_to(self, subscription: Subscription, last: Position) -> None:
-        """Acknowledges everything up to `last`. Raises `StorageFailed`, and for a topic or subscription that is gone, which would
-        not remember it, `NotReady` or `SubscriptionNotFound`."""
+        """Acknowledges everything up to `last`. Raises `StorageFailed`, and `NotReady` or `SubscriptionNotFound` if the topic or
+        subscription is gone and the change would be lost.
+        """
         self.check_current(subscription)
         delta = subscription.acknowledge_up_to(last, self.services.clock_ms())
         await self._finish_durably(subscription, delta, "the change")
 
     async def expire_up_to(self, subscription: Subscription, last: Position) -> int:
-        """The same for what is too old. Returns how many entries that were."""
+        """Like `skip_to`, for expired messages. Returns the number of expired entries."""
         now_ms, before = self.services.clock_ms(), subscription.backlog_entries
         delta = subscription.acknowledge_up_to(last, now_ms)
         if not delta:

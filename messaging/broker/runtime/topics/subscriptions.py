@@ -1,6 +1,6 @@
 """The subscriptions of a loaded topic: restoring, creating, moving and deleting them, and attaching consumers.
 
-A consumer is checked and attached in one step, with nothing awaited in between, so that none is attached to a topic that closes.
+A consumer is checked and attached in one step, with nothing awaited in between, so none can be attached to a topic that is closing.
 Changes of one subscription run one after another; changes of different subscriptions share commits.
 """
 
@@ -31,7 +31,7 @@ from messaging.storage.meta_store import MetaConflict, SubscriptionRecord
 log = structlog.get_logger("broker.subscriptions")
 
 LATEST = Position(2**63 - 1, 2**63 - 1)
-SEEK_RETURN_S = 60.0  # how long a reader that was closed by its own seek may take to connect again
+SEEK_RETURN_S = 60.0  # how long a reader whose own seek closed it may take to reconnect
 
 
 class TopicSubscriptions(SubscriptionEffects):
@@ -39,7 +39,7 @@ class TopicSubscriptions(SubscriptionEffects):
 
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
         super().__init__(name, services, ledger)
-        # By the name of a subscription that is being created, deleted or moved: done when that is over.
+        # Subscriptions that are being created, deleted or moved, by name; the future is done when the change is complete.
         self._changes: dict[str, asyncio.Future[None]] | None = None
 
     # --- admitting
@@ -50,7 +50,8 @@ class TopicSubscriptions(SubscriptionEffects):
         """`admitted` is called once nothing can refuse the consumer any more, before anything is sent to it.
 
         Raises `NotReady`, `ConsumerBusy`, `NotAllowed`, and whatever `PermissionChecks.admit` raises if the permission was
-        withdrawn meanwhile; a reader's subscription is gone then."""
+        withdrawn meanwhile; in that case a reader's subscription is removed.
+        """
         try:
             self.check_open()
             if self.subscriptions.get(subscription.name) is not subscription:
@@ -65,12 +66,12 @@ class TopicSubscriptions(SubscriptionEffects):
         admitted()
         subscription.attach(consumer, kind)
 
-    # --- making, moving and deleting
+    # --- creating, moving and deleting
 
     def restore(self, record: SubscriptionRecord) -> Subscription:
-        """A stored subscription, with the deltas that the last run left in the cursor log."""
+        """Restores a stored subscription and applies the deltas that the last run left in the cursor log."""
         cursors = self.services.cursors
-        cursor = cursors.states.cursors.get(record.subscription_id)  # where it could not be saved when the topic was unloaded
+        cursor = cursors.states.cursors.get(record.subscription_id)  # if it could not be saved when the topic was unloaded
         if not isinstance(cursor, Cursor):
             cursor = self._restored(record)
             for delta in merged(cursors.recovered_deltas(record.subscription_id)):
@@ -81,7 +82,7 @@ class TopicSubscriptions(SubscriptionEffects):
         return self._new_subscription(record.name, cursor, record.subscription_id, record.properties)
 
     def claim(self) -> None:
-        """The topic is loaded. Called last, because a load that fails must leave the recovered deltas for the next one."""
+        """Takes over the recovered deltas. Called last, because a load that fails must leave them for the next one."""
         for subscription in self.subscriptions.values():
             cursor = subscription.cursor
             self.services.cursors.claim(subscription.subscription_id, cursor)
@@ -96,7 +97,7 @@ class TopicSubscriptions(SubscriptionEffects):
             return Cursor(record.mark_delete)
 
     def _lost(self, record: SubscriptionRecord, error: ValueError) -> None:
-        """A damaged cursor does not keep the topic from loading: messages that were acknowledged are sent again."""
+        """A damaged cursor does not keep the topic from loading: acknowledged messages are delivered again."""
         self.services.storage.damage["cursor"] += 1
         log.critical("cursor.damaged", topic=self.text, subscription=record.name, error=str(error))
 
@@ -119,8 +120,9 @@ class TopicSubscriptions(SubscriptionEffects):
 
     @asynccontextmanager
     async def _change(self, name: str) -> AsyncIterator[None]:
-        """Creates, deletes and moves run one after another for each subscription. None begins once the topic closes, and closing
-        waits for those under way. Errors of the store are raised as `NotReady` or `StorageFailed`."""
+        """Serialises the creates, deletes and moves of a subscription. None starts once the topic is closing, and closing waits for
+        those in progress. Errors of the store are raised as `NotReady` or `StorageFailed`.
+        """
         if self._changes is None:
             self._changes = {}
         async with keyed_lock(self._changes, name):
@@ -131,9 +133,10 @@ class TopicSubscriptions(SubscriptionEffects):
                 raise refusal_of(error, f"subscription {name!r} of {self.text} cannot be changed") from error
 
     async def create_subscription(self, name: str, start: Position, properties: dict[str, str] | None = None) -> Subscription:
-        """A durable subscription whose first entry is at `start` (`EARLIEST`, `LATEST`, or that entry).
+        """Creates a durable subscription whose first entry is at `start` (`EARLIEST`, `LATEST`, or a position).
 
-        Raises `MetaConflict` where it exists, `NotReady`, `StorageFailed`."""
+        Raises `MetaConflict` if it exists, `NotReady`, `StorageFailed`.
+        """
         if name not in self.subscriptions:
             self._check_room()
             check_durable_subscription(self.services.policy, self, self._being_created)
@@ -155,7 +158,7 @@ class TopicSubscriptions(SubscriptionEffects):
 
     @property
     def _being_created(self) -> int:
-        """Without those that are being moved or deleted, which are counted as subscriptions."""
+        """The number being created. Those being moved or deleted are already counted as subscriptions."""
         return sum(name not in self.subscriptions for name in self._changes or ())
 
     def _check_room(self) -> None:
@@ -167,7 +170,7 @@ class TopicSubscriptions(SubscriptionEffects):
             )
 
     def create_reader(self, name: str, start: Position) -> Subscription:
-        """A subscription that is not durable: it lives as long as its consumer. Raises `NotReady`."""
+        """Creates a non-durable subscription, which lives as long as its consumer. Raises `NotReady`."""
         self.check_open()
         if self._changes and name in self._changes:
             raise NotReady(f"subscription {name!r} is being created or deleted: try again")
@@ -181,8 +184,9 @@ class TopicSubscriptions(SubscriptionEffects):
         return self.ledger_list.before(self.ledger_list.first if start == EARLIEST else start)
 
     async def delete_subscription(self, name: str, *, force: bool = True) -> None:
-        """Without `force` only if it has no consumers. Nothing happens if it does not exist. Raises `PreconditionFailed`,
-        `NotReady`, `StorageFailed`: then it is not deleted."""
+        """Without `force`, deletes the subscription only if it has no consumers. Does nothing if it does not exist. Raises
+        `PreconditionFailed`, `NotReady`, `StorageFailed`; it is then not deleted.
+        """
         async with self._change(name):
             subscription = self.subscriptions.get(name)
             if subscription is None:
@@ -208,16 +212,17 @@ class TopicSubscriptions(SubscriptionEffects):
         self._dispatch_soon(subscription)
 
     def drop_if_idle(self, subscription: Subscription) -> None:
-        """A subscription that is not durable ends with its last consumer, except while a seek has closed its consumers."""
+        """Removes a non-durable subscription when its last consumer leaves, unless a seek closed its consumers."""
         stays = subscription.durable or subscription.consumers or subscription.fenced
         if not stays and self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
             self.services.cursor_memory.release(self.name.tenant, subscription)
 
     async def seek(self, subscription: Subscription, mark_delete: Position) -> None:
-        """Moves a subscription so that it reads on after `mark_delete`. Returns when that is durable.
+        """Moves a subscription so that it continues after `mark_delete`. Returns when that is durable.
 
-        Its consumers are closed and connect again. Raises `ConsumerBusy` while another seek runs, `StorageFailed`."""
+        Its consumers are closed and reconnect. Raises `ConsumerBusy` while another seek runs, `StorageFailed`.
+        """
         if subscription.fenced:
             raise ConsumerBusy(f"subscription {subscription.name!r} is being moved or deleted by another request: try again")
         async with self._change(subscription.name):
@@ -232,7 +237,7 @@ class TopicSubscriptions(SubscriptionEffects):
                     asyncio.get_running_loop().call_later(SEEK_RETURN_S, self.drop_if_idle, subscription)
 
     async def wait_until_unchanged(self, subscription: Subscription) -> None:
-        """Waits for a change that is under way: the C++ client does not try a first SUBSCRIBE again that is refused for now."""
+        """Waits for a change in progress: the C++ client does not retry when its first SUBSCRIBE is refused temporarily."""
         while self._changes and subscription.name in self._changes:
             await asyncio.wait([self._changes[subscription.name]])
 

@@ -1,5 +1,7 @@
-"""A loaded topic: the only owner of its managed ledger, its producers and its subscriptions. It lives on the event loop and has no
-task of its own, so an idle topic costs memory only. Messages come in through its publisher and go out through its dispatcher.
+"""A loaded topic: the sole owner of its managed ledger, its producers and its subscriptions.
+
+It lives on the event loop and has no task of its own, so an idle topic costs only memory. Messages come in through its publisher
+and go out through its dispatcher.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from messaging.storage.managed.ledger import ManagedLedger
 
 __all__ = ["LATEST", "Topic"]
 
-READERS_AT_ONCE = 16  # subscriptions that are sent a block as soon as it is durable; the others follow in turns of the loop
+READERS_AT_ONCE = 16  # subscriptions sent a block as soon as it is durable; the others follow in later turns of the event loop
 
 
 class Topic(TopicSubscriptions):
@@ -42,7 +44,7 @@ class Topic(TopicSubscriptions):
         return self.ledger.record.created_ms
 
     def resource(self, subscription: str = "") -> Resource:
-        """This topic, as the permission table speaks of it."""
+        """This topic as a resource of the permission table."""
         return Resource(self.name.tenant, str(self.name.namespace), self.text, subscription)
 
     # --- admitting: nothing is awaited between check and attach, so that nothing is attached to a topic that closes
@@ -57,8 +59,9 @@ class Topic(TopicSubscriptions):
             raise NotReady(f"topic {self.text} is being terminated: try again")
 
     async def writable(self) -> None:
-        """Returns when the log takes messages. While the disk is full or cannot be written, producers try again and consumers
-        notice nothing. Raises `TopicTerminated`, `NotReady`, `StorageFailed`."""
+        """Returns when the log accepts messages. While the disk is full or cannot be written, producers retry and consumers are not
+        affected. Raises `TopicTerminated`, `NotReady`, `StorageFailed`.
+        """
         self.check_writable()
         try:
             await self.ledger.writable()
@@ -71,8 +74,9 @@ class Topic(TopicSubscriptions):
             raise refused from error
 
     def attach_producer(self, producer: Producer) -> None:
-        """Raises `NotReady`, `TopicTerminated`, `ProducerBusy`, and whatever `PermissionChecks.admit` raises if the permission was
-        withdrawn meanwhile. A producer of the same name that may be replaced is closed."""
+        """Closes a producer of the same name if it may be replaced. Raises `NotReady`, `TopicTerminated`, `ProducerBusy`, and
+        whatever `PermissionChecks.admit` raises if the permission was withdrawn meanwhile.
+        """
         self.check_writable()
         check_producer(self.services.policy, self, producer.name)
         if producer.session is not None:
@@ -82,18 +86,18 @@ class Topic(TopicSubscriptions):
             former.closed = True
 
     def detach_producer(self, producer: Producer) -> None:
-        """It publishes nothing more. Idempotent."""
+        """Removes a producer that publishes nothing more. Idempotent."""
         producer.closed = True
         self.producers.detach(producer)
 
-    # --- from the publisher
+    # --- called by the publisher
 
     def stored(self, pending: PendingPublish) -> None:
-        """A block is durable: it is sent to the subscriptions that have consumers."""
+        """A block is durable: dispatches it to the subscriptions that have consumers."""
         self.mark_active()
         if self.subscriptions:
             readers = [subscription for subscription in self.subscriptions.values() if subscription.consumers]
-            if readers:  # else nothing is cached: a later consumer reads from storage
+            if readers:  # without consumers nothing is cached: a later consumer reads from storage
                 dispatcher = self._dispatcher or self._ensure_dispatcher()
                 dispatcher.keep(pending, readers)
                 for subscription in readers[:READERS_AT_ONCE]:
@@ -128,12 +132,13 @@ class Topic(TopicSubscriptions):
                 producer.sink.closed(producer)
 
     async def recover(self) -> bool:
-        """After the log refused a block: producers are closed and connect again; consumers stay connected. Returns False if the
-        topic has to be loaded again instead."""
+        """Called after the log refused a block: closes the producers, which reconnect; consumers stay connected. Returns False if
+        the topic must be loaded again instead.
+        """
         self._close_producers()
-        if self.publisher.dedup is not None:  # it has counted entries that were not stored
+        if self.publisher.dedup is not None:  # it counted entries that were not stored
             return False
-        if isinstance(self.ledger.failed, Fenced):  # another owner may have changed what is stored
+        if isinstance(self.ledger.failed, Fenced):  # another owner may have changed the stored state
             return False
         try:
             await self.ledger.recover()
@@ -159,7 +164,9 @@ class Topic(TopicSubscriptions):
             self._dispatcher.close()
 
     async def close(self) -> None:
-        """After `begin_close`: closes the ledger and saves every cursor. The topic is not used again. Raises `StoreError`."""
+        """Called after `begin_close`: closes the ledger and saves every cursor. The topic must not be used afterwards. Raises
+        `StoreError`.
+        """
         if self._changes:
             await asyncio.wait(list(self._changes.values()))
         try:
@@ -179,8 +186,9 @@ class Topic(TopicSubscriptions):
             raise PreconditionFailed(f"topic {self.text} has subscriptions: delete them first, or delete with force")
 
     async def terminate(self) -> Position:
-        """Ends the topic: it takes no more messages. Returns the last position. Raises `NotReady`, `StorageFailed`: then it is not
-        terminated."""
+        """Terminates the topic: it accepts no more messages. Returns the last position. Raises `NotReady`, `StorageFailed`; it is
+        then not terminated.
+        """
         self.check_open()
         self._close_producers()
         try:

@@ -1,4 +1,4 @@
-"""The interface of a topic for its own parts: publisher, dispatcher, backlog reader, deduplication."""
+"""The interface of a topic that its own parts use: publisher, dispatcher, backlog reader, deduplication."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class TopicContext(LoadedTopic, Protocol):
     def ledger_list(self) -> LedgerList: ...
 
     def mark_active(self) -> None:
-        """Something is published, dispatched or acknowledged: rates are sampled while that continues."""
+        """Called on every publish, dispatch and acknowledgement: rates are sampled while the topic is active."""
 
     def store(self, subscription: Subscription, delta: bytes) -> None:
-        """Makes a change of a cursor durable that dispatching itself made: expired and lost entries."""
+        """Makes a cursor change durable that dispatching caused: expired and lost entries."""
 
     def block_in_memory(self, position: Position) -> EntryBlock | None:
-        """The block that holds `position`, if it need not be read."""
+        """The block that holds `position` if it is in memory."""

@@ -1,4 +1,4 @@
-"""What flows through one topic: sampled while something happens there."""
+"""The message rates of one topic, sampled while it is active."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class TopicRates:
 
     @property
     def quiet(self) -> bool:
-        """Nothing comes in, goes out or is acknowledged: the owner may stop sampling."""
+        """Whether nothing is published, dispatched or acknowledged: the owner may stop sampling."""
         return all(rate.quiet for rate in self.all()) and self.members.quiet
 
 
-QUIET = TopicRates()  # of a topic where nothing happens; never sampled
+QUIET = TopicRates()  # the rates of an idle topic; never sampled
