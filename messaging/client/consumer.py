@@ -89,6 +89,11 @@ class Consumer:
         self._answer(encode_nack(message.id if isinstance(message, Message) else message))
 
     @property
+    def queued_messages(self) -> int:
+        """Messages that have arrived and were not received yet."""
+        return len(self._inbox)
+
+    @property
     def closed(self) -> bool:
         return self._ended is not None
 

@@ -46,7 +46,7 @@ def policy_view(path: PulsarPath) -> View:
     return route(GET=read, DELETE=write, **{path.set_by: write})
 
 
-class _Quota(msgspec.Struct, rename="camel"):
+class BacklogQuota(msgspec.Struct, rename="camel"):
     """`limit` is the name of `limitSize` in old tools."""
 
     limit_size: int | None = None
@@ -79,7 +79,7 @@ def _get_quotas(request: HttpRequest, tenant: str, namespace: str) -> dict[str, 
 
 def _set_quota(request: HttpRequest, tenant: str, namespace: str) -> None:
     kind = _quota_type(request)
-    given = None if request.method == "DELETE" else body(request, _Quota, None)
+    given = None if request.method == "DELETE" else body(request, BacklogQuota, None)
     changes: JsonPolicies = {_QUOTA_TYPES[kind]: None, _QUOTA_POLICIES[kind]: None}
     if given is not None:
         size = given.limit_size if given.limit_size is not None else given.limit

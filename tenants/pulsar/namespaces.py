@@ -55,19 +55,19 @@ def _get(request: HttpRequest, tenant: str, namespace: str) -> dict[str, Any]:
     }
 
 
-class _Bundles(msgspec.Struct, rename="camel"):
+class BundlesData(msgspec.Struct, rename="camel"):
     num_bundles: int = 0
 
 
-class _NewNamespace(msgspec.Struct):
-    """What of a Policies object is checked at creation but not kept."""
+class CreationPolicies(msgspec.Struct):
+    """The fields of a Policies object that are checked when a namespace is created, but not kept."""
 
-    bundles: _Bundles | None = None
+    bundles: BundlesData | None = None
     replication_clusters: list[str] | None = None
 
 
 def _create(request: HttpRequest, tenant: str, namespace: str) -> None:
-    given = body(request, _NewNamespace, _NewNamespace())
+    given = body(request, CreationPolicies, CreationPolicies())
     check_clusters(given.replication_clusters)
     with as_precondition():
         policies = _policies_of(body(request, dict[str, Any], {}, field="policies"))
@@ -84,7 +84,7 @@ def _policies_of(whole: dict[str, Any]) -> JsonPolicies:
         if value is not None:
             policies |= path.changes(value)
     for name, value in whole.items():
-        if name not in _NewNamespace.__struct_fields__ and not _says_nothing(value):
+        if name not in CreationPolicies.__struct_fields__ and not _says_nothing(value):
             raise PreconditionFailed(f"{name[:80]} cannot be set when a namespace is created: remove it")
     return policies
 

@@ -30,14 +30,14 @@ from tenants.pulsar.topics import existing, partitions_of
 _LATEST = 2**63 - 1
 
 
-class _MessageId(msgspec.Struct, rename="camel"):
+class ResetCursorData(msgspec.Struct, rename="camel"):
     ledger_id: int
     entry_id: int
     partition_index: int = -1
     batch_index: int = -1
 
 
-_NAMED = {None: _MessageId(_LATEST, _LATEST), "latest": _MessageId(_LATEST, _LATEST), "earliest": _MessageId(-1, -1)}
+_NAMED = {None: ResetCursorData(_LATEST, _LATEST), "latest": ResetCursorData(_LATEST, _LATEST), "earliest": ResetCursorData(-1, -1)}
 
 
 def _single(topic: TopicName, what: str) -> str:
@@ -58,7 +58,7 @@ def _list(request: HttpRequest, **parts: str) -> list[str]:
 def _create(request: HttpRequest, subscription: str, **parts: str) -> None:
     """A position of "latest", "earliest", or a message id; none is latest. On every partition; 409 if all of them had it."""
     topic, name = existing(parts), subscription_of(subscription)
-    given: _MessageId | str | None = body(request, _MessageId | str, None, field="position")  # type: ignore[arg-type]
+    given: ResetCursorData | str | None = body(request, ResetCursorData | str, None, field="position")  # type: ignore[arg-type]
     position = _NAMED.get(given) if given is None or isinstance(given, str) else given
     if position is None:
         raise InvalidValue(f"position {given!r} is not valid: use earliest, latest or a message id")
@@ -130,7 +130,7 @@ def _reset_to_time(request: HttpRequest, subscription: str, timestamp: str, **pa
 
 def _reset(request: HttpRequest, subscription: str, **parts: str) -> None:
     topic = _single(existing(parts), "resetting to a message on")
-    to = body(request, _MessageId, None)
+    to = body(request, ResetCursorData, None)
     if to is None:
         raise InvalidValue("the request body has no message id: send ledgerId and entryId")
     name = subscription_of(subscription)

@@ -18,7 +18,7 @@ from tenants.scoping import tenant_scope
 _WITH_PROPERTIES = "application/vnd.partitioned-topic-metadata+json"
 
 
-class _PartitionedTopic(msgspec.Struct):
+class PartitionedTopicMetadata(msgspec.Struct):
     partitions: int
     properties: dict[str, str] | None = None
 
@@ -89,7 +89,7 @@ def _create_partitioned(request: HttpRequest, **parts: str) -> None:
     topic = existing(parts)
     properties: dict[str, str] | None = None
     if request.content_type == _WITH_PROPERTIES:
-        given = body(request, _PartitionedTopic)
+        given = body(request, PartitionedTopicMetadata)
         if given is None:
             raise NotAcceptable("the request body has no number of partitions: send an integer")
         partitions, properties = given.partitions, given.properties

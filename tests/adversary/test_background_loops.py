@@ -20,8 +20,8 @@ from messaging.adminrpc.feed import FeedApply
 from messaging.background import BackgroundLoops
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.broker_metrics import broker_samples
+from messaging.broker.runtime.feed_store import FeedStore
 from messaging.broker.runtime.main import start
-from messaging.broker.runtime.topics.topic_rates import TopicRates
 from messaging.errors import StorageFailed
 from messaging.identity import create_secrets
 from messaging.metrics import exposition
@@ -77,8 +77,7 @@ class Raises:
 
 async def in_sample_rates(at: Running, patch: pytest.MonkeyPatch) -> None:
     topic: Any = Raises()
-    topic.rates = TopicRates()
-    at.broker.metering._active.append(topic)
+    at.broker.metering.active(topic)
     await at.turns.next("sample_rates")
     topic.rates = None
 
@@ -129,7 +128,7 @@ async def in_checkpoint_cursors(at: Running, patch: pytest.MonkeyPatch) -> None:
     cursors = at.broker.cursors
     with patch.context() as patched:
         patched.setattr(cursors.states, "save", boom)
-        cursors._begin_checkpoint()
+        cursors.begin_checkpoint()
         await eventually(lambda: at.turns.slept["checkpoint_cursors"] == 1)
     at.turns.waiting["checkpoint_cursors"].set()
     await eventually(lambda: cursors.checkpointing is None)
@@ -149,7 +148,7 @@ async def in_metadata_store(at: Running, patch: pytest.MonkeyPatch) -> None:
     meta: Any = at.broker.storage.meta
     for broken in (lambda db: db.execute("rollback"), lambda db: db.close()):
         with pytest.raises(Unavailable):
-            await asyncio.wait_for(meta._call(broken), 10)
+            await asyncio.wait_for(meta.thread.call(broken), 10)
 
 
 async def in_event_loop(at: Running, patch: pytest.MonkeyPatch) -> None:
@@ -189,7 +188,7 @@ async def metadata_again(at: Running, name: str) -> None:
 
 
 async def checkpoint_again(at: Running, name: str) -> None:
-    at.broker.cursors._begin_checkpoint()
+    at.broker.cursors.begin_checkpoint()
     await eventually(lambda: at.broker.cursors.checkpointing is None)
 
 
@@ -203,7 +202,7 @@ async def never_again(at: Running, name: str) -> None:
 
 async def in_save_feed(at: Running, patch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StorageFailed), patch.context() as broken:
-        broken.setattr(at.broker.access.feed._store, "append", raises_no_space)
+        broken.setattr(FeedStore, "append", raises_no_space)
         await at.broker.access.apply(FeedApply(from_version=0, to_version=1, changes=[]))
 
 
@@ -293,6 +292,7 @@ async def test_one_peer_that_raises_keeps_no_other_from_being_looked_after(runni
 async def test_one_topic_whose_usage_cannot_be_told_leaves_that_of_the_others(running: Running) -> None:
     topic: Any = Raises()
     topic.closed = None
-    running.broker.metering._topics = lambda: [topic]
-    assert list(running.broker.metering.usage_totals()) == []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(running.broker.topics.loaded, topic.text, topic)
+        assert list(running.broker.metering.usage_totals()) == []
     assert running.loops["collect_usage"].failures == 1

@@ -129,5 +129,5 @@ async def test_a_deleted_topic_leaves_no_row(world: World, loaded: bool) -> None
         if not loaded:
             await world.service.topics.unload(parse_topic(topic))
         await world.service.topics.delete(parse_topic(topic), force=True)
-    assert [key for key in world.meta._values if "short" in key] == []
-    assert [key for key in world.meta._topics if "short" in key] == []
+    assert [key for key in world.meta.values if "short" in key] == []
+    assert [name for name in await world.meta.list_all_topics() if "short" in name] == []

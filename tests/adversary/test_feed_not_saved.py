@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from messaging.broker.runtime.broker_metrics import broker_samples
+from messaging.broker.runtime.feed_store import FeedStore
 from messaging.errors import InvalidValue, StorageFailed
 from messaging.metrics import exposition
 from messaging.protocol import pulsar_pb2 as pb
@@ -31,7 +32,7 @@ def full_disk(world: BrokerWorld) -> Iterator[None]:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(world.service.access.feed._store, "append", fail)
+        patch.setattr(FeedStore, "append", fail)
         yield
 
 

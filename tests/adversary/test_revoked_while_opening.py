@@ -50,7 +50,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def at_once(feed: FeedFollower, plan: FeedPlan) -> None: ...
 
-    monkeypatch.setattr(FeedFollower, "_save", at_once)  # so that the revocation is over before opening goes on
+    monkeypatch.setattr(FeedFollower, "save", at_once)  # so that the revocation is over before opening goes on
     for owner, name in WAITED_FOR:
         monkeypatch.setattr(owner, name, paused(getattr(owner, name)))
 

@@ -17,17 +17,7 @@ PUBLIC_IN_SPITE_OF_ITS_NAME = {"_replace", "_asdict", "_make", "_fields", "_meta
 SETTERS = {"setattr", "getattr", "delattr", "hasattr", "object"}
 
 IMPORTED_TEST_MODULES: dict[str, int] = {}
-PRIVATE_NAMES: dict[str, int] = {
-    "tests/adversary/test_background_loops.py": 6,
-    "tests/adversary/test_deduplication_damage.py": 2,
-    "tests/adversary/test_feed_not_saved.py": 1,
-    "tests/adversary/test_revoked_while_opening.py": 1,
-    "tests/messaging/broker/core/test_audit_events.py": 1,
-    "tests/messaging/client/test_consumer.py": 2,
-    "tests/messaging/http_server/test_server.py": 1,
-    "tests/messaging/limits/test_every_field.py": 5,
-    "tests/messaging/limits/test_struct_limits.py": 5,
-}
+PRIVATE_NAMES: dict[str, int] = {}
 LARGER: dict[str, int] = {}
 
 

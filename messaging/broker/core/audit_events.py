@@ -77,7 +77,7 @@ class AuditEvents:
         self.bytes = 0
         self.untaken: dict[Event, Entry] = {}
         self._taken: deque[Entry] = deque()
-        self._shares: Counter[tuple[str, str]] = Counter()  # bytes
+        self.shares: Counter[tuple[str, str]] = Counter()  # bytes that are held of each share
         self._sequence = 0
 
     def record(self, event: Event, now_ms: int, before: str = "", after: str = "") -> None:
@@ -128,10 +128,10 @@ class AuditEvents:
     def _new(self, entry: Entry) -> Entry | None:
         """Takes the entry in; None where its share, or everything, is full."""
         size, shares = entry.size_bytes, self._shares_of(entry.event)
-        if any(self._shares[name] + size > limit for name, limit in shares):
+        if any(self.shares[name] + size > limit for name, limit in shares):
             return None
         for name, _ in shares:
-            self._shares[name] += size
+            self.shares[name] += size
         self.bytes += size
         if self._charge is not None:
             self._charge.change(size)
@@ -144,9 +144,9 @@ class AuditEvents:
         if self._charge is not None:
             self._charge.change(-entry.size_bytes)
         for name, _ in self._shares_of(entry.event):
-            self._shares[name] -= entry.size_bytes
-            if not self._shares[name]:
-                del self._shares[name]
+            self.shares[name] -= entry.size_bytes
+            if not self.shares[name]:
+                del self.shares[name]
 
     def _shares_of(self, event: Event) -> tuple[tuple[tuple[str, str], int], ...]:
         return _shares(event, self._done_bytes_max)

@@ -88,7 +88,7 @@ class FeedFollower:
             if plan is not None:
                 if plan.revoked:
                     self._revoke_at_once(plan)
-                await self._save(plan)
+                await self.save(plan)
                 self.ignored_changes += plan.ignored
                 self.view.swap(plan)
                 self._notify(plan.changed)
@@ -113,7 +113,8 @@ class FeedFollower:
             self._notify_connected(self._unnotified)
             self._unnotified = set()
 
-    async def _save(self, plan: FeedPlan) -> None:
+    async def save(self, plan: FeedPlan) -> None:
+        """Writes the page to disk. Raises `StorageFailed`."""
         try:
             if plan.feed.full:
                 if self.compacting is not None:

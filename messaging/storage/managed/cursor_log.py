@@ -129,7 +129,7 @@ class CursorLog:
         if failed:
             self._changed |= failed.keys()
             self._report(failed)
-            self._begin_checkpoint()
+            self.begin_checkpoint()
 
     def forget(self, subscription_id: int) -> None:
         """The subscription was deleted."""
@@ -154,7 +154,7 @@ class CursorLog:
 
     def _written(self, writer: LedgerWriter) -> None:
         if writer.length_bytes > self.checkpoint_bytes + self._carried_bytes:
-            self._begin_checkpoint()
+            self.begin_checkpoint()
 
     # --- trouble
 
@@ -165,7 +165,7 @@ class CursorLog:
         self._batches.refused = self._batches.refused or error
         self._failed(error)
         if not self._hopeless(error):
-            self._begin_checkpoint()
+            self.begin_checkpoint()
 
     def _failed(self, error: StoreError) -> None:
         if not self._failing:
@@ -175,7 +175,8 @@ class CursorLog:
     def _hopeless(self, error: StoreError) -> bool:
         return self.storage.ledgers.failed is not None or isinstance(error, Fenced)
 
-    def _begin_checkpoint(self) -> None:
+    def begin_checkpoint(self) -> None:
+        """In the background, tried until it succeeds. One runs at a time."""
         if self.checkpointing is None and not self._stopping:
             task = self.storage.background.until_done(LOOP, self._checkpoint_or_raise, retry_s=self.retry_s)
             self.checkpointing = task

@@ -38,20 +38,20 @@ class SqliteMetaStore:
     def __init__(self, path: Path | str, health: BackgroundLoop | None = None, reserve: DiskReserve = NO_RESERVE) -> None:
         self._path = Path(path)
         self._reserve = reserve
-        self._thread = SqliteThread(lambda: tables.connect(self._path), health, reserve)
-        self._call = self._thread.call
+        self.thread = SqliteThread(lambda: tables.connect(self._path), health, reserve)  # owns the connection
+        self._call = self.thread.call
         self._ledger_id_next = 0
         self._ledger_id_stop = 0
         self._ledger_ids: asyncio.Lock | None = None
 
     @property
     def commits(self) -> int:
-        return self._thread.commits
+        return self.thread.commits
 
     async def start(self) -> None:
         self._ledger_ids = asyncio.Lock()
         self._ledger_id_next = self._ledger_id_stop = 0
-        self._thread.start()
+        self.thread.start()
         try:
             await self._call(tables.open_check)
         except BaseException:
@@ -62,7 +62,7 @@ class SqliteMetaStore:
 
     async def stop(self) -> None:
         """Waits for what is queued, then closes the file."""
-        await self._thread.stop()
+        await self.thread.stop()
 
     def _check_space(self, name: str) -> None:
         """In the thread. Raises `DiskFull`."""

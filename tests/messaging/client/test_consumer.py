@@ -75,7 +75,7 @@ async def test_receive_times_out(broker: ScriptedBroker) -> None:
         with pytest.raises(TimeoutError):
             await consumer.receive(timeout_s=0.01)
         deliver(broker.channels[0], "a")
-        await eventually(lambda: consumer._inbox)
+        await eventually(lambda: consumer.queued_messages)
         assert (await consumer.receive(timeout_s=0)).id.text == "a"
 
 
@@ -137,7 +137,7 @@ async def test_reading_pauses_while_the_program_does_not_take(broker: ScriptedBr
     async with broker.client() as client, client.consumer(TOPIC, "s") as consumer:
         channel = broker.channels[0]
         deliver(channel, *"abcdef", payload=b"x" * 6)
-        await eventually(lambda: consumer._inbox.full)
+        await eventually(lambda: consumer.queued_messages == 2)
         for _ in range(10):
             await asyncio.sleep(0)
         assert channel.frames.qsize() >= 3

@@ -118,7 +118,7 @@ async def test_what_comes_before_the_answer_is_bounded() -> None:
         await eventually(lambda: here.app.asked == ["/held"])
         connection: Any = next(iter(here.server.server_state.connections))
         await eventually(lambda: connection.deaf)
-        assert len(connection.conn._receive_buffer) <= 2 * READ_BYTES_MAX
+        assert len(connection.conn.trailing_data[0]) <= 2 * READ_BYTES_MAX
         here.app.go_on.set()
         assert (await peer.gone()).count(b"HTTP/1.1 200") == 1
 

@@ -23,11 +23,11 @@ SIZED = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
 BODIES = (shapes.NewTenant, shapes.TenantChange, shapes.NewNamespace, shapes.PermissionActions, shapes.NewTopic, shapes.NewKey)
 STRUCTS = (
     tenants.TenantInfo,
-    namespaces._Bundles,
-    namespaces._NewNamespace,
-    namespace_policies._Quota,
-    topics._PartitionedTopic,
-    subscriptions._MessageId,
+    namespaces.BundlesData,
+    namespaces.CreationPolicies,
+    namespace_policies.BacklogQuota,
+    topics.PartitionedTopicMetadata,
+    subscriptions.ResetCursorData,
 )
 WEBSOCKET_STRUCTS = (
     websocket_frames.ProducerFrame,

@@ -24,11 +24,11 @@ KINDS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     ),
     "pulsar": (
         tenants.TenantInfo,
-        namespaces._Bundles,
-        namespaces._NewNamespace,
-        namespace_policies._Quota,
-        topics._PartitionedTopic,
-        subscriptions._MessageId,
+        namespaces.BundlesData,
+        namespaces.CreationPolicies,
+        namespace_policies.BacklogQuota,
+        topics.PartitionedTopicMetadata,
+        subscriptions.ResetCursorData,
     ),
     "rpc": tuple(dict.fromkeys([*(request for request, _ in schema.METHODS.values()), schema.FeedChange])),
 }

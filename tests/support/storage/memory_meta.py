@@ -31,7 +31,7 @@ class MemoryMetaStore:
         self._partitioned: dict[str, PartitionedRecord] = {}
         self._subscriptions: dict[tuple[str, str], SubscriptionRecord] = {}
         self._by_id: dict[int, tuple[str, str]] = {}
-        self._values: dict[str, bytes] = {}
+        self.values: dict[str, bytes] = {}
 
     async def start(self) -> None:
         return None
@@ -71,7 +71,7 @@ class MemoryMetaStore:
         await asyncio.sleep(0)
         self._check(fence)
         for value in values:
-            self._values.pop(value, None)
+            self.values.pop(value, None)
         self._topics.pop(name, None)
         for key in [key for key in self._subscriptions if key[0] == name]:
             self._by_id.pop(self._subscriptions.pop(key).subscription_id)
@@ -170,12 +170,12 @@ class MemoryMetaStore:
         return {one for one in ids if one in self._by_id}
 
     async def get_value(self, key: str) -> bytes | None:
-        return self._values.get(key)
+        return self.values.get(key)
 
     async def put_value(self, fence: Fence, key: str, value: bytes) -> None:
         self._check(fence)
-        self._values[key] = bytes(value)
+        self.values[key] = bytes(value)
 
     async def delete_value(self, fence: Fence, key: str) -> None:
         self._check(fence)
-        self._values.pop(key, None)
+        self.values.pop(key, None)

@@ -92,7 +92,7 @@ def test_no_flood_hides_anybody_else_and_nothing_is_lost_from_the_counts() -> No
         assert INNOCENT in [entry.event for entry in found], name
         assert sum(entry.count for entry in found) == table.recorded == 4_001, name
         assert table.further, name
-        assert (table.pending, table.bytes, dict(table._shares)) == (0, 0, {}), name
+        assert (table.pending, table.bytes, dict(table.shares)) == (0, 0, {}), name
 
 
 def test_what_did_not_fit_is_counted_with_its_caller_and_its_tenant() -> None:
