@@ -29,7 +29,7 @@ def test_a_tenant_is_made_and_deleted_by_its_name(browse: Browse) -> None:
     client = browse("superuser")
     assert "is not valid" in client.post("/new-tenant", {"name": "a/b"}).content.decode()
     assert client.post("/new-tenant", {"name": "initech"})["Location"] == "/tenants/initech"
-    assert "exists already" in client.post("/new-tenant", {"name": "initech"}).content.decode()
+    assert "already exists" in client.post("/new-tenant", {"name": "initech"}).content.decode()
     assert "This does not match initech" in client.post("/tenants/initech/delete", {"confirm": "initec"}).content.decode()
     assert Tenant.unscoped.filter(name="initech").exists()
     assert client.post("/tenants/initech/delete", {"confirm": "initech"})["Location"] == "/tenants"

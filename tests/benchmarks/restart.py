@@ -79,7 +79,11 @@ def _fill(folder: Path, count: int, size: int, block_bytes: int) -> float:
 
 def _open_alone(folder: Path) -> dict[str, float]:
     with (folder / "opening.output").open("wb") as output:
-        processes.start(_command("open", folder), output).wait()
+        opening = processes.start(_command("open", folder), output)
+        try:
+            opening.wait()
+        finally:
+            processes.end(opening)
     said = (folder / "opening.output").read_text().splitlines()  # first what the log says of a torn tail, if the kill left one
     answer: dict[str, float] = json.loads(said[-1])
     return answer
