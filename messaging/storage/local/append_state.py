@@ -1,4 +1,4 @@
-"""How far the appends of one ledger's writer have come, as the writer and the commit queue count them."""
+"""How far the appends of one ledger's writer have come, as counted by the writer and the commit queue."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from messaging.storage.ledger_store import Fenced, LedgerClosed, StoreError
 
 
 class AppendState:
-    """`refusal`: why no append is taken any more; `broken`: because one failed."""
+    """`refusal`: the reason why appends are no longer accepted; `broken`: an append failed."""
 
     __slots__ = ("broken", "last_confirmed", "ledger_id", "length_bytes", "next_entry", "pending_bytes", "refusal")
 

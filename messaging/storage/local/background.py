@@ -1,4 +1,4 @@
-"""The threads of a log for what commits must not wait for."""
+"""The background threads of a log, for work that commits must not wait for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ Job = Callable[[], None]
 
 
 class BackgroundThreads:
-    """Two, each runs one job after another: footers and preallocated segments do not wait behind the copying of a whole segment."""
+    """Two threads, each running one job after another: footers and preallocated segments must not wait behind the copying of a
+    segment."""
 
     def __init__(self) -> None:
         self.stopping = False
@@ -20,11 +21,11 @@ class BackgroundThreads:
         self._maintenance = ThreadPoolExecutor(1, thread_name_prefix="ledger-maintenance")
 
     def seal(self, job: Job) -> None:
-        """For what the next segment waits for: footers, preallocated files. Not run once the log is being stopped."""
+        """Queues work that the next segment waits for: footers, preallocated files. Not run once the log is being stopped."""
         self._submit(self._sealing, job)
 
     def maintain(self, job: Job) -> None:
-        """For what nobody waits for: reclaiming space, snapshots. Not run once the log is being stopped."""
+        """Queues work that nobody waits for: reclaiming space, snapshots. Not run once the log is being stopped."""
         self._submit(self._maintenance, job)
 
     def _submit(self, executor: Executor, job: Job) -> None:
@@ -39,7 +40,7 @@ class BackgroundThreads:
             logger.error("ledger log: %s", text, extra={"action": "ledger_log_maintenance"})
 
     def stop(self) -> None:
-        """Waits for what is in progress. Blocks."""
+        """Waits for jobs in progress. Blocks."""
         self.stopping = True
         self._sealing.shutdown(wait=True)
         self._maintenance.shutdown(wait=True)

@@ -1,4 +1,4 @@
-"""What a local store is told once: its only work is to be self-consistent."""
+"""The settings of a local store. The only job of this object is to be self-consistent."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from enum import Enum
 
 from messaging.settings import Settings
 
-METADATA_BYTES_MAX = 64 << 10  # of a message's metadata, on top of its payload
+METADATA_BYTES_MAX = 64 << 10  # bytes of a message's metadata, on top of its payload
 
 
 class Durability(Enum):
-    """When `done` is called, named for what may be lost."""
+    """When `done` is called; each value is named after what a failure can lose."""
 
-    SYNC = "sync"  # once the disk has it: nothing confirmed is lost
-    LOSE_ON_POWER_LOSS = "lose-on-power-loss"  # after write: the kernel holds it, a killed process loses nothing
-    LOSE_ON_CRASH = "lose-on-crash"  # before write: the process holds it
+    SYNC = "sync"  # after fdatasync: nothing confirmed is lost
+    LOSE_ON_POWER_LOSS = "lose-on-power-loss"  # after write: the kernel has it; a killed process loses nothing, a power loss may
+    LOSE_ON_CRASH = "lose-on-crash"  # before write: only the process has it
 
 
 @dataclass(frozen=True, slots=True)
 class LocalConfig:
     durability: Durability = Durability.SYNC
-    segment_bytes: int = 128 << 20  # of a preallocated file; a commit that needs more gets a larger one
-    commit_bytes_max: int = 8 << 20  # one commit; past it, tenants share
-    reserved_bytes: int = 64 << 20  # kept for ledgers created with properties {"reserved": ...}, for seals and for deletes
+    segment_bytes: int = 128 << 20  # bytes of a preallocated file; a commit that needs more gets a larger file
+    commit_bytes_max: int = 8 << 20  # bytes of one commit; above it, tenants share
+    reserved_bytes: int = 64 << 20  # bytes reserved for ledgers created with properties {"reserved": ...}, for seals and deletes
     entry_bytes_max: int = (5 << 20) + METADATA_BYTES_MAX
-    checkpoint_bytes: int = 16 << 20  # at most so much log is replayed after a crash
+    checkpoint_bytes: int = 16 << 20  # at most this much log is replayed after a crash
     extent_bytes_max: int = 64 << 10  # log covered by one extent of the index
-    snapshot_pairs: int = 100_000  # (ledger, segment) pairs that opening the log may read, or as many as there are ledgers
-    files_open_max: int = 64  # descriptors kept for reading
-    rewrite_bytes_per_s: int = 16 << 20  # copied at most, unless space is short
-    rewrite_live_share: float = 0.5  # a sealed segment with less of it alive is rewritten
+    snapshot_pairs: int = 100_000  # (ledger, segment) pairs that opening the log may read; never fewer than the number of ledgers
+    files_open_max: int = 64  # file descriptors kept open for reading
+    rewrite_bytes_per_s: int = 16 << 20  # maximum copy rate, unless space is short
+    rewrite_live_share: float = 0.5  # a sealed segment whose live share is smaller is rewritten
 
     def __post_init__(self) -> None:
         if self.segment_bytes < 64 << 10:

@@ -1,4 +1,4 @@
-"""What every part of an open log knows and none changes: where it is, what it was told, which opening this is."""
+"""Facts about an open log that all its parts share and none changes: its directory, its settings, its epoch."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Report = Callable[[str, str], None]
 
 
 def _nobody(kind: str, text: str) -> None:
-    """Where the log of the process says enough."""
+    """Used if the process log is enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogEnvironment:
-    """`epoch` counts how often the log was opened. `on_report` is called, in any thread, with what `report` logs."""
+    """`epoch` counts how often the log was opened. `on_report` is called, in any thread, with every event that `report` logs."""
 
     directory: Path
     disk: Disk
@@ -31,6 +31,6 @@ class LogEnvironment:
     on_report: Report = _nobody
 
     def report(self, kind: str, text: str) -> None:
-        """Something an operator must know. `kind`: failed, torn, corrupt, full."""
+        """Reports an event that an operator must know about. `kind`: failed, torn, corrupt, full."""
         logger.error("ledger log: %s", text, extra={"action": f"ledger_log_{kind}"})
         self.on_report(kind, text)

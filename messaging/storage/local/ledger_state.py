@@ -1,10 +1,10 @@
-"""What is kept in memory of each ledger: a few numbers, and its index in segments whose footer is not yet on the disk.
+"""The in-memory state of each ledger: a few numbers, and its index in segments whose footer is not durable yet.
 
-Where blocks stand in all other segments their footers say (see `read/index.py`).
+For all other segments, the footers tell where blocks are (see `read/index.py`).
 
 Threads: whoever has the log's turn (`log_thread.py`) owns the index (`extents`, `last_segment` and the segments of records); the
-loop owns all else. Others may read the index at any time if they read `extents` before `last_segment`: a segment may then be seen
-twice, but is never missed.
+event loop owns the rest. Other threads may read the index at any time if they read `extents` before `last_segment`: they may then
+see a segment twice, but never miss one.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from messaging.storage.local.format.extents import Extents
 
 
 class Phase(IntEnum):
-    """The loop sets all but the last, which whoever has the log's turn sets when the record of the deletion is durable: only from
-    then on may the ledger's blocks go, however late the loop hears of it."""
+    """The loop sets all phases but the last. Whoever has the log's turn sets that one, when the record of the deletion is durable:
+    only then may the ledger's blocks be reclaimed, however late the loop learns of it."""
 
     OPEN = 0
     SEALED = 1
@@ -26,7 +26,7 @@ class Phase(IntEnum):
 
 
 class LedgerState:
-    """About 110 bytes and a few numbers: there may be hundreds of thousands. Nothing of it grows with what is stored."""
+    """About 110 bytes plus a few numbers: there may be hundreds of thousands. Its size does not depend on what is stored."""
 
     __slots__ = (
         "created_segment",
@@ -45,15 +45,15 @@ class LedgerState:
         self, ledger_id: int, properties: dict[str, str], created_segment: int = 0, last_entry: int = -1, length_bytes: int = 0
     ) -> None:
         self.ledger_id = ledger_id
-        self.properties = properties  # shared with others: never change them
-        self.last_entry = last_entry  # confirmed, in the log and readable
+        self.properties = properties  # shared between ledgers: never modify
+        self.last_entry = last_entry  # confirmed: in the log and readable
         self.length_bytes = length_bytes
         self.phase = Phase.OPEN
-        self.created_segment = created_segment  # where its CREATED record stands
-        self.sealed_segment = 0  # where its SEALED record stands, 0: nowhere
-        self.last_segment = 0  # the newest one whose footer is durable and lists blocks of it, 0: none
+        self.created_segment = created_segment  # the segment of its CREATED record
+        self.sealed_segment = 0  # the segment of its SEALED record, 0: none
+        self.last_segment = 0  # the newest segment with a durable footer that lists blocks of it, 0: none
         self.writer: AppendState | None = None
-        self.extents: Extents | None = None  # in the newest segment that holds blocks of it and whose footer is not yet durable
+        self.extents: Extents | None = None  # in the newest segment that holds blocks of it and has no durable footer yet
 
     @property
     def owner(self) -> str:
@@ -72,7 +72,7 @@ class LedgerState:
         return self.phase >= Phase.DELETING
 
     def extents_in(self, segment: int) -> Extents:
-        """With the log's turn: the extents in the segment being written."""
+        """Call with the log's turn. The extents in the active segment, created if necessary."""
         extents = self.extents
         if extents is None:
             fresh = Extents(self.ledger_id, segment, self.last_entry, self.length_bytes, self.last_segment, None)
@@ -84,13 +84,13 @@ class LedgerState:
         return fresh
 
     def written(self) -> tuple[int, int]:
-        """(last entry, length) as far as the log was laid out."""
+        """(last entry, length) including commits that are laid out but not yet confirmed."""
         extents = self.extents
         return (self.last_entry, self.length_bytes) if extents is None else (extents.last_entry, extents.length_bytes)
 
     def release_index(self, extents: Extents) -> None:
-        """For the log thread: the footer of `extents.segment`, the oldest in memory, is durable; remember only that."""
-        self.last_segment = extents.segment  # before they are forgotten: readers look at them first
+        """For the log thread: the footer of `extents.segment`, the oldest segment in memory, is durable; drops its extents."""
+        self.last_segment = extents.segment  # set before the extents are dropped: readers look at those first
         newer = self.extents
         if newer is extents:
             self.extents = None
@@ -101,7 +101,7 @@ class LedgerState:
             newer.older = None
 
     def extents_in_memory(self) -> list[Extents]:
-        """Newest first. For any thread that looks at `last_segment` only afterwards."""
+        """Newest first. For any thread that reads `last_segment` only afterwards."""
         found = []
         extents = self.extents
         while extents is not None:

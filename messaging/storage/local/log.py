@@ -32,7 +32,7 @@ class Log:
 
     @classmethod
     def of(cls, environment: LogEnvironment) -> Log:
-        """Nothing is read and no thread started yet: see `Recovery`."""
+        """Creates the parts. Reads nothing and starts no thread: see `Recovery`."""
         failure = LogFailure(environment)
         thread, background = LogThread(failure), BackgroundThreads()
         segments = SegmentTable(environment.disk, environment.config.files_open_max)
@@ -55,6 +55,6 @@ class Log:
         )
 
     def close(self) -> None:
-        """After the threads."""
+        """Call after the threads have ended."""
         self.checkpoint_pointer.close()
         self.segments.files.close()

@@ -1,7 +1,7 @@
-"""Whose turn it is to change the end of the log, and the thread that may wait for the disk while it has the turn.
+"""The turn to change the end of the log, and the thread that may wait for the disk while it has the turn.
 
-The end of the log, its index and the tables of segments have one owner at a time: who has the turn. Mostly that is the log thread.
-The loop takes it for a commit that needs nothing but to be written (see `writer.py`).
+The end of the log, its index and the tables of segments have one owner at a time: whoever has the turn. Usually that is the log
+thread. The event loop takes the turn for a commit that only needs to be written (see `write/writer.py`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Answer = TypeVar("Answer")
 
 
 class LogFailure:
-    """Why the log takes nothing more, for good: an error of a write or a sync, or a bug."""
+    """The reason why the log permanently accepts nothing more: a failed write or sync, or a bug."""
 
     def __init__(self, environment: LogEnvironment) -> None:
         self.error: StoreError | None = None
         self._environment = environment
 
     def fail(self, error: Exception) -> StoreError:
-        """The first one counts and is reported."""
+        """Records and reports the first failure; later ones are ignored."""
         if self.error is None:
             directory = self._environment.directory
             self.error = Unavailable(f"the log in {directory} failed and accepts nothing more until a restart: {error!r}")
@@ -40,39 +40,39 @@ class LogThread:
     def __init__(self, failure: LogFailure) -> None:
         self._failure = failure
         self._turn = threading.Lock()
-        self._given: deque[None] = deque()  # one for each job that the thread was given and has not ended
+        self._given: deque[None] = deque()  # one element for each job posted to the thread and not completed
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="ledger-log", daemon=True)
 
     def start(self) -> None:
-        """Jobs that were posted before are run now."""
+        """Jobs that were posted earlier are run now."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread after what is queued. Blocks."""
+        """Ends the thread after the queued jobs. Blocks."""
         self._jobs.put(None)
         if self._thread.ident is not None:
             self._thread.join()
 
     @property
     def queued(self) -> int:
-        """Jobs that the thread has not taken yet; one that it took may still wait for the turn."""
+        """The number of jobs not yet started; one that was taken from the queue may still wait for the turn."""
         return self._jobs.qsize()
 
     def try_turn(self) -> bool:
-        """For the loop: takes the turn, unless the thread has anything to do. End it with `end_turn`."""
+        """For the event loop: takes the turn, unless the thread has work. Release it with `end_turn`."""
         return not self._given and self._turn.acquire(blocking=False)
 
     def end_turn(self) -> None:
         self._turn.release()
 
     def post(self, job: Job) -> None:
-        """Runs `job` with the turn, and what it returns after the turn. For any thread. It must be short, unless it is a commit."""
+        """Runs `job` with the turn, then the callable that it returns without the turn. Thread-safe. Only commits may take long."""
         self._given.append(None)
         self._jobs.put(job)
 
     def ask(self, question: Callable[[], Answer]) -> Answer:
-        """What `question` returns, asked with the turn. Blocks; not for the loop, nor for the log thread itself."""
+        """Runs `question` with the turn and returns its result. Blocks; call neither on the loop nor in the log thread."""
         answer: Future[Answer] = Future()
         self.post(lambda: answer.set_result(question()))
         return answer.result()
@@ -87,5 +87,5 @@ class LogThread:
                     self._failure.fail(error)
                 self._given.popleft()
             if after is not None:
-                after()  # when nothing keeps the loop from taking the turn
-            del job, after  # while it waits, the thread holds on to nothing of the last commit
+                after()  # called after the turn was released, so the loop can take it
+            del job, after  # while idle, the thread must not keep the last commit alive

@@ -1,4 +1,4 @@
-"""`LedgerStore` on local disk: one append-only log in one directory for all ledgers of a broker."""
+"""`LedgerStore` on the local disk: one append-only log in one directory for all ledgers of a broker."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ READ_THREADS = 2
 
 
 class LocalLedgerStore:
-    """Lives on the event loop that runs `start`. `disk` is for tests; so are `log`, `writer` and `queue`: an open store.
+    """Lives on the event loop that runs `start`. `disk` is for tests, as are `log`, `writer` and `queue`, which exist while the
+    store is open.
 
-    Beyond the interface: `failed` is the reason why nothing is taken any more, or None; `on_failed` is called once with it, on the
-    loop. `damage` is what recovery found. Ledgers created with properties ``{"reserved": ...}`` may use the space that is kept when
-    the disk is full; ``{"tenant": name}`` names whose share of a commit an append takes.
-    """
+    Beyond the interface: `failed` is the reason why nothing is accepted any more, or None; `on_failed` is called once with it, on
+    the loop. `damage` is what recovery found. Ledgers created with properties ``{"reserved": ...}`` may use the reserved space when
+    the disk is full; ``{"tenant": name}`` names the tenant whose share of a commit an append uses."""
 
     def __init__(self, directory: Path | str, config: LocalConfig | None = None, *, disk: Disk | None = None) -> None:
         self.directory = Path(directory)
@@ -61,11 +61,11 @@ class LocalLedgerStore:
         self.disk: Disk = disk or OsDisk()
         self._lock: DirectoryLock | None = None
         self._aio: AioContext | None = None
-        self._seal_state = self._seal  # one bound method for all writers
+        self._seal_state = self._seal  # one bound method shared by all writers
         self.epoch = 0
         self._fences = FenceTable(0)
         self._running = False
-        self._creating: set[int] = set()  # ledgers whose CREATED record is not yet durable
+        self._creating: set[int] = set()  # ledgers whose CREATED record is not durable yet
         self._loop: asyncio.AbstractEventLoop
         self.log: Log
         self.writer: LogWriter
@@ -167,13 +167,13 @@ class LocalLedgerStore:
                 raise
             raise Unavailable(f"ledger {ledger_id} could not be created: {error}", ledger_id) from error
         except asyncio.CancelledError:
-            raise  # it may come to be: whoever collects orphans must see it
+            raise  # included because it may become durable: the orphan collection must see it
         finally:
             self._creating.discard(ledger_id)
         writer = state.writer = LocalLedgerWriter(state, self.queue, fence, self._seal_state)
         try:
             self._fences.check(fence)
-        except Fenced as error:  # taken over while it was made
+        except Fenced as error:  # fenced while it was created
             writer.end(error)
         return writer
 
@@ -189,7 +189,7 @@ class LocalLedgerStore:
         if state.deleted:
             raise NoSuchLedger(f"ledger {state.ledger_id} was deleted", state.ledger_id)
         if not state.sealed:
-            # Its record follows, in the queue, every append that was taken.
+            # The queue is ordered: its record comes after all accepted appends.
             try:
                 await self._record(state, SEALED, bytes(8))
             except StoreError as error:
@@ -245,7 +245,7 @@ class LocalLedgerStore:
         await future
 
     async def _flush(self) -> None:
-        """Until everything appended so far is written."""
+        """Waits until everything appended so far is written."""
         await self._record(LedgerState(-1, {"reserved": "flush"}), 0, b"")
 
     def _check_running(self) -> None:
@@ -267,7 +267,7 @@ class LocalLedgerStore:
     def _info(self, state: LedgerState) -> LedgerInfo:
         return LedgerInfo(state.ledger_id, state.last_entry, state.length_bytes, state.sealed, dict(state.properties))
 
-    # From the log thread
+    # Called from the log thread
 
     def _deliver(self, outcome: Committed) -> None:
         self._on_loop(self._committed, outcome)
@@ -282,7 +282,7 @@ class LocalLedgerStore:
         try:
             self._loop.call_soon_threadsafe(callback, *values)
         except RuntimeError:
-            pass  # the loop was closed without a stop: nobody listens any more
+            pass  # the loop was closed without `stop`: nobody is waiting any more
 
     def _committed(self, outcome: Committed) -> None:
         if outcome.error is not None:

@@ -1,7 +1,7 @@
-"""Reads and writes that the kernel carries out by itself and reports to the event loop: Linux's asynchronous I/O (`io_submit`).
+"""Asynchronous reads and writes with Linux's native AIO (`io_submit`), completed on the event loop.
 
-A write past the page cache into pages that are allocated needs no thread to wait for it: the device's interrupt ends it, and an
-eventfd wakes the loop. Called through `ctypes`, since Python has no name for it; where the system lacks it, threads wait as before.
+A direct write into allocated pages needs no thread to wait for it: the device's interrupt completes it, and an eventfd wakes the
+loop. Called through `ctypes`, because Python has no binding. Where the system lacks AIO, threads wait instead.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _EVENTS_MAX = 32
 
 # struct iocb and struct io_event of <linux/aio_abi.h>, little-endian.
 _PREAD, _PWRITE, _REPORT_TO_EVENTFD = 0, 1, 1
-_REQUEST = struct.Struct("<QIiHhIQQqQII")  # number, key, how, what, priority, descriptor, address, size, offset, -, flags, eventfd
+_REQUEST = struct.Struct("<QIiHhIQQqQII")  # id, key, flags, opcode, priority, fd, address, size, offset, reserved, flags, eventfd
 _EVENT = struct.Struct("<QQqq")  # number, request, result, -
 
 Done = Callable[[OSError | None], None]
 
 
 class AioContext:
-    """Of one loop and for its thread alone."""
+    """An AIO context for one event loop; use it from that loop's thread only."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Raises `OSError` where the system has no such calls, lets us make none, or grants no more of them (fs.aio-max-nr)."""
+        """Raises `OSError` if the system lacks AIO, denies it, or has no requests left (fs.aio-max-nr)."""
         self._queue = _Queue()
         self._loop = loop
         self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -39,12 +39,12 @@ class AioContext:
         loop.add_reader(self._eventfd, self._ended)
 
     def read(self, descriptor: int, address: int, size: int, offset: int, done: Done) -> None:
-        """Begins to read `size` bytes into the memory at `address`, which must stay until `done` is called. Like `write`."""
+        """Starts reading `size` bytes into the memory at `address`, which must stay valid until `done` is called. See `write`."""
         self._submit(_PREAD, 0, descriptor, address, size, offset, done)
 
     def write(self, descriptor: int, address: int, size: int, offset: int, done: Done) -> None:
-        """Begins to write `size` bytes of the memory at `address`, durably. `done` is called on the loop with what failed. The
-        memory must stay as it is until then. Raises `OSError` when nothing was begun."""
+        """Starts a durable write of `size` bytes from the memory at `address`. `done` is called on the loop with the error, if any.
+        The memory must stay valid and unchanged until then. Raises `OSError` if nothing was started."""
         self._submit(_PWRITE, os.RWF_DSYNC, descriptor, address, size, offset, done)
 
     def _submit(self, what: int, how: int, descriptor: int, address: int, size: int, offset: int, done: Done) -> None:
@@ -53,7 +53,7 @@ class AioContext:
         self._waiting[number] = (size, done)
 
     def close(self) -> None:
-        """Waits for what is in progress, and says that it failed. Blocks."""
+        """Waits for requests in progress and reports them as failed. Blocks."""
         self._loop.remove_reader(self._eventfd)
         self._queue.close()
         os.close(self._eventfd)
@@ -64,7 +64,7 @@ class AioContext:
         try:
             os.eventfd_read(self._eventfd)
         except BlockingIOError:
-            return  # woken for nothing
+            return  # a spurious wake-up
         for number, result in self._queue.ended():
             size, done = self._waiting.pop(number)
             self._tell(done, result, size)
@@ -72,7 +72,7 @@ class AioContext:
     def _tell(self, done: Done, result: int, size: int) -> None:
         try:
             done(_error_of(result, size))
-        except Exception as error:  # a bug: the others that ended are told all the same
+        except Exception as error:  # a bug in one callback: the other completions are still delivered
             self._loop.call_exception_handler({"message": "what waited for the disk raised", "exception": error})
 
 
@@ -85,7 +85,7 @@ def _error_of(result: int, size: int) -> OSError | None:
 
 
 def aio_available() -> bool:
-    """Whether the system has such calls and lets us make them."""
+    """Whether the system has native AIO and permits its use."""
     try:
         _Queue().close()
     except OSError:
@@ -94,14 +94,14 @@ def aio_available() -> bool:
 
 
 class _Queue:
-    """The kernel's side: requests go in, what became of them comes out."""
+    """The kernel's queue: submits requests and collects completions."""
 
     def __init__(self) -> None:
         numbers = _CALLS.get(platform.machine()) if hasattr(os, "eventfd") else None
         if numbers is None:
             raise OSError(errno.ENOSYS, "asynchronous writes are not known of this system")
         setup, self._destroy, self._get_events, self._submit = numbers
-        # Not letting go of the interpreter: the calls take some microseconds and wait for nothing, getting it back may take longer.
+        # Called without releasing the GIL: the calls take microseconds and never wait, and getting the GIL back may take longer.
         self._call = ctypes.PyDLL(None, use_errno=True).syscall
         self._context = ctypes.c_ulong(0)
         self._request = ctypes.create_string_buffer(_REQUEST.size)
@@ -115,10 +115,10 @@ class _Queue:
         self._checked(self._call(self._submit, self._context, 1, self._requests))
 
     def ended(self) -> list[tuple[int, int]]:
-        """All that have: (number of the request, bytes read or written, or a negative errno)."""
+        """All completions: (request number, bytes transferred or a negative errno)."""
         found: list[tuple[int, int]] = []
         count = _EVENTS_MAX
-        while count == _EVENTS_MAX:  # more may have ended than one call tells: the kernel takes more requests than were asked for
+        while count == _EVENTS_MAX:  # one call may not return all: the kernel may allow more requests than were asked for
             count = self._checked(self._call(self._get_events, self._context, 0, _EVENTS_MAX, self._events, self._at_once))
             found += [(number, result) for number, _, result, _ in _EVENT.iter_unpack(self._events.raw[: count * _EVENT.size])]
         return found

@@ -1,7 +1,7 @@
-"""Reading around pages that the disk cannot give any more: what stands between them is served, what stood in them is damage.
+"""Reads around pages that the disk can no longer return: everything between them is served, their own contents are lost.
 
-Bytes of such a page come back as zeros, which match no checksum. Where nothing near can be read either it is not the page but the
-disk that does not answer: that is an error, and may pass.
+The bytes of an unreadable page come back as zeros, which match no checksum. If nothing nearby can be read either, the fault is the
+disk's, not the page's: this raises an error, and a retry may succeed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from messaging.storage.local.format.segment import PAGE_BYTES
 
 
 def read_around(file: DiskFile, size: int, offset: int) -> bytes:
-    """As `DiskFile.read`. Raises `OSError`."""
+    """Like `DiskFile.read`. Raises `OSError`."""
     try:
         return file.read(size, offset)
     except OSError as error:
@@ -27,7 +27,7 @@ def read_around(file: DiskFile, size: int, offset: int) -> bytes:
 
 
 def _by_pages(file: DiskFile, size: int, offset: int) -> tuple[bool, bytes]:
-    """Whether any page could be read, and what was read."""
+    """Reads page by page. Returns whether any page could be read, and the bytes."""
     parts: list[bytes] = []
     found = False
     stop = min(offset + size, file.size())
@@ -45,7 +45,7 @@ def _by_pages(file: DiskFile, size: int, offset: int) -> tuple[bool, bytes]:
 
 
 def _answers(file: DiskFile, *pages: int) -> bool:
-    """Whether one of these can be read."""
+    """Whether any of these pages can be read."""
     for page in pages:
         try:
             if page >= 0 and file.read(PAGE_BYTES, page * PAGE_BYTES):

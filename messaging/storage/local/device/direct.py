@@ -1,7 +1,7 @@
-"""Direct I/O: reads and writes whole pages past the page cache, with buffers that the device accesses directly.
+"""Direct I/O: reads and writes of whole pages that bypass the page cache, with buffers that the device accesses directly.
 
-A commit rarely ends with a page. The page it ends in is written again with the next commit; the beginning of that page is kept for
-this, so nothing is read. Linux only, and not on every file system: see `open_direct`.
+A commit rarely ends at a page boundary. Its last page is written again with the next commit; the beginning of that page is kept in
+memory, so nothing has to be read. Linux only, and not on every file system: see `open_direct`.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from messaging.storage.ledger_store import Buffer
 from messaging.storage.local.device.aio import AioContext, Done
 from messaging.storage.local.device.buffers import BufferPool
 
-PAGE_BYTES = 4096  # places, lengths and the memory are multiples of it: no device asks for more
-STAGING_BYTES = 4 << 20  # written at once, and without a thread that waits for it; larger commits are rare
-READ_BYTES = (576 << 10) + 2 * PAGE_BYTES  # of a read buffer, wherever in a page it begins and ends
+PAGE_BYTES = 4096  # alignment of offsets, lengths and memory; no device requires more
+STAGING_BYTES = 4 << 20  # the largest single write, submitted without a waiting thread; larger commits are rare
+READ_BYTES = (576 << 10) + 2 * PAGE_BYTES  # bytes of a read buffer, at any alignment within a page
 _ZEROS = bytes(PAGE_BYTES)
 
-Got = Callable[[memoryview | None], None]  # with what was read, or None where anything went wrong
+Got = Callable[[memoryview | None], None]  # called with the bytes read, or None after any failure
 
 
 class DirectWriter:
-    """A second descriptor of a file. For one thread at a time; the pages that are written must be allocated."""
+    """Writes through a second descriptor of a file. For one thread at a time; the pages written must be allocated already."""
 
     __slots__ = ("_address", "_descriptor", "_staging", "_stop")
 
     def __init__(self, descriptor: int, staging_buffers: BufferPool) -> None:
-        """Owns `descriptor`, which was opened for this."""
+        """Takes ownership of `descriptor`, which was opened for this."""
         self._descriptor = descriptor
         self._staging, self._address = staging_buffers.acquire()
-        self._stop = -1  # where the last write ended: the staging buffer begins with what its page holds before that
+        self._stop = -1  # where the last write ended; the staging buffer begins with the contents of that page before this offset
 
     def write_synced(self, buffers: Sequence[Buffer], offset: int, padding_bytes: int) -> None:
-        """`buffers`, one after another, from `offset` on, then zeros: up to the end of the page, and `padding_bytes` in all if one
-        write takes them. All of that durable. Blocks. Raises `OSError`; what is there then is unknown."""
+        """Writes `buffers` in order at `offset`, then zeros to the end of the page, or `padding_bytes` of them if one write can
+        hold that many, and makes all of it durable. Blocks. Raises `OSError`; the contents of the range are then undefined."""
         at = offset % PAGE_BYTES
         page = offset - at
         if at and offset != self._stop:
@@ -50,8 +50,9 @@ class DirectWriter:
         self._keep_end(page, at)
 
     def begin_synced(self, buffers: Sequence[Buffer], offset: int, padding_bytes: int, aio: AioContext, done: Done) -> bool:
-        """`write_synced` without waiting: `done` is called on the loop, and nothing else of this object before that. False, and
-        nothing is begun, where it would have to wait: more than one write, a page to be read before, the system's refusal."""
+        """Like `write_synced`, without blocking: `done` is called on the loop, and no other method may be called before that.
+        Returns False, with nothing started, if it would have to wait: for more than one write, for a page to be read first, or
+        because the system refuses."""
         at = offset % PAGE_BYTES
         page = offset - at
         if (at and offset != self._stop) or at + sum(map(len, buffers)) > len(self._staging):
@@ -71,7 +72,7 @@ class DirectWriter:
         return True
 
     def forget(self) -> None:
-        """The file was written by other means: what it holds has to be read again."""
+        """The file was written by other means: its contents must be read again."""
         self._stop = -1
 
     def close(self) -> None:
@@ -79,7 +80,7 @@ class DirectWriter:
         os.close(self._descriptor)
 
     def _put_together(self, buffers: Sequence[Buffer], at: int, padding_bytes: int) -> tuple[int, int]:
-        """(where they end, bytes to be written) in the stage, in which `buffers` begin at `at`."""
+        """Assembles `buffers` in the staging buffer from `at` on. Returns (end of the data, number of bytes to write)."""
         staging = self._staging
         for buffer in buffers:
             stop = at + len(buffer)
@@ -91,7 +92,7 @@ class DirectWriter:
         return at, size
 
     def _write_long(self, buffers: Sequence[Buffer], page: int, at: int) -> tuple[int, int]:
-        """What one stage does not hold. (The place in the file of what the stage holds at last, where that ends.)"""
+        """Writes what exceeds one staging buffer. Returns (file offset of the last staged part, end of the data)."""
         staging = self._staging
         whole = len(staging)
         for buffer in buffers:
@@ -126,13 +127,14 @@ class DirectWriter:
 
 
 def open_direct(descriptor: int, staging_buffers: BufferPool) -> DirectWriter | None:
-    """Of the open file `descriptor`, which stays the caller's. None where the system or the file system has no such writing."""
+    """Opens a direct writer for the open file `descriptor`, which the caller still owns. None if the system or the file system does
+    not support direct writes."""
     found = open_past_cache(descriptor, os.O_RDWR)
     return DirectWriter(found, staging_buffers) if found >= 0 else None
 
 
 def open_past_cache(descriptor: int, flags: int) -> int:
-    """A second descriptor of the open file `descriptor`; -1 where the system or the file system has no such reading and writing."""
+    """A second, direct descriptor of the open file `descriptor`; -1 if the system or file system does not support direct I/O."""
     try:
         return os.open(f"/proc/self/fd/{descriptor}", flags | os.O_DIRECT | os.O_CLOEXEC)
     except (AttributeError, OSError):
@@ -140,10 +142,11 @@ def open_past_cache(descriptor: int, flags: int) -> int:
 
 
 def read_direct(descriptor: int, size: int, offset: int, read_buffers: BufferPool, aio: AioContext, done: Got) -> bool:
-    """Begins to read the pages that hold these bytes; `done` gets the bytes, or None. False where nothing was begun."""
+    """Starts reading the pages that hold these bytes; `done` is called with the bytes, or None. Returns False if nothing was
+    started."""
     ahead = offset % PAGE_BYTES
     span = ahead + size + -(ahead + size) % PAGE_BYTES
-    # Who holds a part of what was read holds the whole buffer: small reads get memory of their own.
+    # A slice of the result keeps the whole buffer alive, so small reads get memory of their own.
     view, address = (
         read_buffers.acquire() if read_buffers.buffer_bytes < 2 * span <= 2 * read_buffers.buffer_bytes else _own_pages(span)
     )
@@ -159,7 +162,7 @@ def read_direct(descriptor: int, size: int, offset: int, read_buffers: BufferPoo
 
 
 def _own_pages(size: int) -> tuple[memoryview, int]:
-    """Memory that begins with a page, and its address."""
+    """Page-aligned memory, and its address."""
     memory = bytearray(size + PAGE_BYTES)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     skipped = -address % PAGE_BYTES

@@ -1,7 +1,7 @@
-"""The interface to the disk: every effect of the local store goes through it, so that tests can drop, tear and fail each one.
+"""The interface to the disk. Every effect of the local store goes through it, so tests can drop, tear and fail each one.
 
-All calls block; all raise `OSError`. What was written survives a power loss only after `DiskFile.sync`, a new or changed name only
-after `Disk.sync_directory`.
+All calls block and raise `OSError`, unless documented otherwise. Written data survives a power loss only after `DiskFile.sync`; a
+new or changed name only after `Disk.sync_directory`.
 """
 
 from __future__ import annotations
@@ -29,36 +29,38 @@ from messaging.storage.local.device.direct import (
 
 IOV_MAX = 1024
 _WRITES_SYNCED = hasattr(os, "RWF_DSYNC")
-CACHED_BYTES = 4 << 20  # of a file being written, left in the page cache: it fits the processor's cache and a disk's read-ahead
+CACHED_BYTES = 4 << 20  # bytes of a file being written that stay in the page cache: fits the CPU cache and the disk's read-ahead
 
 
 class DiskFile(Protocol):
     def write(self, buffers: Sequence[Buffer], offset: int) -> None:
-        """All of `buffers`, one after another, from `offset` on."""
+        """Writes all of `buffers` in order, starting at `offset`."""
 
     def write_synced(self, buffers: Sequence[Buffer], offset: int, padding_bytes: int = 0) -> None:
-        """`write`, these bytes made durable, and so many zeros behind them: with them up to the end of a page, or more pages.
+        """Like `write`, followed by `padding_bytes` zeros, which end at a page boundary; makes all of this durable.
 
-        What else was written may not be durable."""
+        Earlier writes may not be durable yet."""
 
     def begin_synced(self, buffers: Sequence[Buffer], offset: int, padding_bytes: int, aio: AioContext, done: Done) -> bool:
-        """`write_synced` without blocking, for the loop: `done` is called there; nothing else of the file before that.
+        """Like `write_synced`, without blocking: `done` is called on the loop, and no other method may be called before that.
 
-        False: nothing was begun, `write_synced` does it."""
+        Returns False if nothing was started; call `write_synced` instead."""
 
     def read(self, size: int, offset: int) -> bytes:
-        """At most `size` bytes; fewer only at the end of the file."""
+        """Reads up to `size` bytes; returns fewer only at the end of the file."""
 
     def begin_read(self, size: int, offset: int, aio: AioContext, done: Got) -> bool:
-        """`read` without blocking, for the loop: `done` is called there. False: nothing was begun. What went wrong, `read` says."""
+        """Like `read`, without blocking: `done` is called on the loop. Returns False if nothing was started. After a failure, call
+        `read` to learn the error."""
 
     def sync(self) -> None: ...
     def allocate(self, size: int) -> None:
-        """Makes the file at least `size` long, with disk space behind every byte."""
+        """Extends the file to at least `size` bytes and reserves disk space for all of them."""
 
     def size(self) -> int: ...
     def next_data(self, offset: int) -> int | None:
-        """Where bytes other than zero may come next, from `offset` on; None: nowhere. May be `offset` itself without a look."""
+        """The first offset at or after `offset` where non-zero bytes may stand; None if there is none. Returning `offset` itself is
+        always correct."""
 
     def close(self) -> None: ...
 
@@ -69,14 +71,14 @@ class DirectoryLock(Protocol):
 
 class Disk(Protocol):
     def aio(self, loop: asyncio.AbstractEventLoop) -> AioContext | None:
-        """What `begin_synced` and `begin_read` take; None where nothing can be begun so."""
+        """The AIO context for `begin_synced` and `begin_read`; None if the system does not support it."""
 
     def make_directory(self, path: Path) -> None: ...
     def lock(self, path: Path) -> DirectoryLock:
-        """Raises `BlockingIOError` when another holds it."""
+        """Raises `BlockingIOError` if another process holds the lock."""
 
     def open(self, path: Path, *, create: bool = False, truncate: bool = False, scattered: bool = False) -> DiskFile:
-        """`scattered`: what is read is what is wanted, the system reads nothing ahead."""
+        """`scattered`: disables read-ahead, for random reads."""
 
     def names(self, path: Path) -> list[str]: ...
     def rename(self, old: Path, new: Path) -> None: ...
@@ -86,11 +88,11 @@ class Disk(Protocol):
 
 
 class OsFile:
-    """A file whose written pages do not stay in the page cache. Readers of new entries are served from the broker's own memory, and
-    pages that nobody reads cost more than the disk: copying into them, giving them back, writing them out.
+    """A file whose written pages do not stay in the page cache. Recent entries are served from the broker's own memory, and caching
+    pages that nobody reads costs more than the disk does: copying into them, freeing them, writing them back.
 
-    `write_synced` goes past the cache. Where the system has no such writing it is one call that writes and syncs, or two; a sync
-    then lets go of all but the newest `CACHED_BYTES`."""
+    `write_synced` bypasses the cache. Where the system does not support direct writes, it writes and syncs in one call or two; a
+    sync then evicts all but the newest `CACHED_BYTES`."""
 
     __slots__ = (
         "_cached_from",
@@ -104,13 +106,13 @@ class OsFile:
     )
 
     def __init__(self, descriptor: int, staging_buffers: BufferPool, read_buffers: BufferPool) -> None:
-        """Owns `descriptor`; writes from a piece of `staging_buffers`, reads into pieces of `read_buffers`."""
+        """Takes ownership of `descriptor`. Writes from a buffer of `staging_buffers`, reads into buffers of `read_buffers`."""
         self._descriptor = descriptor
         self._staging_buffers = staging_buffers
         self._read_buffers = read_buffers
-        self._direct: DirectWriter | None = None  # from the first `write_synced` on
+        self._direct: DirectWriter | None = None  # set by the first `write_synced`
         self._past_cache = True
-        self._reading: int | None = None  # a descriptor past the cache, from the first `begin_read` on; -1: there is none
+        self._reading: int | None = None  # a direct descriptor, opened by the first `begin_read`; -1 if direct I/O is not supported
         self._written_to = 0
         self._cached_from = 0
 
@@ -138,7 +140,7 @@ class OsFile:
         return self._direct is not None and self._direct.begin_synced(buffers, offset, padding_bytes, aio, done)
 
     def _write_direct(self, buffers: Sequence[Buffer], offset: int, padding_bytes: int) -> bool:
-        """Whether this file can be written so."""
+        """Whether this file supports direct writes."""
         if self._direct is None:
             self._direct = open_direct(self._descriptor, self._staging_buffers)
         if self._direct is not None:
@@ -148,7 +150,7 @@ class OsFile:
             except OSError as error:
                 if error.errno != errno.EINVAL:
                     raise
-            self._direct.close()  # some file systems let one open it and then take nothing
+            self._direct.close()  # some file systems accept the open and then refuse every write
             self._direct = None
         self._past_cache = False
         return False
@@ -197,7 +199,7 @@ class OsFile:
         try:
             return os.lseek(self._descriptor, offset, os.SEEK_DATA)
         except OSError as error:
-            # ENXIO: only a hole follows; allocated space that was never written counts as one.
+            # ENXIO: only a hole follows; allocated space that was never written counts as a hole.
             return None if error.errno == errno.ENXIO else offset
 
     def close(self) -> None:
@@ -251,7 +253,7 @@ class OsDisk:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0) | (os.O_TRUNC if truncate else 0)
         descriptor = os.open(path, flags, 0o600)
         if scattered:
-            # Some systems read 8 MiB ahead: a commit beside that waits 10 ms for the disk, where half a millisecond would do.
+            # Some systems read 8 MiB ahead: a concurrent commit then waits 10 ms for the disk instead of half a millisecond.
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
         return OsFile(descriptor, self._staging_buffers, self._read_buffers)
 
@@ -277,7 +279,7 @@ class OsDisk:
 
 
 def replace_file(disk: Disk, path: Path, content: bytes) -> None:
-    """Puts `content` in place of `path`, wholly or not at all, durably."""
+    """Replaces the file at `path` with `content`, atomically and durably."""
     temporary = path.with_name(path.name + ".new")
     file = disk.open(temporary, create=True, truncate=True)
     try:

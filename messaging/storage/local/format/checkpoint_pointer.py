@@ -1,6 +1,6 @@
-"""Where the last checkpoint of each unsealed segment stands: never synced, and believed only if a checkpoint is found there.
+"""The location of the last checkpoint of each unsealed segment: never synced, and trusted only if a checkpoint is found there.
 
-The file has a few slots, by segment number: when a process is killed, segments before the one being written may not be sealed yet.
+The file has a few slots, indexed by segment number: when a process is killed, segments before the active one may not be sealed yet.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CheckpointPointer:
         self._file: DiskFile | None = None
 
     def note(self, segment: Segment, offset: int) -> None:
-        """Without it the next start reads more: no error of the disk is worth more than that."""
+        """Failures are ignored: without the pointer, the next start only reads more."""
         with suppress(OSError):
             self._note(segment, offset)
 
@@ -39,7 +39,7 @@ class CheckpointPointer:
         self._file.write([place + records.CRC.pack(crc32c(place, segment.seed))], _slot(segment))
 
     def find(self, segment: Segment) -> int:
-        """The offset of the commit that was noted for `segment`, 0 if none was, or none can be read."""
+        """The offset of the commit recorded for `segment`; 0 if there is none or it cannot be read."""
         data = b""
         if NAME in self._disk.names(self._path.parent):
             with suppress(OSError):

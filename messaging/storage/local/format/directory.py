@@ -40,7 +40,7 @@ def lock(disk: Disk, directory: Path) -> DirectoryLock:
 
 
 def read_store_id(disk: Disk, directory: Path) -> int | None:
-    """The id of the store in this directory, None if there is none yet. Raises `Unavailable` for a format not known."""
+    """The id of the store in this directory; None if it has none yet. Raises `Unavailable` for an unknown format."""
     if "format" not in disk.names(directory):
         return None
     try:
@@ -54,7 +54,7 @@ def read_store_id(disk: Disk, directory: Path) -> int | None:
 
 
 def claim(disk: Disk, directory: Path) -> tuple[int, int]:
-    """(store id, epoch) for a new owner, who holds the lock. Raises `Unavailable` and `OSError`."""
+    """Returns (store id, epoch) for a new owner, which must hold the lock. Raises `Unavailable` and `OSError`."""
     store_id = read_store_id(disk, directory)
     if store_id is None:
         if any(name.startswith("segment-") for name in disk.names(directory)):
@@ -68,7 +68,7 @@ def claim(disk: Disk, directory: Path) -> tuple[int, int]:
 
 
 def _write_epoch(disk: Disk, directory: Path, epoch: int) -> None:
-    """On a full disk in place: one sector, which the disk writes wholly or not at all. Raises `OSError`."""
+    """On a full disk, writes in place: one sector, which the disk writes atomically. Raises `OSError`."""
     content = json.dumps({"epoch": epoch}).encode()
     try:
         replace_file(disk, directory / "epoch", content)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from array import array
 
-EXTENT_WIDTH = 2  # numbers of an extent: first entry | offset << 32 | bytes
+EXTENT_WIDTH = 2  # table values per extent: first entry, and offset << 32 | bytes
 
 
 class Extents:
-    """Where one ledger's blocks stand in one segment, 16 bytes an extent.
+    """The blocks of one ledger in one segment, 16 bytes per extent.
 
-    `table` alternates first entry and (offset << 32 | bytes): from that record on, for so many bytes, the ledger's blocks stand,
-    perhaps with a few records of others between them. `last_entry` and `length_bytes` count from the ledger's beginning.
-    """
+    `table` alternates first entry and (offset << 32 | bytes): starting at that record, for that many bytes, come blocks of the
+    ledger, possibly with a few records of others between them. `last_entry` and `length_bytes` count from the beginning of the
+    ledger."""
 
     __slots__ = (
         "dirty_from",
@@ -32,17 +32,17 @@ class Extents:
     ) -> None:
         self.ledger_id = ledger_id
         self.segment = segment
-        self.link = link  # the segment before this one that holds blocks of the ledger, 0: none
-        self.older = older  # the extents there, until that footer is durable
+        self.link = link  # the previous segment with blocks of the ledger, 0: none
+        self.older = older  # the extents in that segment, until its footer is durable
         self.table = array("Q")
         self.last_entry = last_entry
         self.length_bytes = length_bytes
         self.record_bytes = 0
-        self.dirty_mark = -1  # number of the checkpoint that will first cover what is new
-        self.dirty_from = 0  # index in `table` of the first number to go into it
+        self.dirty_mark = -1  # number of the checkpoint that will first cover the new extents
+        self.dirty_from = 0  # index in `table` of the first value for that checkpoint
 
     def add(self, last: int, first: int, offset: int, record_bytes: int, data_bytes: int, extent_bytes_max: int) -> int:
-        """Indexes a block; returns how many extents that added (0 or 1)."""
+        """Indexes a block. Returns the number of extents added (0 or 1)."""
         table = self.table
         self.record_bytes += record_bytes
         self.last_entry = last
@@ -59,4 +59,4 @@ class Extents:
         return 1
 
 
-GAP_BYTES_MAX = 4096  # of other ledgers' records inside an extent: reading over them is cheaper than an extent more
+GAP_BYTES_MAX = 4096  # bytes of other ledgers' records allowed inside an extent: reading over them is cheaper than another extent

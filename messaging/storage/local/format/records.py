@@ -44,15 +44,15 @@ COMMIT_HEADER = struct.Struct("<QQQQQQQII")
 LENGTH = struct.Struct("<Q")
 FIXED_BYTES = CRC.size + BODY.size
 COMMIT_BYTES = FIXED_BYTES + COMMIT_HEADER.size
-# For `crc32c`: of larger data it would let other threads run meanwhile, and have to wait for its turn again. That takes longer than
-# the checksum of anything but the largest messages.
+# `crc32c` releases the GIL for larger data and must then wait to get it back, which takes longer than computing the checksum of
+# anything but the largest messages.
 KEEP_TURN = 0
 _SEED = struct.Struct("<QQQ")
 _SWAP = sys.byteorder == "big"
 
 
 class Record(NamedTuple):
-    """One record in a buffer; `header`, `end_offsets` and `data` begin at the given places of that buffer."""
+    """A record in a buffer. `header`, `end_offsets` and `data` are offsets in that buffer."""
 
     type: int
     ledger_id: int
@@ -81,12 +81,12 @@ def seed_of(store_id: int, segment: int, generation: int) -> int:
 
 
 def checksum(body: bytes | memoryview, seed: int) -> int:
-    """Of a record whose bytes after the checksum are `body`."""
+    """The checksum of a record; `body` is everything after the checksum field."""
     return crc32c(body, seed)
 
 
 def encode(seed: int, type_: int, ledger_id: int, first_entry: int, header: bytes, data: bytes = b"") -> bytes:
-    """A whole record without end offsets."""
+    """Encodes a complete record without end offsets."""
     body = BODY.pack(type_, 0, 0, ledger_id, first_entry, 0, len(header), len(data)) + header + data
     return CRC.pack(crc32c(body, seed)) + body
 
@@ -96,7 +96,8 @@ def encode_commit(seed: int, header: CommitHeader) -> bytes:
 
 
 def parse(buffer: bytes | memoryview, start: int) -> Record | None:
-    """The record at `start` by its lengths alone, or None if no record can begin there or it passes the end of the buffer."""
+    """Parses the record at `start` by its lengths, without checking its checksum. None if no record can begin there or it exceeds
+    the buffer."""
     if start + FIXED_BYTES > len(buffer):
         return None
     type_, _, _, ledger_id, first, count, header_length, data_length = BODY.unpack_from(buffer, start + 4)
@@ -112,7 +113,8 @@ def parse(buffer: bytes | memoryview, start: int) -> Record | None:
 
 
 def length_at(buffer: bytes | memoryview, start: int) -> int:
-    """Bytes of the record at `start` as its header says, 0 if none can begin there. Needs FIXED_BYTES there."""
+    """The length of the record at `start` according to its header; 0 if no record can begin there. The buffer must hold FIXED_BYTES
+    from `start` on."""
     type_, _, _, _, _, count, header_length, data_length = BODY.unpack_from(buffer, start + 4)
     if not COMMIT <= type_ <= FOOTER:
         return 0

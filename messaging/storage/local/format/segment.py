@@ -35,7 +35,7 @@ _NAME = re.compile(r"segment-(\d{10})-(\d{4,})\.log")
 
 @dataclass(slots=True)
 class Segment:
-    """One file of the log. `data_stop` is where commits end; `footer_bytes` is 0 until the segment is sealed."""
+    """One file of the log. `data_stop` is the end of its commits; `footer_bytes` is 0 until the segment is sealed."""
 
     number: int
     generation: int
@@ -46,11 +46,11 @@ class Segment:
     data_stop: int = PAGE_BYTES
     footer_offset: int = 0
     footer_bytes: int = 0
-    live_bytes: int = 0  # of blocks of ledgers that exist
-    live_events: int = 0  # records about ledgers that must not be forgotten yet
-    events: int = 0  # records about ledgers in it once it is sealed, needed or not; 0 where that is not known
-    index_released: bool = True  # no ledger's index in memory points into it any more
-    overhead_bytes: int = 0  # of a sealed segment: what is not blocks
+    live_bytes: int = 0  # bytes of blocks of existing ledgers
+    live_events: int = 0  # number of ledger records that must be kept
+    events: int = 0  # number of ledger records in the sealed segment, whether needed or not; 0 if unknown
+    index_released: bool = True  # no in-memory ledger index points into it any more
+    overhead_bytes: int = 0  # bytes of a sealed segment that are not blocks
 
     @property
     def data_bytes(self) -> int:
@@ -66,13 +66,13 @@ def name_of(number: int, generation: int) -> str:
 
 
 def parse_name(name: str) -> tuple[int, int] | None:
-    """(number, generation) of a segment's file name."""
+    """Parses a segment's file name into (number, generation)."""
     match = _NAME.fullmatch(name)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def header_page(store_id: int, number: int, generation: int, *, recycled: bool) -> bytes:
-    """The whole header page; the place of the seal is empty."""
+    """The whole header page, with an empty seal."""
     head = _HEAD.pack(_HEAD_MAGIC, FORMAT_VERSION, int(recycled), store_id, number, generation)
     return (head + _CRC.pack(crc32c(head))).ljust(PAGE_BYTES, b"\0")
 
@@ -83,11 +83,11 @@ def seal_bytes(segment: Segment) -> bytes:
 
 
 class BadSegment(Exception):
-    """The header page of a file named like a segment is not one of this log."""
+    """The header page of a file with a segment's name does not belong to this log."""
 
 
 class DamagedHeaderPage(BadSegment):
-    """It says nothing at all: perhaps the segment is this log's all the same."""
+    """The header page is unreadable; the segment may still belong to this log."""
 
 
 def read_segment(file: DiskFile, path: Path, store_id: int) -> Segment:
@@ -115,7 +115,7 @@ def read_segment(file: DiskFile, path: Path, store_id: int) -> Segment:
 
 
 def _read_seal(page: bytes, segment: Segment) -> None:
-    """A seal that does not match is no seal: the segment is replayed instead."""
+    """An invalid seal counts as none: the segment is replayed instead."""
     magic, data_stop, footer_offset, footer_bytes = _SEAL.unpack_from(page, SEAL_OFFSET)
     (crc,) = _CRC.unpack_from(page, SEAL_OFFSET + _SEAL.size)
     if magic == _SEAL_MAGIC and crc == crc32c(page[SEAL_OFFSET : SEAL_OFFSET + _SEAL.size], segment.seed):
@@ -123,7 +123,7 @@ def _read_seal(page: bytes, segment: Segment) -> None:
 
 
 def store_id_of(page: bytes) -> int | None:
-    """The store that an intact header page names."""
+    """The store id in a valid header page."""
     if len(page) < PAGE_BYTES or _CRC.unpack_from(page, _HEAD.size)[0] != crc32c(page[: _HEAD.size]):
         return None
     magic, version, _, store_id, _, _ = _HEAD.unpack_from(page)

@@ -31,24 +31,24 @@ _MAGIC = b"MGNTIDX\n"
 
 
 class BadSnapshot(Exception):
-    """A file named like a snapshot that cannot be used."""
+    """A file with a snapshot's name that cannot be used."""
 
 
 class SegmentCounts(msgspec.Struct, array_like=True):
-    """Of a segment that was covered: enough to choose what to reclaim; whoever reclaims looks again."""
+    """Counts of a covered segment, sufficient to choose what to reclaim; the reclaimer checks again before it acts."""
 
     number: int
     generation: int
     live_bytes: int
     overhead_bytes: int
-    events: int = 0  # earlier versions did not say
+    events: int = 0  # earlier versions did not store it
 
 
 class Content(msgspec.Struct, array_like=True):
     format: int
     store_id: int
-    covered: int  # the newest segment whose footer is in it; all before that are, too
-    columns: list[bytes]  # `COLUMNS`, one number a ledger
+    covered: int  # the newest segment whose footer is included; all earlier ones are too
+    columns: list[bytes]  # `COLUMNS`, one number per ledger
     properties: list[dict[str, str]]
     segments: list[SegmentCounts]
     tombstones: dict[int, tuple[int, int]]
@@ -75,9 +75,9 @@ def encode(
     deletions_pending: dict[int, tuple[int, int]],
     pause: Pause,
 ) -> bytes:
-    """The whole file. `ledgers` are as the footers up to `covered` tell."""
+    """Encodes the whole file. `ledgers` is the state according to the footers up to `covered`."""
     columns = [array(typecode) for typecode in COLUMNS]
-    places: dict[int, int] = {}  # of properties, by identity: equal ones are one object
+    places: dict[int, int] = {}  # index of properties by object identity: equal properties are one object
     properties: list[dict[str, str]] = []
     for states in _chunks(ledgers):
         for state in states:
@@ -103,7 +103,7 @@ def encode_content(content: Content) -> bytes:
 
 
 def read(disk: Disk, directory: Path, store_id: int) -> Content | None:
-    """The snapshot in `directory`, None if there is none. Raises `BadSnapshot`."""
+    """Reads the snapshot in `directory`; None if there is none. Raises `BadSnapshot`."""
     if NAME not in disk.names(directory):
         return None
     path = directory / NAME
@@ -125,8 +125,8 @@ def read(disk: Disk, directory: Path, store_id: int) -> Content | None:
 
 
 def restore_ledgers(content: Content, states: dict[int, LedgerState], segments: Iterable[int], pause: Pause) -> None:
-    """Puts the ledgers of `content` into `states`, which is empty."""
-    # Numbers of segments are the same objects in all states: at a hundred thousand ledgers that is megabytes.
+    """Adds the ledgers of `content` to `states`, which must be empty."""
+    # All states share the same int objects for segment numbers: with a hundred thousand ledgers that saves megabytes.
     shared = {number: number for number in segments}
     columns = [unpack(column, typecode) for column, typecode in zip(content.columns, COLUMNS, strict=True)]
     properties = content.properties

@@ -32,11 +32,11 @@ COLUMNS = ("ledgers", "last_entries", "record_bytes", "extent_stops", "length_by
 
 
 class BadSummary(ValueError):
-    """Bytes that make no summary."""
+    """The bytes are not a valid summary."""
 
 
 class Events(msgspec.Struct, array_like=True):
-    """What happened to ledgers as such. An id is never used twice, so no order is needed."""
+    """Events in the lives of ledgers: created, sealed, deleted. An id is never reused, so their order does not matter."""
 
     created: dict[int, dict[str, str]] = {}
     sealed: dict[int, tuple[int, int]] = {}  # last entry, length in bytes
@@ -47,7 +47,7 @@ class Events(msgspec.Struct, array_like=True):
         return len(self.created) + len(self.sealed) + len(self.deleted)
 
     def size_bytes(self) -> int:
-        """About what they take in a summary."""
+        """Approximate size in a summary."""
         return 160 * len(self.created) + 32 * len(self.sealed) + 10 * len(self.deleted)
 
 
@@ -59,18 +59,16 @@ def _column() -> array[int]:
 class SegmentSummary:
     segment: int
     start: int  # offset of the first commit covered
-    stop: int  # offset behind the last commit covered
-    previous: int  # offset of the commit that holds the checkpoint before this one; 0: none in this segment
-    overhead_bytes: int = 0  # in a footer: what is not blocks; rewriting does not win it back
+    stop: int  # offset after the last commit covered
+    previous: int  # offset of the commit with the previous checkpoint; 0: none in this segment
+    overhead_bytes: int = 0  # in a footer: bytes that are not blocks, which rewriting does not reclaim
     ledgers: array[int] = field(default_factory=_column)
     last_entries: array[int] = field(default_factory=_column)
     record_bytes: array[int] = field(default_factory=_column)  # in this segment so far
-    extent_stops: array[int] = field(default_factory=_column)  # behind each ledger's extents, counted in extents
+    extent_stops: array[int] = field(default_factory=_column)  # running total of extents, up to and including each ledger
     length_bytes: array[int] = field(default_factory=_column)
-    previous_segments: array[int] = field(
-        default_factory=_column
-    )  # the segment before this one that holds blocks of the ledger, 0: none
-    table: array[int] = field(default_factory=_column)  # first entry, offset << 32 | bytes; two numbers an extent
+    previous_segments: array[int] = field(default_factory=_column)  # the previous segment with blocks of the ledger, 0: none
+    table: array[int] = field(default_factory=_column)  # first entry, offset << 32 | bytes; two numbers per extent
     events: Events = field(default_factory=Events)
 
     def extents_at(self, at: int) -> array[int]:
@@ -84,15 +82,15 @@ _by_ledger = attrgetter("ledger_id")
 
 
 def checkpoint(place: tuple[int, int, int, int], dirty: Sequence[Extents], events: Events) -> SegmentSummary:
-    """What is new in each of `dirty` since its `dirty_from`. `place`: segment, start, stop, previous. Ledgers come as they come:
-    this is done between two commits."""
+    """Encodes the changes of each of `dirty` since its `dirty_from`. `place`: segment, start, stop, previous. Ledgers are unsorted,
+    because this runs between two commits."""
     made = SegmentSummary(*place, events=events)
     _fill(made, dirty, [extents.table[extents.dirty_from :] if extents.dirty_from else extents.table for extents in dirty])
     return made
 
 
 def footer(place: tuple[int, int, int, int], touched: Sequence[Extents], events: Events) -> SegmentSummary:
-    """All of `touched`, sorted. `place`: segment, start, stop, previous."""
+    """Encodes all of `touched`, sorted. `place`: segment, start, stop, previous."""
     made = SegmentSummary(*place, events=events)
     touched = sorted(touched, key=_by_ledger)
     _fill(made, touched, [extents.table for extents in touched])

@@ -1,8 +1,9 @@
-"""Footers of sealed segments are the index of the log, where they are: on the disk.
+"""The footers of sealed segments are the on-disk index of the log.
 
-`read_footer` reads one whole and checks it: for recovery, for rewriting, for whatever must be right. `Footer` looks things up in
-one with a few small reads and checks nothing: whoever follows it meets blocks that have checksums of their own, and reads the
-footer whole when those do not bear it out. Not mapped into memory: a bad sector shall be an error, not the end of the process.
+`read_footer` reads and verifies a whole footer: for recovery, for rewriting, for everything that must be right. `Footer` looks
+values up with a few small reads and verifies nothing: the blocks it leads to have checksums of their own, and a caller that finds a
+mismatch reads the footer whole. Footers are not memory-mapped, because a bad sector must raise an error instead of killing the
+process.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from messaging.storage.local.format.segment import PAGE_BYTES, Segment
 from messaging.storage.local.format.summary import COLUMNS, HEAD, BadSummary, SegmentSummary
 from messaging.storage.local.read.open_files import OpenFiles
 
-WINDOW = 512  # numbers read at once, at the end of a search
+WINDOW = 512  # values read at once at the end of a search
 
 
 class BadFooter(Exception):
@@ -39,13 +40,13 @@ def read_footer(file: DiskFile, segment: Segment) -> SegmentSummary:
 
 
 def whole_footer(files: OpenFiles, segment: Segment) -> SegmentSummary:
-    """`read_footer` through a descriptor kept open. Raises `BadFooter` and `OSError`."""
+    """Like `read_footer`, through an open file. Raises `BadFooter` and `OSError`."""
     with files.use(segment.path) as file:
         return read_footer(file, segment)
 
 
 class Footer:
-    """The footer of `segment`, read where it is needed through `file`. Raises `BadFooter` and `OSError` throughout."""
+    """The footer of `segment`, read on demand through `file`. All methods raise `BadFooter` and `OSError`."""
 
     __slots__ = ("_base", "_file", "_segment", "_whole", "ledgers", "overhead_bytes")
 
@@ -64,12 +65,12 @@ class Footer:
         self._whole: dict[str, array[int]] = {}
 
     def load(self) -> None:
-        """Reads all that `find` and `number` need at once, for many of them."""
+        """Reads everything that `find` and `number` need in one go, for many lookups."""
         for name in ("ledgers", "record_bytes", "previous_segments"):
             self._whole[name] = self.numbers(name, 0, self.ledgers)
 
     def find(self, ledger_id: int) -> int:
-        """The index of a ledger in the columns, -1 if it has no blocks here."""
+        """The column index of a ledger; -1 if it has no blocks here."""
         low, high = 0, self.ledgers
         ids = self._whole.get("ledgers")
         if ids is None:
@@ -91,7 +92,7 @@ class Footer:
         return self._numbers(COLUMNS.index(column) * self.ledgers + start, stop - start)
 
     def extents_at(self, at: int) -> array[int]:
-        """First entry, offset << 32 | bytes; two numbers an extent."""
+        """The extents of a ledger: first entry and offset << 32 | bytes, two numbers per extent."""
         stops = self.numbers("extent_stops", max(0, at - 1), at + 1)
         start = stops[0] if at else 0
         table = self._numbers(len(COLUMNS) * self.ledgers + EXTENT_WIDTH * start, EXTENT_WIDTH * (stops[-1] - start))
@@ -110,7 +111,7 @@ class Footer:
 
 
 def _in_order(table: array[int], limit: int) -> bool:
-    """Whether entries and places rise from extent to extent, and all end before `limit`. Readers count on it."""
+    """Whether entries and offsets rise from extent to extent and all end before `limit`. Readers rely on this."""
     behind = PAGE_BYTES
     for place in table[1::EXTENT_WIDTH]:
         if place >> 32 < behind:

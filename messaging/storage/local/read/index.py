@@ -1,10 +1,10 @@
-"""Where an entry stands that is in a sealed segment: a search over footers, in a thread, with a memory of the last finds.
+"""Locates entries in sealed segments: a search over footers, run in a thread, with a cache of recent results.
 
-A ledger is in some of the segments between the one that created it and the last one that holds blocks of it. The search halves that
-range where the middle one holds blocks of the ledger; where it does not, it takes one step back along the links that footers make
-(each names the segment before it that holds blocks of the same ledger).
+The blocks of a ledger are in some of the segments between the one that created it and the last one that holds any. The search is a
+binary search over that range. If the segment in the middle has no blocks of the ledger, the search instead follows one link
+backwards (each footer names the previous segment with blocks of the same ledger).
 
-A footer that cannot be read is made again from its segment, in memory (see `rebuilt_footers.py`), and the search goes on there.
+An unreadable footer is rebuilt from its segment, in memory (see `rebuilt_footers.py`), and the search continues there.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from messaging.storage.local.read.footers import BadFooter, Footer, whole_footer
 from messaging.storage.local.read.open_files import OpenFiles
 from messaging.storage.local.read.rebuilt_footers import FooterRebuilder, RebuiltFooter
 
-STEPS_MAX = 4  # segments tried right behind the last find before searching
+STEPS_MAX = 4  # segments tried right after the last result before searching
 RECENT_MAX = 4096
-RECENT_NUMBERS_MAX = 1 << 20  # of extents, over all that are remembered: 8 MiB
+RECENT_NUMBERS_MAX = 1 << 20  # bytes of extents in the whole cache: 8 MiB
 
 Answer = TypeVar("Answer")
 
 
 class Place(NamedTuple):
-    """The blocks of a ledger in one segment: `last` is the last entry of them, `link` the segment before that holds some."""
+    """The blocks of a ledger in one segment. `last` is the last entry of them, `link` the previous segment with blocks of the
+    ledger."""
 
     segment: int
     generation: int
@@ -46,7 +47,7 @@ class _Found(NamedTuple):
 
 
 class EntryIndex:
-    """For any thread; blocks. Raises `OSError`. `on_damaged` is called with what is wrong with a footer."""
+    """Thread-safe; blocks. Raises `OSError`. `on_damaged` is called with a description of each damaged footer."""
 
     def __init__(self, segments: Mapping[int, Segment], files: OpenFiles, on_damaged: Callable[[Exception], None]) -> None:
         self._segments = segments
@@ -58,7 +59,7 @@ class EntryIndex:
         self._checked: set[tuple[int, int]] = set()  # number and generation
 
     def locate(self, ledger_id: int, entry: int, first_segment: int, last_segment: int) -> Place | None:
-        """The place with the first entry at or after `entry`, None if there is none between the two segments."""
+        """The place that holds the first entry at or after `entry`; None if there is none between the two segments."""
         recent = self.recent(ledger_id)
         if recent is not None:
             if recent.table[0] <= entry <= recent.last:
@@ -77,8 +78,8 @@ class EntryIndex:
         return self._keep(ledger_id, found) if found is not None else None
 
     def check(self, first_segment: int, last_segment: int) -> bool:
-        """Something did not add up: looks for damaged footers in that range, and makes them again. Whether there was one. Each
-        footer is read once."""
+        """Called after an inconsistency: checks each footer in that range once and rebuilds damaged ones. Returns whether any was
+        damaged."""
         repaired = False
         for number in range(first_segment, last_segment + 1):
             segment = self._segments.get(number)
@@ -117,7 +118,7 @@ class EntryIndex:
             found = self._look(ledger_id, number)
             if found is not None:
                 return found
-            number -= 1  # a segment is lost or damaged: its neighbours tell
+            number -= 1  # a segment is lost or damaged: search its neighbours
         return None
 
     def _look(self, ledger_id: int, number: int) -> _Found | None:
@@ -154,7 +155,7 @@ class EntryIndex:
         def place_in(footer: Footer | RebuiltFooter) -> Place:
             if isinstance(footer, Footer):
                 return Place(segment.number, segment.generation, found.last, found.link, footer.extents_at(found.at))
-            at = footer.find(ledger_id)  # again: it may have been found in the damaged one
+            at = footer.find(ledger_id)  # again: the result may have come from the damaged footer
             if at < 0:
                 raise BadFooter(f"the footer of {segment.path} was damaged: it listed ledger {ledger_id}, which is not there")
             last, link = footer.number("last_entries", at), footer.number("previous_segments", at)
@@ -170,7 +171,7 @@ class EntryIndex:
         return place
 
     def recent(self, ledger_id: int) -> Place | None:
-        """The place where the ledger was found last. Does not block."""
+        """The place most recently found for the ledger. Does not block."""
         with self._lock:
             recent = self._recent.get(ledger_id)
             if recent is None:
@@ -188,7 +189,7 @@ class EntryIndex:
             self._recent_numbers -= len(recent.table)
 
     def _forget(self, segment: Segment) -> None:
-        """What was found in a footer that proved to be damaged."""
+        """Drops cached results that came from a damaged footer."""
         with self._lock:
             for ledger_id in [key for key, recent in self._recent.items() if recent.segment == segment.number]:
                 self._drop(ledger_id)

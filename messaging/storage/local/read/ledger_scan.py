@@ -1,4 +1,4 @@
-"""The intact blocks of one ledger in a stretch of a segment, as far as any can be found."""
+"""Finds the intact blocks of one ledger in a stretch of a segment, even if some of it is damaged."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ _LEDGER_ID_OFFSET = 8  # in a record: checksum, type, flags, reserved
 
 
 def own_records(view: memoryview, start: int, end: int, ledger_id: int, seed: int) -> Iterator[records.Record]:
-    """The intact blocks of a ledger in an extent. Where a record is damaged, the rest is searched for byte by byte.
+    """The intact blocks of a ledger in an extent. After a damaged record, the rest is searched byte by byte.
 
-    Records of others are skipped by their lengths, unverified: if one is wrong, the walk ends at no record's beginning,
-    and the search begins behind the last record that is certain.
-    """
+    Records of other ledgers are skipped by their lengths, unverified. If a length is wrong, the walk ends where no record begins,
+    and the search starts after the last verified record."""
     run = view[:end]
     certain = start
     while start < end:
@@ -33,7 +32,7 @@ def own_records(view: memoryview, start: int, end: int, ledger_id: int, seed: in
 
 
 def search(view: memoryview, start: int, end: int, ledger_id: int, seed: int) -> Iterator[records.Record]:
-    """Intact blocks of a ledger wherever they begin."""
+    """Searches for intact blocks of a ledger at every byte offset."""
     pattern = records.BODY.pack(0, 0, 0, ledger_id, 0, 0, 0, 0)[_LEDGER_ID_OFFSET - 4 : _LEDGER_ID_OFFSET + 4]
     data = bytes(view[start:end])
     at = data.find(pattern)

@@ -1,4 +1,4 @@
-"""Descriptors of segments that are kept open for reading."""
+"""File descriptors of segments, kept open for reading."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 from messaging.storage.local.device.disk import Disk, DiskFile
 
-DESCRIPTORS_A_FILE = 2  # at most: one of them past the page cache
+DESCRIPTORS_A_FILE = 2  # descriptors per file at most: one of them for direct I/O
 
 
 class OpenFiles:
-    """Descriptors of segments for reading, the least recently used closed first. For any thread."""
+    """An LRU cache of segment files open for reading. Thread-safe."""
 
     def __init__(self, disk: Disk, descriptors_max: int) -> None:
         self._disk = disk
@@ -23,7 +23,7 @@ class OpenFiles:
         self._files: OrderedDict[Path, tuple[DiskFile, list[int]]] = OrderedDict()
 
     def is_open(self, path: Path) -> bool:
-        """Whether `use` need not open it. Does not block."""
+        """Whether the file is open already, so that `use` does not block."""
         return path in self._files
 
     @contextmanager
@@ -42,12 +42,12 @@ class OpenFiles:
                 users[0] -= 1
                 if self._files.get(path) is not entry:
                     if users[0] == 0:
-                        file.close()  # forgotten while in use
+                        file.close()  # `forget` was called while the file was in use
                 elif len(self._files) > self._files_max:
                     self._close_idle()
 
     def forget(self, path: Path) -> None:
-        """Closes the descriptor, once nobody uses it."""
+        """Closes the file as soon as nobody uses it."""
         with self._lock:
             entry = self._files.pop(path, None)
             if entry is not None and entry[1][0] == 0:

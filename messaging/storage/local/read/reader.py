@@ -1,7 +1,7 @@
-"""Reading blocks of one ledger: find the runs, fetch them with few large reads, verify every checksum.
+"""Reads blocks of one ledger: locates the extents, fetches them with a few large reads, verifies every checksum.
 
-The loop takes a snapshot of the index (references, no copies) and has the kernel read where it knows the places; for the rest a
-thread of the read pool searches footers, opens files and finds out what is wrong.
+The event loop takes a snapshot of the index (references, no copies) and submits reads to the kernel if the locations are known.
+Otherwise a thread of the read pool searches footers, opens files and diagnoses damage.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from messaging.storage.local.read.index import EntryIndex, Place
 from messaging.storage.local.read.ledger_scan import own_records
 from messaging.storage.local.segments import SegmentTable
 
-READ_BYTES_MAX = 576 << 10  # one read of the file: a commit may wait for the disk behind it. Two bring a MiB, in whole extents
-GAP_BYTES_MAX = 16 << 10  # foreign bytes read over rather than read around
+READ_BYTES_MAX = 576 << 10  # bytes of one read: a commit may wait behind it. Two reads bring a MiB, in whole extents
+GAP_BYTES_MAX = 16 << 10  # bytes of other ledgers that are read and discarded rather than skipped
 
 Flush = Callable[[], Awaitable[None]]
 
@@ -36,14 +36,14 @@ Flush = Callable[[], Awaitable[None]]
 class Wanted(NamedTuple):
     ledger_id: int
     first: int
-    last: int  # never past it
+    last: int  # never returns entries beyond it
     entries_max: int
     bytes_max: int
-    segments: tuple[int, int]  # the first and the last whose footer may list blocks of it
+    segments: tuple[int, int]  # the first and the last segment whose footer may list blocks of the ledger
 
 
 def in_memory(state: LedgerState, last: int) -> list[Place]:
-    """What the index in memory knows, in entry order, no copies; up to entry `last`."""
+    """The places known to the index in memory, in entry order, up to entry `last`. Copies no extents."""
     found: list[Place] = []
     for extents in state.extents_in_memory():
         if extents.table:
@@ -54,14 +54,14 @@ def in_memory(state: LedgerState, last: int) -> list[Place]:
 
 
 def _at_hand(places: list[Place], index: EntryIndex, ledger_id: int, entry: int) -> Place | None:
-    """The place with `entry`, if it can be told without reading the disk. `places`: what the index in memory knows."""
+    """The place that holds `entry` if it is known without reading the disk. `places`: the places known to the index in memory."""
     at = bisect_right(places, entry, key=_first_of) - 1
     place = places[at] if at >= 0 else index.recent(ledger_id)
     return place if place is not None and place.table[0] <= entry <= place.last else None
 
 
 def forecast(state: LedgerState, entry_index: EntryIndex, first: int, entries_max: int, bytes_max: int) -> int:
-    """See `LedgerStore`. Known are the segments whose index is in memory, and the one where the ledger was last read."""
+    """See `LedgerStore`. Only segments whose index is in memory, and the one where the ledger was last read, are known."""
     places = in_memory(state, state.last_entry)
     place = _at_hand(places, entry_index, state.ledger_id, first)
     if place is None:
@@ -71,7 +71,7 @@ def forecast(state: LedgerState, entry_index: EntryIndex, first: int, entries_ma
     while index < len(table) and table[index] < until:
         room -= table[index + 1] & 0xFFFFFFFF
         if room < 0:
-            return max(0, table[index] - first)  # 0: the first extent alone is too large, and where its blocks end is not known
+            return max(0, table[index] - first)  # 0: the first extent is too large, and its block boundaries are unknown
         index += EXTENT_WIDTH
     return (min(table[index], place.last + 1) if index < len(table) else place.last + 1) - first
 
@@ -92,7 +92,7 @@ class LocalLedgerReader:
         state = self._state
         self._check(first)
         if first > state.last_entry:
-            await self._flush()  # confirmed before it was written: wait for the write
+            await self._flush()  # confirmed but not written yet: wait for the write
             self._check(first)
         last = state.last_entry
         places = in_memory(state, last)  # before `last_segment`: see `ledger_state.py`
@@ -124,8 +124,8 @@ class LocalLedgerReader:
             raise NoSuchEntry(f"ledger {self.ledger_id} ends at entry {confirmed}; {first} was asked for", self.ledger_id)
 
     async def _fetch_here(self, wanted: Wanted, places: list[Place], aio: AioContext) -> list[Block]:
-        """What can be had without a thread: of a segment that is open and whose index is known. Nothing where that does not do, or
-        where something is wrong: a thread finds out what."""
+        """Reads without a thread, if the segment is open and its index is known. Returns no blocks if that is not enough or
+        something is wrong; a thread then finds out what."""
         place = _at_hand(places, self._index, wanted.ledger_id, wanted.first)
         if place is None:
             return []
@@ -144,46 +144,46 @@ class LocalLedgerReader:
         return found.blocks
 
     def fetch_in_thread(self, wanted: Wanted, places: list[Place]) -> list[Block]:
-        """In a thread of the pool."""
+        """Runs in a thread of the pool."""
         blocks = self._gather(wanted, places, last_try=False)
         return blocks if blocks is not None else self._gather(wanted, places, last_try=True) or []
 
     def _gather(self, wanted: Wanted, places: list[Place], *, last_try: bool) -> list[Block] | None:
-        """None: a footer was damaged, and is made again by now. Never on the last try."""
+        """Returns None if a damaged footer was found and rebuilt, so that a retry makes sense; never on the last try."""
         found = _Found(wanted)
         place: Place | None = None
         while True:
             try:
                 place = self._fetch_next(places, found)
             except FileNotFoundError:
-                place = self._fetch_next(places, found)  # its segment was rewritten meanwhile: the new one is known by now
+                place = self._fetch_next(places, found)  # the segment was rewritten meanwhile: the table has the new file now
             if found.full or found.next_entry > wanted.last:
                 return found.blocks
             if place is None or found.next_entry <= place.last:
-                break  # a hole: nothing further on can fill it
+                break  # a hole: later places cannot fill it
         if not found.blocks:
             if not last_try and self._index.check(*wanted.segments):
                 return None
             later = found.resume_at
-            if later < 0:  # nothing intact follows in this segment, or there is none left that holds some
+            if later < 0:  # no intact block follows in this segment, or no segment with blocks is left
                 later = place.last + 1 if place is not None else wanted.last + 1
             text = f"ledger {wanted.ledger_id}: entry {wanted.first} does not match its checksum; the next to try is {later}"
             raise Corrupt(text, wanted.ledger_id, wanted.first, later)
         return found.blocks
 
     def _fetch_next(self, places: list[Place], found: _Found) -> Place | None:
-        """Fetches from the segment that holds the next entry; None if there is none."""
+        """Fetches from the segment that holds the next entry. Returns None if there is none."""
         first, last = found.wanted.segments
         entry = found.next_entry
         at = bisect_right(places, entry, key=_first_of) - 1
         place: Place | None = places[at] if at >= 0 else None
         if (
             place is None or self._segments.by_number[place.segment].generation > 0
-        ):  # the index in memory is of the first generation
+        ):  # the index in memory describes the first generation only
             last = last if place is None else max(last, place.segment)
             place = self._index.locate(found.wanted.ledger_id, entry, first, last)
         if place is None and at + 1 < len(places):
-            place = places[at + 1]  # it is lost: what follows says where reading goes on
+            place = places[at + 1]  # the segment is lost: the next one tells where reading continues
         if place is not None:
             self._fetch_segment(self._segments.by_number[place.segment], place.table, found)
         return place
@@ -200,7 +200,7 @@ class LocalLedgerReader:
 
 
 async def _completed(file: DiskFile, size: int, offset: int, aio: AioContext) -> memoryview | None:
-    """What the kernel read by itself; None where it does not."""
+    """The bytes of an asynchronous read; None if it could not be started or failed."""
     ended: asyncio.Future[memoryview | None] = asyncio.get_running_loop().create_future()
 
     def done(view: memoryview | None) -> None:
@@ -211,7 +211,7 @@ async def _completed(file: DiskFile, size: int, offset: int, aio: AioContext) ->
 
 
 class _Found:
-    """Blocks gathered so far, consecutive from the one with `wanted.first`."""
+    """The consecutive blocks gathered so far, beginning with the one that holds `wanted.first`."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
@@ -225,7 +225,7 @@ class _Found:
     def take(self, view: memoryview, stretches: list[tuple[int, int]], seed: int) -> None:
         wanted = self.wanted
         own = sum(end - start for start, end in stretches)
-        copy = own * 2 < len(view)  # do not keep a large buffer alive for a small part of it
+        copy = own * 2 < len(view)  # copied, so that a small part does not keep a large buffer alive
         for start, end in stretches:
             for record in own_records(view, start, end, wanted.ledger_id, seed):
                 if record.first_entry + record.entries <= self.next_entry:
@@ -242,7 +242,7 @@ class _Found:
                 self.blocks.append(records.block_of(view, record, copy=copy))
                 self.bytes += size
                 self.next_entry = record.first_entry + record.entries
-        # Said here, not by the next record: that one would have to be read for it.
+        # Reported here: reporting it at the next record would require reading that record.
         self.full = self.bytes >= wanted.bytes_max or self.next_entry >= wanted.first + wanted.entries_max
 
 
@@ -251,7 +251,7 @@ def _first_of(place: Place) -> int:
 
 
 def _extent_of(table: array[int], entry: int) -> int:
-    """Index in `table` of the extent that holds `entry`: the last one that begins at or before it."""
+    """The index in `table` of the extent that holds `entry`: the last one that begins at or before it."""
     low, high = 0, len(table) // EXTENT_WIDTH
     while low < high:
         middle = (low + high) // 2
@@ -263,7 +263,7 @@ def _extent_of(table: array[int], entry: int) -> int:
 
 
 def _plan(table: array[int], index: int, found: _Found) -> tuple[int, list[tuple[int, int]], int, int]:
-    """The next read: (index of the extent after it, stretches in what is read, where in the file it begins, where it stops)."""
+    """Plans the next read: (index of the extent after it, stretches within the read, its start and its end in the file)."""
     place = table[index + 1]
     begin = place >> 32
     stop = begin + (place & 0xFFFFFFFF)

@@ -1,7 +1,7 @@
-"""Footers that cannot be read any more, made again in memory from the commits of their segments.
+"""Footers that can no longer be read, rebuilt in memory from the commits of their segments.
 
-Readers continue with these; the next start writes them to the disk. Without them every ledger in such a segment would wait for
-that.
+Readers use these until the next start writes them to the disk. Without them, every ledger in such a segment would be unreadable
+until then.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from messaging.storage.local.read.open_files import OpenFiles
 from messaging.storage.local.recover.commit_scan import Scan
 
 EXTENT_BYTES_MAX = 64 << 10
-NUMBERS_MAX = 1 << 20  # over all that are kept: 8 MiB; the newest stays however long it is
+NUMBERS_MAX = 1 << 20  # bytes of all rebuilt footers: 8 MiB; the newest is kept whatever its size
 
 Key = tuple[int, int]  # number and generation of a segment
 
 
 class RebuiltFooter:
-    """What `footers.Footer` looks up, of a summary in memory."""
+    """The lookups of `footers.Footer`, on a summary in memory."""
 
     def __init__(self, summary: SegmentSummary) -> None:
         self._summary = summary
@@ -48,24 +48,24 @@ class RebuiltFooter:
 
 
 class FooterRebuilder:
-    """For any thread. `on_damaged` is called with the reason before a footer is made again."""
+    """Thread-safe. `on_damaged` is called with the reason before a footer is rebuilt."""
 
     def __init__(self, files: OpenFiles, on_damaged: Callable[[Exception], None]) -> None:
         self._files = files
         self._on_damaged = on_damaged
         self._found: OrderedDict[Key, RebuiltFooter] = OrderedDict()
-        self._damaged: dict[Key, Exception] = {}  # also of those that are no longer kept
-        self._rebuilding = threading.Lock()  # two readers of one segment: the second finds what the first made
+        self._damaged: dict[Key, Exception] = {}  # includes evicted ones
+        self._rebuilding = threading.Lock()  # of two concurrent readers, the second uses the footer that the first rebuilt
 
     def get(self, segment: Segment) -> RebuiltFooter | None:
-        """None: nothing is known to be wrong with its own. As `rebuild`, if it was let go."""
+        """The rebuilt footer; None unless the footer on disk is known to be damaged. Rebuilds an evicted one, see `rebuild`."""
         key = (segment.number, segment.generation)
         if key not in self._damaged:
             return None
         return self._found.get(key) or self.rebuild(segment, self._damaged[key])
 
     def rebuild(self, segment: Segment, reason: Exception) -> RebuiltFooter:
-        """Blocks, as long as it takes to read the segment. Raises `OSError`."""
+        """Blocks while it reads the whole segment. Raises `OSError`."""
         key = (segment.number, segment.generation)
         with self._rebuilding:
             known = self._found.get(key)
@@ -82,8 +82,8 @@ class FooterRebuilder:
 
 
 def summary_of(file: DiskFile, segment: Segment) -> SegmentSummary:
-    """Where the blocks in a sealed segment stand. Only its own commits are read: lengths count from its beginning, and for all that
-    is known the segment before it may hold more of each ledger. Raises `OSError`."""
+    """The summary of a sealed segment, rebuilt from its own commits only: lengths count from the beginning of the segment, and
+    every ledger is assumed to have blocks in the segment before it. Raises `OSError`."""
     found: dict[int, Extents] = {}
     scan = Scan(file, segment, limit=segment.data_stop, synced_until=segment.data_stop)
     for commit in scan.commits():

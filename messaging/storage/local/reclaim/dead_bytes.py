@@ -1,7 +1,7 @@
-"""What a deleted ledger leaves: its bytes, which are no longer to be counted as living in the segments that hold them.
+"""Finds the bytes that deleted ledgers leave in segments, so that they no longer count as live.
 
-Footers say where they are: each names the segment before it that holds blocks of the same ledger. Done in the background. The
-counts only tell which segments are worth looking at; whoever removes or rewrites one reads its footer and looks again.
+Footers tell where they are: each names the previous segment with blocks of the same ledger. Runs in the background. The counts only
+nominate segments; the reclaimer reads a segment's footer before it removes or rewrites it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from messaging.storage.local.pausing import CHUNK, Pause
 from messaging.storage.local.read.footers import BadFooter, Footer
 from messaging.storage.local.read.open_files import OpenFiles
 
-MANY = 64  # ledgers looked up in one footer: from here on it is read at once
+MANY = 64  # lookups in one footer from which on it is read whole
 
 
 def bytes_by_segment(
     segments: Mapping[int, Segment], files: OpenFiles, dead: Mapping[int, tuple[int, int]], pause: Pause
 ) -> Counter[int]:
-    """Bytes of blocks by segment. `dead`: ledger -> (the newest segment with blocks of it, the one with its CREATED record).
+    """Bytes of dead blocks by segment. `dead`: ledger -> (the newest segment with blocks of it, the segment of its CREATED record).
 
     Blocks. Raises `OSError`."""
     numbers = sorted(segments)
     found: Counter[int] = Counter()
-    waiting: dict[int, list[int]] = defaultdict(list)  # ledgers by the segment to look at next
+    waiting: dict[int, list[int]] = defaultdict(list)  # ledgers, by the segment to look at next
     for ledger_id, (last_segment, _) in dead.items():
         waiting[last_segment].append(ledger_id)
     while waiting:
@@ -36,7 +36,7 @@ def bytes_by_segment(
         lower = numbers[before - 1] if before else 0
         for ledger_id, size, link in _look_up(segments.get(number), files, ledgers, pause):
             found[number] += size
-            # Where the links are broken (a rewriting left the ledger out already) the segments between are tried one by one.
+            # Where a link is broken (an earlier rewrite dropped the ledger), the segments in between are tried one by one.
             following = link if size else lower
             if following > 0 and dead[ledger_id][1] <= following < number:
                 waiting[following].append(ledger_id)
@@ -44,7 +44,7 @@ def bytes_by_segment(
 
 
 def _look_up(segment: Segment | None, files: OpenFiles, ledgers: list[int], pause: Pause) -> Iterator[tuple[int, int, int]]:
-    """(ledger, bytes, the segment before that holds blocks of it); bytes are 0 where it is not found."""
+    """Yields (ledger, bytes, previous segment with blocks of it); bytes are 0 if the ledger is not found."""
     if segment is None or not segment.sealed:
         yield from ((ledger_id, 0, 0) for ledger_id in ledgers)
         return
@@ -62,4 +62,4 @@ def _look_up(segment: Segment | None, files: OpenFiles, ledgers: list[int], paus
                 if index % CHUNK == CHUNK - 1:
                     pause()
         except BadFooter:
-            return  # whoever reads from it will say so; what is counted too high is not reclaimed
+            return  # readers will report the damage; dead bytes that still count as live are merely not reclaimed

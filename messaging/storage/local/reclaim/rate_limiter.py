@@ -1,16 +1,16 @@
-"""How fast space is won back: slowly enough that commits do not notice, and at full speed when space is short."""
+"""The rate at which space is reclaimed: slow enough not to disturb commits, and unlimited when space is short."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-WORK_SHARE = 0.25  # of the time, at most: the work of copying holds the interpreter that others need
+WORK_SHARE = 0.25  # maximum share of time: copying holds the GIL that others need
 PAUSE_MAX_S = 1.0
 
 
 class RateLimiter:
-    """`hurry` says that there is no time to pause."""
+    """`hurry` returns True while pauses must be skipped."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class RateLimiter:
         self._since = clock()
 
     def pause(self, size: int) -> None:
-        """`size` bytes were copied since the last pause: blocks for as long as that is to take."""
+        """Call after copying `size` bytes: blocks for as long as they should take at the configured rate."""
         worked_s = self._clock() - self._since
         pause_s = max(size / self._bytes_per_s - worked_s, worked_s * (1 / WORK_SHARE - 1))
         if not self._hurry():

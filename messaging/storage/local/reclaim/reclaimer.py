@@ -1,7 +1,7 @@
-"""Getting space back: dead segments go, segments with little left alive are rewritten without the rest (see `rewrite.py`).
+"""Reclaims space: dead segments are removed, segments with little live data are rewritten without the rest (see `rewrite.py`).
 
-Candidates are chosen by counts and results taken over with the log's turn; the work is done in the maintenance
-thread. The counts only nominate: what a segment holds its footer says, which is read and checked before the segment is touched.
+Candidates are chosen by counts, and results are applied, with the log's turn; the work itself runs in the maintenance thread.
+Counts only nominate a segment: its footer is read and verified before the segment is touched.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from messaging.storage.local.write.segment_files import PREALLOCATED_PREFIX, Pre
 
 logger = logging.getLogger(__name__)
 
-EVENT_BYTES = 150  # at most about what a record that a ledger was made, ended or deleted takes, with a commit of its own
+EVENT_BYTES = 150  # upper estimate for a CREATED, SEALED or DELETED record with a commit of its own
 
 
 class Reclaimer:
@@ -53,10 +53,10 @@ class Reclaimer:
         self._snapshots = snapshots
         self._busy = False
         self._kept: set[int] = set()  # damaged segments
-        self._waiting: set[int] = set()  # those whose rewriting failed, for want of space most likely
+        self._waiting: set[int] = set()  # segments whose rewrite failed, most likely for lack of space
 
     def start_if_due(self) -> None:
-        """With the log's turn: counts what was deleted, then starts on the most worthwhile segment, unless one is in progress."""
+        """Call with the log's turn: counts deleted ledgers, then starts on the best candidate, unless a job is in progress."""
         if self._busy:
             return
         if self._ledgers.deletions_pending:
@@ -69,18 +69,18 @@ class Reclaimer:
             self._background.maintain(lambda: self._do(segment))
 
     def drop_tombstones(self, rewritten: list[int]) -> None:
-        """In the maintenance thread, after a start: CREATED records may be gone from segments rewritten since the snapshot."""
+        """Runs in the maintenance thread after a start: segments rewritten since the snapshot may have lost CREATED records."""
         for number in {created for created, _ in dict(self._ledgers.tombstones).values()}.intersection(rewritten):
             created = whole_footer(self._segments.files, self._segments.by_number[number]).events.created
             self._thread.post(partial(self._ledgers.drop_tombstones, number, created))
 
     def _count_dead(self) -> None:
-        """In the maintenance thread."""
+        """Runs in the maintenance thread."""
         dead = dict(self._ledgers.deletions_pending)
         try:
             sizes = bytes_by_segment(self._segments.by_number, self._segments.files, dead, let_others_run)
         except OSError as error:
-            # Counted as living, it is not reclaimed before the next start.
+            # Still counted as live, so not reclaimed before the next start.
             logger.error("ledger log: %s", error, extra={"action": "ledger_log_reclaim"})
             sizes = Counter()
 
@@ -107,7 +107,7 @@ class Reclaimer:
         return chosen
 
     def _do(self, segment: Segment) -> None:
-        """In the maintenance thread."""
+        """Runs in the maintenance thread."""
         try:
             footer = whole_footer(self._segments.files, segment)
             live_bytes = sum(
@@ -159,11 +159,11 @@ class Reclaimer:
         self._thread.post(forgotten)
 
     def _drop(self, segment: Segment, dropped: Callable[[], None]) -> None:
-        """In the maintenance thread: the file goes, then `dropped` runs in the log thread."""
+        """Runs in the maintenance thread: removes the file, then runs `dropped` in the log thread."""
         preallocated = self._drop_file(segment)
         self._environment.disk.sync_directory(
             self._environment.directory
-        )  # before any DELETED record may go that hides what stood there
+        )  # before any DELETED record that covers its contents may be dropped
 
         def gone() -> None:
             if preallocated is not None:
@@ -175,7 +175,7 @@ class Reclaimer:
         self._thread.post(gone)
 
     def _drop_file(self, segment: Segment) -> PreallocatedSegment | None:
-        """Removes the file, or keeps it preallocated where that is wanted."""
+        """Removes the file, or keeps it as a preallocated segment if one is needed."""
         self._segments.files.forget(segment.path)
         wanted = max(1, self._environment.config.reserved_bytes)
         if segment.size_bytes == self._environment.config.segment_bytes and self._allocator.ready_bytes < wanted:
@@ -195,7 +195,7 @@ class Reclaimer:
 
         def taken_over() -> None:
             self._segments.by_number[segment.number] = fresh
-            # What lived when the copy began, less what was deleted since, as counted on the older generation.
+            # The live bytes when the copy began, minus deletes since then, as counted on the older generation.
             fresh.live_events = segment.live_events
             self._background.maintain(lambda: self._drop(segment, removed))
 
@@ -207,6 +207,6 @@ class Reclaimer:
 
 
 def _share(segment: Segment, live_bytes: int) -> float:
-    """Of a segment, what rewriting would leave of it."""
+    """The share of a segment that a rewrite would keep."""
     dead_bytes = min(segment.overhead_bytes, EVENT_BYTES * max(0, segment.events - segment.live_events))
     return (live_bytes + segment.overhead_bytes - dead_bytes) / max(1, segment.data_bytes)

@@ -1,9 +1,9 @@
-"""Rewriting a segment without what is dead in it.
+"""Rewrites a segment without its dead records.
 
-The copy keeps the number and gets the next generation: the live blocks, ordered by ledger, and the records about ledgers that must
-not be forgotten (CREATED and SEALED of living ones; DELETED while a CREATED record of that ledger is left somewhere). It is written
-under another name, synced, renamed; only then does the older generation go. Indexes stay right, since they name segments by number
-and positions come from the footer.
+The copy keeps the segment's number and gets the next generation. It holds the live blocks, ordered by ledger, and the ledger
+records that must be kept: CREATED and SEALED of living ledgers; DELETED as long as a CREATED record of that ledger exists in some
+segment. It is written under a temporary name, synced and renamed; only then is the older generation removed. Indexes stay valid,
+because they refer to segments by number and take offsets from the footer.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from messaging.storage.local.write.allocator import SegmentAllocator
 from messaging.storage.local.write.seal import with_footer
 
 COMMIT_BYTES_MAX = 256 << 10
-READ_BYTES_MAX = 256 << 10  # as for readers: commits wait for the same disk
-SYNC_BYTES = 4 << 20  # made durable at once: commits wait for the same disk
+READ_BYTES_MAX = 256 << 10  # bytes per read, as for readers: commits wait for the same disk
+SYNC_BYTES = 4 << 20  # bytes per sync: commits wait for the same disk
 
 
 class Interrupted(Exception):
-    """The log is being stopped: the copy is given up."""
+    """The log is being stopped: the copy is abandoned."""
 
 
 class Damaged(Exception):
-    """A live record does not match its checksum: its segment is kept as it is."""
+    """A live record does not match its checksum: the segment is kept unchanged."""
 
 
 class SegmentRewrite:
-    """Copies what lives in `segment` to its next generation."""
+    """Copies the live records of `segment` to its next generation."""
 
     def __init__(
         self,
@@ -75,9 +75,10 @@ class SegmentRewrite:
         self.created: Container[int] = ()  # ledgers whose CREATED record was copied
 
     def run(self) -> Segment:
-        """The new segment, durable under its name. All that was copied counts as living: what was deleted since is counted later.
+        """Returns the new segment, durable under its final name. Everything copied counts as live; deletes since then are counted
+        later.
 
-        Blocks, long. Raises `Interrupted`, `Damaged` and `OSError`."""
+        Blocks for long. Raises `Interrupted`, `Damaged` and `OSError`."""
         new = self._new
         temporary = new.path.with_name(new.path.name + ".rewrite")
         self._out = self._environment.disk.open(temporary, create=True, truncate=True)
@@ -101,7 +102,7 @@ class SegmentRewrite:
 
     def _events(self) -> Events:
         old = self._footer.events
-        # A ledger created and deleted here leaves neither record; one created elsewhere keeps its DELETED.
+        # A ledger created and deleted in this segment leaves neither record; one created elsewhere keeps its DELETED record.
         tombstones = dict(self._ledgers.tombstones)
         kept = Events(
             {ledger_id: properties for ledger_id, properties in old.created.items() if self._ledgers.alive(ledger_id)},
@@ -191,6 +192,6 @@ class SegmentRewrite:
         footer = records.encode(new.seed, records.FOOTER, -1, -1, b"", summary.encode(content))
         self._out.write([footer], self._offset)
         self._out.write([seal_bytes(with_footer(new, len(footer)))], SEAL_OFFSET)
-        self._out.sync()  # all of it stands before the file gets its name
+        self._out.sync()  # the contents must be durable before the rename
         new.footer_bytes = len(footer)
         new.size_bytes = self._offset + len(footer)

@@ -1,6 +1,6 @@
-"""Which ledgers there are, as the footers of the log tell it, applied in the order of their segments.
+"""The catalogue of ledgers, computed by applying the footers of the log in segment order.
 
-Opening a log and writing a snapshot of its index are the same computation; a snapshot only lets it begin later.
+Opening a log and writing a snapshot of its index are the same computation; a snapshot only lets it start later in the log.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from messaging.storage.local.pausing import CHUNK, Pause
 
 
 class Catalog:
-    """`intern` makes one dictionary of equal properties; `pause` is called every few thousand ledgers. `lost`: segments that are,
-    wholly or in part: what began there is applied where it continued. Deleted ledgers may come back so; nobody names them."""
+    """`intern` shares equal properties; `pause` is called every few thousand ledgers. `lost`: segments that are wholly or partly
+    lost. A ledger created in one of them is recreated where its blocks continue; this may bring back deleted ledgers, which no
+    record names."""
 
     def __init__(
         self,
@@ -28,19 +29,19 @@ class Catalog:
     ) -> None:
         self.lost = lost
         self.states = states
-        self.tombstones: dict[int, tuple[int, int]] = {}  # for these two see `LedgerTable`
+        self.tombstones: dict[int, tuple[int, int]] = {}  # for both see `LedgerTable`
         self.deletions_pending: dict[int, tuple[int, int]] = {}
         self._intern = intern
         self._pause = pause
 
     def restore(self, content: Content, segments: Iterable[int] = ()) -> None:
-        """Begins with what a snapshot says. `segments`: the numbers of those that exist."""
+        """Starts from a snapshot. `segments`: the numbers of existing segments."""
         restore_ledgers(content, self.states, segments, self._pause)
         self.tombstones.update(content.tombstones)
         self.deletions_pending.update(content.deletions_pending)
 
     def apply(self, number: int, summary: SegmentSummary) -> int:
-        """Applies the footer of segment `number`, the next one. Returns the bytes of living ledgers' blocks in it."""
+        """Applies the footer of segment `number`, the next in order. Returns the bytes of its live blocks."""
         states = self.states
         for ledger_id, properties in summary.events.created.items():
             states[ledger_id] = LedgerState(ledger_id, self._intern(properties), number)
@@ -86,7 +87,7 @@ class Catalog:
         return state
 
     def count_events(self, segments: Mapping[int, Segment]) -> None:
-        """Sets `live_events` of `segments`: records about ledgers that must not be forgotten yet."""
+        """Sets `live_events` of `segments`: the number of ledger records that must be kept."""
         counts = dict.fromkeys(segments, 0)
         for state in self.states.values():
             if state.created_segment in counts:

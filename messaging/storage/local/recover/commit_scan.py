@@ -25,7 +25,7 @@ _COMMIT_PATTERN = records.BODY.pack(COMMIT, 0, 0, -1, -1, 0, records.COMMIT_HEAD
 
 
 class CommitRecord(NamedTuple):
-    """One commit: `view` holds it from its first byte on; `records` are the intact ones, by their lengths."""
+    """One commit: `view` begins at its first byte; `records` are those that are intact, found by their lengths."""
 
     offset: int
     header: CommitHeader
@@ -46,13 +46,13 @@ class Damage(NamedTuple):
 
 @dataclass
 class Scan:
-    """Iterate `commits()`; afterwards `stop` is where the log ends in this segment, `damage` what was met."""
+    """Iterate over `commits()`; afterwards `stop` is the end of the log in this segment and `damage` lists what was damaged."""
 
     file: DiskFile
     segment: Segment
     start: int = PAGE_BYTES
-    limit: int = 0  # where commits must end; 0: the end of the file
-    synced_until: int = 0  # what another segment's commits say of this one
+    limit: int = 0  # commits must end here; 0: at the end of the file
+    synced_until: int = 0  # how far this segment was synced according to commits of later segments
     stop: int = 0
     sequence: int = 0
     epoch: int = 0
@@ -75,7 +75,7 @@ class Scan:
                 self.stop = offset
                 return
             self.damage.append(Damage(self.segment.number, offset, following.offset, True))
-            if commit is None:  # its head is damaged: what stands up to the next commit may be whole
+            if commit is None:  # its header is damaged: records up to the next commit may be intact
                 view = window.get(offset, following.offset - offset)
                 commit = CommitRecord(offset, following.header, view, _intact_records(view, self.segment.seed))
             yield commit
@@ -93,13 +93,13 @@ class Scan:
         return CommitRecord(offset, header, view, _intact_records(view, self.segment.seed))
 
     def _continues(self, header: CommitHeader) -> bool:
-        """Whether it may follow what was read: the next of the same epoch, or the first of a later one."""
+        """Whether the commit may follow the previous one: the next of the same epoch, or the first of a later epoch."""
         if not self.sequence or header.sequence == self.sequence + 1:
             return header.epoch >= self.epoch
         return header.epoch > self.epoch and header.sequence > self.sequence
 
     def _next_after(self, window: _Window, offset: int) -> CommitRecord | None:
-        """The next intact commit that could follow, however far."""
+        """The next intact commit that could follow, however far away."""
         for found in _find(window, _COMMIT_PATTERN, offset + 1):
             place = found - records.CRC.size
             header = _header(window.get(place, COMMIT_BYTES), self.segment, place)
@@ -108,16 +108,16 @@ class Scan:
         return None
 
     def _damaged_stop(self, window: _Window, offset: int, commit: CommitRecord | None, following: CommitRecord | None) -> int:
-        """How far the bytes that make no commit reach; `offset` if there are none."""
+        """The end of the bytes that are not a valid commit; `offset` if there are none."""
         if following is None and commit is not None:
             return min(offset + COMMIT_BYTES + commit.header.body_bytes, window.limit)
         if self.segment.recycled and following is None:
-            return offset  # bytes of an earlier life say nothing
+            return offset  # leftovers of a recycled file mean nothing
         return _last_byte(window, offset)
 
 
 class _Window:
-    """A stretch of a file in memory, moved along."""
+    """A sliding window over a file."""
 
     def __init__(self, file: DiskFile, limit: int) -> None:
         self.limit = limit
@@ -135,7 +135,7 @@ class _Window:
         return memoryview(self._data)[begin : begin + size]
 
     def written(self, offset: int, overlap: int) -> Iterator[tuple[int, bytes]]:
-        """(offset, bytes) of the stretches that are not all zero; each begins `overlap` before the end of the last one."""
+        """(offset, bytes) of all non-zero stretches; each begins `overlap` bytes before the end of the previous one."""
         following = self._file.next_data(offset)
         while following is not None and following < self.limit:
             offset = max(offset, following - overlap)
@@ -190,7 +190,7 @@ def _find(window: _Window, pattern: bytes, offset: int) -> Iterator[int]:
 
 
 def _last_byte(window: _Window, offset: int) -> int:
-    """Behind the last byte that is not zero, from `offset` on."""
+    """The offset after the last non-zero byte, from `offset` on."""
     last = offset
     for start, data in window.written(offset, 0):
         last = start + len(data.rstrip(b"\0"))

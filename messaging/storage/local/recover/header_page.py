@@ -1,4 +1,4 @@
-"""The header page of a segment, written again: it says nothing that is not known from elsewhere."""
+"""Rewrites the damaged header page of a segment: all that it says is known from elsewhere."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from messaging.storage.local.recover.commit_scan import Scan
 
 
 def restore_header_page(file: DiskFile, path: Path, store_id: int) -> Segment | None:
-    """The segment of that name, if commits of this log stand behind its header page; that page is durable again then. None where
-    there is no such commit.
+    """Restores the header page durably and returns the segment, if commits of this log follow the page; else returns None.
 
-    Without its seal the segment has to be read in whole, and sealed again. Raises `OSError`."""
+    The seal is lost, so the segment must be replayed and sealed again. Raises `OSError`."""
     place = parse_name(path.name)
     assert place is not None
     segment = Segment(*place, path, records.seed_of(store_id, *place), file.size(), recycled=True)

@@ -1,8 +1,8 @@
-"""`magnetar log inspect | verify | repair`: what a log holds, whether it is whole, and repairing what can be repaired without
-guessing.
+"""`magnetar log inspect | verify | repair`: shows what a log holds, checks whether it is intact, and repairs what can be repaired
+without guessing.
 
-All block. `inspect` and `verify` only read and take no lock, so they may run beside a broker; what that broker has not yet synced
-then shows as an unfinished tail.
+All functions block. `inspect` and `verify` only read and take no lock, so they may run beside a broker; data that the broker has
+not synced yet then shows as an unfinished tail.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from messaging.storage.local.write.seal import write_footer
 
 @dataclass
 class RepairReport:
-    """What `repair` did, and what it could not: `remaining` entries are lost unless another copy has them."""
+    """What `repair` did and could not do: `remaining` entries are lost unless another copy exists."""
 
     actions: list[str] = field(default_factory=list)
     remaining: list[str] = field(default_factory=list)
 
 
 def inspect(directory: Path | str, *, disk: Disk | None = None) -> Iterable[str]:
-    """Lines for people: the format, each segment, each ledger. Raises `Unavailable` if this is no log."""
+    """Human-readable lines: the format, each segment, each ledger. Raises `Unavailable` if this is not a log."""
     directory, disk = Path(directory), disk or OsDisk()
     store_id = store_id_in(disk, directory)
     yield f"log in {directory}: format {FORMAT_VERSION}, store {store_id:016x}, opened {read_epoch(disk, directory)} times"
@@ -92,8 +92,7 @@ _FACTS = {records.CREATED: "created", records.SEALED: "sealed", records.DELETED:
 def repair(directory: Path | str, *, disk: Disk | None = None) -> RepairReport:
     """Restores what is known from elsewhere (`format`, `epoch`, header pages, footers) and sets a torn tail aside.
 
-    Needs the directory for itself: raises `DirectoryInUse`; `Unavailable` if nothing here is a log. Corrupt entries are only named.
-    """
+    Takes the lock: raises `DirectoryInUse`; `Unavailable` if there is no log here. Corrupt entries are only listed."""
     directory, disk = Path(directory), disk or OsDisk()
     held = lock(disk, directory)
     try:
@@ -111,7 +110,7 @@ def repair(directory: Path | str, *, disk: Disk | None = None) -> RepairReport:
 
 
 def _recover(disk: Disk, directory: Path, report: RepairReport) -> None:
-    disk.remove(directory / snapshot.NAME)  # of what was repaired it may know nothing
+    disk.remove(directory / snapshot.NAME)  # it may not reflect the repair
     log = Log.of(LogEnvironment(directory, disk, LocalConfig(), *claim(disk, directory)))
     recovery = Recovery(log)
     try:
@@ -158,7 +157,7 @@ def _restore_epoch(disk: Disk, directory: Path, report: RepairReport) -> None:
         scan = Scan(file, segment)
         for _ in scan.commits():
             epoch = max(epoch, scan.epoch)
-    # One start may have written no commit: its epoch must not come again.
+    # A start may not have written any commit: its epoch must not be reused either.
     replace_file(disk, directory / "epoch", json.dumps({"epoch": epoch + 1000}).encode())
     report.actions.append(f"wrote {directory / 'epoch'} again, from the newest commit")
 

@@ -1,4 +1,6 @@
-"""Opening a log: the snapshot of its index, footers of sealed segments that it does not cover, then those that are not sealed."""
+"""Opens a log: reads the snapshot of its index, then the footers of sealed segments that the snapshot does not cover, then replays
+the segments that are not sealed.
+"""
 
 from __future__ import annotations
 
@@ -23,24 +25,24 @@ from messaging.storage.local.write.segment_files import PREALLOCATED_PREFIX, Pre
 
 
 class Recovery:
-    """One opening of `log`, whose directory is locked. `run` blocks; raises `OSError` and `NoSpace`.
+    """Opens `log` once; its directory must be locked. `run` blocks and raises `OSError` and `NoSpace`.
 
-    `unsealed` are segments that get no more commits and have no footer yet: it is for the caller to have them sealed.
-    `rewritten` are those that were rewritten since the snapshot."""
+    `unsealed` are segments that get no more commits but have no footer yet: the caller must have them sealed. `rewritten` are
+    segments rewritten since the snapshot."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._environment = log.environment
         self._segments = log.segments
         self._ledgers = log.ledgers
-        self._lost: set[int] = set()  # segments of which something cannot be read: what began there is found where it continued
+        self._lost: set[int] = set()  # partly unreadable segments: ledgers created there are recreated where their blocks continue
         self.damage: list[Damage] = []
         self.unsealed: list[ActiveSegment] = []
         self.rewritten: list[int] = []
         self.commits_replayed = 0
 
     def run(self) -> ActiveSegment:
-        # Objects by the hundred thousand, none in a cycle: looking for garbage among them takes half as long as making them.
+        # Creates hundreds of thousands of objects, none in a cycle: garbage collection would add half as much time again.
         collecting = gc.isenabled()
         gc.disable()
         try:
@@ -67,7 +69,7 @@ class Recovery:
     # Files
 
     def _open_segments(self) -> list[Segment]:
-        """Sorted. Removes what is no part of the log."""
+        """Sorted by number. Removes files that are not part of the log."""
         newest: dict[int, int] = {}
         for name in self._environment.disk.names(self._environment.directory):
             path = self._environment.directory / name
@@ -87,7 +89,7 @@ class Recovery:
                 self._environment.disk.remove(self._environment.directory / name)  # rewritten
                 continue
             self._open_segment(self._environment.directory / name)
-        # An older generation must not come back once records that speak of it are gone.
+        # An older generation must not come back once the records that cover it are gone.
         self._environment.disk.sync_directory(self._environment.directory)
         return [segment for _, segment in sorted(self._segments.by_number.items())]
 
@@ -101,7 +103,7 @@ class Recovery:
             restored = restore_header_page(file, path, self._environment.store_id) if isinstance(error, DamagedHeaderPage) else None
             if restored is None:
                 self._environment.report("corrupt", f"{error}; its entries cannot be read, the rest of the log is served")
-                self._log.snapshots.trusted = False  # none may be made without it
+                self._log.snapshots.trusted = False  # without it, no segment may be created
                 self._lost.add(number)
                 return
             self._environment.report("corrupt", f"{error}; it is written again, and the segment read in whole")
@@ -114,7 +116,7 @@ class Recovery:
         file = self._environment.disk.open(path)
         size, written, head = file.size(), file.next_data(0), file.read(PAGE_BYTES, 0)
         file.close()
-        # One with a head was a segment, or is one under its new name too, where a rename was cut in two by a power loss.
+        # A file with a valid header was a segment, or still is under its new name if a power loss interrupted a rename.
         if size == self._environment.config.segment_bytes and not any(head):
             self._log.allocator.add(PreallocatedSegment(path, size, recycled=written is not None))
         else:
@@ -123,8 +125,8 @@ class Recovery:
     # The snapshot
 
     def _restore(self, catalog: Catalog, sealed: list[Segment]) -> int:
-        """The newest segment whose footer need not be read; 0 where no snapshot can be used. One that cannot be is removed: it must
-        not be believed later, when records that it needs are gone."""
+        """Returns the newest segment whose footer need not be read; 0 if no snapshot is usable. An unusable one is removed: it must
+        not be trusted later, when records that it depends on are gone."""
         try:
             content = snapshot.read(self._environment.disk, self._environment.directory, self._environment.store_id)
             if content is None:
@@ -143,7 +145,7 @@ class Recovery:
         return content.covered
 
     def _counts(self, content: Content, sealed: list[Segment]) -> dict[int, snapshot.SegmentCounts]:
-        """By segment. Raises `BadSnapshot` if the segments are not those that `content` speaks of."""
+        """By segment. Raises `BadSnapshot` if the segments do not match `content`."""
         counts = {count.number: count for count in content.segments}
         present = {segment.number for segment in sealed if segment.sealed}
         for number, segment in self._segments.by_number.items():
@@ -157,14 +159,14 @@ class Recovery:
         return counts
 
     def _take_counts(self, segment: Segment, counts: snapshot.SegmentCounts | None) -> None:
-        if counts is None:  # nothing in it was alive, and its file was to go
+        if counts is None:  # nothing in it was live, and its file was about to be removed
             self._environment.disk.remove(segment.path)
             del self._segments.by_number[segment.number]
             return
         segment.live_bytes, segment.overhead_bytes = counts.live_bytes, counts.overhead_bytes
         segment.events = counts.events
         if segment.generation != counts.generation:
-            # What it holds was alive when it was copied, so when the snapshot was made: what died since is counted later.
+            # Its contents were live when it was copied, hence also at the snapshot; what was deleted since is counted later.
             self.rewritten.append(segment.number)
             try:
                 with self._segments.files.use(segment.path) as file:
@@ -196,7 +198,7 @@ class Recovery:
             return None
 
     def _repair_footer(self, catalog: Catalog, segment: Segment, following: list[Segment]) -> SegmentSummary:
-        """Writes the footer of `segment` again, from its commits."""
+        """Rewrites the footer of `segment` from its commits."""
         states = {key: _copy(state) for key, state in catalog.states.items()}
         synced = synced_by(self._environment.disk, following[0]) if following else (0, 0)
         replay = Replay(self._log, states, self._lost, self.damage)
@@ -209,7 +211,7 @@ class Recovery:
     # Segments that are not sealed
 
     def _replay(self, segments: list[Segment]) -> ActiveSegment:
-        """The segment to continue with."""
+        """Returns the segment to continue writing."""
         synced = dict(synced_by(self._environment.disk, segment) for segment in segments[1:])
         replay = Replay(self._log, self._ledgers.states, self._lost, self.damage, self._ledgers.mark_deleted)
         self.unsealed = [replay.run(segment, synced.get(segment.number, 0)) for segment in segments]
@@ -221,7 +223,7 @@ class Recovery:
 
 
 def _copy(state: LedgerState) -> LedgerState:
-    """As a segment's reading changes it; what it is compared with stays."""
+    """A copy for reading the segment to modify; the original is kept for comparison."""
     copy = LedgerState(state.ledger_id, state.properties, state.created_segment, state.last_entry, state.length_bytes)
     copy.last_segment = state.last_segment
     return copy

@@ -1,6 +1,6 @@
-"""Reading a segment commit by commit instead of its footer: one that is not sealed, or whose footer is damaged.
+"""Replays a segment commit by commit: one that is not sealed, or whose footer is damaged.
 
-Nothing replayed is served before it was synced again: a tail may have been readable from the page cache and never durable.
+Replayed data is synced before it is served: a tail may have been readable from the page cache without being durable.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _properties = msgspec.msgpack.Decoder(dict[str, str])
 
 
 class Replay:
-    """`states` are the ledgers as of all segments before, `lost` the segments of which something cannot be read;
-    `mark_deleted` is called with one that is deleted, and where."""
+    """`states` are the ledgers after all earlier segments, `lost` the segments that are partly unreadable; `mark_deleted` is called
+    for each deleted ledger with the segment of its DELETED record."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Replay:
         self._mark_deleted = mark_deleted
 
     def run(self, segment: Segment, synced_until: int) -> ActiveSegment:
-        """`synced_until`: how far the segment was synced, as a later one says. The file of what comes back is open and synced."""
+        """Returns the segment with its file open and synced. `synced_until`: how far it was synced according to a later segment."""
         file = self._environment.disk.open(segment.path)
         active = ActiveSegment(segment, file, self._environment.config.extent_bytes_max)
         try:
@@ -67,14 +67,14 @@ class Replay:
         return active
 
     def _from_checkpoint(self, active: ActiveSegment) -> int:
-        """Applies the checkpoints that the pointer leads to; returns the offset to replay from."""
+        """Applies the checkpoints that the pointer leads to. Returns the offset to replay from."""
         segment = active.segment
         older_checkpoints: list[SegmentSummary] = []
         offset = first = 0 if segment.sealed else self._log.checkpoint_pointer.find(segment)
         while offset:
             checkpoint = _checkpoint_at(active.file, segment, offset)
             if checkpoint is None or checkpoint.stop != offset:
-                return PAGE_BYTES  # a pointer that leads nowhere
+                return PAGE_BYTES  # a stale pointer
             older_checkpoints.append(checkpoint)
             offset = checkpoint.previous
         for checkpoint in reversed(older_checkpoints):
@@ -97,7 +97,7 @@ class Replay:
         return state
 
     def _found_again(self, ledger_id: int, active: ActiveSegment) -> LedgerState | None:
-        """Its beginning is lost. As far as anybody can tell from now on, it begins here."""
+        """The ledger's beginning is lost. From now on it begins here."""
         if not self._lost or ledger_id in self._log.ledgers.tombstones:
             return None
         state = self._create(ledger_id, {}, active)
@@ -147,7 +147,7 @@ class Replay:
                 active.checkpointed(commit.offset)
 
     def _judge(self, scan: Scan, active: ActiveSegment) -> None:
-        """Reports damage; sets aside a torn tail so that what is written over it is never confused with it."""
+        """Reports damage. Sets aside a torn tail, so that new commits written over it can never be confused with it."""
         for damage in scan.damage:
             self._damage.append(damage)
             if damage.synced:
@@ -160,7 +160,7 @@ class Replay:
             active.file.write([bytes(len(torn))], damage.start)
 
     def _set_aside(self, damage: Damage, torn: bytes) -> str:
-        """What became of the bytes. A full disk does not keep the log from opening."""
+        """Returns what became of the bytes. A full disk does not keep the log from opening."""
         segment = self._log.segments.by_number[damage.segment]
         place = self._environment.directory / SET_ASIDE / f"{segment.path.stem}-{damage.start}.bin"
         try:
@@ -174,7 +174,7 @@ class Replay:
 
 
 def synced_by(disk: Disk, following: Segment) -> tuple[int, int]:
-    """(segment, offset) up to which the log was synced, as the first commit of `following` says."""
+    """(segment, offset) up to which the log was synced, according to the first commit of `following`."""
     file = disk.open(following.path)
     try:
         for commit in Scan(file, following).commits():

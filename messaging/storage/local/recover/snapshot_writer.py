@@ -1,7 +1,8 @@
-"""When the snapshot of the index is written, and what must wait for it.
+"""Decides when to write the snapshot of the index, and what must wait for it.
 
-It is written in the maintenance thread, as soon as the footers that it does not cover list more ledgers than it would: so each pair
-of ledger and segment costs about one more pass, and opening a log reads at most a few times as much as there are ledgers.
+It is written in the maintenance thread, as soon as the footers that it does not cover list more ledgers than the snapshot would. So
+writing costs about one more pass over each (ledger, segment) pair, and opening a log reads at most a small multiple of the number
+of ledgers.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ logger = logging.getLogger(__name__)
 
 
 class _Live(NamedTuple):
-    """What the log thread says, at one moment."""
+    """A consistent view of the live log, taken in the log thread."""
 
-    segments: list[Segment]  # up to the one to cover
+    segments: list[Segment]  # up to the segment to cover
     counts: list[SegmentCounts]
     tombstones: dict[int, tuple[int, int]]
     deletions_pending: dict[int, tuple[int, int]]
 
 
 class SnapshotWriter:
-    """`covered` is the newest segment that the file on the disk covers, 0 where there is no file."""
+    """`covered` is the newest segment that the file on disk covers; 0 if there is no file."""
 
     def __init__(
         self,
@@ -47,27 +48,27 @@ class SnapshotWriter:
     ) -> None:
         self.covered = 0
         self.written = 0
-        self.trusted = True  # all footers can be read, as far as known
+        self.trusted = True  # as far as known, all footers are readable
         self._environment = environment
         self._segments = segments
         self._ledgers = ledgers
         self._thread = thread
         self._background = background
-        self._pairs: dict[int, int] = {}  # ledgers listed by the footers of segments that are not covered
+        self._pairs: dict[int, int] = {}  # ledgers listed by the footers of uncovered segments
 
     def listed(self, segment_number: int, ledgers: int) -> None:
-        """With the log's turn: a footer with so many ledgers is durable."""
+        """Call with the log's turn, when a footer that lists this many ledgers is durable."""
         self._pairs[segment_number] = ledgers
 
     def write_if_due(self) -> None:
-        """With the log's turn."""
+        """Call with the log's turn."""
         pairs_max = max(self._environment.config.snapshot_pairs, len(self._ledgers.states))
         if self.trusted and sum(self._pairs.values()) > pairs_max:
             self._pairs.clear()
             self._background.maintain(self.write)
 
     def make_way(self, segment: Segment) -> None:
-        """In the maintenance thread, before `segment` loses records: no snapshot may be older than those. Raises `OSError`."""
+        """Runs in the maintenance thread, before `segment` loses records: no snapshot may predate them. Raises `OSError`."""
         if not 0 < self.covered < segment.number:
             return
         try:
@@ -78,7 +79,7 @@ class SnapshotWriter:
             self.remove()
 
     def distrust(self, reason: Exception) -> None:
-        """For any thread: a footer is damaged. The next start reads all of them and repairs what it can."""
+        """Call when a footer is damaged, from any thread. The next start then reads all footers and repairs what it can."""
         if self.trusted:
             self.trusted = False
             self._environment.report("corrupt", f"{reason}; it is written again at the next start")
@@ -92,7 +93,7 @@ class SnapshotWriter:
         self.covered = 0
 
     def write(self) -> None:
-        """In the maintenance thread. Raises `OSError`."""
+        """Runs in the maintenance thread. Raises `OSError`."""
         environment = self._environment
         live: _Live = self._thread.ask(self._live)
         if not live.segments or live.segments[-1].number <= self.covered or not self.trusted:
@@ -109,7 +110,7 @@ class SnapshotWriter:
         except (BadFooter, BadSnapshot) as error:
             self.distrust(error)
             return
-        # Tombstones as they are now: what is no longer one has durably lost its CREATED record.
+        # The current tombstones: for those that are gone, the removal of the CREATED record is durable.
         tombstones = {ledger_id: place for ledger_id, place in live.tombstones.items() if place[1] <= covered}
         pending = {key: value for key, value in live.deletions_pending.items() if key not in catalog.states}
         data = snapshot.encode(
@@ -120,7 +121,7 @@ class SnapshotWriter:
         self.written += 1
 
     def _live(self) -> _Live:
-        """With the log's turn."""
+        """Call with the log's turn."""
         by_number, ledgers = self._segments.by_number, self._ledgers
         newest = min((number for number, one in by_number.items() if not (one.sealed and one.index_released)), default=0) - 1
         segments = sorted((segment for number, segment in by_number.items() if number <= newest), key=_number_of)

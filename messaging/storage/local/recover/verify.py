@@ -1,4 +1,4 @@
-"""Reading a whole log and comparing every checksum, without a lock: what a broker has not synced shows as an unfinished tail."""
+"""Reads a whole log and verifies every checksum, without a lock: data that a broker has not synced shows as an unfinished tail."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from messaging.storage.local.recover.commit_scan import Damage, Scan
 
 @dataclass
 class VerifyReport:
-    """What `verify` read. `problems` are sentences for people; `tail_bytes` may be a write in progress, not a problem by itself."""
+    """The result of `verify`. `problems` are human-readable sentences; `tail_bytes` may be a write in progress and is not a problem
+    in itself."""
 
     directory: Path
     segments: int = 0
@@ -38,7 +39,7 @@ class VerifyReport:
 
 
 def verify(directory: Path | str, *, disk: Disk | None = None) -> VerifyReport:
-    """Reads every byte of the log and compares every checksum. Raises `Unavailable` if this is no log."""
+    """Reads every byte of the log and verifies every checksum. Raises `Unavailable` if this is not a log."""
     directory, disk = Path(directory), disk or OsDisk()
     report = VerifyReport(directory)
     store_id = store_id_in(disk, directory)
@@ -92,7 +93,7 @@ def _verify_footer(segment: Segment, file: DiskFile, report: VerifyReport, index
 
 
 class _Index:
-    """What the snapshot says, to be compared with what the footers say that it covers."""
+    """The contents of the snapshot, to be compared with the footers that it covers."""
 
     def __init__(self, disk: Disk, directory: Path, store_id: int, report: VerifyReport) -> None:
         self.covered = 0
@@ -109,7 +110,7 @@ class _Index:
             self._claimed.restore(content)
 
     def compare(self, alive: set[int]) -> None:
-        """Only ledgers that are still alive: of others a broker may have dropped parts since."""
+        """Compares living ledgers only: a broker may have dropped parts of others since."""
         for ledger_id in sorted(alive & self.footers.states.keys()):
             claimed, found = self._claimed.states.get(ledger_id), self.footers.states[ledger_id]
             if claimed is None or (claimed.last_entry, claimed.length_bytes) != (found.last_entry, found.length_bytes):
@@ -124,7 +125,7 @@ def store_id_in(disk: Disk, directory: Path) -> int:
 
 
 def segments_in(disk: Disk, directory: Path, store_id: int, problems: list[str]) -> Iterator[tuple[Segment, DiskFile]]:
-    """The newest generation of each segment, in order; each file is open while it is its turn."""
+    """Yields the newest generation of each segment, in order; its file is open until the next step."""
     newest: dict[int, tuple[int, str]] = {}
     for name in disk.names(directory):
         place = parse_name(name)

@@ -1,4 +1,4 @@
-"""The segment being written: where it is, and what a checkpoint or its footer will have to say."""
+"""The active segment: its position, and the contents of its next checkpoint and its footer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from messaging.storage.local.ledger_state import LedgerState
 
 FOOTER_BYTES_MIN = 512 + summary.HEAD.size
 PADDING_BYTES = 128 << 10
-PADDED_COMMIT_BYTES_MAX = 32 << 10  # larger ones gain little, and their zeros would take a good part of the disk's time
+PADDED_COMMIT_BYTES_MAX = 32 << 10  # larger ones gain little, and writing the zeros would take a good part of the disk's time
 
 
 class ActiveSegment:
@@ -21,8 +21,8 @@ class ActiveSegment:
     def __init__(self, segment: Segment, file: DiskFile, extent_bytes_max: int) -> None:
         self.segment = segment
         self.file = file
-        self.offset = PAGE_BYTES  # where the next commit goes
-        self.checkpoint_start = PAGE_BYTES  # first commit that no checkpoint covers
+        self.offset = PAGE_BYTES  # offset of the next commit
+        self.checkpoint_start = PAGE_BYTES  # offset of the first commit that no checkpoint covers
         self.checkpoint_previous = 0  # offset of the commit with the last checkpoint
         self.touched: list[Extents] = []
         self.events = Events()  # of the whole segment
@@ -32,14 +32,14 @@ class ActiveSegment:
         self.table = 0
         self._event_bytes = 0
         self.extent_bytes_max = extent_bytes_max
-        self._written = PAGE_BYTES  # behind the last page that was written, if only with zeros
+        self._written = PAGE_BYTES  # end of the pages written so far, zeros included
 
     def padding(self, stop: int, commit_bytes: int) -> int:
-        """How many zeros to write with a commit of `commit_bytes` that ends at `stop`, right behind it.
+        """The number of zeros to write right after a commit of `commit_bytes` that ends at `stop`.
 
-        The first write of a page that was only allocated changes the file system's own books, and a page of an earlier life that
-        is not in memory is read before a part of it is written: a sync of some KiB takes nearly twice as long with either. So small
-        commits write some pages ahead, once for many, and large ones the rest of their last page."""
+        The first write to an allocated page updates the file system's metadata, and a recycled page that is not in memory must be
+        read before part of it is written: either makes a sync of a few KiB take nearly twice as long. So small commits write some
+        pages ahead, once for many commits, and large ones fill the rest of their last page."""
         if stop <= self._written:
             return 0
         until = stop + PADDING_BYTES if commit_bytes <= PADDED_COMMIT_BYTES_MAX else stop
@@ -47,7 +47,7 @@ class ActiveSegment:
         return self._written - stop
 
     def block(self, state: LedgerState, first: int, count: int, offset: int, record_bytes: int, data_bytes: int) -> None:
-        """Indexes `count` entries of `state` whose records stand at `offset` with nothing between: a block, or several."""
+        """Indexes `count` entries of `state` whose records start at `offset`, one block or several without a gap."""
         extents = state.extents
         if extents is None or extents.dirty_mark != self.mark or extents.segment != self.segment.number:
             extents = self.touch(state)
@@ -55,7 +55,7 @@ class ActiveSegment:
         self.segment.live_bytes += record_bytes
 
     def touch(self, state: LedgerState) -> Extents:
-        """The extents of `state` in this segment, marked for the next checkpoint."""
+        """Returns the extents of `state` in this segment, marked for the next checkpoint."""
         number = self.segment.number
         extents = state.extents
         if extents is None or extents.segment != number:
@@ -86,11 +86,11 @@ class ActiveSegment:
         self._event_bytes += 10
 
     def footer_bytes(self) -> int:
-        """An upper bound of what the footer will take, so that it fits into what was allocated."""
+        """An upper bound of the footer's size, so that it fits into the allocated file."""
         return FOOTER_BYTES_MIN + records.FIXED_BYTES + 16 * self.table + 56 * len(self.touched) + self._event_bytes
 
     def checkpoint(self) -> SegmentSummary:
-        """The summary of what came since the last one. Follow it with `checkpointed`."""
+        """The summary of everything since the last checkpoint. Call `checkpointed` afterwards."""
         place = (self.segment.number, self.checkpoint_start, self.offset, self.checkpoint_previous)
         return summary.checkpoint(place, self._dirty, self._recent)
 
@@ -101,7 +101,7 @@ class ActiveSegment:
         self.mark += 1
 
     def restore(self, checkpoint: SegmentSummary, states: dict[int, LedgerState]) -> None:
-        """Applies what a checkpoint of this segment says, oldest checkpoint first, instead of reading that part."""
+        """Applies a checkpoint of this segment, oldest first, instead of reading the commits that it covers."""
         number = self.segment.number
         live_bytes, begin = 0, 0
         all_rows = checkpoint.table
@@ -125,7 +125,7 @@ class ActiveSegment:
                 extents.table = table
             else:
                 if extents.table[-2] == table[0]:
-                    del extents.table[-2:]  # it grew since
+                    del extents.table[-2:]  # the extent grew since
                     self.table -= 1
                 extents.table.extend(table)
             self.table += len(table) // EXTENT_WIDTH

@@ -1,4 +1,4 @@
-"""Space for the log: segments that are allocated before they are needed, and what to do when none can be."""
+"""Space for the log: preallocates segments, and decides what to do when the disk is full."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from messaging.storage.local.write.segment_files import (
 
 logger = logging.getLogger(__name__)
 
-SHORT_SEGMENTS = 16  # with less room than for so many, winning space back is urgent
+SHORT_SEGMENTS = 16  # with less room than for this many, reclaiming space is urgent
 
 
 class SegmentAllocator:
-    """With the log's turn, except where it says otherwise. `full`: no segment could be preallocated when last tried."""
+    """Call with the log's turn, unless stated otherwise. `full`: the last attempt to preallocate a segment failed."""
 
     def __init__(
         self, environment: LogEnvironment, segments: SegmentTable, thread: LogThread, background: BackgroundThreads
@@ -40,14 +40,14 @@ class SegmentAllocator:
 
     @property
     def ready_bytes(self) -> int:
-        """Room for commits in the segments that are preallocated."""
+        """Room for commits in the preallocated segments."""
         return sum(one.size_bytes - PAGE_BYTES for one in self._ready)
 
     def add(self, preallocated: PreallocatedSegment) -> None:
         self._ready.append(preallocated)
 
     def grow(self, need: int) -> bool:
-        """Preallocates what `need` takes, now, unless the disk was full when last tried. Whether ordinary appends may continue."""
+        """Preallocates room for `need` bytes now, unless the last attempt failed. Returns whether ordinary appends may continue."""
         if self.full:
             return False
         try:
@@ -75,11 +75,11 @@ class SegmentAllocator:
         return True
 
     def next_segment(self, need: int) -> tuple[Segment, DiskFile]:
-        """The next segment, with room for `need` bytes. Raises `NoSpace` and `OSError`."""
+        """Returns the next segment, with room for `need` bytes. Raises `NoSpace` and `OSError`."""
         size = need + PAGE_BYTES
         preallocated = next((one for one in self._ready if one.size_bytes >= size), None)
         if preallocated is None:
-            # Space kept free on the disk is for this: seals, deletes and cursors.
+            # This is what the reserved disk space is for: seals, deletes and cursors.
             preallocated = self._preallocate(max(size, self._environment.config.segment_bytes), 0)
         else:
             self._ready.remove(preallocated)
@@ -92,7 +92,7 @@ class SegmentAllocator:
         return segment, file
 
     def prepare(self) -> None:
-        """Has a segment preallocated in the background, if none is ready."""
+        """Preallocates a segment in the background if none is ready."""
         config = self._environment.config
         if self._preparing or self._background.stopping or self.full or self.ready_bytes >= max(1, config.reserved_bytes):
             return
@@ -102,7 +102,7 @@ class SegmentAllocator:
             try:
                 preallocated = self._preallocate(config.segment_bytes, config.reserved_bytes)
             except (NoSpace, OSError):
-                self._thread.post(made)  # the log thread will meet it when it needs the space, and say so
+                self._thread.post(made)  # the log thread will get and report the error when it needs the space
                 return
             self._thread.post(lambda: made(preallocated))
 
@@ -121,6 +121,6 @@ class SegmentAllocator:
         return preallocate(environment.disk, path, size_bytes, keep_free_bytes)
 
     def short_of_space(self) -> bool:
-        """For any thread."""
+        """Thread-safe."""
         environment = self._environment
         return self.full or environment.disk.free_bytes(environment.directory) < SHORT_SEGMENTS * environment.config.segment_bytes

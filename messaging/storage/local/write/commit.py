@@ -1,4 +1,4 @@
-"""What a commit looks like in the log: its header, a checkpoint when one is due, a record for each item; and the index of them."""
+"""The layout of a commit in the log: its header, a checkpoint if due, and a record for each item. Indexes the items too."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from messaging.storage.local.write.queue import Item
 pack_crc = CRC.pack
 end_offsets_bytes = records.end_offsets_bytes
 
-JOINED_PART_BYTES = 4096  # parts that are smaller on average are assembled first: handing over each costs more than its copy
-SMALL_BYTES = 1024  # of a block: one checksum and one buffer more cost more than its copy
+JOINED_PART_BYTES = 4096  # buffers smaller than this on average are joined first: passing each one costs more than copying it
+SMALL_BYTES = 1024  # bytes of a block: below this, a separate checksum and buffer cost more than a copy
 
 
 class Commit(NamedTuple):
-    """To be written: `buffers`, one after another, from `start` to `stop` in the active segment, then `padding_bytes` zeros."""
+    """A commit to be written: `buffers` in order, from `start` to `stop` in the active segment, then `padding_bytes` zeros."""
 
     buffers: list[Buffer]
     start: int
     stop: int
     padding_bytes: int
-    checkpoint: bool  # it holds one
-    deleted: list[LedgerState]  # deleted by it
+    checkpoint: bool  # it contains a checkpoint
+    deleted: list[LedgerState]  # ledgers that it deletes
 
 
 class CommitLayout:
-    """Owns the sequence numbers of commits. They rise with the epoch, so that older bytes never continue newer ones."""
+    """Owns the sequence numbers of commits. They begin at `epoch << 40`, so older bytes never continue newer ones."""
 
     def __init__(self, epoch: int, checkpoint_bytes: int) -> None:
         self._epoch = epoch
@@ -55,10 +55,10 @@ class CommitLayout:
         return active.offset - active.checkpoint_start >= self._checkpoint_bytes
 
     def lay_out(self, active: ActiveSegment, items: list[Item], synced: tuple[int, int]) -> Commit | None:
-        """The next commit of `active`, which stands behind it afterwards; None if nothing is to be written. `synced`: (segment,
-        offset) up to which the log is durable. The items must fit."""
+        """Lays out the next commit of `active` and advances it; None if there is nothing to write. `synced`: (segment, offset) up
+        to which the log is durable. The items must fit."""
         if all(item[4] is None and not item[5] for item in items):
-            return None  # only waiters
+            return None  # only items that wait, with nothing to write
         segment = active.segment
         checkpoint = b""
         if self.checkpoint_due(active):
@@ -78,13 +78,13 @@ class CommitLayout:
 
 
 def _encode(active: ActiveSegment, items: list[Item], offset: int, deleted: list[LedgerState]) -> tuple[list[Buffer], int, int]:
-    """(buffers, bytes, records) of `items`, whose first record will stand at `offset`; indexes them."""
+    """Returns (buffers, bytes, records) for `items`, whose first record will be at `offset`, and indexes them."""
     seed = active.segment.seed
     begin = offset
     parts: list[Buffer] = []
     count = 0
     append, pack, extent_bytes_max = parts.append, BODY.pack, active.extent_bytes_max
-    # Blocks of one ledger that follow each other are indexed as one.
+    # Consecutive blocks of one ledger are indexed as one.
     following: LedgerState | None = None
     following_from = following_first = following_bytes = following_entries = 0
     for state, _, header, data, end_offsets, first, size in items:

@@ -1,4 +1,4 @@
-"""The writer of a ledger: checks, counts, and one push into the commit queue."""
+"""The writer of a ledger: checks, counts, and one push into the commit queue per append."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LocalLedgerWriter(AppendState):
         self.length_bytes += size
         self.pending_bytes += size
         record_bytes = FIXED_BYTES + len(header) + 4 * count + size
-        # `queue.push` in place, and an Item without the cost of making one.
+        # `queue.push` inlined, and an Item without the cost of its constructor.
         queue.pending.append((self._state, done, header, data, end_offsets, first, record_bytes))  # type: ignore[arg-type]
         queue.pending_bytes += record_bytes
         if not queue.busy:
@@ -59,7 +59,7 @@ class LocalLedgerWriter(AppendState):
 
 
 def control(loop: asyncio.AbstractEventLoop, state: LedgerState, type_: int, header: bytes) -> tuple[Item, asyncio.Future[None]]:
-    """A record about a ledger and the future that its commit ends."""
+    """A record about a ledger, and the future that its commit completes."""
     future: asyncio.Future[None] = loop.create_future()
 
     def done(error: StoreError | None) -> None:

@@ -1,7 +1,7 @@
-"""What waits for the next commit, on the loop's side. One commit is in progress at a time; the next takes all
-that piled up meanwhile.
+"""The queue of items for the next commit, owned by the event loop. One commit is in progress at a time; the next takes everything
+queued meanwhile.
 
-No task and no future per append: an append puts a tuple into a list, a commit ends with one wake-up of the loop.
+There is no task and no future per append: an append adds a tuple to a list, and a commit wakes the loop once.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from messaging.storage.local.ledger_state import LedgerState
 
 
 class Item(NamedTuple):
-    """One record to be. Made as a plain tuple in the hot path.
+    """A record to be written. Created as a plain tuple in the hot path.
 
-    A block has `end_offsets`; anything else has None there and the record type in `first` (0: nothing is written, only waited for).
-    `size_bytes` is the record's length in the log.
-    """
+    A block has `end_offsets`; for anything else they are None and `first` is the record type (0: writes nothing, only waits).
+    `size_bytes` is the record's length in the log."""
 
     state: LedgerState
     done: Done
@@ -33,7 +32,7 @@ class Item(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """What became of a commit: `error` holds for all of `items`; `refused` were not written at all, each for its reason."""
+    """The outcome of a commit: `error` applies to all of `items`; `refused` were not written, each for its own reason."""
 
     items: list[Item]
     refused: list[tuple[Item, StoreError]]
@@ -69,12 +68,13 @@ class CommitQueue:
             self.begin()
 
     def begin(self) -> None:
-        """The first item of a commit came: it is written at the next turn of the loop, with what this turn still brings."""
+        """The first item of a commit was queued: the commit starts in the next turn of the loop, with everything queued in this
+        turn."""
         self.busy = True
         self._loop.call_soon(self._kick)
 
     def _kick(self) -> None:
-        """Hands what is pending to the log's writer. `busy` is set, no commit is in progress."""
+        """Passes the pending items to the log's writer. `busy` must be set and no commit in progress."""
         if self.failed is not None:
             self._drop(self.failed)
         if self._any_refused:
@@ -97,7 +97,7 @@ class CommitQueue:
             self._confirm([item for item in items if item[4] is not None])
 
     def committed(self, outcome: Committed) -> None:
-        """On the loop, after a commit ended."""
+        """Called on the loop after a commit ended."""
         items, refused, error = outcome
         if error is not None and self.failed is None:
             self.failed = error
@@ -112,7 +112,7 @@ class CommitQueue:
         self._kick()
 
     async def idle(self) -> None:
-        """Until nothing is pending and no commit is in progress."""
+        """Waits until nothing is pending and no commit is in progress."""
         if self.busy:
             waiter: asyncio.Future[None] = self._loop.create_future()
             self._idle.append(waiter)
@@ -158,7 +158,7 @@ class CommitQueue:
         if end_offsets is not None and state.writer is not None:
             state.writer.refuse(reason, len(data))
             if self._early and item[5] <= state.writer.last_confirmed:
-                return  # its `done` was called before the write: that is what this durability loses
+                return  # its `done` was called before the write: this durability permits that loss
         self._call(done, reason)
 
     def _drop(self, reason: StoreError) -> None:
@@ -167,7 +167,7 @@ class CommitQueue:
             self._fail(item, AppendFailed(str(reason), item[0].ledger_id))
 
     def _drop_refused(self) -> None:
-        """After a writer's first failure none of its later appends may succeed (G1)."""
+        """After the first failure of a writer, none of its later appends may succeed (G1)."""
         kept: list[Item] = []
         for item in self.pending:
             writer = item[0].writer
@@ -191,10 +191,10 @@ class CommitQueue:
 
 
 def fair_shares(items: list[Item], bytes_max: int) -> tuple[list[Item], list[Item]]:
-    """(taken, left): at most `bytes_max` taken, or one item; owners get equal shares, what one leaves goes to the others.
+    """Returns (taken, left): at most `bytes_max` are taken, or one item. Owners get equal shares; what one does not use goes to the
+    others.
 
-    Both lists keep the order of each owner's items.
-    """
+    Both lists keep the order of each owner's items."""
     waiting: dict[str, list[Item]] = {}
     for item in items:
         waiting.setdefault(item[0].owner, []).append(item)

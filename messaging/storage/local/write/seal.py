@@ -1,4 +1,4 @@
-"""Sealing a segment that gets no more commits: its footer, and then the seal that says where the footer is."""
+"""Seals a segment that gets no more commits: writes its footer, then the seal that locates the footer."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def write_footer(active: ActiveSegment) -> None:
 
 
 def with_footer(segment: Segment, footer_bytes: int) -> Segment:
-    """A copy that says it is sealed: the segment itself says so once that is durable."""
+    """A copy marked as sealed. The segment in use is marked only once the seal is durable."""
     return replace(segment, footer_bytes=footer_bytes)

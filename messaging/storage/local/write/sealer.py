@@ -1,4 +1,4 @@
-"""Sealing segments in the background: first the footer is made durable, then the index of it in memory is released."""
+"""Seals segments in the background: makes the footer durable first, then releases the in-memory index."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RELEASE_LEDGERS = 1000  # index entries released between two commits
 
 
 class SegmentSealer:
-    """With the log's turn. A segment that is sealed may be part of the next snapshot, and may be reclaimed."""
+    """Call with the log's turn. A sealed segment may be part of the next snapshot and may be reclaimed."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class SegmentSealer:
         self._releasing: deque[tuple[Segment, list[Extents]]] = deque()
 
     def seal_later(self, active: ActiveSegment) -> None:
-        """`active` gets no more commits."""
+        """Queues `active`, which gets no more commits."""
         active.segment.index_released = False
 
         def seal() -> None:
@@ -44,7 +44,7 @@ class SegmentSealer:
                 write_footer(active)
             except OSError as error:
                 failure = error
-                self._thread.post(lambda: _raise(failure))  # a sync failed: the store trusts this disk no more
+                self._thread.post(lambda: _raise(failure))  # a sync failed: the store no longer trusts this disk
                 return
             self._thread.post(lambda: self._sealed(active))
 
@@ -57,7 +57,7 @@ class SegmentSealer:
             self._release_index(0)
 
     def _release_index(self, start: int) -> None:
-        """One segment after another: what is left in memory of a ledger is always the newest of it."""
+        """Segments are released in order, so what remains in memory of a ledger is always its newest part."""
         segment, touched = self._releasing[0]
         for extents in touched[start : start + RELEASE_LEDGERS]:
             state = self._ledgers.states.get(extents.ledger_id)

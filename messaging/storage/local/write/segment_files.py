@@ -1,4 +1,4 @@
-"""Making segment files: allocated in advance, and turned into segments when they are needed."""
+"""Creates segment files: preallocates them, and turns them into segments when needed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class NoSpace(Exception):
-    """A file could not be allocated, or allocating it would take what is kept for others."""
+    """A file could not be allocated, or allocating it would use reserved space."""
 
 
 class PreallocatedSegment:
-    """An allocated file that waits to become a segment. `recycled`: it holds bytes of an earlier life."""
+    """An allocated file, ready to become a segment. `recycled`: it holds bytes of an earlier segment."""
 
     def __init__(self, path: Path, size_bytes: int, *, recycled: bool) -> None:
         self.path = path
@@ -27,8 +27,8 @@ class PreallocatedSegment:
 
 
 def preallocate(disk: Disk, path: Path, size_bytes: int, keep_free_bytes: int) -> PreallocatedSegment:
-    """Allocates a file of whole pages, at least `size_bytes`. Raises `NoSpace` if less than `keep_free_bytes` would be left, other
-    `OSError` as they come."""
+    """Allocates a file of whole pages, at least `size_bytes`. Raises `NoSpace` if less than `keep_free_bytes` would remain free;
+    other `OSError`s pass through."""
     size_bytes += -size_bytes % PAGE_BYTES
     if disk.free_bytes(path.parent) < size_bytes + keep_free_bytes:
         raise NoSpace(f"{path.parent} has no room for {size_bytes} bytes beside {keep_free_bytes} kept free")
@@ -48,7 +48,7 @@ def preallocate(disk: Disk, path: Path, size_bytes: int, keep_free_bytes: int) -
 def make_segment(
     disk: Disk, preallocated: PreallocatedSegment, store_id: int, number: int, generation: int = 0
 ) -> tuple[Segment, DiskFile]:
-    """Turns a preallocated file into a segment, durably, before anything is written to it."""
+    """Turns a preallocated file into a segment, durably, before any commit is written to it."""
     path = preallocated.path.with_name(name_of(number, generation))
     file = disk.open(preallocated.path)
     try:
@@ -58,7 +58,7 @@ def make_segment(
         disk.sync_directory(path.parent)
     except BaseException as error:
         file.close()
-        if isinstance(error, OSError) and error.errno in NO_SPACE:  # of a file system that keeps books of what is overwritten
+        if isinstance(error, OSError) and error.errno in NO_SPACE:  # on a copy-on-write file system
             raise NoSpace(f"{path.parent}: {error.strerror}") from error
         raise
     seed = seed_of(store_id, number, generation)

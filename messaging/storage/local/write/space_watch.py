@@ -1,4 +1,4 @@
-"""Trying again while the disk is full: space returns by deletes of ours and of others."""
+"""Retries while the disk is full: deletes in this store or elsewhere free space."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SPACE_RETRY_S = 1.0
 
 
 class SpaceWatch:
-    """On the loop. `on_loop` calls a function there from any thread."""
+    """Lives on the event loop. `on_loop` schedules a call there from any thread."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class SpaceWatch:
         self._stopped = False
 
     def begin(self) -> None:
-        """The disk is full."""
+        """Called when the disk is full."""
         self._timer = None
         if not self._stopped:
             self._thread.post(self._retry)
