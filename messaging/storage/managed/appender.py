@@ -1,9 +1,9 @@
-"""The writing half of a managed ledger: appends in order, over ledgers that are rolled by size, entries and age.
+"""The writing half of a managed ledger: appends in order to ledgers that are rolled over by size, entries and age.
 
-One owner (the topic), one event loop. `ledger_list` counts confirmed entries only; nothing is read, counted or shown beyond.
-After a failed append the managed ledger is `failed` and takes no more, until `recover` (or opening it again) has sealed the ledger
-which decides which entries are in it. A roll for which no ledger can be made (the disk is full) fails nothing: the ledger that is
-written to is used on, and an append some time later begins the roll again.
+One owner (the topic), one event loop. `ledger_list` counts confirmed entries only; later entries are not read, counted or shown.
+After a failed append the managed ledger is `failed` and accepts nothing until `recover` (or reopening it) has sealed the ledger,
+which settles which entries are in it. A rollover that cannot create a ledger (the disk is full) does no harm: appends continue on
+the current ledger, and a later append starts the rollover again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from messaging.storage.meta_store import LedgerRecord, TopicRecord
 
 logger = logging.getLogger(__name__)
 
-ROLL_RETRY_MS = 1_000  # after a roll for which no ledger could be made
+ROLL_RETRY_MS = 1_000  # after a rollover that could not create a ledger
 
 
 class Appender(OwnedTopicRecord):
@@ -49,17 +49,17 @@ class Appender(OwnedTopicRecord):
         super().__init__(storage, record)
         self.properties = storage.intern_properties(properties)
         self.ledger_list = LedgerList([(one.ledger_id, -1 if one.last_entry is None else one.last_entry) for one in record.ledgers])
-        self.ended = record.terminated_at is not None  # terminated, or about to be: no append is taken any more
-        self.in_flight = 0  # blocks appended and not yet answered
+        self.ended = record.terminated_at is not None  # terminated, or about to be: no append is accepted any more
+        self.in_flight = 0  # blocks appended but not completed
         self.rollover: LedgerRollover | None = None
-        self.drain_waiters: list[asyncio.Future[None]] | None = None  # who waits until nothing is in flight
-        self._opened_ms = 0  # when the ledger now written to was made
-        self._roll_after_ms = 0  # no roll is begun before: the last one failed
+        self.drain_waiters: list[asyncio.Future[None]] | None = None  # callers that wait until nothing is in flight
+        self._opened_ms = 0  # when the current ledger was created
+        self._roll_after_ms = 0  # no rollover starts earlier: the last one failed
         self._writer: LedgerWriter | None = None
 
     @property
     def writing_to(self) -> int:
-        """The ledger that appends go to; -1 while there is none."""
+        """The id of the ledger that appends go to; -1 if there is none."""
         return self._writer.ledger_id if self._writer is not None else -1
 
     @property
@@ -71,7 +71,7 @@ class Appender(OwnedTopicRecord):
         return self._writer.pending_bytes if self._writer else 0
 
     def check_open(self) -> LedgerWriter:
-        """The open ledger. Raises `LedgerClosed` where there is none, or where it refused something that was appended to it."""
+        """The open ledger. Raises `LedgerClosed` if there is none or if it refused an append."""
         writer = self._writer
         if writer is None or self.failed is not None or self.ended:
             raise LedgerClosed("this topic was terminated" if self.ended else "this topic accepts no messages until it is reloaded")
@@ -79,13 +79,13 @@ class Appender(OwnedTopicRecord):
 
     @property
     def rolling(self) -> asyncio.Future[StoreError | None] | None:
-        """The change to another ledger that is under way; its result is why there was none."""
+        """The rollover in progress, if any. Its result is the error that prevented it, or None."""
         return self._under_way.get("rolling") if self._under_way is not None else None
 
     # --- writing
 
     async def writable(self) -> None:
-        """Opens a ledger to write to, if there is none. Call before the first `append`. Raises `StoreError`."""
+        """Opens a ledger to write to if there is none. Call before the first `append`. Raises `StoreError`."""
         async with self._alone("opening"):
             if self.failed:
                 raise self.failed
@@ -107,17 +107,18 @@ class Appender(OwnedTopicRecord):
         return writer
 
     async def _drop_unnamed(self, ledger_id: int) -> None:
-        """Deletes a ledger that could not be named, if that is certain; else the next start finds out whose it is."""
+        """Deletes a ledger that could not be added to the record, if that is certain; else the orphan collection of the next start
+        decides."""
         with suppress(StoreError):
             stored = await self.storage.meta.get_topic(self.record.name)
             if stored is not None and stored.version == self.record.version:
                 await self.storage.ledgers.delete(self.storage.fence, ledger_id)
 
     def append(self, header: bytes, data: Buffer, end_offsets: array[int], pending: PendingAppend) -> Position:
-        """Appends a block; returns the position of its first entry at once. `pending.confirmed` runs on the loop, in append order
-        over the whole managed ledger, with None once the block is durable. Raises what `LedgerWriter.append` raises.
+        """Appends a block and returns the position of its first entry immediately. `pending.confirmed` runs on the loop, in append
+        order over the whole managed ledger, with None once the block is durable. Raises what `LedgerWriter.append` raises.
 
-        Call `stamp` before, for the block's header: a ledger that grew too old by that time is followed by another."""
+        Call `stamp` first, for the block's header: if the ledger has grown too old by that time, a rollover starts."""
         writer = self.check_open()
         pending.ledger = self
         entry = writer.append(header, data, end_offsets, pending)
@@ -138,7 +139,7 @@ class Appender(OwnedTopicRecord):
         return first
 
     def completed(self, append: PendingAppend, error: StoreError | None) -> None:
-        """The ledger answered one block. It answers in order; across two ledgers the order is kept here."""
+        """The ledger completed one block. Each ledger completes in order; here the order is kept across two ledgers."""
         rollover = self.rollover
         if rollover is None:
             self._confirm(append, error)
@@ -151,7 +152,7 @@ class Appender(OwnedTopicRecord):
                 self._end_rollover(rollover)
 
     def _confirm(self, append: PendingAppend, error: StoreError | None) -> None:
-        # After one failure nothing later counts, even if another ledger confirmed it: order first.
+        # After a failure no later block counts, even if another ledger confirmed it: entries must stay in order.
         if error is not None and self.failed is None:
             self.failed = error
         if self.failed is None:
@@ -163,7 +164,7 @@ class Appender(OwnedTopicRecord):
             self.notify_drained()
 
     def notify_drained(self) -> None:
-        """Lets those go on who wait in `drained`, if nothing is in flight."""
+        """Wakes the callers of `drained` if nothing is in flight."""
         if self.drain_waiters is not None and not self.in_flight:
             waiters, self.drain_waiters = self.drain_waiters, None
             for future in waiters:
@@ -171,7 +172,7 @@ class Appender(OwnedTopicRecord):
                     future.set_result(None)
 
     def _end_rollover(self, rollover: LedgerRollover) -> None:
-        """Nothing of the old ledger is in flight any more: only now may readers take it for ended and go on in the new one."""
+        """Nothing of the old ledger is in flight any more: only now may readers treat it as ended and continue in the new one."""
         self.rollover = None
         if self.failed is None:
             self.ledger_list.add(rollover.new_id)
@@ -187,7 +188,7 @@ class Appender(OwnedTopicRecord):
         assert old is not None
         try:
             return await self._go_on_after(old)
-        except Exception as error:  # nobody waits for this task: what it did not expect is told to who appends next
+        except Exception as error:  # nobody awaits this task: an unexpected error is raised to the next append
             logger.exception("rolling the ledger of %s failed", self.record.name)
             self.failed = self.failed or StoreError(f"ledger rollover failed: {error!r}")
             return self.failed
@@ -195,7 +196,8 @@ class Appender(OwnedTopicRecord):
             self._end("rolling")
 
     async def _go_on_after(self, old: LedgerWriter) -> StoreError | None:
-        """Why there is no other ledger: then everything is as it was. One that could not be sealed is sealed with the next."""
+        """Returns the error that prevented the new ledger; everything then stays as it was. A ledger that could not be sealed is
+        sealed with the next one."""
         try:
             new = await self._create()
         except StoreError as error:
@@ -227,8 +229,8 @@ class Appender(OwnedTopicRecord):
         return rolling.result()
 
     async def roll(self) -> None:
-        """Ends the ledger that is written to and goes on in another; waits for a roll that is under way. Nothing happens where
-        none is open, or where it is empty. Raises `StoreError`."""
+        """Rolls over to a new ledger, or waits for the rollover in progress. Does nothing if no ledger is open or the open one is
+        empty. Raises `StoreError`."""
         if self.rolling is None and self._writer is not None and self._writer.next_entry:
             self._begin_roll()
         error = await self._rolled() or self.failed
@@ -236,9 +238,10 @@ class Appender(OwnedTopicRecord):
             raise error
 
     async def recover(self) -> None:
-        """After a failed append: seals what is open, which settles the fate of every entry, so that `writable` can begin anew.
+        """Call after a failed append: seals the open ledger, which settles the fate of every entry, so that `writable` can start
+        afresh.
 
-        Entries whose outcome was unknown and that are in the ledger count from here on. Raises `StoreError`."""
+        Entries whose outcome was unknown count from now on if they are in the ledger. Raises `StoreError`."""
         await self._rolled()
         await self.drained()
         async with self._alone("opening"):
@@ -260,10 +263,11 @@ class Appender(OwnedTopicRecord):
             await drained
 
     async def close(self) -> None:
-        """Waits for what is pending and seals the open ledger. Never raises: what could not be sealed, the next open seals."""
+        """Waits for appends in flight and seals the open ledger. Never raises: what could not be sealed is sealed when it is opened
+        next."""
         await self._rolled()
         await self.drained()
-        async with self._alone("opening"):  # a ledger that is just being opened is sealed like any other
+        async with self._alone("opening"):  # a ledger that is still being opened is sealed too
             writer, self._writer = self._writer, None
             self.failed = self.failed or LedgerClosed("the topic is closed")
         try:

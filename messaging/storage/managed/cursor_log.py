@@ -1,16 +1,16 @@
-"""Acknowledgements made durable: the deltas of every cursor of an owned range, as entries of one ledger, under the shared commit.
+"""Makes acknowledgements durable: the deltas of every cursor of an owned range are entries of one ledger, under the shared commit.
 
-All deltas of one turn of the event loop are one block, so that the number of syncs depends on neither subscriptions nor consumers.
-A delta is kept in the log until the snapshot of its cursor is in MetaStore: when the ledger has grown by `checkpoint_bytes`, a new
-one is begun, the cursors changed since are saved in one commit, and the old ledger goes. Recovery reads the one or two ledgers
-that MetaStore names and hands each cursor its deltas when its topic is loaded.
+All deltas of one turn of the event loop form one block, so the number of syncs depends on neither subscriptions nor consumers. A
+delta stays in the log until a snapshot of its cursor is in MetaStore: when the ledger has grown by `checkpoint_bytes`, a new one is
+started, the cursors changed since then are saved in one commit, and the old ledger is deleted. Recovery reads the one or two
+ledgers that MetaStore names and hands each cursor its deltas when its topic is loaded.
 
-A cursor that cannot be saved (its snapshot cannot be packed, or the store refuses just that one) keeps its deltas: they are copied
-from ledger to ledger, and every other cursor is saved without it. `health` says so.
+A cursor that cannot be saved (its snapshot cannot be packed, or the store refuses only this one) keeps its deltas: they are copied
+from ledger to ledger, and every other cursor is saved without it. `health` reports it.
 
-When the store refuses a delta, whoever waits for it is told, and so is `on_failure`; nothing is taken for now. The cursors in
-memory have every delta, so a checkpoint on a new ledger repairs it all: it is tried until it succeeds, and `on_repaired` is told.
-Only a store that failed for good, or has another owner, is left alone.
+When the store refuses a delta, those waiting for it and `on_failure` are called, and deltas are refused for now. The cursors in
+memory include every delta, so a checkpoint on a new ledger repairs everything: it is retried until it succeeds, and then
+`on_repaired` is called. It is not retried if the store failed permanently or has another owner.
 
 Entry: ``subscription id u64 | delta``.
 """
@@ -34,19 +34,19 @@ logger = logging.getLogger(__name__)
 
 KEY = "cursor-ledgers"
 CHECKPOINT_BYTES = 16 << 20
-LEDGERS_MAX = 8  # each crash leaves one; beyond this a start folds them into a new one
+LEDGERS_MAX = 8  # each crash leaves one; above this number, a start merges them into a new one
 PROPERTIES = {"reserved": "cursor"}
-RETRY_S = 0.5  # after a failure; doubled from try to try
+RETRY_S = 0.5  # after a failure; doubled after each attempt
 LOOP = "checkpoint_cursors"
 
 
 def key_of(scope: str) -> str:
-    """Where MetaStore has the list of a range's cursor ledgers."""
+    """The MetaStore key of the list of a range's cursor ledgers."""
     return KEY if scope == WHOLE else f"{KEY}/{scope}"
 
 
 async def cursor_ledgers(meta: MetaStore, scope: str) -> list[int]:
-    """The ids of the ledgers that the cursor log of a range keeps its deltas in. Raises `StoreError`."""
+    """The ids of the ledgers in which the cursor log of a range keeps its deltas. Raises `StoreError`."""
     stored = await meta.get_value(key_of(scope))
     return json.loads(stored) if stored else []
 
@@ -59,11 +59,11 @@ class CursorLog:
         self.health = storage.background.register(LOOP)
         answers = storage.background.register(ONE_OFF)
         self._batches = DeltaBatcher(storage.clock_ms, self.health, answers, self._refuse, self._written)
-        self.recovered: dict[int, list[bytes]] = {}  # deltas of cursors whose topics are not loaded since the start
-        self._carried_bytes = 0  # of recovered deltas, copied from ledger to ledger until their topics are loaded
-        self._changed: set[int] = set()  # cursors with deltas in the current ledger, or refused
+        self.recovered: dict[int, list[bytes]] = {}  # deltas of cursors whose topics have not been loaded since the start
+        self._carried_bytes = 0  # size of recovered deltas, copied from ledger to ledger until their topics are loaded
+        self._changed: set[int] = set()  # cursors with deltas in the current ledger, or with refused deltas
         self._ledgers: list[int] = []
-        self._failing = False  # `on_failure` was told, and `on_repaired` not yet
+        self._failing = False  # `on_failure` was called, and `on_repaired` not yet
         self.checkpointing: asyncio.Task[None] | None = None  # in the background
         self._one_at_a_time = asyncio.Lock()
         self._stopping = False
@@ -72,7 +72,7 @@ class CursorLog:
         self.on_repaired: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
-        """Reads what the last run left and begins a ledger of this run. Raises `StoreError`."""
+        """Reads what the last run left and starts a new ledger. Raises `StoreError`."""
         self._ledgers = await cursor_ledgers(self.storage.meta, self.storage.fence.scope)
         for ledger_id in self._ledgers:
             for subscription_id, delta in await read_deltas(self.storage, ledger_id):
@@ -83,7 +83,7 @@ class CursorLog:
             await self.checkpoint()
 
     async def _begin_ledger(self) -> None:
-        """Made, then named, then used: a former owner is fenced before it can write our list of ledgers over."""
+        """Created, then recorded in MetaStore, then used: that fences a former owner before it could overwrite our list of ledgers."""
         ledgers, fence = self.storage.ledgers, self.storage.fence
         ledger_id = await self.storage.meta.next_ledger_id(fence)
         writer = await ledgers.create(fence, ledger_id, PROPERTIES)
@@ -99,26 +99,26 @@ class CursorLog:
         fence = self.storage.fence
         await self.storage.meta.put_value(fence, key_of(fence.scope), json.dumps(ledgers).encode())
 
-    # --- cursors come and go
+    # --- loading and unloading cursors
 
     def recovered_deltas(self, subscription_id: int) -> list[bytes]:
-        """The deltas that the cursor of a topic now being loaded has to repeat, oldest first. They stay until `claim`."""
+        """The deltas that a cursor of a topic being loaded must apply, oldest first. They are kept until `claim`."""
         return self.recovered.get(subscription_id, [])
 
     def is_saved(self, subscription_id: int) -> bool:
-        """Of a topic that is not loaded: whether what MetaStore has of this cursor is all there is."""
+        """For a topic that is not loaded: whether MetaStore holds the cursor's complete state."""
         return subscription_id not in self.recovered and subscription_id not in self.states.cursors
 
     def claim(self, subscription_id: int, cursor: StoredCursor) -> None:
-        """From here on checkpoints save this cursor, which has repeated its recovered deltas. Call it when nothing about the load
-        can fail any more."""
+        """From now on checkpoints save this cursor, which has applied its recovered deltas. Call it when the load can no longer
+        fail."""
         self.states.cursors[subscription_id] = cursor
         if self.recovered.pop(subscription_id, None):
             self._changed.add(subscription_id)
 
     async def release(self, ids: list[int]) -> None:
-        """A topic is unloaded: saves its cursors and lets go of them. What cannot be saved stays for the next load. Raises
-        nothing."""
+        """Called when a topic is unloaded: saves its cursors and drops them from memory. What cannot be saved is kept for the next
+        load. Never raises."""
         try:
             failed = await self.states.save(ids)
         except StoreError as error:
@@ -144,22 +144,23 @@ class CursorLog:
     # --- deltas
 
     def append(self, subscription_id: int, delta: bytes, done: Done | None = None) -> None:
-        """Stores a delta; `done` runs on the loop when it is durable. Never blocks; deltas of one loop turn share one block."""
+        """Stores a delta; `done` runs on the loop once it is durable. Never blocks; deltas of one loop turn share one block."""
         self._changed.add(subscription_id)
         self._batches.append(entry_of(subscription_id, delta), done)
 
     def when_durable(self, done: Done) -> None:
-        """`done` runs when every delta appended so far is durable: at once where they are."""
+        """Runs `done` once every delta appended so far is durable; immediately if they all are."""
         self._batches.when_durable(done)
 
     def _written(self, writer: LedgerWriter) -> None:
         if writer.length_bytes > self.checkpoint_bytes + self._carried_bytes:
             self.begin_checkpoint()
 
-    # --- trouble
+    # --- failures
 
     def _refuse(self, writer: LedgerWriter, error: StoreError) -> None:
-        """A ledger takes no more. Where it was left already, the checkpoint that left it has what it refused."""
+        """A ledger accepts no more deltas. If it is no longer the current one, the checkpoint that replaced it covers what it
+        refused."""
         if writer is not self._batches.writer:
             return
         self._batches.refused = self._batches.refused or error
@@ -187,7 +188,7 @@ class CursorLog:
             self.checkpointing = None
 
     async def _checkpoint_or_raise(self) -> None:
-        """Returns when it is done, or will never be."""
+        """Returns when the checkpoint is complete or can never succeed; raises an error that a retry may fix."""
         error: Exception | None
         try:
             await self.checkpoint()
@@ -207,9 +208,9 @@ class CursorLog:
     # --- checkpoints
 
     async def checkpoint(self) -> None:
-        """Saves every changed cursor to MetaStore and drops the ledgers that only repeat them. Raises `StoreError`.
+        """Saves every changed cursor to MetaStore and deletes the ledgers that are no longer needed. Raises `StoreError`.
 
-        Deltas of cursors whose topics are not loaded are carried over into the new ledger as they are."""
+        Deltas of cursors whose topics are not loaded are copied to the new ledger."""
         async with self._one_at_a_time:
             await self._checkpoint()
 
@@ -231,11 +232,11 @@ class CursorLog:
             error = await flushed
             if error is not None:
                 raise error
-            # Taken only now: a cursor that was saved meanwhile, because its topic was unloaded, must not be set back.
+            # Read only now, so that a cursor saved meanwhile, because its topic was unloaded, is not set back.
             failed = await self.states.save(changed)
             kept = [await copy_deltas(self.storage, old, failed.keys(), PROPERTIES)] if failed else []
         except BaseException:
-            self._changed |= changed  # their deltas are in the old ledgers only, which therefore stay
+            self._changed |= changed  # their deltas are in the old ledgers only, which are therefore kept
             raise
         self._changed |= failed.keys()
         self._report(failed)
@@ -245,7 +246,7 @@ class CursorLog:
             await self.storage.ledgers.delete(self.storage.fence, ledger_id)
 
     async def _close(self, writer: LedgerWriter) -> None:
-        """Waits for what is on its way. A ledger that failed cannot be closed; nothing of it is needed any more."""
+        """Waits for appends in flight. A ledger that failed cannot be closed, and nothing in it is needed any more."""
         try:
             await writer.close()
         except Fenced:
@@ -254,14 +255,14 @@ class CursorLog:
             logger.warning("cursor ledger %d was not closed: %s", writer.ledger_id, error)
 
     async def _forget_deleted(self) -> None:
-        """Of a subscription that was deleted nobody will ever adopt the deltas: they would be carried for ever."""
+        """Drops the deltas of deleted subscriptions: nobody will claim them, so they would be copied forever."""
         if self.recovered:
             existing = await self.storage.meta.existing_subscriptions(list(self.recovered))
             for subscription_id in self.recovered.keys() - existing:
                 self.recovered.pop(subscription_id, None)
 
     async def stop(self) -> None:
-        """Flushes, saves and leaves nothing to repeat, where it can; what it cannot save is repeated by the next start."""
+        """Flushes and saves, so that nothing is left to replay if possible; the next start replays what could not be saved."""
         self._batches.flush()
         self._stopping = True
         running, self.checkpointing = self.checkpointing, None

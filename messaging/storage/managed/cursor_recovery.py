@@ -1,4 +1,4 @@
-"""What an earlier run left in a cursor ledger."""
+"""Reads what an earlier run left in a cursor ledger."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def entry_of(subscription_id: int, delta: bytes) -> bytes:
 
 
 def block_of(entries: list[bytes], now_ms: int) -> tuple[bytes, bytes, array[int]]:
-    """(header, data, end offsets) of one block."""
+    """Builds (header, data, end offsets) of one block."""
     end_offsets, total = array("I"), 0
     for entry in entries:
         total += len(entry)
         end_offsets.append(total)
-    # A clock may stand before 1970; a header has no number for that, and nobody reads this one's.
+    # The clock may be before 1970, which the header cannot represent; nobody reads the time of these blocks.
     return BlockHeader(max(now_ms, 0), len(entries), 0, 0, b"").encode(), b"".join(entries), end_offsets
 
 
 async def read_deltas(storage: Storage, ledger_id: int) -> list[tuple[int, bytes]]:
-    """(subscription id, delta), oldest first; 0 marks a checkpoint. Seals the ledger.
+    """Returns (subscription id, delta) pairs, oldest first; id 0 marks a checkpoint. Seals the ledger.
 
-    What cannot be read is passed over and said loudly: what was acknowledged there is delivered again, which is better than no
-    broker. Raises `StoreError` where the store is not ours, or takes nothing."""
+    Unreadable entries are skipped and logged as errors: redelivering what was acknowledged there is better than not starting.
+    Raises `StoreError` if the store has another owner or accepts nothing."""
     try:
         info = await storage.ledgers.seal(storage.fence, ledger_id)
-    except NoSuchLedger:  # named before it was created, or deleted before it was unnamed
+    except NoSuchLedger:  # recorded before it was created, or deleted before it was removed from the record
         return []
     reader = await storage.ledgers.open(ledger_id)
     found: list[tuple[int, bytes]] = []
@@ -52,7 +52,7 @@ async def read_deltas(storage: Storage, ledger_id: int) -> list[tuple[int, bytes
             if storage.ledgers.failed is not None or isinstance(error, Fenced):
                 raise
             if not isinstance(error, Corrupt) and tried != entry:
-                tried = entry  # perhaps it passes
+                tried = entry  # the error may be transient
                 continue
             resume = error.resume_entry if isinstance(error, Corrupt) else info.last_entry + 1
             lost += resume - entry
@@ -70,7 +70,8 @@ async def read_deltas(storage: Storage, ledger_id: int) -> list[tuple[int, bytes
 
 
 async def copy_deltas(storage: Storage, ledgers: list[int], ids: Collection[int], properties: dict[str, str]) -> int:
-    """A new ledger with what `ledgers` have of the cursors `ids`, in order, and nothing else; its id. Raises `StoreError`."""
+    """Creates a ledger with the deltas that `ledgers` hold for the cursors `ids`, in order, and nothing else. Returns its id.
+    Raises `StoreError`."""
     copy_id = await storage.meta.next_ledger_id(storage.fence)
     writer = await storage.ledgers.create(storage.fence, copy_id, properties)
     for ledger_id in ledgers:
@@ -86,7 +87,7 @@ async def copy_deltas(storage: Storage, ledgers: list[int], ids: Collection[int]
 
 
 def _deltas(block: Block, first: int) -> Iterator[tuple[int, bytes]]:
-    """Of the entries from number `first` on."""
+    """The deltas from entry `first` on."""
     data, start = bytes(block.data), 0
     for index, stop in enumerate(block.end_offsets, block.first_entry):
         if index >= first:

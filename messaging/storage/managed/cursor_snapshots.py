@@ -1,4 +1,4 @@
-"""The cursors that a broker has in memory, and saving them to MetaStore: one that cannot be saved keeps no other from it."""
+"""The cursors that a broker has in memory, and saving them to MetaStore, so that one failure does not affect others."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Protocol
 from messaging.storage.ledger_store import Fence, Position, StoreError
 from messaging.storage.meta_store import MetaStore
 
-SAVED_TOGETHER_MAX = 200  # cursors packed in one turn of the loop
-SAVED_BYTES_MAX = 1 << 20  # of their snapshots, or one that is larger
+SAVED_TOGETHER_MAX = 200  # cursors packed per turn of the event loop
+SAVED_BYTES_MAX = 1 << 20  # bytes of their snapshots, or one larger snapshot
 
 State = tuple[int, Position, bytes]  # subscription id, mark-delete, snapshot
 
@@ -22,7 +22,7 @@ class StoredCursor(Protocol):
 
 class CursorSnapshots:
     """`cursors`, by subscription id, are those of loaded topics, and those that could not be saved when their topic was unloaded:
-    the next load, or checkpoint, takes them from here. `unsaved` are those whose last saving failed."""
+    the next load or checkpoint takes them from here. `unsaved` are those that could not be saved at the last attempt."""
 
     def __init__(self, meta: MetaStore, fence: Fence) -> None:
         self.cursors: dict[int, StoredCursor] = {}
@@ -35,10 +35,10 @@ class CursorSnapshots:
         self.unsaved.discard(subscription_id)
 
     async def save(self, ids: Iterable[int]) -> dict[int, Exception]:
-        """Saves those of `ids` that are in memory; returns those that cannot be, and why. Raises `StoreError` where the store takes
-        nothing at all.
+        """Saves those of `ids` that are in memory; returns those that could not be saved, and why. Raises `StoreError` if the store
+        accepts nothing at all.
 
-        A snapshot is on its way to the store in the same step in which it is taken: what is saved later is newer."""
+        A snapshot is submitted in the same step in which it is taken, so a later save is always newer."""
         failed: dict[int, Exception] = {}
         saved = 0
         for states in self._slices(sorted(ids), failed):
@@ -54,7 +54,7 @@ class CursorSnapshots:
         return failed
 
     def _slices(self, ids: list[int], failed: dict[int, Exception]) -> Iterator[list[State]]:
-        """Snapshots, as many at a time as one turn of the loop may make."""
+        """Yields snapshots, as many at a time as one turn of the event loop may produce."""
         states: list[State] = []
         size = 0
         for subscription_id in ids:
@@ -75,7 +75,7 @@ class CursorSnapshots:
             yield states
 
     async def _save(self, states: list[State]) -> dict[int, Exception]:
-        """Together; where the store refuses that, one by one, each as it is by then."""
+        """Saves them together; if the store refuses, one by one, each with its current state."""
         try:
             await self._meta.save_cursors(self._fence, states)
             self.unsaved.difference_update(state[0] for state in states)
@@ -87,7 +87,7 @@ class CursorSnapshots:
         for subscription_id, _, _ in states:
             cursor = self.cursors.get(subscription_id)
             if cursor is None:
-                continue  # saved and let go meanwhile
+                continue  # saved and dropped meanwhile
             try:
                 await self._meta.save_cursors(self._fence, [(subscription_id, cursor.mark_delete, cursor.snapshot())])
                 self.unsaved.discard(subscription_id)

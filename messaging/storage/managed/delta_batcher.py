@@ -1,4 +1,4 @@
-"""Deltas of one turn of the event loop as one block of the current cursor ledger; who waits for it is told when it is durable."""
+"""Batches the deltas of one turn of the event loop into one block of the current cursor ledger, and calls back when durable."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Done = Callable[[StoreError | None], None]
 
 
 class DeltaBatcher:
-    """Lives on one event loop. `refused_by` is told of each block that a ledger did not take, `written` of each that it did, before
-    it is durable. What one of those who wait raises keeps no other from being told: `answers` counts it."""
+    """Lives on one event loop. `refused_by` is called for each block that a ledger refused, `written` for each one it accepted,
+    before it is durable. An exception in one callback does not keep others from being called: `answers` counts it."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class DeltaBatcher:
         written: Callable[[LedgerWriter], None],
     ) -> None:
         self.writer: LedgerWriter | None = None
-        self.refused: StoreError | None = None  # why nothing is taken just now
+        self.refused: StoreError | None = None  # the reason for refusing deltas for now
         self._refused_by = refused_by
         self._written = written
         self._clock_ms = clock_ms
@@ -33,11 +33,11 @@ class DeltaBatcher:
         self._answers = answers
         self._turn: list[bytes] = []
         self._turn_done: list[Done] = []
-        self._under_way: list[Done] | None = None  # who waits for the newest block that is not durable yet
+        self._under_way: list[Done] | None = None  # callbacks that wait for the newest block that is not durable yet
         self._scheduled = False
 
     def use(self, writer: LedgerWriter) -> None:
-        """From here on blocks go into this ledger."""
+        """From now on blocks go to this ledger."""
         self.writer = writer
         self.refused = None
 
@@ -50,7 +50,7 @@ class DeltaBatcher:
             asyncio.get_running_loop().call_soon(self.flush)
 
     def when_durable(self, done: Done) -> None:
-        """`done` runs when everything appended so far is durable: at once where it is."""
+        """Runs `done` once everything appended so far is durable; immediately if it is."""
         if self._turn:
             self._turn_done.append(done)
         elif self._under_way is not None:
@@ -81,7 +81,7 @@ class DeltaBatcher:
             writer.append(*block_of(entries, self._clock_ms()), durable)
         except StoreError as error:
             durable(error)
-        except Exception as error:  # nobody knows what of them was stored: a checkpoint has it all
+        except Exception as error:  # it is unknown which of them were stored: a checkpoint covers them all
             self._health.failed(error)
             durable(Unavailable(f"acknowledgements could not be stored: {error!r}"))
         else:

@@ -1,5 +1,5 @@
-"""A topic's messages as one growing list over many ledgers: appending, reading across ledgers, trimming, deleting. Written once,
-above every `LedgerStore`. How appends work stands in `appender.py`, which ledgers go in `retention.py`.
+"""A topic's messages as one growing sequence over many ledgers: appending, reading across ledgers, trimming, deleting. Independent
+of the `LedgerStore` implementation. `appender.py` describes appends, `retention.py` which ledgers are dropped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def _ended(storage: Storage, record: TopicRecord, ledger: LedgerRecord) ->
     sealed_ms = max(storage.clock_ms(), ledger.created_ms)
     try:
         info = await storage.ledgers.seal(storage.fence, ledger.ledger_id)
-    except NoSuchLedger:  # it was made before it was named: the disk has lost it
+    except NoSuchLedger:  # recorded before it was durable: a power loss took it
         storage.damage["ledger"] += 1
         logger.critical("ledger %d of %s is lost, and all messages in it", ledger.ledger_id, record.name)
         return structs.replace(ledger, last_entry=-1, sealed_ms=sealed_ms)
@@ -47,14 +47,14 @@ class ManagedLedger(Appender):
 
     @classmethod
     async def open(cls, storage: Storage, record: TopicRecord, properties: dict[str, str]) -> ManagedLedger:
-        """Settles what a former owner left open: every ledger is sealed, so that each has its final last entry."""
+        """Opens the topic and settles what a former owner left open: every ledger is sealed, so its last entry is final."""
         ledgers = [await _ended(storage, record, ledger) for ledger in record.ledgers]
-        # Empty ones go, but never all of them: where positions go on is then the last one's to say.
+        # Empty ledgers are dropped, except the last one: it determines where positions continue.
         kept = tuple(ledger for ledger in ledgers if ledger.last_entry != -1) or tuple(ledgers[-1:])
         if kept != record.ledgers:
             try:
                 record = await storage.meta.cas_topic(storage.fence, record.with_ledgers(kept))
-            except StoreError as error:  # whoever only reads needs no write; it is found out again by the next that opens it
+            except StoreError as error:  # a reader need not store it; the next one to open the topic finds it out again
                 logger.warning("where the ledgers of %s end could not be noted: %s", record.name, error)
                 return cls(storage, record.with_ledgers(tuple(ledgers)), properties)
             for ledger in ledgers:
@@ -65,7 +65,7 @@ class ManagedLedger(Appender):
     # --- reading
 
     async def read(self, position: Position, *, entries_max: int, bytes_max: int) -> list[Block]:
-        """Blocks of one ledger from the one that holds `position` on, never past the last confirmed entry. Empty at the end.
+        """Blocks of one ledger, from the one that holds `position` on, never past the last confirmed entry. Empty at the end.
 
         Raises `Corrupt`, `Unavailable`."""
         position = self.ledger_list.resolve(position)
@@ -80,41 +80,41 @@ class ManagedLedger(Appender):
                 await reader.aclose()
         except (NoSuchEntry, NoSuchLedger) as error:
             last = self.ledger_list.last_of(position.ledger_id)
-            if position.entry_id > last:  # dropped while it was read: reading goes on after it
+            if position.entry_id > last:  # dropped while it was read: reading continues after it
                 return []
-            # Confirmed once, and not in the store any more.
+            # Confirmed earlier, and no longer in the store.
             raise Corrupt(f"what follows is lost: {error}", position.ledger_id, position.entry_id, last + 1) from error
 
     def forecast(self, position: Position, *, entries_max: int, bytes_max: int) -> int | Awaitable[int]:
-        """How many entries a `read` of about this size brings: see `LedgerStore.forecast`."""
+        """The number of entries that a `read` of about this size returns: see `LedgerStore.forecast`."""
         ledger_id, first = position
         return self.storage.ledgers.forecast(ledger_id, first, entries_max=entries_max, bytes_max=bytes_max)
 
     # --- ending
 
     async def terminate(self) -> Position:
-        """Takes no append from this call on. Returns the last position when that is stored. Idempotent.
+        """Refuses appends from this call on. Returns the last position once the termination is stored. Idempotent.
 
-        Raises `StoreError`: then nothing is terminated, and appends are taken as before."""
+        Raises `StoreError`; the topic is then not terminated and accepts appends as before."""
         async with self._alone("terminating"):
             if self.record.terminated_at is not None:
                 return self.record.terminated_at
             self.ended = True
             try:
                 await self._rolled()
-                await self.drained()  # what was appended before still counts
+                await self.drained()  # earlier appends still count
                 if self.failed is not None:
-                    raise self.failed  # which of the last entries are stored is not known before `recover`
+                    raise self.failed  # which of the last entries are stored is unknown until `recover`
                 last = self.ledger_list.last
                 await self.update(lambda record: replace(record, terminated_at=last))
             finally:
                 self.ended = self.terminated
             return last
 
-    # --- forgetting
+    # --- trimming and deleting
 
     def trims(self, before: Position, retention: Retention) -> bool:
-        """Whether `trim` would do anything now."""
+        """Whether `trim` would currently do anything."""
         return self._ending_is_due(before, retention) or bool(droppable(self.record.ledgers, before, retention))
 
     def _ending_is_due(self, before: Position, retention: Retention) -> bool:
@@ -125,23 +125,24 @@ class ManagedLedger(Appender):
         return ending_is_due(self.storage.safe_expiry_ms() - self._opened_ms, consumed, self.storage.limits, retention)
 
     async def trim(self, before: Position, retention: Retention) -> tuple[int, int]:
-        """Drops the oldest ledgers that lie wholly at or before `before` and that retention no longer holds. An open ledger that
-        only its being open keeps, or that grew old, is ended first. Returns (ledgers, bytes) dropped. Raises `StoreError`."""
+        """Deletes the oldest ledgers that lie wholly at or before `before` and that retention no longer holds. First rolls over the
+        open ledger if it grew too old, or if only its being open keeps it. Returns (ledgers, bytes) deleted. Raises `StoreError`.
+        """
         if self._ending_is_due(before, retention):
             await self.roll()
         dropped = droppable(self.record.ledgers, before, retention)
         if not dropped:
             return 0, 0
         if dropped[-1].ledger_id == self.record.ledgers[-1].ledger_id:
-            await self.writable()  # the last ledger of a topic stays, so that positions go on from it: an empty one will do
+            await self.writable()  # a topic keeps its last ledger, even an empty one, so that positions continue from it
         await self._forget(dropped)
         return len(dropped), sum(ledger.length_bytes for ledger in dropped)
 
     async def _forget(self, dropped: list[LedgerRecord]) -> None:
-        """First out of the topic's list, then out of the store: a crash between leaves an orphan, never a hole."""
+        """Removes it from the topic's list first, then from the store: a crash in between leaves an orphan, never a hole."""
         await self.update(lambda record: record.with_ledgers(tuple(one for one in record.ledgers if one not in dropped)))
         for ledger in dropped:
-            if self.ledger_list.first_id == ledger.ledger_id:  # else another call was faster
+            if self.ledger_list.first_id == ledger.ledger_id:  # else a concurrent call removed it
                 self.ledger_list.drop_first()
             await self.storage.delete_ledger(ledger.ledger_id)
 

@@ -1,9 +1,10 @@
 """The ledgers of one topic, in order, as numbers: which positions exist, which comes next, how many lie between two.
 
 Ledger ids rise along the list. A ledger may be empty. The last one may be open; its last entry rises as appends are confirmed, so
-that everything here speaks of confirmed entries only. Pure.
+everything here refers to confirmed entries only. Pure.
 
-Nearly every topic has one ledger, and there may be 100,000 topics: the last ledger is two numbers, the ended ones are two tuples.
+Nearly every topic has one ledger, and there may be 100,000 topics: the last ledger is stored as two numbers, the ended ones as two
+tuples.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ class LedgerList:
     __slots__ = ("_ended_ids", "_ended_lasts", "last_entry", "last_id")
 
     def __init__(self, ledgers: list[tuple[int, int]] | None = None) -> None:
-        """`ledgers`: (ledger id, last confirmed entry or -1), ids rising."""
+        """`ledgers`: (ledger id, last confirmed entry or -1), in rising order of ids."""
         ended = (ledgers or [])[:-1]
         self._ended_ids: tuple[int, ...] = tuple(ledger_id for ledger_id, _ in ended)
         self._ended_lasts: tuple[int, ...] = tuple(last for _, last in ended)
@@ -30,7 +31,7 @@ class LedgerList:
         self.last_id, self.last_entry = ledger_id, -1
 
     def confirm(self, ledger_id: int, last_entry: int) -> None:
-        """The last ledger now holds entries up to `last_entry`; or it turned out that an ended one does."""
+        """The last ledger now holds entries up to `last_entry`; for an ended ledger, corrects its last entry."""
         if ledger_id == self.last_id:
             self.last_entry = last_entry
         else:
@@ -39,7 +40,7 @@ class LedgerList:
             self._ended_lasts = tuple(lasts)
 
     def drop_first(self) -> int:
-        """Forgets the oldest ledger and returns its id."""
+        """Removes the oldest ledger and returns its id."""
         gone = self.first_id
         if self._ended_ids:
             self._ended_ids = self._ended_ids[1:]
@@ -58,16 +59,16 @@ class LedgerList:
 
     @property
     def first_id(self) -> int:
-        """The oldest ledger; -1 while there is none."""
+        """The id of the oldest ledger; -1 if there is none."""
         return self._ended_ids[0] if self._ended_ids else self.last_id
 
     @property
     def last(self) -> Position:
-        """The last confirmed entry, or `EARLIEST` where there is none."""
+        """The last confirmed entry, or `EARLIEST` if there is none."""
         return Position(self.last_id, self.last_entry) if self.last_entry >= 0 else self._last_ended(len(self._ended_ids))
 
     def _last_ended(self, index: int) -> Position:
-        """The last entry of the ended ledgers before number `index`."""
+        """The last entry of the ended ledgers before index `index`."""
         for earlier in range(index - 1, -1, -1):
             if self._ended_lasts[earlier] >= 0:
                 return Position(self._ended_ids[earlier], self._ended_lasts[earlier])
@@ -75,11 +76,11 @@ class LedgerList:
 
     @property
     def first(self) -> Position:
-        """The first position there is or will be; (0, 0) while there is no ledger."""
+        """The first existing position, or the position of the first future entry; (0, 0) if there is no ledger."""
         return self._begin_from(0) if self.last_id >= 0 else Position(0, 0)
 
     def _begin_from(self, index: int) -> Position:
-        """Where the first ledger that is not empty begins, from the ended one number `index` on; else the last one's beginning."""
+        """The beginning of the first non-empty ledger from index `index` on; if there is none, that of the last ledger."""
         for later in range(index, len(self._ended_ids)):
             if self._ended_lasts[later] >= 0:
                 return Position(self._ended_ids[later], 0)
@@ -93,7 +94,7 @@ class LedgerList:
         return 0 <= position.entry_id <= self.last_of(position.ledger_id)
 
     def next_after(self, position: Position) -> Position:
-        """The position that follows: an entry that exists, or the one that the next append to the last ledger will make."""
+        """The position that follows: an existing entry, or the one that the next append to the last ledger will create."""
         ledger_id, entry_id = position
         if ledger_id >= self.last_id:
             return Position(ledger_id, entry_id + 1)
@@ -105,13 +106,13 @@ class LedgerList:
         return self._begin_from(index)
 
     def resolve(self, position: Position) -> Position:
-        """`position` itself, or where reading continues if its ledger ended before it (or is gone)."""
+        """`position` itself, or the position where reading continues if its ledger ended before it (or was deleted)."""
         if self.last_id < 0 or self.holds(position):
             return position
         return self.next_after(Position(position.ledger_id, max(position.entry_id - 1, -1)))
 
     def before(self, position: Position) -> Position:
-        """The entry that precedes `position`; `EARLIEST` where there is none."""
+        """The entry before `position`; `EARLIEST` if there is none."""
         ledger_id, entry_id = position
         if ledger_id > self.last_id:
             return self.last
@@ -121,22 +122,22 @@ class LedgerList:
         return self._last_ended(bisect_left(self._ended_ids, ledger_id))
 
     def last_up_to(self, position: Position) -> Position:
-        """The last entry at or before `position`; `EARLIEST` where there is none."""
+        """The last entry at or before `position`; `EARLIEST` if there is none."""
         return self.before(Position(position.ledger_id, position.entry_id + 1))
 
     def last_of(self, ledger_id: int) -> int:
-        """The last confirmed entry of a ledger of the list; -1 for one that is empty or not in it."""
+        """The last confirmed entry of a ledger in the list; -1 if it is empty or not in the list."""
         if ledger_id == self.last_id:
             return self.last_entry
         index = bisect_left(self._ended_ids, ledger_id)
         return self._ended_lasts[index] if index < len(self._ended_ids) and self._ended_ids[index] == ledger_id else -1
 
     def ends(self, ledger_id: int) -> bool:
-        """Whether no entry will be added to this ledger any more: another follows it in the list."""
+        """Whether this ledger gets no more entries, because another follows it in the list."""
         return ledger_id < self.last_id
 
     def count_up_to(self, position: Position) -> int:
-        """Entries of the list at or before `position`."""
+        """The number of entries at or before `position`."""
         ledger_id, entry_id = position
         if ledger_id >= self.last_id:
             index, last = len(self._ended_ids), self.last_entry
@@ -152,7 +153,7 @@ class LedgerList:
         return sum(self._ended_lasts[:index]) + index + min(entry_id, last) + 1
 
     def at_index(self, index: int) -> Position:
-        """The entry number `index`, counted from 0 over the whole list. Raises `IndexError` past the end."""
+        """The entry at `index`, counted from 0 over the whole list. Raises `IndexError` past the end."""
         for ledger_id, last in zip(self.ids, self.lasts, strict=True):
             if index <= last:
                 return Position(ledger_id, index)

@@ -1,7 +1,7 @@
-"""When expiry or retention has something to do in a topic that is not loaded, as far as what is stored of it tells. Pure.
+"""When expiry or retention next has work in a topic that is not loaded, judging by its stored state. Pure.
 
-Times are milliseconds of the clock that deletes (`messaging/clock.py`). A topic is loaded when its time has come; nothing is missed
-by waiting until then, and while it is not loaded nothing about it changes but the time and its policies.
+Times are milliseconds of the clock that governs deletion (`messaging/clock.py`). The topic is loaded when that time has come.
+Nothing is missed by waiting, because only the time and the policies of an unloaded topic can change.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NEVER = 1 << 62
 
 
 class MaintenancePolicies(NamedTuple):
-    """What decides; 0 of `message_ttl_s` is none, a negative time or size keeps forever."""
+    """The policies that decide. 0 disables `message_ttl_s`; a negative retention time or size keeps messages forever."""
 
     message_ttl_s: int
     retention_time_min: int
@@ -31,10 +31,10 @@ class MaintenancePolicies(NamedTuple):
 def trimming_due(
     ledgers: Sequence[LedgerRecord], before: Position, policies: MaintenancePolicies, limits: Limits, now_ms: int
 ) -> int:
-    """When retention lets go of something. `before`: everything up to there is acknowledged."""
+    """When retention can next drop something. `before`: everything up to this position is acknowledged."""
     if not ledgers:
         return NEVER
-    if ledgers[-1].last_entry is None:  # of a broker that died: loading it settles where it ended
+    if ledgers[-1].last_entry is None:  # left by a broker that crashed: loading the topic settles where it ended
         return ledgers[-1].created_ms + limits.age_max_ms
     if any(one.last_entry != -1 for one in droppable(ledgers, before, policies.retention(now_ms))):
         return now_ms
@@ -51,7 +51,7 @@ def trimming_due(
 
 
 def oldest_open(ledgers: Iterable[LedgerRecord], mark_delete: Position) -> tuple[LedgerRecord, Position] | None:
-    """The first entry that is not acknowledged, and its ledger; None where everything is. An open ledger may end before it."""
+    """The first unacknowledged entry and its ledger; None if everything is acknowledged. An open ledger may end before it."""
     for ledger in ledgers:
         first = mark_delete.entry_id + 1 if ledger.ledger_id == mark_delete.ledger_id else 0
         if ledger.ledger_id >= mark_delete.ledger_id and (ledger.last_entry is None or first <= ledger.last_entry):
@@ -60,5 +60,5 @@ def oldest_open(ledgers: Iterable[LedgerRecord], mark_delete: Position) -> tuple
 
 
 def expiry_due(stored_ms: int, policies: MaintenancePolicies) -> int:
-    """When an entry of that time has expired."""
+    """When an entry stored at `stored_ms` expires, in milliseconds."""
     return stored_ms + policies.message_ttl_s * 1000 + 1

@@ -29,21 +29,22 @@ from messaging.storage.ledger_store import NoSuchLedger, StoreError
 from messaging.storage.managed.cursor_log import cursor_ledgers
 from messaging.storage.managed.storage import Storage
 
-DELETES_MAX = 100  # at a time: they share a commit
+DELETES_MAX = 100  # deletes in flight at a time: they share a commit
 
 
 class Collected(NamedTuple):
-    """What was deleted: how many ledgers, and the bytes of their entries."""
+    """The number of ledgers deleted, and the bytes of their entries."""
 
     ledgers: int
     length_bytes: int
 
 
 async def collect_orphans(storage: Storage) -> Collected:
-    """Deletes every ledger of earlier owners of this range that nobody names.
+    """Deletes every ledger that earlier owners of this range created and nothing refers to.
 
-    Where names cannot be read, or the metadata is older than the log (put back from a backup, say, so that ledgers that it does not
-    know yet would pass for orphans), nothing is deleted. Raises `StoreError`; `Fenced` as soon as another owns the store."""
+    Deletes nothing if the references cannot be read, or if the metadata is older than the log (restored from a backup, for example:
+    ledgers that it does not know yet would look like orphans). Raises `StoreError`; `Fenced` as soon as the store has another
+    owner."""
     unnamed = await _unnamed(storage)
     sizes_bytes: list[int] = []
     for start in range(0, len(unnamed), DELETES_MAX):
@@ -58,7 +59,7 @@ async def collect_orphans(storage: Storage) -> Collected:
 
 
 async def _unnamed(storage: Storage) -> list[int]:
-    """The ids of the orphans, rising. Gives way to others every few milliseconds, and needs nine bytes a ledger."""
+    """The ids of the orphans, in rising order. Yields to the event loop every few milliseconds, and needs nine bytes per ledger."""
     found = await _stored_ids(storage)
     named = bytearray(len(found))
     _mark(found, named, await cursor_ledgers(storage.meta, storage.owned.name))
@@ -75,10 +76,11 @@ async def _unnamed(storage: Storage) -> list[int]:
 
 
 async def _stored_ids(storage: Storage) -> array[int]:
-    """The ids of ledgers that earlier owners of this range made, rising. They come in few rising runs: sorting them is quick."""
+    """The ids of ledgers that earlier owners of this range created, in rising order. They arrive as a few sorted runs, so sorting
+    is fast."""
     listed = await storage.ledgers.ledger_ids(storage.owned.name)
     given_up_to_id = await storage.meta.next_ledger_id(storage.fence)
-    await asyncio.sleep(0)  # of 100,000, each step takes 2 ms
+    await asyncio.sleep(0)  # with 100,000 ledgers each step takes 2 ms
     listed.sort()
     await asyncio.sleep(0)
     found = array("q", listed)
@@ -95,7 +97,7 @@ def _mark(found: array[int], named: bytearray, ledger_ids: list[int]) -> None:
 
 
 async def _delete(storage: Storage, ledger_id: int) -> int | None:
-    """The bytes of a ledger that was deleted; None where its owner had deleted it."""
+    """The bytes of the deleted ledger; None if its owner had deleted it already."""
     try:
         info = await storage.ledgers.info(ledger_id)
     except NoSuchLedger:

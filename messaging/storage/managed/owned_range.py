@@ -1,4 +1,4 @@
-"""A range of topics that one process owns, and taking one over."""
+"""A range of topics that one process owns, and taking ownership of it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from messaging.storage.meta_store import MetaStore
 
 @dataclass(frozen=True, slots=True)
 class OwnedRange:
-    """All that is stored of the range changes under one fence, and its cursors have one log. Today there is one range, `WHOLE`."""
+    """All stored state of the range changes under one fence, and its cursors share one log. There is one range now, `WHOLE`."""
 
     fence: Fence
-    first_ledger_id: int  # the first one that this owner took: ledgers with a lower id are of earlier owners
+    first_ledger_id: int  # the first id that this owner allocated; lower ids belong to earlier owners
 
     @property
     def name(self) -> str:
@@ -21,7 +21,7 @@ class OwnedRange:
 
 
 async def take_over(ledgers: LedgerStore, meta: MetaStore, name: str = WHOLE) -> OwnedRange:
-    """Both stores are started. What an earlier owner still does to this range fails from here on. Raises `StoreError`."""
+    """Takes ownership; both stores must be started. Changes by an earlier owner fail from now on. Raises `StoreError`."""
     fence = await meta.acquire(name, after=ledgers.epoch - 1)
     await ledgers.take_over(fence)
     return OwnedRange(fence, await meta.next_ledger_id(fence))

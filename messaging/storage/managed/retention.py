@@ -1,4 +1,4 @@
-"""Which ledgers of a topic retention lets go of, and when the open one is ended for its sake. Pure."""
+"""Which ledgers of a topic retention drops, and when the open one is rolled over for that purpose. Pure."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from messaging.storage.meta_store import LedgerRecord
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When the ledger that a topic writes to is ended and followed by another. Retention drops whole ledgers, so these bound what
-    it keeps longer than asked for. Units: entries, bytes, milliseconds of the broker's clock."""
+    """When a topic's ledger is rolled over. Retention drops whole ledgers, so these limits bound how much more than requested it
+    keeps. Units: entries, bytes, milliseconds of the broker's clock."""
 
     entries_max: int = 1 << 30  # entry ids stay below 2^32, the width of the cursors' bitmaps
     bytes_max: int = 2 << 30
     age_max_ms: int = 4 * 3_600_000  # as Pulsar's managedLedgerMaxLedgerRolloverTimeMinutes
-    consumed_age_max_ms: int = 10 * 60_000  # where all in it is acknowledged, so that it is only kept because it is open
+    consumed_age_max_ms: int = 10 * 60_000  # if everything in it is acknowledged, so that it is kept only because it is open
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept of acknowledged messages: ledgers sealed at or after `older_than_ms` (0: time drops nothing), and of those
-    older no more than `larger_than_bytes` together (-1: size drops nothing)."""
+    """Which acknowledged messages are kept: ledgers sealed at or after `older_than_ms` (0: none are dropped by age), and of the
+    older ones at most `larger_than_bytes` in total (-1: none are dropped by size)."""
 
     older_than_ms: int
     larger_than_bytes: int
@@ -33,7 +33,7 @@ class Retention:
         return self.older_than_ms <= 0 and self.larger_than_bytes < 0
 
 
-NOTHING = Retention(1 << 63, 0)  # keeps nothing that lies before a position
+NOTHING = Retention(1 << 63, 0)  # keeps nothing before a given position
 
 
 def droppable(ledgers: Sequence[LedgerRecord], before: Position, retention: Retention) -> list[LedgerRecord]:
@@ -56,7 +56,7 @@ def droppable(ledgers: Sequence[LedgerRecord], before: Position, retention: Rete
 
 
 def ending_is_due(age_ms: int, consumed: bool, limits: Limits, retention: Retention) -> bool:
-    """Whether an open ledger that holds entries is to be ended: it grew old, or nothing but its being open keeps it."""
+    """Whether an open, non-empty ledger should be rolled over: it grew too old, or only its being open keeps it."""
     if age_ms >= limits.age_max_ms:
         return True
     return consumed and age_ms >= limits.consumed_age_max_ms and not retention.keeps_for_ever

@@ -1,4 +1,4 @@
-"""What every managed ledger of an owned range shares."""
+"""What all managed ledgers of an owned range share."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from messaging.storage.managed.owned_range import OwnedRange
 from messaging.storage.managed.retention import Limits
 from messaging.storage.meta_store import MetaStore
 
-# What was passed over because it cannot be read, by what needed it; `docs/metrics.md` says what that costs.
+# Counts of data skipped because it was unreadable, by what needed it; `docs/metrics.md` describes the consequences.
 DAMAGE = ("delivery", "deduplication", "ledger", "cursor", "segment")
 
 
 @dataclass(slots=True)
 class Storage:
-    """The stores as the owner of one range uses them, its clock (milliseconds) and limits, and what belongs to the process: the
-    background loops, the reserve of disk space, the counters of damage."""
+    """The stores as used by the owner of one range, its clock (milliseconds) and limits, and what belongs to the process:
+    background tasks, the disk space reserve, counters of damage."""
 
     ledgers: LedgerStore
     meta: MetaStore
@@ -39,13 +39,13 @@ class Storage:
         return self.owned.fence
 
     def safe_expiry_ms(self) -> int:
-        """The time by which something is old enough to be deleted, see `messaging/clock.py`."""
+        """Anything older than this may be deleted; see `messaging/clock.py`."""
         return self.expiry_clock.safe_expiry_ms() if self.expiry_clock is not None else self.clock_ms()
 
     def intern_properties(self, properties: dict[str, str]) -> dict[str, str]:
-        """Equal properties as one object: those of ledgers name the tenant, and a tenant has many topics."""
+        """Returns one shared object for equal properties: they name the tenant of a ledger, and a tenant has many topics."""
         return self._interned.setdefault(tuple(sorted(properties.items())), properties)
 
     async def delete_ledger(self, ledger_id: int) -> None:
-        """Deletes a ledger that no record names any more. Raises `StoreError`."""
+        """Deletes a ledger that no record refers to any more. Raises `StoreError`."""
         await self.ledgers.delete(self.fence, ledger_id)

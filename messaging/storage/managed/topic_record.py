@@ -1,4 +1,4 @@
-"""A topic's record in MetaStore, as its one owner changes it: one change after the other, and ledgers noted as they end."""
+"""A topic's record in MetaStore, as changed by its one owner: one change after another, with ledgers recorded as they end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from messaging.storage.meta_store import LedgerRecord, MetaConflict, TopicRecord
 
 
 class OwnedTopicRecord:
-    """An idle one costs a few hundred bytes: what is needed only while something happens is made then, and let go of after."""
+    """Takes a few hundred bytes while idle: state that is needed only during a change is created for it and dropped afterwards."""
 
     __slots__ = ("_under_way", "closed", "failed", "record", "stamped_ms", "storage")
 
@@ -24,9 +24,9 @@ class OwnedTopicRecord:
         self.storage = storage
         self.record = record
         self.failed: StoreError | None = None
-        self.closed = False  # this owner is done with it: the record is another's to change
+        self.closed = False  # this owner is closed: the record may have another owner
         self.stamped_ms = max((max(one.created_ms, one.sealed_ms) for one in record.ledgers), default=record.created_ms)
-        self._under_way: dict[str, asyncio.Future[Any]] | None = None  # "opening" a ledger, "updating" the record, "rolling"
+        self._under_way: dict[str, asyncio.Future[Any]] | None = None  # "opening" a ledger, "updating" the record, "rolling" over
 
     @property
     def terminated(self) -> bool:
@@ -37,10 +37,11 @@ class OwnedTopicRecord:
         return sum(ledger.length_bytes for ledger in self.record.ledgers)
 
     def stamp(self) -> int:
-        """The time for what is stored next, in milliseconds: the broker's clock, but never before an earlier stamp of this topic.
+        """The time for the next stored block or record, in milliseconds: the broker's clock, but never earlier than a previous
+        stamp of this topic.
 
-        A clock that is set back cannot make stored times fall along a topic (halving over them would go astray), nor make new
-        messages look old (expiry would take them)."""
+        A clock that is set back can therefore neither make stored times fall along a topic (which would break binary searches) nor
+        make new messages look old (which would expire them)."""
         now_ms = self.storage.clock_ms()
         if now_ms > self.stamped_ms:
             self.stamped_ms = now_ms
@@ -48,7 +49,7 @@ class OwnedTopicRecord:
 
     @asynccontextmanager
     async def _alone(self, what: str) -> AsyncIterator[None]:
-        """One after the other; a lock of asyncio would cost each idle topic its bytes."""
+        """Serialises changes; an asyncio lock would cost every idle topic memory."""
         while self._under_way is not None and (held := self._under_way.get(what)) is not None:
             await asyncio.wait([held])
         held = asyncio.get_running_loop().create_future()
@@ -71,7 +72,7 @@ class OwnedTopicRecord:
             self._under_way = None
 
     async def update(self, change: Callable[[TopicRecord], TopicRecord]) -> None:
-        """Changes the stored record, one change after the other. Raises `StoreError`; `Fenced` where another owner wrote it."""
+        """Changes the stored record, one change after another. Raises `StoreError`; `Fenced` if another owner wrote it."""
         async with self._alone("updating"):
             if self.closed:
                 raise LedgerClosed(f"topic {self.record.name} was closed")
@@ -87,7 +88,7 @@ class OwnedTopicRecord:
                     raise
 
     async def _as_stored(self, wanted: TopicRecord) -> TopicRecord:
-        """The record after a change whose outcome was an error: the store may have made it all the same."""
+        """The record after a change that failed: the store may have applied it all the same."""
         with suppress(StoreError):
             stored = await self.storage.meta.get_topic(wanted.name)
             if stored is not None and stored == replace(wanted, version=stored.version):
@@ -105,7 +106,7 @@ class OwnedTopicRecord:
         await self.update(lambda record: record.with_ledgers(tuple(sealed(ledger) for ledger in record.ledgers)))
 
     async def _seal_left(self, current_id: int) -> None:
-        """Seals those that an earlier roll could not seal."""
+        """Seals the ledgers that an earlier rollover could not seal."""
         for ledger in self.record.ledgers:
             if ledger.last_entry is None and ledger.ledger_id != current_id:
                 await self._sealed(await self.storage.ledgers.seal(self.storage.fence, ledger.ledger_id))

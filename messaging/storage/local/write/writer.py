@@ -100,7 +100,7 @@ class LogWriter:
             self._thread.end_turn()
 
     def _ended(self, items: list[Item], commit: Commit, began: float, error: OSError | None) -> None:
-        if error is not None and error.errno == errno.EINVAL:  # a file system that takes nothing so: the thread finds another way
+        if error is not None and error.errno == errno.EINVAL:  # the file system refuses this: the log thread takes over
             self._thread.post(partial(self._finish, items, [], commit))
             self._thread.end_turn()
             return
