@@ -36,20 +36,20 @@ from messaging.protocol.inbound import Inbound
 
 log = structlog.get_logger("broker.connection")
 
-LINGER_S = 5.0  # a refused peer has this long to read what was said to it
+LINGER_S = 5.0  # how long a refused peer has to read the error
 
 
 class Handler(Protocol):
-    """Acts on commands: `Commands`."""
+    """Handles commands; implemented by `Commands`."""
 
     def handle(self, connection: Connection, command: Command) -> None:
         """Raises `ProtocolError`."""
 
 
 class Connection(asyncio.Protocol):
-    """`arrived_as`: what stood for it in the table of shares while it was shaking hands."""
+    """`arrived_as`: the entry that counted it in the table of connection shares during the TLS handshake."""
 
-    # From `connection_made` on.
+    # Set by `connection_made`.
     transport: asyncio.Transport
     endpoints: Endpoints
     receiver: Receiver
@@ -66,10 +66,10 @@ class Connection(asyncio.Protocol):
         self.tls = tls
         self.peer = ""
         self.address = ""
-        self.local = False  # its peer is on this machine: it may be nobody
+        self.local = False  # the peer is on this machine, so its address identifies nobody
         self.principal: Principal | None = None
         self.client_version = ""
-        self.client_info = LOCAL_CLIENT  # until it says CONNECT
+        self.client_info = LOCAL_CLIENT  # until CONNECT
         self.protocol_version = 0
         self.supports_auth_refresh = False
         self.closed = False
@@ -112,39 +112,39 @@ class Connection(asyncio.Protocol):
         self.service.peers.left(self)
 
     def _leave(self) -> None:
-        """Gives back what this connection holds. Idempotent.
+        """Releases everything this connection holds. Idempotent.
 
-        Nothing leads from its parts back to the connection then: what is left is freed when the last of its requests and blocks has
-        ended, without waiting for the garbage collector, which runs rarely: peers that come and go would fill the memory."""
+        Also cuts all references from its parts back to the connection, so that it is freed when the last of its requests and blocks
+        ends, without the garbage collector. The collector runs rarely, and peers that come and go would fill the memory."""
         if self._expiry:
             self._expiry.cancel()
         self.liveness.close()
         self.receiver.close()
         self.throttle.close()
-        self.memory_charge.change(self.requests.size_bytes - self.memory_charge.held_bytes)  # those give it back themselves
+        self.memory_charge.change(self.requests.size_bytes - self.memory_charge.held_bytes)  # these release it themselves
         self.endpoints.close()
 
     def stop(self) -> None:
-        """From now on nothing that comes is looked at and nothing is sent; `refuse` follows."""
+        """From now on nothing is received or sent; call `refuse` afterwards."""
         self.receiver.close()
         self.out.close()
 
     def refuse(self, reason: str, detail: str = "") -> None:
-        """Ends the connection from our side; what is in the send buffer still goes out, if the peer reads it soon."""
+        """Closes the connection from our side; what is in the send buffer is still sent if the peer reads it soon."""
         if not self.closed:
             log.info("connection.refused", peer=self.peer, reason=reason, detail=detail, client=self.client_version)
             self.service.peers.refused[reason] += 1
             self.out.close()
             self.closed = True
-            # Closing waits for the send buffer, and a peer that does not read would keep forever what others could have.
+            # Closing waits for the send buffer, and a peer that does not read would hold its resources forever.
             self._leave()
             self.transport.close()
             self._abort = asyncio.get_running_loop().call_later(LINGER_S, self.transport.abort)
 
-    # --- who the peer is
+    # --- identity of the peer
 
     def signed_in(self, principal: Principal) -> None:
-        """The answer to CONNECT, or to a challenge, says who the peer is; it is asked again when that expires."""
+        """The answer to CONNECT or to an auth challenge identified the peer. It is challenged again when the credential expires."""
         self.principal = replace(principal, address=self.address)
         self.receiver.inbound.accepted()
         self.throttle.belongs_to(principal.tenant)
@@ -158,7 +158,7 @@ class Connection(asyncio.Protocol):
             self._expiry = asyncio.get_running_loop().call_later(delay_s, self._expired)
 
     def _expired(self) -> None:
-        """The client is asked for a new credential, and cut off if it has none."""
+        """Asks the client for a new credential; disconnects it if it has none."""
         if self.supports_auth_refresh and self.principal is not None:
             challenge = pb.AuthData(auth_method_name="token", auth_data=b"PulsarAuthRefresh")
             self.send(
@@ -202,6 +202,6 @@ class Connection(asyncio.Protocol):
         log.warning("connection.does_not_read", peer=self.peer, unread_bytes=unread_bytes)
         self.service.peers.refused["peer does not read"] += 1
         self.closed = True
-        self.receiver.close()  # what it sent before is not acted on any more
+        self.receiver.close()  # what it sent earlier is no longer processed
         self.out.end()
         self.transport.abort()

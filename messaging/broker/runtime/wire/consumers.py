@@ -45,7 +45,7 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     subscription = await _subscription(service, connection, topic, name, body)
     await topic.wait_until_unchanged(subscription)
     await probe_consumers(subscription, kind)
-    if connection.closed:  # it went away while the topic was opened
+    if connection.closed:  # the client disconnected while the topic was opened
         topic.drop_if_idle(subscription)
         return
     sink = MessageSender(connection.endpoints, topic, subscription)
@@ -56,7 +56,7 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     consumer.session = BinaryConsumerSession(connection, topic, body.consumer_id, name)
 
     def admitted() -> None:
-        # SUCCESS first: Failover tells a consumer whether it is active, and that must not come before it is known to be open.
+        # SUCCESS first: Failover tells a consumer whether it is active, which must not arrive before it knows that it is open.
         connection.send(frames.success(body.request_id))
         connection.endpoints.add_consumer(topic, subscription, consumer)
 
@@ -80,14 +80,14 @@ async def _subscription(service: Broker, connection: Connection, topic: Topic, n
 
 
 def _start(body: pb.Subscribe) -> Position:
-    """Where a reader begins: at the entry it names (the client drops it if it wants the next), or at an end of the topic."""
+    """Where a reader starts: at the entry it names (the client drops it if it wants the next one), or at either end of the topic."""
     if not body.HasField("start_message_id"):
         return EARLIEST if body.initial_position == pb.Subscribe.Earliest else LATEST
     return wire_position(body.start_message_id)
 
 
 def wire_position(message_id: pb.MessageId) -> Position:
-    """-1:-1 is earliest, (2^63-1):(2^63-1) latest; the wire has them as unsigned numbers."""
+    """-1:-1 is earliest, (2^63-1):(2^63-1) latest; on the wire they are unsigned numbers."""
     ledger, entry = message_id.ledger_id, message_id.entry_id
     if ledger == _MAX or entry == _MAX:
         return LATEST
@@ -104,7 +104,7 @@ def flow(service: Broker, connection: Connection, body: pb.Flow, resource: Resou
 
 
 def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource: Resource) -> AfterReading:
-    """What the hot loop left over: several ids, ack sets, cumulative, or an answer wanted."""
+    """Acknowledgements that the hot loop does not handle: several ids, ack sets, cumulative ones, or with a response."""
     held = connection.endpoints.consumers.get(body.consumer_id)
     if held is None:
         return None
@@ -124,12 +124,12 @@ def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource:
 
 
 def _position(message_id: pb.MessageId) -> Position:
-    """As the wire has it; numbers that no entry can have are below zero."""
+    """From its wire form; numbers that no entry can have become negative."""
     return Position(signed(message_id.ledger_id), signed(message_id.entry_id))
 
 
 def _ack_answer(connection: Connection, body: pb.Ack) -> AckDone:
-    """The answer, where one is wanted."""
+    """Sends the response if one is requested."""
     wanted, consumer_id, request_id = body.HasField("request_id"), body.consumer_id, body.request_id
 
     def answer(refused: str, error: StoreError | None) -> None:
@@ -157,7 +157,7 @@ def redeliver(service: Broker, connection: Connection, body: pb.RedeliverUnackno
 
 
 async def seek(service: Broker, connection: Connection, body: pb.Seek, resource: Resource) -> None:
-    """Consumers are closed first, so that no message of the old place comes after SUCCESS; they connect again by themselves."""
+    """Closes the consumers first, so that no message from before the seek follows SUCCESS; they reconnect by themselves."""
     topic, subscription, _ = _held(connection, body.consumer_id)
     if body.HasField("message_id"):
         position = wire_position(body.message_id)
@@ -225,7 +225,7 @@ async def unsubscribe(service: Broker, connection: Connection, body: pb.Unsubscr
 
 
 async def close_consumer(service: Broker, connection: Connection, body: pb.CloseConsumer, resource: Resource) -> None:
-    """Always SUCCESS; what the consumer held goes to the others."""
+    """Always answers SUCCESS; unacknowledged messages of the consumer go to the others."""
     held = connection.endpoints.drop_consumer(body.consumer_id)
     if held is not None:
         topic, subscription, consumer = held

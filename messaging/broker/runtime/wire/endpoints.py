@@ -1,5 +1,7 @@
-"""The producers and consumers that are open on one connection, and the fast path of what they send: all messages of one read as one
-block a producer, all plain acknowledgements as one call a consumer. What they make the broker keep counts for their tenant.
+"""The producers and consumers open on one connection, and the fast path for what they send.
+
+All messages of one read form one block per producer, and all plain acknowledgements one call per consumer. The memory they use is
+charged to their tenant.
 """
 
 from __future__ import annotations
@@ -23,11 +25,11 @@ from messaging.protocol.hot import CHUNK, BlockSummary, SendFrame, group_acks, g
 from messaging.storage.ledger_store import StoreError
 
 CLOSED_IDS_KEPT = 1000
-NEEDS_A_LOOK = ~CHUNK  # flags of a message that is not simply stored
+NEEDS_A_LOOK = ~CHUNK  # flags of messages that need more than being stored
 
 
 class Endpoints:
-    """`probe` asks the peer for a sign of life: see `Liveness.probe`."""
+    """`probe` checks whether the peer is alive: see `Liveness.probe`."""
 
     def __init__(self, service: Broker, out: OutboundBuffer, throttle: ReadThrottle, memory_charge: MemoryCharge) -> None:
         self.service = service
@@ -35,13 +37,13 @@ class Endpoints:
         self.throttle = throttle
         self.memory_charge = memory_charge
         self.probe: Callable[[], Awaitable[None] | None] = lambda: None
-        self.knows_end_of_topic = False  # the client takes REACHED_END_OF_TOPIC
+        self.knows_end_of_topic = False  # the client understands REACHED_END_OF_TOPIC
         self.producers: dict[int, tuple[Topic, Producer]] = {}
         self.consumers: dict[int, tuple[Topic, Subscription, Consumer]] = {}
-        self.ended_producers: dict[int, None] = {}  # closed by the broker: frames still on their way are skipped
+        self.ended_producers: dict[int, None] = {}  # closed by the broker: frames still in transit are skipped
 
     def close(self) -> None:
-        """Detaches all of them: the connection is over. Idempotent."""
+        """Detaches all producers and consumers: the connection is gone. Idempotent."""
         self.probe = lambda: None
         producers, self.producers = self.producers, {}
         for topic, producer in producers.values():
@@ -51,14 +53,15 @@ class Endpoints:
             topic.detach(subscription, consumer)
 
     def wake_consumers(self) -> None:
-        """The peer reads again."""
+        """The connection can be written to again."""
         for topic, subscription, consumer in list(self.consumers.values()):
             topic.consumer_writable(subscription, consumer)
 
     # --- the fast path
 
     def publish(self, buf: bytes, sent: list[SendFrame]) -> int:
-        """One block a producer; nearly always there is one. Returns what that costs beside the messages."""
+        """Publishes one block per producer; nearly always there is one producer. Returns the cost in addition to that of the
+        messages."""
         parts = group_by_producer(sent) if len(sent) > 1 else [sent]
         producers = self.producers
         for part in parts:
@@ -74,19 +77,20 @@ class Endpoints:
         return BLOCK * len(parts)
 
     def _check_ended(self, producer_id: int) -> None:
-        """Raises `ProtocolError` for a producer that was not open."""
+        """Raises `ProtocolError` for a producer that was never open."""
         if producer_id not in self.ended_producers:
             raise ProtocolError(f"messages for producer {producer_id}, which is not open on this connection")
 
     def append(self, topic: Topic, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary) -> None:
         try:
             size = topic.publisher.publish(producer, buf, sent, summary)
-        except StoreError:  # the producer is closed, and sends what has no receipt again
+        except StoreError:  # the producer is closed and will resend everything without a receipt
             return
         self.throttle.appended_bytes += size
 
     def _publish_storable(self, topic: Topic, producer: Producer, buf: bytes, frames: list[SendFrame]) -> None:
-        """Appends what can be stored and answers the rest, each answer where the receipt would be: clients go by the order."""
+        """Appends what can be stored and refuses the rest, with each error in its place among the receipts, because clients rely on
+        the order."""
         for part in storable(frames, buf, self.service.settings.message_bytes_max):
             if isinstance(part, Refusal):
                 topic.publisher.run_after_pending(partial(self._refuse_message, producer, part))
@@ -94,13 +98,13 @@ class Endpoints:
                 self.append(topic, producer, buf, part, summarize(part))
 
     def _refuse_message(self, producer: Producer, refusal: Refusal, stored: bool) -> None:
-        """Not after a failure of what came before: the producer is closed then, and its client sends everything again."""
+        """Does nothing if an earlier message failed: the producer is then closed, and its client resends everything."""
         if stored and not producer.closed:
             self.service.count_publish_error(refusal.error_name)
             self.out.gather(refusal.encode())
 
     def acknowledge_all(self, acked: list[tuple[int, int, int]]) -> int:
-        """Plain individual acknowledgements: one call for each consumer and ledger. Returns what that costs beside them."""
+        """Plain individual acknowledgements: one call per consumer and ledger. Returns the cost besides that of the entries."""
         runs = group_acks(acked)
         for (consumer_id, ledger_id), entries in runs.items():
             held = self.consumers.get(consumer_id)
@@ -110,10 +114,10 @@ class Endpoints:
                 self.service.acknowledgements += len(entries)
         return ACK_RUN * len(runs)
 
-    # --- what is open
+    # --- open producers and consumers
 
     def check_room(self, name: str, metadata: Mapping[str, str]) -> None:
-        """Raises `NotReady` where the tenant holds too much already to keep another producer or consumer with this metadata."""
+        """Raises `NotReady` if the tenant uses too much memory to add a producer or consumer with this metadata."""
         size = memory_bytes((name,), metadata)
         if not self.memory_charge.allows(size):
             raise NotReady(f"the tenant's clients use all memory for names and properties ({size} more bytes requested)")
@@ -137,7 +141,7 @@ class Endpoints:
         return held
 
     def end_producer(self, producer_id: int) -> None:
-        """The broker closed it: what its client sent meanwhile is skipped."""
+        """The broker closed the producer: what its client sends until it notices is skipped."""
         held = self.producers.pop(producer_id, None)
         if held is not None:
             self.memory_charge.change(-memory_bytes((held[1].name,), held[1].metadata))

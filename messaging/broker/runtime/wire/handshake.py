@@ -1,4 +1,4 @@
-"""CONNECT and AUTH_RESPONSE: who the peer is. Until it is known a connection can do nothing else."""
+"""CONNECT and AUTH_RESPONSE: authentication. Until it succeeds, a connection can do nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from messaging.version import VERSION
 
 
 async def connect(service: Broker, connection: Connection, body: pb.Connect) -> None:
-    """Answers CONNECTED, or an ERROR that belongs to no request and the end of the connection (as Pulsar does)."""
+    """Answers CONNECTED; or sends an ERROR without a request id and closes the connection (as Pulsar does)."""
     if body.proxy_to_broker_url or body.original_principal:
         fail(connection, AuthenticationFailed("this broker does not accept connections through a proxy: connect directly"))
         return
@@ -37,7 +37,7 @@ async def connect(service: Broker, connection: Connection, body: pb.Connect) -> 
 
 
 async def authenticate(service: Broker, connection: Connection, body: pb.AuthResponse) -> None:
-    """A new credential for an open connection: it must be of the same role."""
+    """Accepts a new credential on an open connection; it must be for the same role."""
     try:
         principal = await service.authenticate(_token(body.response.auth_method_name, body.response.auth_data), connection.local)
         if connection.principal is None or principal.role != connection.principal.role:

@@ -1,8 +1,8 @@
-"""Answers that list topics, the largest there are: few are made at a time, in turn by tenant, and each when there is room for it.
+"""Responses that list topics, the largest of all: only a few are built at a time, in turn by tenant, when there is memory for them.
 
-What such an answer will take is charged before it is made, as memory on its way to peers (`egress`), by what the last one of its
-namespace took; once it is made, what the peer has not read of it counts. So nobody gets the broker to make answers that it does not
-read: the next one waits, and is refused for now when the wait was long.
+The expected size of a response, estimated from the last one for the same namespace, is charged as outgoing memory (`egress`) before
+it is built; once it is built, what the peer has not read is charged instead. So a client cannot make the broker build responses
+that it does not read: the next one waits, and is refused with a retryable error after a long wait.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from messaging.broker.runtime.wire.outbound import OutboundBuffer
 from messaging.errors import NotReady
 
 MADE_MAX = 2  # at a time
-EXPECTED_BYTES = 64 << 10  # of the first of a namespace
-NAME_BYTES = 64  # of one name in it, beside its text: it is an object until it is encoded
+EXPECTED_BYTES = 64 << 10  # estimate for the first listing of a namespace
+NAME_BYTES = 64  # overhead per name in addition to its text: it is an object until it is encoded
 SIZES_KEPT = 1000  # namespaces
 LOOKS = 100  # for room
 LOOK_S = 0.1
@@ -33,7 +33,7 @@ class Listings:
 
     @asynccontextmanager
     async def room(self, account: MemoryAccount, out: OutboundBuffer, namespace: str) -> AsyncIterator[None]:
-        """Within it one is made, and sent. Raises `NotReady` where there is no room for a while."""
+        """A listing is built and sent inside this context. Raises `NotReady` if there is no memory for a while."""
         tenant, expected = out.tenant, self._sizes.get(namespace, EXPECTED_BYTES)
         for _ in range(LOOKS):
             await self._begin(tenant)
@@ -53,7 +53,7 @@ class Listings:
             self._end()
 
     def took(self, namespace: str, names: list[str]) -> None:
-        """The listing of a namespace has these names."""
+        """Records the actual size of a listing, for the next estimate."""
         self._sizes.pop(namespace, None)
         self._sizes[namespace] = max(EXPECTED_BYTES, sum(map(len, names)) + NAME_BYTES * len(names))
         if len(self._sizes) > SIZES_KEPT:

@@ -1,5 +1,7 @@
-"""Whether the peer of a connection is still there: it is pinged when it was silent or when others wait for what it holds, and it
-has to continue with what it began to send."""
+"""Checks whether the peer of a connection is alive.
+
+It is pinged when it was silent or when others wait for what it holds, and it must make progress on a frame that it started to send.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from messaging.settings import Settings
 
 
 class Liveness:
-    """`refuse` ends the connection."""
+    """`refuse` closes the connection."""
 
     __slots__ = ("_deadline", "_out", "_progress", "_receiver", "_refuse", "_settings", "asked", "heard", "ping_sent")
 
@@ -24,17 +26,17 @@ class Liveness:
         self._out = out
         self._receiver = receiver
         self._refuse = refuse
-        self.heard = True  # something came since the last keep-alive tick
+        self.heard = True  # something arrived since the last keep-alive tick
         self.ping_sent = False
-        self.asked: asyncio.Future[None] | None = None  # for a sign of life, because others wait for what it holds
+        self.asked: asyncio.Future[None] | None = None  # probes waiting for a sign of life: others wait for what the peer holds
         self._deadline: asyncio.TimerHandle | None = None  # for that
-        self._progress: FrameProgress | None = None  # at the last look
+        self._progress: FrameProgress | None = None  # at the last check
 
     def keep_alive(self) -> None:
-        """Called every keep-alive interval: a peer that was silent is asked, one that does not answer is gone."""
+        """Called every keep-alive interval: pings a silent peer, and closes the connection if it did not answer the last ping."""
         if self._out.stalled():
             self._out.cut_off()
-        elif self.heard or not self._receiver.reading:  # we do not listen: it may have answered
+        elif self.heard or not self._receiver.reading:  # reading is paused: it may have answered
             self.heard = False
             self.ping_sent = False
         elif self.ping_sent:
@@ -44,8 +46,8 @@ class Liveness:
             self._out.gather(frames.PING)
 
     def probe(self) -> asyncio.Future[None] | None:
-        """Asks the peer for a sign of life: ends when there is one, or when it was refused for giving none in `liveness_ms`."""
-        if self._out.closed or not self._receiver.reading:  # while we do not listen it may have answered
+        """Pings the peer and returns when it answers, or when it was disconnected for not answering within `liveness_ms`."""
+        if self._out.closed or not self._receiver.reading:  # while reading is paused it may have answered
             return None
         if self.asked is None:
             loop = asyncio.get_running_loop()
@@ -64,13 +66,13 @@ class Liveness:
             asked.set_result(None)
 
     def check_progress(self) -> None:
-        """Once a window: a frame that hardly continues ends the connection."""
+        """Called once per window: a frame that makes too little progress closes the connection."""
         now = self._receiver.progress if self._receiver.reading else None
         if too_slow(self._progress, now):
             self._refuse("a frame came too slowly", f"{now}")
         self._progress = now
 
     def close(self) -> None:
-        """The connection is over, and nothing leads from here to it. Idempotent."""
+        """The connection is gone; removes all references to it. Idempotent."""
         self.answered()
         self._refuse = lambda reason, detail: None

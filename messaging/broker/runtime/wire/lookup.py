@@ -1,4 +1,4 @@
-"""Lookups: where a topic is served, how many partitions it has, which topics a namespace holds, which schema a topic has."""
+"""Lookups: where a topic is served, how many partitions it has, which topics a namespace has, which schema a topic has."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ async def partitioned_metadata(service: Broker, connection: Connection, body: pb
 
 
 async def lookup(service: Broker, connection: Connection, body: pb.Lookup, resource: Resource) -> None:
-    """Also for topics that do not exist yet: a lookup never creates."""
+    """Also answers for topics that do not exist: a lookup never creates one."""
     if body.advertised_listener_name:
-        # The wording keeps the C++ client from closing its connection over it.
+        # With this wording the C++ client does not close its connection.
         raise NotReady(f"the broker do not have {body.advertised_listener_name} listener: leave the listener name out")
     await service.require_namespace(resource.namespace)
     answer = pb.LookupResponse(
@@ -39,7 +39,7 @@ async def lookup(service: Broker, connection: Connection, body: pb.Lookup, resou
 
 
 async def topics_of_namespace(service: Broker, connection: Connection, body: pb.GetTopicsOfNamespace, resource: Resource) -> None:
-    """All persistent topics, partitions one by one; patterns are left to the client (`filtered` stays false)."""
+    """All persistent topics, partitions one by one; filtering by pattern is left to the client (`filtered` stays false)."""
     await service.require_namespace(resource.namespace)
     listings = service.peers.listings
     async with listings.room(service.memory_limiter.egress, connection.out, resource.namespace):
@@ -50,7 +50,7 @@ async def topics_of_namespace(service: Broker, connection: Connection, body: pb.
         # Sorting and encoding 100,000 names takes a tenth of a second.
         answer = await asyncio.to_thread(_listing, body.request_id, names, body.topics_hash)
         connection.send(answer)
-        connection.out.flush()  # what the peer has not read of it counts from here on
+        connection.out.flush()  # from here on, the bytes that the peer has not read are charged
 
 
 def _listing(request_id: int, names: list[str], known_hash: str) -> bytes:
@@ -67,6 +67,6 @@ async def get_schema(service: Broker, connection: Connection, body: pb.GetSchema
 
 
 async def get_or_create_schema(service: Broker, connection: Connection, body: pb.GetOrCreateSchema, resource: Resource) -> None:
-    """Schemas are not registered yet: any is accepted, none is stored, and the empty version says so."""
+    """Schemas are not supported yet: any is accepted, none is stored, and the version in the response is empty."""
     answer = pb.GetOrCreateSchemaResponse(request_id=body.request_id, schema_version=b"")
     connection.send(frames.command(pb.Command.GET_OR_CREATE_SCHEMA_RESPONSE, get_or_create_schema_response=answer))

@@ -1,4 +1,4 @@
-"""What one connection sends, gathered over a turn of the loop, and what happens if its peer does not read."""
+"""The outgoing data of one connection, collected over a turn of the event loop, and the limits for a peer that does not read."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable
 
 from messaging.broker.core.memory_limiter import MemoryAccount
 
-UNREAD_BYTES_PAUSE = 1 << 20  # in our send buffer: nothing more is dispatched to this peer
-UNREAD_BYTES_PAUSE_MIN = 64 << 10  # the same when memory for such buffers is short
-UNREAD_BYTES_MAX = 64 << 20  # a peer that reads nothing at all is cut off here
-GATHERED_BYTES_MAX = 256 << 10  # beyond it what a turn of the loop brings for one peer is not collected any further
+UNREAD_BYTES_PAUSE = 1 << 20  # bytes in our send buffer above which nothing more is dispatched to this peer
+UNREAD_BYTES_PAUSE_MIN = 64 << 10  # the same when memory for send buffers is short
+UNREAD_BYTES_MAX = 64 << 20  # a peer that reads nothing at all is disconnected here
+GATHERED_BYTES_MAX = 256 << 10  # above this, data is written at once instead of being collected until the end of the turn
 
 
 class OutboundBuffer:
-    """Nothing is sent any more once it is `closed`. `does_not_read` is called when the peer has let too much pile up.
+    """Sends nothing any more once it is `closed`. `does_not_read` is called when too much is buffered for the peer.
 
-    What the peer has not read counts as memory of `tenant`, and the less of that is left the less may pile up here. It is looked at
-    before each write, so that what was just written does not count; whoever is in `unread` had something left at the last look."""
+    Unread bytes are charged to `tenant`, and the less memory is left, the lower the limit for this peer. They are measured before
+    each write, so bytes just written do not count; `unread` holds the buffers that were not empty when last measured."""
 
     __slots__ = (
         "_account",
@@ -43,7 +43,7 @@ class OutboundBuffer:
         unread: set[OutboundBuffer],
     ) -> None:
         self.tenant = ""
-        self.writable = True  # what is sent leaves; False: it piles up, and nothing should be added that can wait
+        self.writable = True  # True: writes go out; False: they pile up, so anything that can wait should
         self.closed = False
         self.transport = transport
         self._does_not_read = does_not_read
@@ -53,13 +53,13 @@ class OutboundBuffer:
         self._account = account
         self._unread = unread
         self._unread_bytes = 0
-        self._looked_bytes = 0  # unread at the last look of `stalled`
+        self._looked_bytes = 0  # unread bytes at the last call of `stalled`
         self._pause_bytes = UNREAD_BYTES_PAUSE
         transport.set_write_buffer_limits(high=UNREAD_BYTES_PAUSE)
 
     def gather(self, data: bytes | memoryview) -> None:
-        """Sends it at the end of this turn of the loop, in the order of calls: what many topics and requests have for one peer
-        leaves in one write."""
+        """Sends the data at the end of this turn of the event loop, in the order of calls: the output of many topics and requests
+        for one peer goes out in one write."""
         gathered = self._gathered
         gathered.append(data)
         self._gathered_bytes += len(data)
@@ -69,7 +69,7 @@ class OutboundBuffer:
             self._loop.call_soon(self.flush)
 
     def gather_parts(self, parts: list[bytes | memoryview]) -> None:
-        """At once, in large parts: they are not copied into one buffer, the kernel takes them as they are."""
+        """Sends at once, in large parts that are passed to the kernel without being copied into one buffer."""
         self.flush()
         self._write(parts)
 
@@ -92,35 +92,35 @@ class OutboundBuffer:
             self.cut_off()
 
     def close(self) -> None:
-        """What was gathered still goes out, as far as the transport sends it."""
+        """Collected data is still sent as far as the transport accepts it."""
         self.flush()
         self.closed = True
 
     def belongs_to(self, tenant: str) -> None:
-        """Whose memory this is from now on. The first word counts."""
+        """Sets the tenant to charge. Later calls have no effect."""
         if not self.tenant:
             self._count(0)
             self.tenant = tenant
 
     def end(self) -> None:
-        """The connection is gone, and what it had not sent with it."""
+        """The connection is gone, together with anything unsent."""
         self.closed = True
         self._count(0)
-        self._does_not_read = _nobody  # it leads back to the connection, which is to be freed without the collector
+        self._does_not_read = _nobody  # it refers to the connection, which should be freed without the garbage collector
 
-    # --- what the peer has not read
+    # --- peers that do not read
 
     def cut_off(self) -> None:
-        """The peer does not read, and is waited for no longer."""
+        """Gives up on a peer that does not read."""
         self._does_not_read(self.transport.get_write_buffer_size())
 
     def pause(self) -> None:
-        """The transport says that too much piles up."""
+        """Called by the transport when its buffer is above the high-water mark."""
         self.writable = False
         self.count()
 
     def stalled(self) -> bool:
-        """Once a keep-alive interval: whether much waits for the peer, and it has read nothing of that since the last look."""
+        """Called once per keep-alive interval: whether much is buffered and the peer has read none of it since the last call."""
         size = 0 if self.writable else self.transport.get_write_buffer_size()
         before, self._looked_bytes = self._looked_bytes, size
         return 0 < before <= size
@@ -152,4 +152,4 @@ class OutboundBuffer:
 
 
 def _nobody(unread_bytes: int) -> None:
-    """The connection is gone."""
+    """Used once the connection is gone."""

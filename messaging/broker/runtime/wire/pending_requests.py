@@ -1,4 +1,4 @@
-"""Unanswered requests of one connection that run as tasks: how many there may be, and their order."""
+"""The unanswered requests of one connection that run as tasks: limits their number and keeps their order."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from messaging.broker.core.memory_charge import MemoryCharge
 from messaging.broker.runtime.wire.outbound import OutboundBuffer
 from messaging.protocol import pulsar_pb2 as pb
 
-REQUESTS_MAX = 500  # pending on one connection; it is read no further until half of them are answered
+REQUESTS_MAX = 500  # pending per connection; reading pauses until half of them are answered
 REQUESTS_BYTES_MAX = 2 << 20  # of them
-# What is handled while requests are pending or answers pile up: it takes nothing that would be kept, and may be what ends the wait.
+# Handled even while requests are pending or responses pile up: they add nothing to memory and may be what ends the wait.
 NOT_A_REQUEST = frozenset({pb.Command.SEND, pb.Command.FLOW, pb.Command.PONG, pb.Command.CONNECT})
-SMALL_ANSWER = frozenset({pb.Command.ACK})  # handled while answers pile up: acknowledging is what a consumer that reads slowly does
+SMALL_ANSWER = frozenset({pb.Command.ACK})  # handled while responses pile up: a slow consumer must be able to acknowledge
 
 
 class PendingRequests:
-    """`answered` is called when half of the room is free again."""
+    """`answered` is called when half of the slots are free again."""
 
     __slots__ = ("_memory_charge", "_out", "answered", "count", "order", "size_bytes")
 
@@ -28,10 +28,10 @@ class PendingRequests:
         self.answered: Callable[[], None] = lambda: None
         self.count = 0
         self.size_bytes = 0
-        self.order: dict[Any, asyncio.Task[None]] = {}  # the last command for one producer or consumer
+        self.order: dict[Any, asyncio.Task[None]] = {}  # the last command per producer or consumer
 
     def admits(self, kind: int, size: int) -> bool:
-        """Not a request of `size` bytes that has to wait until others are answered, or until the peer reads its answers."""
+        """False for a request of `size` bytes that must wait until others are answered or the peer reads its responses."""
         if kind in NOT_A_REQUEST:
             return True
         if not self._out.writable and kind not in SMALL_ANSWER:

@@ -21,7 +21,7 @@ from messaging.protocol.names import parse_topic, subscription_name
 async def open_producer(service: Broker, connection: Connection, body: pb.Producer, resource: Resource) -> None:
     held = connection.endpoints.producers.get(body.producer_id)
     if held is not None and not held[1].closed and (held[0].text != resource.topic or body.epoch <= held[1].epoch):
-        _success(connection, body.request_id, *held)  # asked twice: the answer is the same
+        _success(connection, body.request_id, *held)  # a repeated request: same answer
         return
     if body.producer_access_mode != pb.Producer.Shared:
         mode = pb.Producer.AccessMode.Name(body.producer_access_mode)
@@ -35,7 +35,7 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
         await open_subscription(service, connection.principal, topic, name, earliest=True)
     if body.producer_name:
         await probe_producer(topic.producers, body.producer_name)
-    if connection.closed:  # it went away while the topic was opened
+    if connection.closed:  # the client disconnected while the topic was opened
         return
     name = body.producer_name or service.new_producer_name()
     producer = Producer(body.producer_id, name, connection.producer_sink, epoch=body.epoch, now_ms=service.now_ms())
@@ -56,7 +56,7 @@ def _success(connection: Connection, request_id: int, topic: Topic, producer: Pr
 
 
 async def close_producer(service: Broker, connection: Connection, body: pb.CloseProducer, resource: Resource) -> None:
-    """Always SUCCESS, after the receipts of what came before (Pulsar's order)."""
+    """Always answers SUCCESS, after the receipts of earlier messages (Pulsar's order)."""
     held = connection.endpoints.producers.get(body.producer_id)
     if held is not None:
         topic, producer = held

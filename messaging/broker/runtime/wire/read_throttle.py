@@ -1,6 +1,7 @@
-"""When a connection is read: not while it holds too much that is not durable yet, and not while something of the last read is left.
+"""Decides when a connection is read: not while too many of its bytes are not durable yet, and not while part of the last read is
+unprocessed.
 
-What it sends and the broker has to hold is counted once per read, by the ingress limiter, which also decides about pauses.
+Received bytes are counted once per read by the ingress limiter, which also decides about pauses.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from collections.abc import Callable
 
 from messaging.broker.core.ingress_limiter import IngressLimiter, PublishQuota
 
-COUNTED_FRAME_BYTES = 4 << 10  # a frame that is still coming counts from this size on
+COUNTED_FRAME_BYTES = 4 << 10  # an incomplete frame counts from this size on
 
 
 class ReadThrottle:
-    """`go_on` is called where the limiter lets it be read again and `hold` says that something of the last read is left."""
+    """`go_on` is called when the limiter allows reading again and part of the last read was held."""
 
     __slots__ = ("_completed_bytes", "_held", "_limiter", "_loop", "_transport", "appended_bytes", "go_on", "quota")
 
@@ -26,15 +27,15 @@ class ReadThrottle:
         self._transport = transport
         self._limiter = limiter
         self._loop = asyncio.get_running_loop()
-        self._completed_bytes = 0  # in this turn of the loop
+        self._completed_bytes = 0  # in this turn of the event loop
 
     def belongs_to(self, tenant: str) -> None:
-        """Whose memory this is from now on. The first word counts."""
+        """Sets the tenant to charge. Later calls have no effect."""
         self.quota.tenant = self.quota.tenant or tenant
 
     @property
     def paused(self) -> bool:
-        """By the limiter: nothing is to be handled now, neither what will be read nor what is left of a read."""
+        """Whether the limiter paused it: process nothing now, neither new reads nor the rest of the last one."""
         return self.quota.paused
 
     @property
@@ -42,7 +43,7 @@ class ReadThrottle:
         return not self._held and not self.quota.paused
 
     def hold(self) -> None:
-        """Something of a read is left: nothing more is read until `release`."""
+        """Part of the last read is unprocessed: pauses reading until `release`."""
         if self.reading:
             self._pause()
         self._held = True
@@ -54,19 +55,19 @@ class ReadThrottle:
                 self._resume()
 
     def read_done(self) -> None:
-        """What this read brought is appended and counts; call before any of it can be completed."""
+        """The data of this read is appended and counted; call before any of it can complete."""
         size, self.appended_bytes = self.appended_bytes, 0
         if size and self._limiter.take(self.quota, size) and not self._held:
             self._pause()
 
     def append_completed(self, size: int) -> None:
-        """`size` bytes that this connection appended are durable, or will never be."""
+        """`size` bytes that this connection appended are durable or failed."""
         if not self._completed_bytes:
             self._loop.call_soon(self._give)
         self._completed_bytes += size
 
     def frame_begins(self, size: int) -> bool:
-        """The first bytes of a frame of `size` bytes are there. Returns whether it counts: not before it is known whose it is."""
+        """The beginning of a frame of `size` bytes arrived. Returns whether it is counted: not before the tenant is known."""
         if size < COUNTED_FRAME_BYTES or not self.quota.tenant:
             return False
         if self._limiter.begin(self.quota, size):
@@ -77,9 +78,9 @@ class ReadThrottle:
         self._limiter.frame_arrived(self.quota)
 
     def close(self) -> None:
-        """The connection is over. What it appended still counts until that is completed. Idempotent."""
+        """The connection is gone. What it appended stays counted until it completes. Idempotent."""
         self._limiter.leave(self.quota)
-        self.quota.resume = self.go_on = _nothing  # they lead back here, and to the connection
+        self.quota.resume = self.go_on = _nothing  # they refer back to this object and to the connection
 
     def _give(self) -> None:
         size, self._completed_bytes = self._completed_bytes, 0
@@ -101,4 +102,4 @@ class ReadThrottle:
 
 
 def _nothing() -> None:
-    """Nothing is read any more."""
+    """Used once the connection is gone."""

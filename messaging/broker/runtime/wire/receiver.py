@@ -1,11 +1,11 @@
-"""The bytes of one connection between the socket and the work they ask for: what was read is handled in slices; the rest waits.
+"""Processes the bytes received on one connection: in slices, with the rest waiting for its turn.
 
-What a read brought is handled at once as far as the turn of the loop allows (`core/turn_budget.py`). What is left waits, charged to
-its tenant's memory, and nothing more is read in the meantime. It continues
-  - in a later turn, where it was the turn's budget that ended;
-  - when the read throttle lets it, where the disk is behind;
-  - when requests were answered, or answers were read, where too many of them are pending: a connection is never cut for those.
-Commands of one connection are handled in the order in which they came, whatever holds them up.
+A read is processed immediately as far as the budget of this turn of the event loop allows (`core/turn_budget.py`). The rest is
+charged to its tenant's memory, and reading pauses until it is processed. Processing continues in a later turn if the turn's budget
+was used up; when the read throttle permits if the disk is behind; and when requests were answered or responses read if too many are
+pending, which never closes a connection.
+
+Commands of one connection are processed in the order in which they arrived, whatever delays them.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from messaging.protocol.inbound import BUDGET, HELD, INCOMPLETE, Inbound
 
 log = structlog.get_logger("broker.connection")
 
-MANY_PRODUCERS = 64  # of one connection: from here on a read may be as many blocks as messages
-MANY_AT_ONCE = 512  # messages, or acknowledgements, that are then handled before the cost is looked at again
+MANY_PRODUCERS = 64  # per connection: above this a read may contain as many blocks as messages
+MANY_AT_ONCE = 512  # messages or acknowledgements processed before the cost is checked again
 
 
 class CommandHandler(Protocol):
-    """What acts on everything but messages and plain acknowledgements, and is told how the connection ends."""
+    """Handles everything but messages and plain acknowledgements, and learns how the connection ends."""
 
     peer: str
 
@@ -55,26 +55,26 @@ class Receiver:
     def __init__(self, inbound: Inbound, endpoints: Endpoints, handler: CommandHandler, turn_loop: TurnLoop[Worker]) -> None:
         self.inbound = inbound
         self._endpoints = endpoints
-        self._handler: CommandHandler | None = handler  # None: the connection has ended
+        self._handler: CommandHandler | None = handler  # None: the connection is gone
         self._turn_loop = turn_loop
         self._usage = TurnUsage()
-        self._waits = False  # something that was read is left, and nothing more is read
-        self._counts_frame = False  # the read throttle counts the frame that is still coming
+        self._waits = False  # part of a read is unprocessed, and reading is paused
+        self._counts_frame = False  # the read throttle counts the incomplete frame
         self._charged_bytes = 0
 
     @property
     def tenant(self) -> str:
-        """Whose turn it is when this continues: of those who are not known, their address."""
+        """The tenant under which it waits for its turn; the address of a peer that is not authenticated."""
         return self._endpoints.throttle.quota.tenant or self._endpoints.memory_charge.tenant
 
     @property
     def reading(self) -> bool:
-        """Whether the peer is listened to."""
+        """Whether reading is enabled."""
         return self._endpoints.throttle.reading
 
     @property
     def progress(self) -> FrameProgress | None:
-        """The frame that is still coming, if there is one."""
+        """The progress of the incomplete frame, if there is one."""
         inbound = self.inbound
         if not inbound.needed_bytes:
             return None
@@ -89,7 +89,7 @@ class Receiver:
         except ProtocolError as error:
             handler.refuse(error.reason, str(error))
             return
-        if self._waits:  # it was on its way when reading was paused
+        if self._waits:  # received before reading was paused
             self._charge(self.inbound.buffered_bytes)
         elif complete:
             if self._counts_frame:
@@ -98,7 +98,7 @@ class Receiver:
             self._handle(handler)
 
     def go_on(self) -> None:
-        """What kept the rest waiting is over, perhaps."""
+        """Called when a reason for waiting may be over."""
         if self._waits:
             self._turn_loop.wait(self.tenant, self)
 
@@ -107,21 +107,21 @@ class Receiver:
             self.go_on()
 
     def work(self) -> str | None:
-        """Its turn has come. Returns the tenant whose turn it has to wait for again."""
+        """Processes a slice when it is this connection's turn. Returns the tenant under which to wait for the next, or None."""
         if not self._waits or self._handler is None or self._endpoints.throttle.paused:
             return None
         self._handle(self._handler)
         return self.tenant if self._waits and self.inbound.stop is BUDGET else None
 
     def close(self) -> None:
-        """Nothing is handled any more, and nothing leads from here to the connection. Idempotent."""
+        """Stops processing and removes all references to the connection. Idempotent."""
         self._handler = None
         self._waits = False
         self.inbound.close()
         self._charge(0)
 
     def _handle(self, handler: CommandHandler) -> None:
-        """What is there, as far as the turn allows."""
+        """Processes what was received, as far as this turn's budget allows."""
         inbound, endpoints, turns, waited = self.inbound, self._endpoints, self._turn_loop.turns, self._waits
         left = allowance = turns.allowance_of_waiting(self._usage) if waited else turns.allowance(self._usage)
         try:
@@ -142,7 +142,7 @@ class Receiver:
                 self._turn_loop.due()
         except ProtocolError as error:
             handler.refuse(error.reason, str(error))
-        except Exception:  # a bug ends this connection, as a fault of the peer does
+        except Exception:  # a bug here closes this connection, like a fault of the peer
             log.exception("connection.failed", peer=handler.peer)
             handler.refuse("broker fault")
         finally:

@@ -1,4 +1,4 @@
-"""What of a producer's read is not stored: damaged messages, and kinds that are not served. The rest of the read is. Pure."""
+"""Finds the messages of a producer's read that are not stored, damaged ones or unsupported kinds; the others are stored. Pure."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Refusal(NamedTuple):
 
 
 def storable(sent: list[SendFrame], buf: bytes, message_bytes_max: int) -> Iterator[list[SendFrame] | Refusal]:
-    """What can be stored of `sent`, and the refusals of the others between, in order.
+    """The messages of `sent` that can be stored, and the refusals of the others, in order.
 
-    Raises `ProtocolError`, before anything else, where a SEND cannot be read at all."""
+    Raises `ProtocolError`, before anything else, if a SEND cannot be parsed."""
     if any(frame.flags & hot.MALFORMED for frame in sent):
         raise ProtocolError("a SEND with unreadable fields")
     good: list[SendFrame] = []
@@ -52,13 +52,13 @@ def storable(sent: list[SendFrame], buf: bytes, message_bytes_max: int) -> Itera
 
 
 def _refusal(frame: SendFrame, buf: bytes, message_bytes_max: int) -> Refusal | None:
-    """None for a message that is to be stored."""
+    """None for a message that can be stored."""
     why = _why(frame, buf, message_bytes_max)
     return None if why is None else Refusal(frame.producer_id, max(frame.sequence_id, frame.highest_sequence_id), *why)
 
 
 def _why(frame: SendFrame, buf: bytes, message_bytes_max: int) -> tuple[int, str] | None:
-    """Code and text of the refusal."""
+    """The error code and text of the refusal."""
     flags = frame.flags
     if flags & hot.BAD_CHECKSUM:
         return pb.ChecksumError, "the checksum does not match the message: send it again"

@@ -1,6 +1,7 @@
-"""Producers and consumers of the binary protocol as `OpenSession`: the permission they use, and how they are closed when it ends.
+"""Producers and consumers of the binary protocol as `OpenSession`: the permission they use, and how to close them when it is
+withdrawn.
 
-The client is told to close them and reconnects, as after an unload; its lookup is then refused with AuthorizationError.
+The client is told that they were closed and reconnects, as after an unload; its lookup is then refused with AuthorizationError.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from messaging.permissions.model import Action, Principal, Resource
 
 
 class _BinarySession:
-    """`opened_id` is the id by which its connection knows it."""
+    """`opened_id` identifies it on its connection."""
 
     __slots__ = ("__weakref__", "connection", "opened_id", "topic")
 

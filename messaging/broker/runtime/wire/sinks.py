@@ -1,4 +1,4 @@
-"""Where receipts and messages of the binary protocol go: the ends of a connection that topics and subscriptions hold."""
+"""The sinks for receipts and messages of the binary protocol: the ends of a connection that topics and subscriptions hold."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from messaging.protocol.hot import SendFrame
 from messaging.storage.ledger_store import Position
 
 _UINT64 = (1 << 64) - 1
-VIEWED_BYTES = 16 << 10  # of a message: from here on naming it costs less than a copy
+VIEWED_BYTES = 16 << 10  # bytes of a message from which on passing a reference costs less than a copy
 
 
 class ReceiptSender:
-    """`messaging.broker.core.producers.ProducerSink` of every producer of one connection."""
+    """Implements `messaging.broker.core.producers.ProducerSink` for all producers of one connection."""
 
     __slots__ = ("_endpoints", "_out", "append_completed")
 
@@ -30,7 +30,7 @@ class ReceiptSender:
         self.append_completed: Callable[[int], None] = endpoints.throttle.append_completed
 
     def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None:
-        # As the wire has it: -1:-1, of a duplicate whose id is not remembered, are unsigned numbers of 64 bits there.
+        # In wire form: -1:-1, for a duplicate whose id is not remembered, becomes unsigned 64-bit numbers.
         self._out.gather(hot.receipts(sent, 0, len(sent), first.ledger_id & _UINT64, first.entry_id & _UINT64))
 
     def closed(self, producer: Producer) -> None:
@@ -46,7 +46,7 @@ class ReceiptSender:
 
 
 class MessageSender:
-    """`messaging.broker.core.consumer.ConsumerSink` of one consumer."""
+    """Implements `messaging.broker.core.consumer.ConsumerSink` for one consumer."""
 
     __slots__ = ("_endpoints", "_out", "subscription", "topic")
 
@@ -96,7 +96,7 @@ class MessageSender:
         return size
 
     def _not_plain(self, block: EntryBlock, first: int, last: int, redelivery_counts: list[int] | None) -> list[int]:
-        """The entries, by index, whose frame says more than where they are: how often they were sent, or what of them is open."""
+        """Indexes of the entries that need a redelivery count or an ack set in their frame."""
         batches, at = self.subscription.cursor.batches, block.first_entry
         partial = batches.entries_in(block.ledger_id, at + first, at + last - 1) if batches else []
         others = [entry_id - at for entry_id in partial]
@@ -117,14 +117,14 @@ class MessageSender:
         )
 
     def _plain_parts(self, consumer: Consumer, block: EntryBlock, first: int, last: int) -> Iterator[bytes | memoryview]:
-        """The same, with payloads that are not copied."""
+        """Like `_plain`, without copying the payloads."""
         for entry_id in range(block.first_entry + first, block.first_entry + last):
             payload = block.view(entry_id)
             yield hot.message_head(len(payload), block.ledger_id, entry_id, consumer.consumer_id, self.topic.id_tail)
             yield payload
 
     def encode_head(self, consumer: Consumer, block: EntryBlock, entry_id: int, payload_bytes: int, redelivery_count: int) -> bytes:
-        """Of a MESSAGE frame with a redelivery count or an ack set. Through protobuf."""
+        """Encodes the head of a MESSAGE frame with a redelivery count or an ack set, through protobuf."""
         message_id = pb.MessageId(ledger_id=block.ledger_id, entry_id=entry_id)
         if self.topic.name.partition >= 0:
             message_id.partition = self.topic.name.partition

@@ -1,9 +1,9 @@
-"""TLS connections from the first byte on: counted before they have shaken hands, and few handshakes begun in a turn of the loop.
+"""TLS connections, counted from accept on, with few handshakes started per turn of the event loop.
 
-A handshake costs a millisecond at its beginning, when the server signs; whoever opens connections could have hundreds begin in one
-turn, and whoever says nothing would wait unseen. So a connection counts among those that have not signed in as soon as it is
-accepted (`core/connection_shares.py`), nothing is spent on it before its first message is here, and those whose message is here
-begin in turn by address, a few in each turn of the loop.
+A handshake costs a millisecond at its start, when the server signs. Without limits, a client that opens connections could start
+hundreds of handshakes in one turn, and a silent one would hold a connection that nothing counts. So a connection counts as
+unauthenticated as soon as it is accepted (`core/connection_shares.py`), nothing is spent on it before its first message arrives,
+and waiting handshakes start in turn by address, a few in each turn of the loop.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from messaging.broker.runtime.turn_loop import TurnLoop
 
 log = structlog.get_logger("broker.tls")
 
-ACCEPTED_MAX = 16  # in a turn of the loop
-BEGUN_COST = 4  # of a turn: three handshakes, since a part is kept for those who do not wait
+ACCEPTED_MAX = 16  # per turn of the event loop
+BEGUN_COST = 4  # of a turn: three handshakes, since part of it is reserved for work that does not wait
 HANDSHAKE_RECORD = 0x16
 RECORD_HEAD_BYTES = 5
 RECORD_BYTES_MAX = 16 << 10
-LOOK_AGAIN_S = 0.1  # at a first message that is not whole: it may come in pieces, and the socket would stay readable
-ACCEPT_AGAIN_S = 1.0  # after the system refused another socket
+LOOK_AGAIN_S = 0.1  # before looking again at an incomplete first message: the socket stays readable in the meantime
+ACCEPT_AGAIN_S = 1.0  # after the system refused to accept a socket
 
 
 class Shaking:
-    """A connection before it has shaken hands."""
+    """A connection that has not completed its TLS handshake."""
 
     def __init__(self, listener: TlsListener, sock: socket.socket, address: str) -> None:
         self.listener = listener
@@ -46,7 +46,7 @@ class Shaking:
 
 
 class TlsListener:
-    """`connect` makes the protocol of a connection; it is told what stood for it in the table of shares until then."""
+    """`connect` creates the protocol object of a connection; it gets the entry that counted the connection until then."""
 
     def __init__(
         self, peers: Peers, sock: socket.socket, context: ssl.SSLContext, connect: Callable[[Connected], asyncio.Protocol]
@@ -98,7 +98,7 @@ class TlsListener:
             self._loop.add_reader(one.sock, self._look, one)
 
     def _look(self, one: Shaking) -> None:
-        """Something is there: it stays in the socket until the handshake begins."""
+        """Data has arrived: it stays in the socket until the handshake starts."""
         self._loop.remove_reader(one.sock)
         try:
             there = one.sock.recv(RECORD_HEAD_BYTES + RECORD_BYTES_MAX, socket.MSG_PEEK)
@@ -116,7 +116,7 @@ class TlsListener:
         else:
             one.timer = self._loop.call_later(LOOK_AGAIN_S, self._watch, one)
 
-    # --- shaking hands
+    # --- handshakes
 
     def begin_handshake(self, one: Shaking) -> None:
         if not one.over:
@@ -136,7 +136,7 @@ class TlsListener:
         else:
             self._forget(one)
 
-    # --- the end
+    # --- closing
 
     def refuse(self, one: Shaking, reason: str, detail: str = "") -> None:
         if not one.over:
@@ -148,12 +148,12 @@ class TlsListener:
         self._forget(one)
         if one.task is not None:
             one.task.cancel()
-        elif one.sock.fileno() >= 0:  # a handshake that failed has closed it
+        elif one.sock.fileno() >= 0:  # a failed handshake has closed it
             self._loop.remove_reader(one.sock)
         one.sock.close()
 
     def _forget(self, one: Shaking) -> None:
-        """It is a connection now, or is gone. Idempotent."""
+        """The connection was handed over or is gone. Idempotent."""
         one.over = True
         self._shaking.discard(one)
         self._peers.shares.leave(one)
