@@ -83,7 +83,7 @@ class CursorLog:
             await self.checkpoint()
 
     async def _begin_ledger(self) -> None:
-        """Created, then recorded in MetaStore, then used: that fences a former owner before it could overwrite our list of ledgers."""
+        """Created, then recorded in MetaStore, then used: that fences a former owner before it could overwrite our ledger list."""
         ledgers, fence = self.storage.ledgers, self.storage.fence
         ledger_id = await self.storage.meta.next_ledger_id(fence)
         writer = await ledgers.create(fence, ledger_id, PROPERTIES)

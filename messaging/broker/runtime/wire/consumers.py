@@ -80,7 +80,7 @@ async def _subscription(service: Broker, connection: Connection, topic: Topic, n
 
 
 def _start(body: pb.Subscribe) -> Position:
-    """Where a reader starts: at the entry it names (the client drops it if it wants the next one), or at either end of the topic."""
+    """Where a reader starts: at the entry it names (the client drops it if it wants the next), or at either end of the topic."""
     if not body.HasField("start_message_id"):
         return EARLIEST if body.initial_position == pb.Subscribe.Earliest else LATEST
     return wire_position(body.start_message_id)
