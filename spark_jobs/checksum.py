@@ -1,7 +1,8 @@
-"""One number over the rows of an hour, independent of their order; the job computes it in Spark, the loader again in Python.
+"""A checksum over the rows of an hour that does not depend on their order; the job computes it in Spark, the loader again in
+Python.
 
-A row's digest is the first 60 bits of the SHA-256 of its fields, joined by line feeds (no name holds one: names are printable).
-The checksum is the number of rows and the sum of the digests, so that it is computed where the rows lie.
+A row's digest is the first 60 bits of the SHA-256 of its fields, joined by line feeds (names are printable, so none contains one).
+The checksum is the number of rows and the sum of the digests, so it can be computed where the rows are.
 """
 
 from __future__ import annotations

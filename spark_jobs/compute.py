@@ -18,7 +18,7 @@ from spark_jobs.session import fit_to
 
 
 def compute(session: SparkSession, request: Request, plan: Plan, java: Java) -> Result:
-    """Writes the hours of `plan` and says what they are. Raises `JobFailed` and whatever Spark raises."""
+    """Writes the hours of `plan` and returns their description. Raises `JobFailed` and whatever Spark raises."""
     fit_to(session, sum(manifest.rows for manifest in plan.read), request.shuffle_partitions)
     raw = io.read_raw(session, plan.read)
     problems, rows_read = io.check_files(raw, plan.read)
@@ -61,7 +61,7 @@ def compute(session: SparkSession, request: Request, plan: Plan, java: Java) -> 
 
 
 def _result_hours(plan: Plan, checks: Mapping[int, Row]) -> tuple[HourResult, ...]:
-    """Every dirty hour, also those in which nothing was used: an empty version is a version."""
+    """Every dirty hour, including those without usage: an empty version is a version too."""
     result = []
     for hour_ms, inputs in sorted(plan.inputs.items()):
         check = checks.get(hour_ms)
@@ -72,10 +72,10 @@ def _result_hours(plan: Plan, checks: Mapping[int, Row]) -> tuple[HourResult, ..
 
 
 def _check_conservation(raw: DataFrame, unbilled: DataFrame, checks: Mapping[int, Row], hours: list[int]) -> None:
-    """What the files hold of each counter, less quarantine, is in the hours: all of it, and once.
+    """Checks that each counter's total in the files, minus quarantine, equals its total in the hours.
 
-    Computed from the files by a shorter way than the hours are; that files are what their manifests say was checked before.
-    """
+    The expected total is computed from the files in a simpler way than the hours are. That files match their manifests was checked
+    earlier."""
 
     def sums(rows: DataFrame) -> dict[tuple[int, str], int]:
         counters = rows.where(F.col("meter").isin(*COUNTERS) & F.col("hour_start_ms").isin(hours))

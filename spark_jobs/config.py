@@ -1,4 +1,4 @@
-"""What a job is told and what it answers, as two JSON files. Typed, checked, no Spark needed."""
+"""The request and the result of a job, as two JSON files. Typed and validated; needs no Spark."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 
 class JobFailed(Exception):
-    """The run contradicts itself; nothing of it may count."""
+    """The run contradicts itself; its results must not be used."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """`known`: hour ("2026-11-21T08") -> inputs of its present version. `master`: any Spark master, with `raw_directory` and
-    `output_directory` on a path that all its workers see. `lookback_days`: files of earlier days are not looked at."""
+    """`known`: hour ("2026-11-21T08") -> inputs of its current version. `master`: any Spark master; `raw_directory` and
+    `output_directory` must be visible to all its workers. `lookback_days`: older files are ignored."""
 
     run_id: str
     raw_directory: str
@@ -46,7 +46,8 @@ class HourResult:
 
 @dataclass(frozen=True)
 class SequenceGap:
-    """Sequence numbers of one series that are in no file. `missing_value`: what the running totals say was lost (counters only)."""
+    """Sequence numbers of one series that are in no file. `missing_value`: the amount lost according to the running totals
+    (counters only)."""
 
     source: str
     boot_epoch: int
@@ -71,27 +72,27 @@ class Result:
     hole_count: int = 0
     java: str = ""
     spark: str = ""
-    error: str = ""  # not empty: the run failed, nothing of it counts
-    needs_spark: bool = False  # it failed because PySpark or a Java for it is missing
+    error: str = ""  # not empty: the run failed, nothing in it is valid
+    needs_spark: bool = False  # it failed because PySpark or a suitable Java is missing
 
 
 def run_directory(output_directory: str | Path, run_id: str) -> Path:
-    """A run's hours as Parquet; never changed."""
+    """The hours of a run as Parquet; never modified."""
     return Path(output_directory) / f"run_id={run_id}"
 
 
 def load_directory(output_directory: str | Path, run_id: str) -> Path:
-    """The same rows as lines of JSON; whoever loads them removes it."""
+    """The same rows as lines of JSON; whoever loads them deletes the directory."""
     return Path(output_directory) / f"load_run_id={run_id}"
 
 
 def quarantine_directory(output_directory: str | Path, run_id: str) -> Path:
-    """Rows that were not billed, as lines of JSON; there only if there are any."""
+    """Rows that were not billed, as lines of JSON; exists only if there are any."""
     return Path(output_directory) / f"quarantine_run_id={run_id}"
 
 
 def request_from(path: Path) -> Request:
-    """Raises `ValueError` naming what is wrong with the file."""
+    """Raises `ValueError` with a description of what is wrong with the file."""
     try:
         return Request(**json.loads(path.read_bytes()))
     except (OSError, TypeError, ValueError) as error:
@@ -99,7 +100,7 @@ def request_from(path: Path) -> Request:
 
 
 def write_json(value: Request | Result, path: Path) -> None:
-    """Whole or not at all."""
+    """Atomic."""
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("w") as file:
         json.dump(dataclasses.asdict(value), file, indent=1, sort_keys=True)

@@ -27,7 +27,7 @@ NICENESS = 10  # the JVM inherits it: messages come before bills
 
 
 def run(request: Request) -> Result:
-    """Blocks for as long as it takes. Raises `NoJava`, `JobFailed` and whatever Spark raises."""
+    """Blocks until the job is complete. Raises `NoJava`, `JobFailed` and whatever Spark raises."""
     known = {hour_of_name(name): inputs for name, inputs in request.known.items()}
     plan = make_plan(Path(request.raw_directory), known, request.now_ms, request.lookback_days)
     rejected = {entry.name: entry.reason for entry in plan.rejected}
@@ -36,7 +36,7 @@ def run(request: Request) -> Result:
     java = choose_java(request.java_home, os.environ, Path(request.cache_directory))
     Path(request.cache_directory).mkdir(parents=True, exist_ok=True)
     work_directory = Path(tempfile.mkdtemp(prefix="spark-", dir=request.cache_directory))
-    from spark_jobs.compute import compute  # here: mostly there is nothing to do, and then Spark is not loaded at all
+    from spark_jobs.compute import compute  # imported here: usually there is nothing to do, and then Spark is not loaded at all
     from spark_jobs.session import start_session
 
     try:
@@ -71,7 +71,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _end_with_standard_input() -> None:
-    """The caller holds the other end of a pipe for as long as it lives. The JVM watches a pipe to this process the same way."""
+    """Exits when standard input closes: the caller keeps the other end of a pipe open as long as it lives. The JVM watches a pipe
+    to this process the same way."""
 
     def watch() -> None:
         while os.read(0, 4096):

@@ -47,7 +47,7 @@ def gauge_milliseconds(records: DataFrame) -> DataFrame:
     )
     holds_until = (
         F.when(next_start.isNull(), end)
-        .when(next_start - end <= GAUGE_CARRY_MS_MAX, next_start)  # cut short by the next, or carried to it
+        .when(next_start - end <= GAUGE_CARRY_MS_MAX, next_start)  # cut short by the next record, or extended to it
         .otherwise(end)
     )
     held_ms = F.least(F.col("target") + HOUR_MS, holds_until) - F.greatest(F.col("target"), start)

@@ -1,4 +1,4 @@
-"""All reading and writing of a job; everything else is DataFrame to DataFrame."""
+"""All reading and writing of a job; everything else transforms DataFrames."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ FILE = "file"
 
 
 def read_raw(session: SparkSession, manifests: Sequence[Manifest]) -> DataFrame:
-    """Records of exactly these files, with the name of each one's file; no directory is listed."""
+    """Reads exactly these files, with each record's file name; lists no directory."""
     paths = [_literal(str(manifest.path)) for manifest in manifests]
     if not paths:
         return session.createDataFrame([], SCHEMA).withColumn(FILE, F.lit(""))
-    reader = session.read.schema(SCHEMA).option("recursiveFileLookup", "true")  # no columns made from folder names
+    reader = session.read.schema(SCHEMA).option("recursiveFileLookup", "true")  # no columns derived from folder names
     records = reader.parquet(*paths).withColumn("tenant_uid", F.coalesce("tenant_uid", F.lit("")))  # version 1 had none
     return records.select(*COLUMN_NAMES, F.col("_metadata.file_name").alias(FILE))
 
 
 def check_files(raw: DataFrame, manifests: Sequence[Manifest]) -> tuple[dict[str, str], int]:
-    """File name -> why its rows are not what its manifest says; and the number of rows of all files."""
+    """Returns file name -> the reason why its rows do not match its manifest; and the number of rows of all files."""
     found = (
         raw.groupBy(FILE, "meter")
         .agg(
@@ -65,7 +65,7 @@ def _difference(found: Sequence[object], manifest: Manifest) -> str:
 
 
 def write_hours(hours: DataFrame, run_directory: Path) -> None:
-    """Parquet below `run_directory`/date=/hour=; fails if that is there, since a run's output never changes."""
+    """Writes Parquet below `run_directory`/date=/hour=; fails if that exists, since a run's output never changes."""
     at = F.timestamp_millis("hour_start_ms")
     parts = hours.withColumn("date", F.date_format(at, "yyyy-MM-dd")).withColumn("hour", F.date_format(at, "HH"))
     ordered = parts.repartition("hour_start_ms").sortWithinPartitions("hour_start_ms", "topic")
@@ -73,7 +73,7 @@ def write_hours(hours: DataFrame, run_directory: Path) -> None:
 
 
 def write_rows_to_load(hours: DataFrame, directory: Path) -> None:
-    """The same rows as lines of JSON, for whoever puts them into a database: no Parquet reader is needed there (12 MiB)."""
+    """The same rows as lines of JSON, for loading them into a database without a Parquet reader (12 MiB)."""
     hours.coalesce(4).write.mode("errorifexists").json(str(directory))
 
 
@@ -82,5 +82,5 @@ def write_quarantine(rows: DataFrame, directory: Path) -> None:
 
 
 def _literal(path: str) -> str:
-    """Spark reads a path as a pattern; this one names one file."""
+    """Escapes a path, which Spark reads as a pattern, to match exactly one file."""
     return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)

@@ -25,12 +25,13 @@ exec {java} "$@"
 
 
 class NoJava(Exception):
-    """No Java that Spark starts on; the message says what to install."""
+    """No Java on which Spark starts; the message says what to install."""
 
 
 @dataclass(frozen=True)
 class Java:
-    """`home` goes into JAVA_HOME. `origin` names where it was found. `passed_over`: places looked at before, and what was wrong."""
+    """`home` becomes JAVA_HOME. `origin` tells where it was found. `passed_over`: candidates tried before, and what was wrong with
+    them."""
 
     home: Path
     origin: str
@@ -80,7 +81,7 @@ def _candidates(java_home: str, environ: Mapping[str, str]) -> list[tuple[str, P
 
 
 def _problem(executable: Path) -> str:
-    """Why Spark cannot start on `executable`; empty if it can."""
+    """The reason why Spark cannot start on `executable`; empty if it can."""
     try:
         ran = subprocess.run(
             [executable, _VECTOR, "-version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=START_S_MAX, check=False
@@ -104,7 +105,7 @@ def java_of_wheel() -> Path | None:
 
 
 def _write_shim(java: Path, cache_directory: Path) -> Path:
-    """A JAVA_HOME below `cache_directory` whose `bin/java` starts `java` without the vector option."""
+    """Creates a JAVA_HOME below `cache_directory` whose `bin/java` starts `java` without the vector option."""
     home = cache_directory / "java"
     launcher = home / "bin" / "java"
     text = _SHIM.format(vector=_VECTOR, java=shlex.quote(str(java)))
@@ -113,5 +114,5 @@ def _write_shim(java: Path, cache_directory: Path) -> Path:
         temporary = launcher.with_name(f".java-{os.getpid()}")
         temporary.write_text(text)
         temporary.chmod(0o700)
-        temporary.replace(launcher)  # a job that starts at this moment finds the old launcher or the new one
+        temporary.replace(launcher)  # atomic: a job that starts at this moment finds the old launcher or the new one
     return home

@@ -1,9 +1,9 @@
-"""Which hours must be computed again, from manifests alone. Needs no Spark, so that a run with nothing to do starts none.
+"""Decides from manifests alone which hours must be computed again. Needs no Spark, so a run with nothing to do does not start it.
 
-An hour is a function of the records whose event time lies in it, and of those so near to its edges that a gauge may be carried
-across (`GAUGE_CARRY_MS_MAX`). Its *inputs* are the files that may hold such records, as one checksum over their names and
-contents. An hour is dirty if its inputs are not those that its present version was made from: new files, late files and files
-withdrawn all show, in whatever order they came.
+An hour depends on the records whose event time lies in it, and on those near enough to its edges that a gauge may be carried across
+(`GAUGE_CARRY_MS_MAX`). Its *inputs* are the files that may hold such records, as one checksum over their names and contents. An
+hour is dirty if its inputs differ from those of its current version: this detects new, late and withdrawn files, in whatever order
+they arrive.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a broker states about one of its files. `path` is that file, `name` its path below the raw directory."""
+    """A broker's description of one of its files. `path` is that file, `name` its path below the raw directory."""
 
     path: Path
     name: str
@@ -36,17 +36,17 @@ class Manifest:
     boot_epoch: int
 
     def own_hours(self) -> range:
-        """Starts of the hours that its records lie in."""
+        """The start times of the hours in which its records lie."""
         return range(floor_hour(self.interval_start_ms), self.interval_end_ms, HOUR_MS)
 
     def touched_hours(self) -> range:
-        """`own_hours` and the neighbours that its records are near enough to."""
+        """`own_hours`, and the neighbouring hours that its records may affect."""
         return range(floor_hour(self.interval_start_ms - GAUGE_CARRY_MS_MAX), self.interval_end_ms + GAUGE_CARRY_MS_MAX, HOUR_MS)
 
 
 @dataclass(frozen=True)
 class Rejected:
-    """A file left out, and why; it comes in by itself once it is whole."""
+    """A file that was left out, and why; it is included by a later run once it is intact."""
 
     name: str
     reason: str
@@ -54,7 +54,7 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Plan:
-    """`inputs`: hour start -> checksum of its inputs, of dirty hours only. `read`: their files. `unread`: all other known ones."""
+    """`inputs`: hour start -> checksum of its inputs, for dirty hours only. `read`: their files. `unread`: all other files."""
 
     inputs: Mapping[int, str]
     read: tuple[Manifest, ...]
@@ -87,14 +87,14 @@ def make_plan(raw_directory: Path, known: Mapping[int, str], now_ms: int, lookba
             rejected.append(Rejected(manifest.name, problem))
             damaged.add(manifest.name)
     whole = [manifest for manifest in manifests if manifest.name not in damaged]
-    dirty = _dirty(whole, known)  # again: a file left out may be all that had changed
+    dirty = _dirty(whole, known)  # again: a file that was left out may have been the only change
     read = _files_of(dirty, whole)
     names = {manifest.name for manifest in read}
     return Plan(dirty, tuple(read), tuple(m for m in manifests if m.name not in names), tuple(rejected))
 
 
 def read_manifests(raw_directory: Path, now_ms: int, lookback_days: int) -> tuple[list[Manifest], list[Rejected]]:
-    """All manifests of the last days, by name. Files without a manifest are not there; a broken manifest is rejected."""
+    """All manifests of the last days, by name. Files without a manifest are ignored; a broken manifest is rejected."""
     manifests: list[Manifest] = []
     rejected: list[Rejected] = []
     oldest = datetime.fromtimestamp(now_ms / 1000, UTC).date() - timedelta(days=lookback_days)
@@ -144,14 +144,14 @@ def _manifest(fields: Mapping[str, object], path: Path, raw_directory: Path) -> 
 
 
 def _dirty(manifests: Iterable[Manifest], known: Mapping[int, str]) -> dict[int, str]:
-    """Hour -> checksum of its inputs, of the hours where that is not the known one."""
+    """Hour -> checksum of its inputs, for hours where it differs from the known one."""
     manifests = list(manifests)
     present = {hour for manifest in manifests for hour in manifest.own_hours()}
     touching: dict[int, list[str]] = defaultdict(list)
     for manifest in manifests:
         for hour in manifest.touched_hours():
             touching[hour].append(f"{manifest.name} {manifest.sha256}\n")
-    # An hour that lost all its files is computed once more, to say explicitly that it is empty.
+    # An hour that lost all its files is computed once more, to state explicitly that it is empty.
     current = {hour: _digest(touching[hour] if hour in present else []) for hour in present | set(known)}
     return {hour: inputs for hour, inputs in sorted(current.items()) if inputs != known.get(hour)}
 

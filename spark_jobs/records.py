@@ -1,4 +1,4 @@
-"""Raw records, DataFrame to DataFrame: which hours they matter to, which are valid, which are the same record twice."""
+"""Raw records, DataFrame to DataFrame: selects those that affect an hour, validates them and removes duplicates."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ def floor_hour(at_ms: Column) -> Column:
 
 
 def for_hours(records: DataFrame, hours: list[int]) -> DataFrame:
-    """Each record once for each of `hours` it matters to, as column `target`, with `own`: whether it lies in that hour.
+    """Repeats each record for each of `hours` that it affects, as column `target`, with `own`: whether it lies in that hour.
 
-    A record matters to its own hour, and to a neighbour if a gauge may be carried between the two. What follows works within a
-    target, so that an hour's result does not depend on which other hours are computed in the same run.
-    """
+    A record affects its own hour, and a neighbour if a gauge may be carried between the two. All later steps work within one
+    target, so an hour's result does not depend on which other hours are computed in the same run."""
     start, end = F.col("interval_start_ms"), F.col("interval_end_ms")
     near = F.array_distinct(
         F.array(floor_hour(start), floor_hour(start - GAUGE_CARRY_MS_MAX), floor_hour(end - 1 + GAUGE_CARRY_MS_MAX))
@@ -68,19 +67,19 @@ def with_problem(records: DataFrame) -> DataFrame:
 
 
 def distinct_records(records: DataFrame) -> DataFrame:
-    """Copies of a record become one."""
+    """Removes copies of a record."""
     return records.dropDuplicates([*COLUMN_NAMES, "target"])
 
 
 def with_versions(records: DataFrame) -> DataFrame:
-    """Adds `versions`: how many different records of the same target have this identity. More than 1 is a conflict: which of
-    them is true cannot be known, so none is billed."""
+    """Adds `versions`: how many different records of the same target have this identity. More than 1 is a conflict: nobody can know
+    which of them is true, so none is billed."""
     same = Window.partitionBy("target", *IDENTITY)
     return records.withColumn("versions", F.count(F.lit(1)).over(same))
 
 
 def quarantine(judged: DataFrame) -> DataFrame:
-    """Rows that are not billed, with `reason` and `detail`, each once."""
+    """Rows that are not billed, with `reason` and `detail`, without duplicates."""
     return judged.where(F.col("own") & (F.col("problem").isNotNull() | (F.col("versions") > 1))).select(
         *COLUMN_NAMES,
         F.when(F.col("problem").isNotNull(), INVALID).otherwise(CONFLICT).alias("reason"),
@@ -90,7 +89,7 @@ def quarantine(judged: DataFrame) -> DataFrame:
 
 
 def judge(records: DataFrame) -> DataFrame:
-    """`problem` and `versions` for distinct records of targets; a record that breaks a rule conflicts with nobody."""
+    """Adds `problem` and `versions` to distinct records of targets; a record that breaks a rule conflicts with none."""
     with_problems = with_problem(distinct_records(records))
     valid = with_versions(with_problems.where(F.col("problem").isNull()))
     broken = with_problems.where(F.col("problem").isNotNull()).withColumn("versions", F.lit(1).cast("long"))

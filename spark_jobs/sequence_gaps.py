@@ -1,4 +1,4 @@
-"""Sequence numbers that are in no file. A lost file shows as a hole; a crash of a broker does not (its boot ends there)."""
+"""Finds sequence numbers that are in no file. A lost file shows as a gap; a broker crash does not, because its boot ends there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOLES_MAX = 1000
 
 
 def gaps(valid: DataFrame) -> DataFrame:
-    """Where `seq` jumps within the records at hand, with the event times on both sides (`after_ms` null before the first)."""
+    """Gaps in `seq` among the records read, with the event times on both sides (`after_ms` is null before the first record)."""
     one_each = valid.dropDuplicates(IDENTITY)
     in_order = Window.partitionBy("source", "boot_epoch", "series").orderBy("seq")
     last_seq = F.coalesce(F.lag("seq").over(in_order), F.lit(-1))
@@ -36,10 +36,9 @@ def gaps(valid: DataFrame) -> DataFrame:
 
 
 def holes_among(rows: Iterable[Any], unread: Iterable[Manifest], oldest_ms: int) -> list[SequenceGap]:
-    """The gaps that no file explains: the missing records may lie in a file that this run did not need to read.
+    """The gaps that no file explains: the missing records may be in a file that this run did not need to read.
 
-    `oldest_ms`: earlier files are not known at all; a series whose boot reaches back to them may begin with any number.
-    """
+    `oldest_ms`: earlier files are unknown; a series whose boot reaches back to them may begin with any number."""
     spans: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for manifest in unread:
         spans.setdefault((manifest.source, manifest.boot_epoch), []).append((manifest.interval_start_ms, manifest.interval_end_ms))

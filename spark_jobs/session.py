@@ -1,4 +1,4 @@
-"""The Spark session of a job: deterministic, strict, reachable from nowhere."""
+"""The Spark session of a job: deterministic, strict, and not reachable from other machines."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def start_session(java: Java, master: str, work_directory: Path, driver_memory: 
         .config("spark.local.dir", str(work_directory))
         .config("spark.sql.warehouse.dir", str(work_directory / "warehouse"))
         .config("spark.sql.catalogImplementation", "in-memory")
-        .config("spark.sql.session.timeZone", "UTC")  # an hour is an hour of UTC wherever the machine stands
+        .config("spark.sql.session.timeZone", "UTC")  # hours are UTC, whatever the machine's time zone
         .config("spark.sql.ansi.enabled", "true")  # an overflow fails the run instead of wrapping a bill
         .config("spark.sql.adaptive.enabled", "true")
         .config("spark.sql.adaptive.skewJoin.enabled", "true")
         .config("spark.sql.sources.partitionOverwriteMode", "dynamic")
     )
     if master.startswith("local"):
-        # Names of this machine may resolve to an address that does not answer; nothing outside needs to reach the driver.
+        # This machine's name may resolve to an address that does not answer; nothing outside needs to reach the driver.
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
     session = builder.getOrCreate()
@@ -41,7 +41,8 @@ def start_session(java: Java, master: str, work_directory: Path, driver_memory: 
 
 
 def fit_to(session: SparkSession, rows: int, shuffle_partitions: int) -> None:
-    """For few rows, compiling a query and spreading it over tasks takes longer than running it: half the time of a laptop's run."""
+    """With few rows, compiling a query and distributing it over tasks takes longer than running it: half the time of a run on a
+    laptop."""
     few = rows < FEW_ROWS
     session.conf.set("spark.sql.codegen.wholeStage", "false" if few else "true")
     session.conf.set("spark.sql.shuffle.partitions", "1" if few else str(shuffle_partitions))
