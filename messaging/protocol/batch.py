@@ -30,18 +30,18 @@ else:
     from backports import zstd
 
 
-UNPACKED_TIMES_MAX = 4  # what a payload may unpack to, in largest messages: clients bound batches by what they are packed
+UNPACKED_TIMES_MAX = 4  # the limit of an unpacked payload, in largest messages: clients bound batches by their packed size
 
 
-# A frame names the window that opening it takes, whatever it holds: 32 MiB, where its default is 128.
+# A frame declares the window needed to decompress it, whatever its contents: 32 MiB at most here (zstd's default: 128 MiB).
 _ZSTD_OPTIONS: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 25}
 
 
 def implausible(sequence_id: int, highest: int, count: int, stored: bytes, message_bytes_max: int) -> str | None:
-    """Why a SEND with these numbers cannot be taken; None if it can. `stored` is what follows its command.
+    """The reason why a SEND with these numbers is refused; None if they are plausible. `stored` is what follows its command.
 
-    Messages of a batch take `BATCHED_MESSAGE_BYTES_MIN` bytes each before it is compressed: what it declares to hold then is
-    believed up to what the broker would open, which it never does on the way of a message."""
+    Each message of a batch takes at least `BATCHED_MESSAGE_BYTES_MIN` bytes uncompressed, so the declared count is accepted up to
+    the unpacked size that the broker permits. The payload is never unpacked on the way of a message."""
     for name, value in (("sequence_id", sequence_id), ("highest_sequence_id", highest), ("num_messages", count)):
         wrong = violation(name, value, BINARY[f"Send.{name}"])
         if wrong is not None:
@@ -62,7 +62,7 @@ def implausible(sequence_id: int, highest: int, count: int, stored: bytes, messa
 
 
 class Single(NamedTuple):
-    """One message: its place in the batch (-1: not batched), what was written about it, its bytes."""
+    """One message: its index in the batch (-1: not batched), its metadata, its bytes."""
 
     batch_index: int
     batch_size: int
@@ -75,7 +75,7 @@ class Single(NamedTuple):
 
 
 def decompress(compression: int, payload: bytes, uncompressed_size: int, bytes_max: int) -> bytes:
-    """Raises `ProtocolError` where the bytes are not what they claim, or would exceed `bytes_max`."""
+    """Raises `ProtocolError` if the bytes are not valid for the codec, or would exceed `bytes_max`."""
     if compression == pb.NONE:
         return payload
     if not 0 <= uncompressed_size <= bytes_max:
@@ -95,7 +95,7 @@ def decompress(compression: int, payload: bytes, uncompressed_size: int, bytes_m
             raise ProtocolError(f"compression type {compression} is not known")
     except ProtocolError:
         raise
-    except Exception as error:  # each codec has an error class of its own
+    except Exception as error:  # each codec has its own error class
         raise ProtocolError(f"a message cannot be decompressed: {error}") from None
     if len(data) != uncompressed_size:
         raise ProtocolError(f"a compressed message holds {len(data)} bytes or more and declares {uncompressed_size}")
@@ -115,7 +115,7 @@ def compress(compression: int, payload: bytes) -> bytes:
 
 
 def unpacked_bytes(stored: Stored, bytes_max: int) -> int:
-    """What `unpack` makes beside the payload, as its producer declared it. Raises `ProtocolError` for more than `bytes_max`."""
+    """The size of the unpacked payload that the producer declared. Raises `ProtocolError` if it exceeds `bytes_max`."""
     metadata = stored.metadata
     if metadata.compression == pb.NONE or metadata.encryption_keys:
         return 0
@@ -125,7 +125,7 @@ def unpacked_bytes(stored: Stored, bytes_max: int) -> int:
 
 
 def unpack(stored: Stored, bytes_max: int) -> bytes:
-    """The payload decompressed; as it is where it is encrypted. Raises `ProtocolError`."""
+    """Decompresses the payload; returns an encrypted one unchanged. Raises `ProtocolError`."""
     metadata = stored.metadata
     if metadata.encryption_keys:
         return stored.payload
@@ -133,8 +133,8 @@ def unpack(stored: Stored, bytes_max: int) -> bytes:
 
 
 def batch_size(stored: Stored, data: bytes) -> int:
-    """The messages of an entry whose unpacked payload is `data`; 0 where it is no batch, or one that is encrypted. Raises
-    `ProtocolError` for a number of messages that so many bytes cannot hold."""
+    """The number of messages in an entry whose unpacked payload is `data`; 0 if it is not a batch or is encrypted. Raises
+    `ProtocolError` if so many messages cannot fit."""
     metadata = stored.metadata
     if metadata.encryption_keys or not metadata.HasField("num_messages_in_batch"):
         return 0
@@ -145,8 +145,8 @@ def batch_size(stored: Stored, data: bytes) -> int:
 
 
 def singles(stored: Stored, data: bytes) -> Iterator[Single]:
-    """The messages of one entry in order, made as they are asked for. `data`: its payload unpacked; an encrypted one comes back as
-    one message, unopened. Raises `ProtocolError` where the next one is not what it declares."""
+    """Yields the messages of one entry in order. `data`: its unpacked payload; an encrypted one is yielded as one message,
+    unchanged. Raises `ProtocolError` if the next message is malformed."""
     metadata = stored.metadata
     size = batch_size(stored, data)
     if not size:

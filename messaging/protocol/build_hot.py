@@ -20,7 +20,7 @@ from messaging.protocol.hot_extensions import COMPILED, PACKAGE, SOURCES, SUFFIX
 
 
 def compiler() -> list[str]:
-    """The command of a C compiler that exists here, or an empty list."""
+    """The command of an available C compiler, or an empty list."""
     configured = shlex.split(str(sysconfig.get_config_var("CC") or ""))
     for command in (configured, ["cc"], ["gcc"], ["clang"]):
         if command and shutil.which(command[0]):
@@ -33,8 +33,8 @@ def possible() -> bool:
 
 
 def build() -> None:
-    """Raises `CalledProcessError` with the compiler's own words on stderr. They appear when all of them were made; those
-    of other sources go."""
+    """Raises `CalledProcessError` with the compiler's messages on stderr. The modules are put in place once all are compiled; those
+    of other versions of the sources are removed."""
     COMPILED.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=COMPILED) as made:
         for source in SOURCES:
@@ -42,7 +42,7 @@ def build() -> None:
         for former in COMPILED.iterdir():
             if former != Path(made):
                 shutil.rmtree(former, ignore_errors=True)
-        for former in PACKAGE.glob("*" + SUFFIX):  # where they stood before they had a folder
+        for former in PACKAGE.glob("*" + SUFFIX):  # their location before they had a folder
             former.unlink()
         folder().mkdir()
         for module in Path(made).glob("*" + SUFFIX):

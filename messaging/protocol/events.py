@@ -1,4 +1,4 @@
-"""The events that `inbound.py` turns bytes into. Many messages are one event; any other command is an event of its own."""
+"""The events that `inbound.py` parses from bytes. Many messages form one event; any other command is an event of its own."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from messaging.protocol.hot import SendFrame
 
 
 class SendBlock(msgspec.Struct):
-    """SEND frames in the bytes `data` of a read, of one or several producers, in the order in which they came; they and what stood
-    between them are `size_bytes`."""
+    """Consecutive SEND frames of one or several producers, in order of arrival, in the bytes `data` of a read; together with what
+    stood between them they are `size_bytes` long."""
 
     data: bytes
     frames: list[SendFrame]
@@ -25,7 +25,7 @@ class Acks(msgspec.Struct):
 
 
 class Command(msgspec.Struct):
-    """Any other command, in a frame of `size` bytes. `violation`: a field is over its limit; the command is only to be refused."""
+    """Any other command, in a frame of `size` bytes. `violation`: a field exceeds its limit; the command must be refused."""
 
     kind: int
     message: pb.Command

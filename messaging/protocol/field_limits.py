@@ -1,7 +1,7 @@
-"""Checks decoded commands against the limits table, by a plan that is made once for each kind of message. Pure.
+"""Checks decoded commands against the limits table, with a plan built once per message type. Pure.
 
-No field is larger than its command, so a command smaller than its smallest limit is not inspected, which covers all frequent
-ones. Commands with texts always are, because protobuf accepts any bytes as text.
+No field is larger than its command, so a command smaller than its smallest limit is not inspected; this covers all frequent
+commands. Commands with text fields are always inspected, because protobuf accepts any bytes as text.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _Check = Callable[[str, Any], MagnetarError | None]
 
 
 class Plan(NamedTuple):
-    """`looked_at_bytes`: a message with fewer bytes than this keeps every limit. `checks`: by the number of the field."""
+    """`looked_at_bytes`: smaller messages cannot exceed any limit and are not inspected. `checks`: by field number."""
 
     looked_at_bytes: int
     checks: dict[int, tuple[str, _Check]]
 
 
 def over_limit(command: pb.Command) -> Wrong:
-    """The error for the first field over its limit in the body that the command's type names, the only one that is acted on; None
+    """The error for the first field over its limit in the body that belongs to the command's type, the only body that is used; None
     if there is none."""
     found = _BODIES.get(command.type)
     if found is None:
@@ -57,9 +57,9 @@ def plan_of(kind: Descriptor) -> Plan:
 
 
 def _looked_at_bytes(field: FieldDescriptor, within: tuple[str, ...]) -> int:
-    """How many bytes a field takes at least to be over a limit; `_NEVER` where it cannot be."""
+    """The smallest size at which a field can exceed a limit; `_NEVER` if it cannot."""
     if field.type == FieldDescriptor.TYPE_STRING:
-        return 0  # a text of any size may not be one
+        return 0  # a text of any size may be invalid
     limit = _limit_of(field)
     sizes = [_NEVER]
     if limit is not None:
@@ -99,7 +99,7 @@ def _check(plan: Plan, body: Any, path: str) -> Wrong:
 
 @dataclass(frozen=True)
 class _Value:
-    """Bytes or a number, or several."""
+    """Bytes or a number, single or repeated."""
 
     limit: Limit
 
@@ -111,7 +111,7 @@ class _Value:
 
 @dataclass(frozen=True)
 class _Text:
-    """Protobuf gives bytes for a text that is not UTF-8: nothing else in the broker is to meet them."""
+    """Protobuf returns bytes for a text that is not UTF-8; the rest of the broker must never see them."""
 
     limit: Limit
 
@@ -164,7 +164,7 @@ def _no_text(name: str, value: bytes) -> str:
 
 
 def _bodies() -> dict[int, tuple[str, Plan]]:
-    """Of each type of command whose body can be over a limit: the name of the body and its plan."""
+    """For each command type whose body can exceed a limit: the name of the body and its plan."""
     fields = pb.Command.DESCRIPTOR.fields_by_name
     found = {}
     for name, kind in pb.Command.Type.items():

@@ -16,20 +16,20 @@ from messaging.protocol import pulsar_pb2 as pb
 
 PROTOCOL_VERSION = 20
 FRAME_PADDING_BYTES = 10 * 1024  # a frame may be this much larger than the largest message
-COMMAND_BYTES_MAX = 64 * 1024  # before a connection is authenticated
-OPEN_COMMAND_BYTES_MAX = 1088 * 1024  # afterwards, of all but messages: the largest schema, or 50,000 message ids
-UNSOLICITED = (1 << 64) - 1  # the request id of commands that answer no request
+COMMAND_BYTES_MAX = 64 * 1024  # before the connection is authenticated
+OPEN_COMMAND_BYTES_MAX = 1088 * 1024  # afterwards, for everything but messages: the largest schema, or 50,000 message ids
+UNSOLICITED = (1 << 64) - 1  # the request id in commands that do not answer a request
 NO_ID = (1 << 64) - 1  # ledger and entry id -1 on the wire
 
 
 class ProtocolError(ValueError):
-    """Bytes that cannot be a frame of this protocol; the connection is closed."""
+    """The bytes are not a valid frame of this protocol; the connection is closed."""
 
-    reason = "bad frame"  # as the log and the metrics name it
+    reason = "bad frame"  # as shown in the log and the metrics
 
 
 class OverLimit(ProtocolError):
-    """A field over its limit in a command that has no answer."""
+    """A field exceeds its limit in a command that has no response."""
 
     reason = "field over its limit"
 
@@ -40,7 +40,7 @@ def encode(command: pb.Command) -> bytes:
 
 
 def command(kind: pb.Command.Type, **field: object) -> bytes:
-    """One simple command as a frame: ``command(Command.PONG, pong=Pong())``."""
+    """Encodes a simple command as a frame: ``command(Command.PONG, pong=Pong())``."""
     return encode(pb.Command(type=kind, **field))  # type: ignore[arg-type]
 
 
@@ -49,7 +49,7 @@ PONG = command(pb.Command.PONG, pong=pb.Pong())
 
 
 def decode(frame: bytes | memoryview) -> pb.Command:
-    """The command of one whole frame (without its 4 bytes of total)."""
+    """Decodes the command of a whole frame (without the 4 bytes of its total size)."""
     size = int.from_bytes(frame[:4], "big")
     if size > len(frame) - 4:
         raise ProtocolError(f"a command of {size} bytes does not fit its frame of {len(frame)} bytes")
@@ -57,7 +57,7 @@ def decode(frame: bytes | memoryview) -> pb.Command:
         command = pb.Command.FromString(bytes(frame[4 : 4 + size]))
     except DecodeError:
         raise ProtocolError(f"a command of {size} bytes is not valid protobuf") from None
-    if not command.IsInitialized():  # the parser does not look; a type that is not known counts as missing
+    if not command.IsInitialized():  # the parser does not check this; an unknown type counts as missing
         raise ProtocolError(f"a command of {size} bytes lacks a required field")
     body = _REQUIRED_BODIES.get(command.type)
     if body is not None and not command.HasField(body):
@@ -66,7 +66,7 @@ def decode(frame: bytes | memoryview) -> pb.Command:
 
 
 def _required_bodies() -> dict[int, str]:
-    """By the type of a command: the field that carries its body. PING and PONG say all by their type."""
+    """By command type: the field that must carry its body. PING and PONG have no body."""
     fields = pb.Command.DESCRIPTOR.fields_by_name
     names = {kind: name.lower() for name, kind in pb.Command.Type.items() if name not in ("PING", "PONG")}
     return {kind: name for kind, name in names.items() if name in fields}
@@ -87,24 +87,24 @@ def success(request_id: int) -> bytes:
 
 
 def message_id_tail(partition: int) -> bytes:
-    """Field 3 of a message id, for the hot loop: nothing for a topic that is not a partition."""
+    """The partition field of a message id, for the hot loop: empty for a topic that is not a partition."""
     return b"" if partition < 0 else pb.MessageId(ledger_id=0, entry_id=0, partition=partition).SerializeToString()[4:]
 
 
 def as_text(value: str | bytes) -> str:
-    """A text that a producer wrote into a message. Protobuf gives bytes for one that is not UTF-8: what is wrong is replaced."""
+    """A text that a producer wrote into a message. Protobuf returns bytes for one that is not UTF-8: invalid bytes are replaced."""
     return value if isinstance(value, str) else value.decode(errors="replace")
 
 
 class Stored(NamedTuple):
-    """A stored payload taken apart: what the producer wrote about it, and its bytes (compressed, perhaps a batch)."""
+    """A parsed stored payload: the producer's metadata, and its bytes (compressed, perhaps a batch)."""
 
     metadata: pb.Metadata
     payload: bytes
 
 
 def parse_stored(data: bytes | memoryview) -> Stored:
-    """Takes ``[0x0e01 crc] metadata size | metadata | payload`` apart. The checksum was verified on arrival."""
+    """Parses ``[0x0e01 crc] metadata size | metadata | payload``. The checksum was verified on arrival."""
     view = memoryview(data)
     at = 6 if bytes(view[:2]) == b"\x0e\x01" else 0
     size = int.from_bytes(view[at : at + 4], "big")
@@ -120,7 +120,7 @@ def parse_stored(data: bytes | memoryview) -> Stored:
 
 
 def build_send(producer_id: int, sequence_id: int, metadata: pb.Metadata, payload: bytes, message_count: int = 1) -> bytes:
-    """A whole SEND frame, for producers that live in the broker or in a test."""
+    """Builds a whole SEND frame, for producers inside the broker or in a test."""
     body = metadata.SerializeToString()
     covered = len(body).to_bytes(4, "big") + body + payload
     send = pb.Send(producer_id=producer_id, sequence_id=sequence_id, num_messages=message_count)

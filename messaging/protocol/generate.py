@@ -1,4 +1,6 @@
-"""Makes `pulsar_pb2.py` and its types from `pulsar.proto`: ``python -m messaging.protocol.generate`` (needs the `test` extra)."""
+"""Generates `pulsar_pb2.py` and its type stubs from `pulsar.proto`: ``python -m messaging.protocol.generate`` (needs the `test`
+extra).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ MARK = "# Generated from pulsar.proto by `python -m messaging.protocol.generate`
 
 
 def generated() -> dict[str, str]:
-    """Target -> the text it should hold. Raises `CalledProcessError` where the compiler refuses the schema."""
+    """Target -> its expected text. Raises `CalledProcessError` if the compiler rejects the schema."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT}", f"--python_out={folder}", f"--pyi_out={folder}", SCHEMA]
         subprocess.run(command, check=True)

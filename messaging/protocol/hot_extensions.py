@@ -1,7 +1,7 @@
-"""Where the compiled extension modules of `hot` stand: in a folder named by a digest of the sources that they were compiled from.
+"""Locates the compiled extension modules of `hot`: in a folder named by a digest of the sources that they were compiled from.
 
-A changed source therefore never runs beside modules compiled from its former text: until `make setup` compiles it again, the loops
-run as plain Python.
+So a changed source never runs beside modules compiled from an older version: until `make setup` compiles it again, the loops run as
+plain Python.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ COMPILED = PACKAGE / "compiled"
 
 
 def folder() -> Path:
-    """The folder of the extension modules that belong to the sources as they are now; it exists where they are compiled."""
+    """The folder of the extension modules for the current sources; it exists if they are compiled."""
     digest = hashlib.sha256()
     for source in SOURCES:
         for path in (source, source.with_suffix(".pxd")):

@@ -1,9 +1,8 @@
 """The receiving side of a connection without a socket: bytes in, events out, and the state of the session. Pure.
 
-`receive` is given the bytes of a read, and `next_event` is called until it returns none; `stop` then says why. All complete
-messages and plain acknowledgements up to the next command are scanned in one pass and returned as one event each. Nothing waits
-here, and no received bytes are lost: those that were not used yet are kept. Both raise `ProtocolError` if the peer breaks the
-protocol.
+Pass the bytes of a read to `receive`, then call `next_event` until it returns None; `stop` then holds the reason. All complete
+messages and plain acknowledgements up to the next command are scanned in one pass and returned as one event each. Nothing blocks,
+and no received bytes are lost: unused ones are kept. Both methods raise `ProtocolError` if the peer violates the protocol.
 """
 
 from __future__ import annotations
@@ -19,26 +18,26 @@ from messaging.protocol.frames import ProtocolError
 from messaging.protocol.hot import SendFrame
 from messaging.protocol.session import ALWAYS, RULES, State, TooMuchBeforeSignIn, following
 
-PIECES_MAX = 1024  # of a frame that comes in tiny reads: each is an object of its own
-ACKS_MAX = 512  # of one event: they may be of as many consumers
-# Looked up for each read, and protobuf takes its time.
+PIECES_MAX = 1024  # limit for a frame that arrives in tiny reads: each read is an object of its own
+ACKS_MAX = 512  # in one event: each may be for a different consumer
+# Looked up for each read, and protobuf enums are slow.
 SEND, ACK, CONNECT = int(pb.Command.SEND), int(pb.Command.ACK), int(pb.Command.CONNECT)
 
 
 class Stop(Enum):
-    """Why there is no further event."""
+    """The reason why there is no further event."""
 
-    INCOMPLETE = auto()  # the next frame is not here yet, or there is none
-    BUDGET = auto()  # as many messages as were asked for
-    HELD = auto()  # the next command is not to be taken now
+    INCOMPLETE = auto()  # the next frame is incomplete or there is none
+    BUDGET = auto()  # the requested number of messages was returned
+    HELD = auto()  # the next command is not admitted for now
 
 
 INCOMPLETE, BUDGET, HELD = Stop.INCOMPLETE, Stop.BUDGET, Stop.HELD  # looked up for each read
 
 
 class Inbound:
-    """`admits`: whether a command of this kind and size is to be taken now; it is asked once the peer is known. Messages and plain
-    acknowledgements are always taken."""
+    """`admits`: whether a command of this type and size is admitted now; called once the peer is authenticated. Messages and plain
+    acknowledgements are always admitted."""
 
     __slots__ = (
         "_admits",
@@ -62,17 +61,17 @@ class Inbound:
     def __init__(self, message_bytes_max: int, admits: Callable[[int, int], bool]) -> None:
         self.state = State.CONNECTING
         self.stop = INCOMPLETE
-        self.more = False  # there may be another event; False: there is none before more bytes come
-        self.needed_bytes = 0  # of the frame that is still coming; 0: none is
-        self.frames_begun = 0  # that did not come in one read
+        self.more = False  # there may be another event; False: none until more bytes arrive
+        self.needed_bytes = 0  # size of the incomplete frame; 0: there is none
+        self.frames_begun = 0  # a frame that did not arrive in one read
         self._rules = RULES[self.state]
-        self._ready = False  # messages may come
+        self._ready = False  # messages are allowed in this state
         self._admits = admits
         self._message_bytes_max = message_bytes_max + frames.FRAME_PADDING_BYTES
-        self._buffer = b""  # what was received, handled up to `_position`
+        self._buffer = b""  # received bytes, processed up to `_position`
         self._position = 0
-        self._next: Event | None = None  # taken apart already
-        self._pieces: list[bytes] = []  # of the frame that is still coming; then `_buffer` is empty
+        self._next: Event | None = None  # parsed but not returned yet
+        self._pieces: list[bytes] = []  # of the incomplete frame; `_buffer` is then empty
         self._have = 0
         self._early_commands = 0
         self._early_bytes = 0
@@ -80,7 +79,7 @@ class Inbound:
     # --- the session
 
     def accepted(self) -> None:
-        """The broker knows who the peer is."""
+        """The broker authenticated the peer."""
         if self.state is State.AUTHENTICATING:
             self._enter(State.READY)
 
@@ -91,7 +90,7 @@ class Inbound:
         self._position = 0
         self._pieces.clear()
         self.needed_bytes = 0
-        self._admits = _nothing  # it leads back to whoever made this
+        self._admits = _nothing  # it refers back to the object that created this one
 
     def _enter(self, state: State) -> None:
         self.state = state
@@ -102,21 +101,21 @@ class Inbound:
 
     @property
     def buffered_bytes(self) -> int:
-        """Of the read that is not handled yet."""
+        """Bytes of the read that are not processed yet."""
         return len(self._buffer)
 
     @property
     def received_bytes(self) -> int:
-        """Of the frame that is still coming."""
+        """Received bytes of the incomplete frame."""
         return self._have if self._pieces else 0
 
     @property
     def pieces(self) -> int:
-        """In how many parts they are kept."""
+        """The number of parts in which they are kept."""
         return len(self._pieces)
 
     def receive(self, data: bytes) -> bool:
-        """Whether there may be events: not while a frame is still coming."""
+        """Returns whether there may be events: none while a frame is incomplete."""
         if not self._ready:
             self._count_early(data)
         if self._pieces:
@@ -142,7 +141,7 @@ class Inbound:
             raise TooMuchBeforeSignIn(f"more than {self._rules.bytes_max} bytes")
 
     def next_event(self, messages_max: int) -> Event | None:
-        """About so many messages and acknowledgements at most."""
+        """Returns the next event, with about this many messages and acknowledgements at most; None if there is none."""
         if self._next is not None:
             taken, self._next = self._next, None
             self.more = bool(self._buffer)
@@ -193,7 +192,7 @@ class Inbound:
         return SendBlock(buf, sent, position - begun)
 
     def _block(self, buf: bytes, sent: list[SendFrame], acked: list[tuple[int, int, int]], size: int) -> Event:
-        """Acknowledgements first: they may be what lets the messages of others continue."""
+        """Acknowledgements first: they may unblock other producers' or consumers' messages."""
         if not acked:
             return SendBlock(buf, sent, size)
         if sent:
@@ -222,7 +221,7 @@ class Inbound:
             raise ProtocolError(f"a frame of {total} bytes contains no command")
 
     def _keep(self, rest: bytes) -> None:
-        """All whole frames are handled; `rest` is the beginning of another."""
+        """All whole frames are processed; `rest` is the beginning of the next one."""
         self._buffer = b""
         self.more = False
         self._pieces.append(rest)

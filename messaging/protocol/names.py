@@ -15,21 +15,21 @@ from urllib.parse import unquote
 from messaging.errors import InvalidName
 
 _ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)
-_PARTITION = re.compile(r"(.+)-partition-(0|[1-9][0-9]{0,5})")  # one spelling a number: 07 is not 7
+_PARTITION = re.compile(r"(.+)-partition-(0|[1-9][0-9]{0,5})")  # one spelling per number: 07 is not 7
 NAME_LENGTH_MAX = 255
 PERSISTENT = "persistent"
 NON_PERSISTENT = "non-persistent"
 
 
 def entity_name(kind: str, text: str) -> str:
-    """`text` if it may name a tenant, namespace, cluster, key or role; else `InvalidName`."""
+    """Returns `text` if it is a valid name of a tenant, namespace, cluster, key or role; else raises `InvalidName`."""
     if not _ENTITY.fullmatch(text) or text in (".", "..") or len(text) > NAME_LENGTH_MAX:
         raise InvalidName(f"{kind} name {text[:80]!r} is not valid: use 1 to {NAME_LENGTH_MAX} letters, digits or any of - = : . _")
     return text
 
 
 def subscription_name(text: str) -> str:
-    """`text` if it may name a subscription. Any printable text does; the prefix of replicators is kept for them."""
+    """Returns `text` if it is a valid subscription name: any printable text but the prefix reserved for replicators."""
     if not text or len(text) > NAME_LENGTH_MAX or not text.isprintable():
         raise InvalidName(f"subscription name {text[:80]!r} is not valid: use 1 to {NAME_LENGTH_MAX} printable characters")
     if text.startswith("pulsar.repl.") or text == "pulsar.dedup":
@@ -67,7 +67,7 @@ class TopicName(NamedTuple):
 
     @property
     def base(self) -> TopicName:
-        """The partitioned topic that this partition belongs to; itself for any other name."""
+        """The partitioned topic that this partition belongs to; for any other name, the name itself."""
         match = _PARTITION.fullmatch(self.local)
         return self._replace(local=match[1]) if match else self
 
@@ -106,14 +106,14 @@ def parse_topic(text: str) -> TopicName:
         raise InvalidName(
             f"topic {text[:160]!r} is not valid: its last part must have 1 to {NAME_LENGTH_MAX} printable characters without /"
         )
-    # Interned: 100,000 topics of one namespace share its two names.
+    # Interned: 100,000 topics of one namespace share the strings of its names.
     return TopicName(
         sys.intern(domain), sys.intern(entity_name("tenant", tenant)), sys.intern(entity_name("namespace", namespace)), local
     )
 
 
 def _decoded(text: str, local: str) -> str:
-    """`local` without percent-encoding. What would still be decoded is refused: a parsed name written out must parse to itself."""
+    """`local` without percent-encoding. Refuses a name that decodes further: a parsed name, written out, must parse to itself."""
     try:
         decoded = unquote(local, errors="strict")
         if unquote(decoded, errors="strict") == decoded:

@@ -14,20 +14,20 @@ from typing import NamedTuple
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import COMMAND_BYTES_MAX, OPEN_COMMAND_BYTES_MAX, ProtocolError
 
-EARLY_COMMANDS_MAX = 8  # before sign-in: CONNECT, an answer to a challenge, and a few PINGs of a client that waits
+EARLY_COMMANDS_MAX = 8  # before authentication: CONNECT, an auth response, and a few PINGs of a waiting client
 EARLY_BYTES_MAX = COMMAND_BYTES_MAX + 1024
 
 
 class State(Enum):
-    CONNECTING = auto()  # nothing was said yet
-    AUTHENTICATING = auto()  # CONNECT came and is not answered yet
+    CONNECTING = auto()  # nothing received yet
+    AUTHENTICATING = auto()  # CONNECT received, not answered yet
     READY = auto()
     CLOSED = auto()
 
 
 class Rules(NamedTuple):
-    """`accepts`: the commands that may come. `command_bytes_max`: the largest frame of one. `messages`: whether messages may come.
-    `commands_max` and `bytes_max`: of all that comes before the peer is known; None: without a bound of their own."""
+    """`accepts`: the commands allowed. `command_bytes_max`: the largest frame of one. `messages`: whether messages are allowed.
+    `commands_max` and `bytes_max`: limits for everything before authentication; None: no separate limit."""
 
     accepts: frozenset[int]
     command_bytes_max: int
@@ -56,7 +56,7 @@ class TooMuchBeforeSignIn(ProtocolError):
 
 
 def following(state: State, kind: int) -> State:
-    """The state after this command. Raises `ProtocolError` for one that may not come in `state`."""
+    """The state after this command. Raises `ProtocolError` if it is not allowed in `state`."""
     if kind not in RULES[state].accepts:
         if kind == pb.Command.CONNECT:
             raise ProtocolError("a second CONNECT on one connection")
