@@ -1,3 +1,4 @@
-"""Pulsar's admin REST API v2 and its HTTP lookup: the same truth and the same actions as our own API, in the shapes, status codes
-and spellings that Pulsar's tools expect. What it offers is in docs/compatibility.md; anything else answers 404 or 405 with a
-reason."""
+"""Pulsar's admin REST API v2 and its HTTP lookup. They use the same models and actions as our own API, with the shapes, status
+codes and spellings that Pulsar's tools expect. docs/compatibility.md lists what is supported; anything else answers 404 or 405 with
+a reason.
+"""

@@ -21,7 +21,7 @@ _HEALTH_KEPT_S = 1.0
 
 
 def _addresses() -> dict[str, str]:
-    """What the broker wrote when it became ready; nothing while it is away."""
+    """The addresses that the broker stored when it became ready; empty while it is down."""
     try:
         found = json.loads((django_settings.MAGNETAR.data_path / "run" / "broker.json").read_bytes())
         return {key: str(value) for key, value in found.items() if value}
@@ -66,12 +66,12 @@ def _version(request: HttpRequest) -> HttpResponse:
 
 
 def _runtime_configuration(request: HttpRequest) -> dict[str, str]:
-    """The little of a broker's configuration that Pulsar's tools read: `clusters list` marks the cluster of this name."""
+    """The few settings of a broker that Pulsar's tools read: `clusters list` marks the cluster of this name."""
     return {"clusterName": django_settings.MAGNETAR.cluster_name}
 
 
 class _Health:
-    """A produce and consume round trip, at most one a second however many ask: those who come meanwhile share its answer."""
+    """A produce and consume round trip, run at most once a second: concurrent requests share its result."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -103,7 +103,7 @@ def _get_health(request: HttpRequest) -> HttpResponse:
 
 
 def _lookup(request: HttpRequest, **parts: str) -> dict[str, str]:
-    """All six keys, always: a widely used client crashes on a missing one."""
+    """Always returns all six keys: a widely used client crashes if one is missing."""
     found = broker.rpc().call("topics.lookup", TopicLookup(topic=str(existing(parts))))
     secure = request.is_secure()
     return {

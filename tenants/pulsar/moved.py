@@ -1,4 +1,4 @@
-"""What moves, creates or deletes subscriptions, and says from where to where in the audit log."""
+"""Moves, creates or deletes subscriptions and records the old and new positions in the audit log."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tenants.http.views import actor
 
 
 def move(request: HttpRequest, method: Any, asked: Any, *, of_many: bool = False) -> None:
-    """Calls a method of the RPC that answers with `SubscriptionMoved`; the first `MOVED_SHOWN` positions of one request are
-    recorded. `of_many`: other subscriptions of the same topics are moved by the same request."""
+    """Calls an RPC method that returns `SubscriptionMoved` and records the first `MOVED_SHOWN` positions of one request. `of_many`:
+    the same request also moves other subscriptions of these topics."""
     moved: dict[str, tuple[str, str]] = broker.rpc().call(method, asked).moved
     trail = actor(request).trail
     for topic, (before, after) in moved.items():

@@ -1,4 +1,4 @@
-"""Who may produce and consume in a namespace, and who may use a subscription."""
+"""Permissions to produce and consume in a namespace, and to use a subscription."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies of a namespace, replication among them."""
+"""Policies of a namespace, including replication."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _QUOTA_POLICIES = {"destination_storage": "backlog_quota_bytes_policy", "message
 
 
 class as_precondition:
-    """Pulsar answers 412 for a value that a policy cannot have."""
+    """Pulsar answers 412 for an invalid value of a policy."""
 
     def __enter__(self) -> None: ...
 
@@ -33,7 +33,7 @@ class as_precondition:
 
 
 def policy_view(path: PulsarPath) -> View:
-    """Reads, sets and unsets the policies of one of Pulsar's paths."""
+    """A view that reads, sets and unsets the policies behind one of Pulsar's paths."""
 
     def read(request: HttpRequest, tenant: str, namespace: str) -> HttpResponse:
         return value_or_nothing(path.read(existing_namespace(tenant, namespace).policies))
@@ -47,7 +47,7 @@ def policy_view(path: PulsarPath) -> View:
 
 
 class BacklogQuota(msgspec.Struct, rename="camel"):
-    """`limit` is the name of `limitSize` in old tools."""
+    """`limit` is what old tools call `limitSize`."""
 
     limit_size: int | None = None
     limit: int | None = None
@@ -63,7 +63,7 @@ def _quota_type(request: HttpRequest) -> str:
 
 
 def quotas(policies: JsonPolicies) -> dict[str, Any]:
-    """What is set and enforced, by the kind of quota."""
+    """The quotas that are set and enforced, by type."""
     found: dict[str, Any] = {}
     for kind, name in _QUOTA_TYPES.items():
         if name in policies and POLICIES[name].enforced:

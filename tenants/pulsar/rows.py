@@ -1,4 +1,4 @@
-"""The rows that routes name: there, or `NotFound` in Pulsar's words."""
+"""Looks up the rows that routes name; raises `NotFound` with Pulsar's wording."""
 
 from __future__ import annotations
 

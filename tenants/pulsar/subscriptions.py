@@ -41,7 +41,7 @@ _NAMED = {None: ResetCursorData(_LATEST, _LATEST), "latest": ResetCursorData(_LA
 
 
 def _single(topic: TopicName, what: str) -> str:
-    """The name of a topic that is not partitioned; `NotAllowed` for one that is."""
+    """The name of a non-partitioned topic. Raises `NotAllowed` for a partitioned one."""
     names = partitions_of(topic)
     if names != [str(topic)]:
         raise NotAllowed(f"{what} a partitioned topic is not possible: use one of its partitions")
@@ -56,7 +56,8 @@ def _list(request: HttpRequest, **parts: str) -> list[str]:
 
 
 def _create(request: HttpRequest, subscription: str, **parts: str) -> None:
-    """A position of "latest", "earliest", or a message id; none is latest. On every partition; 409 if all of them had it."""
+    """Creates a subscription at "latest" (the default), "earliest" or a message id. On a partitioned topic, creates it on every
+    partition; 409 only if all of them have it already."""
     topic, name = existing(parts), subscription_of(subscription)
     given: ResetCursorData | str | None = body(request, ResetCursorData | str, None, field="position")  # type: ignore[arg-type]
     position = _NAMED.get(given) if given is None or isinstance(given, str) else given
@@ -155,7 +156,7 @@ def _peek(request: HttpRequest, subscription: str, position: str, **parts: str) 
 
 
 def _on_each(topic: TopicName, act: Any) -> None:
-    """On the topic or each of its partitions; `SubscriptionNotFound` only if none of them has the subscription."""
+    """Runs on the topic or each of its partitions. Raises `SubscriptionNotFound` only if none of them has the subscription."""
     missing: SubscriptionNotFound | None = None
     done = 0
     for name in partitions_of(topic):

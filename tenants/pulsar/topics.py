@@ -24,7 +24,7 @@ class PartitionedTopicMetadata(msgspec.Struct):
 
 
 def existing(parts: dict[str, str]) -> TopicName:
-    """The name of a topic whose namespace exists. Whether the topic does is the broker's to say."""
+    """The name of a topic whose namespace exists. Whether the topic itself exists is for the broker to decide."""
     topic = topic_of(parts)
     existing_namespace(topic.tenant, topic.namespace_local)
     return topic
@@ -61,7 +61,7 @@ def _create(request: HttpRequest, **parts: str) -> None:
 
 
 def _check_partition(topic: TopicName) -> None:
-    """A name that ends like a partition is that partition, or nothing."""
+    """A name that ends like a partition must be an existing partition."""
     try:
         count = broker.rpc().call("topics.partitions", PartitionsGet(topic=str(topic.base))).partitions
     except TopicNotFound:
@@ -164,7 +164,7 @@ def _last_message_id(request: HttpRequest, **parts: str) -> dict[str, Any]:
 
 
 def _get_permissions(request: HttpRequest, **parts: str) -> dict[str, list[str]]:
-    """What holds on the topic: its own grants and those of its namespace."""
+    """The effective permissions on the topic: its own grants and those of its namespace."""
     topic = existing(parts)
     found: dict[str, set[str]] = {}
     with tenant_scope(topic.tenant):

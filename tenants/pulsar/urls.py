@@ -1,4 +1,4 @@
-"""/admin/v2. What is not here is answered with 404 and a reason (`tenants.http.errors.not_found`)."""
+"""Routes of /admin/v2. Any other path is answered with 404 and a reason (`tenants.http.errors.not_found`)."""
 
 from __future__ import annotations
 
