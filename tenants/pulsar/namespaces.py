@@ -1,4 +1,4 @@
-"""Namespaces, and what is done to all topics of one."""
+"""Namespaces, and operations on all topics of one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tenants.pulsar.namespace_policies import as_precondition, check_clusters, q
 from tenants.pulsar.rows import existing_namespace, existing_tenant, topic_names
 from tenants.scoping import tenant_scope
 
-_BUNDLES = {"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1}  # one owner a topic; ranges of hashes are not used
+_BUNDLES = {"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1}  # each topic has one owner; hash ranges are not used
 
 
 def _list(request: HttpRequest, tenant: str) -> list[str]:
@@ -37,7 +37,7 @@ def _list(request: HttpRequest, tenant: str) -> list[str]:
 
 
 def _get(request: HttpRequest, tenant: str, namespace: str) -> dict[str, Any]:
-    """The whole of it. Fields of mixed style, because that is what Pulsar's tools read."""
+    """The whole Policies object. Field names mix styles, because that is what Pulsar's tools read."""
     found = existing_namespace(tenant, namespace)
     cluster = django_settings.MAGNETAR.cluster_name
     whole: dict[str, Any] = {}
@@ -75,7 +75,7 @@ def _create(request: HttpRequest, tenant: str, namespace: str) -> None:
 
 
 def _policies_of(whole: dict[str, Any]) -> JsonPolicies:
-    """The policies that a whole Policies object sets. Raises `PreconditionFailed` for a field that would be lost."""
+    """The policies that a whole Policies object sets. Raises `PreconditionFailed` for a field that could not be kept."""
     policies: JsonPolicies = {}
     for path in PATHS.values():
         value = whole.pop(path.whole_key, None)
@@ -90,7 +90,7 @@ def _policies_of(whole: dict[str, Any]) -> JsonPolicies:
 
 
 def _says_nothing(value: Any) -> bool:
-    """What tools send for a field that nobody set."""
+    """Whether this is what tools send for a field that nobody set."""
     if isinstance(value, dict):
         return all(_says_nothing(one) for one in value.values())
     return value in (None, False, "", -1) or value == []
@@ -120,7 +120,7 @@ def _unload(request: HttpRequest, tenant: str, namespace: str) -> None:
 
 
 def _subscriptions(request: HttpRequest, tenant: str, namespace: str, only: str = "") -> Iterator[tuple[str, str]]:
-    """(topic, subscription) over the namespace; the caller may consume from every one of them, or it raises."""
+    """(topic, subscription) pairs of the namespace. Raises unless the caller may consume from every one of them."""
     for topic in topic_names(tenant, namespace).topics:
         try:
             found = broker.rpc().call("subscriptions.list", TopicRef(topic=topic)).subscriptions
