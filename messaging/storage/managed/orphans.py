@@ -1,21 +1,21 @@
-"""Orphans: ledgers that nobody names. Their bytes come back only when somebody deletes them.
+"""Orphans: ledgers that nothing refers to. Their space is reclaimed only when they are deleted.
 
-A ledger is made before it is named, and loses its name before it is deleted, so that a crash at any point leaves an orphan and
-never a topic with a hole. Names are the records of topics (each partition is a topic of its own) and the list of the cursor log;
-nothing else holds ledgers.
+A ledger is created before a reference to it is stored, and the reference is removed before the ledger is deleted, so a crash at any
+point leaves an orphan and never a topic with a hole. References are held by the records of topics (each partition is a topic of its
+own) and by the list of the cursor log, and by nothing else.
 
-Only ledgers that earlier owners of the same range made are looked at. MetaStore never gives an id twice and ids rise, so these are
-all below the first id that this owner took, and what this owner makes, named already or not yet, is never meant. Why none of the
-others is taken by mistake, though topics are loaded, trimmed, deleted and made again meanwhile:
+Only ledgers created by earlier owners of the same range are considered. MetaStore never reuses an id and ids rise, so these are all
+below the first id that this owner allocated; ledgers of this owner, referenced or not, are never touched. No other ledger can be
+mistaken for an orphan, although topics are loaded, trimmed, deleted and recreated meanwhile:
 
-- a name is only ever given to a ledger that was just made, by the owner that made it: no ledger of an earlier one gets a name any
-  more, nor does a ledger move from one topic to another;
-- names are read after the ids. A ledger that is not found named there either had no name when this owner began, or was taken out of
-  its topic's list meanwhile, in order to delete it. A topic that is deleted and made again under its name has new ledgers alone,
-  and the old ones are its deleter's to drop;
-- a topic that exists all the time is on exactly one page, as pages go by name. One page is one look at the records.
+- only the owner that created a ledger adds a reference to it, right after creating it: ledgers of earlier owners get no new
+  references, and no ledger moves from one topic to another;
+- references are read after the ids. A ledger without one either had none when this owner started, or was removed from its topic's
+  list meanwhile in order to be deleted. A topic that is deleted and recreated under its name has new ledgers only, and whoever
+  deleted it drops the old ones;
+- a topic that exists throughout is on exactly one page, because pages are ordered by name. Each page is a consistent read.
 
-What is deleted by its topic first is deleted twice, which is allowed.
+A ledger that its topic deletes first is deleted twice, which is allowed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Every command but the hot ones: who may, what it does, and how its refusal looks. One table; one way in, `Commands.handle`.
+"""All commands off the hot path: their permission, their handler and their error response, in one table with one entry point,
+`Commands.handle`.
 
-A command whose type is not in the permission table is refused. Commands that name a topic are authorised on the parsed name and act
-on that same value. Those that wait (lookups, opening, closing) run as one task each, in order for one producer or consumer id.
+A command whose type is not in the permission table is refused. Commands that name a topic are authorised on the parsed name and use
+that same value. Those that wait (lookups, opening, closing) run as one task each, in order per producer or consumer id.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ log = structlog.get_logger("broker.commands")
 
 Work = Coroutine[Any, Any, None]
 Handler = Callable[["Broker", "Connection", Any, Resource], Coroutine[Any, Any, None] | None]
-TASK_BYTES = 1024  # of a request that is carried out, beside its frame
+TASK_BYTES = 1024  # memory charged for a running request, in addition to its frame
 
 
 class Row(NamedTuple):
-    """`field` of the command; who handles it; what orders it: commands with equal keys run one after the other."""
+    """`field`: the command's body; `handler` executes it; commands with equal keys from `order` run one after another."""
 
     field: str
     handler: Handler
@@ -79,7 +80,7 @@ class Commands:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def handle(self, connection: Connection, command: Command) -> None:
-        """Acts on a command. Raises `ProtocolError` where the peer breaks the protocol; all else is answered."""
+        """Executes a command. Raises `ProtocolError` if the peer violates the protocol; all other errors are sent as a response."""
         kind, message, size = command.kind, command.message, command.size
         if kind == PING:
             connection.send(frames.PONG)
@@ -136,7 +137,7 @@ class Commands:
             connection.send(refusal(kind, body, error))
 
     def _run(self, connection: Connection, work: Work, size: int, key: object = None, within: Work | None = None) -> None:
-        """`within`: what `work` awaits; it is closed with it where neither begins."""
+        """`within`: the coroutine that awaits `work`; both are closed if neither starts."""
         size += TASK_BYTES
         before = connection.requests.order.get(key) if key is not None else None
         task = asyncio.get_running_loop().create_task(_after(connection, before, work))
@@ -153,7 +154,8 @@ class Commands:
         connection.requests.end(size)
 
     def _refuse(self, connection: Connection, command: pb.Command, error: MagnetarError) -> None:
-        """A field is over its limit: said where the request has an answer, else the end of the connection. Nothing was done."""
+        """A field exceeds its limit: sends an error if the request has a response, else closes the connection. Nothing was
+        executed."""
         kind = command.type
         if kind in (pb.Command.CONNECT, pb.Command.AUTH_RESPONSE):
             fail(connection, error)
@@ -180,7 +182,7 @@ class Commands:
 
 
 async def _after(connection: Connection, before: asyncio.Task[None] | None, work: Work) -> None:
-    """What has waited until its connection was gone is not begun: nobody would read the answer."""
+    """A request that waited until its connection was gone is not started: nobody would read the response."""
     if before is not None:
         await asyncio.wait([before])
         if connection.closed:
@@ -189,14 +191,14 @@ async def _after(connection: Connection, before: asyncio.Task[None] | None, work
 
 
 def _close(work: Work, within: Work | None) -> None:
-    """Nothing is left of what has ended; what never began would be missed by Python."""
+    """Closes the coroutine. Does nothing if it has ended; one that never started would cause a Python warning."""
     work.close()
     if within is not None:
         within.close()
 
 
 def resource_of(kind: int, body: Any) -> Resource:
-    """What a command acts on, from its validated names. Raises `InvalidName`."""
+    """The resource that a command acts on, from its validated names. Raises `InvalidName`."""
     if kind == pb.Command.GET_TOPICS_OF_NAMESPACE:
         namespace = parse_namespace(body.namespace)
         return Resource(namespace.tenant, str(namespace))
@@ -206,7 +208,7 @@ def resource_of(kind: int, body: Any) -> Resource:
 
 
 def refusal(kind: int, body: Any, error: MagnetarError) -> bytes:
-    """The answer that says no. Some commands have an answer of their own for it; clients ignore a plain ERROR there."""
+    """The error response. Some commands have a response type of their own for errors; clients ignore a plain ERROR for these."""
     code: Any = error.wire_code
     message = error.message
     if kind == pb.Command.PARTITIONED_METADATA:
@@ -232,6 +234,6 @@ def refusal(kind: int, body: Any, error: MagnetarError) -> bytes:
 
 
 def _answered(body: Any) -> bool:
-    """Whether a refusal of this request has somewhere to go: the sender waits for an answer."""
+    """Whether this request has a response that can carry an error."""
     field = body.DESCRIPTOR.fields_by_name.get("request_id")
     return field is not None and (field.is_required or body.HasField("request_id"))

@@ -1,4 +1,4 @@
-"""Where the blocks of one ledger stand in one segment."""
+"""The location of the blocks of one ledger in one segment."""
 
 from __future__ import annotations
 
