@@ -1,4 +1,4 @@
-"""What the loops of both directions share: SEND frames, and blocks of them, as the broker handles them; protobuf's numbers.
+"""Shared by the loops of both directions: SEND frames and blocks of them, and protobuf's varints.
 
 Where they are compiled, the classes are C structs (`common.pxd`): the loops make and read them without an object for each field.
 They are made by `__new__` and filled field by field, because a call with eight arguments costs more than all the rest.
@@ -14,8 +14,8 @@ VARINTS = [bytes((value,)) for value in range(128)]
 
 
 class SendFrame:
-    """A SEND frame in the bytes of a read. `payload_start`: what follows the command, which is checksum, metadata and the message
-    itself, stored and sent on untouched. `highest_sequence_id` is 0 where the frame does not say it."""
+    """A SEND frame in the bytes of a read. From `payload_start` on follow the checksum, the metadata and the message itself, which
+    are stored and forwarded unchanged. `highest_sequence_id` is 0 if the frame has none."""
 
     __slots__ = (
         "end",
@@ -50,7 +50,7 @@ class SendFrame:
 
 
 class BlockSummary:
-    """Of a block of SEND frames: all flags together, sums, and where each frame ends when they stand back to back (type "I")."""
+    """A block of SEND frames: the union of their flags, sums, and the end offset of each frame in the block (type "I")."""
 
     __slots__ = ("end_offsets", "flags", "message_count", "payload_bytes")
 
@@ -62,7 +62,7 @@ class BlockSummary:
 
 
 def group_by_producer(frames: list[SendFrame]) -> list[list[SendFrame]]:
-    """`frames` by producer, each in order; whoever came first is first."""
+    """`frames` by producer id, in the order received; producers in the order of their first frames."""
     if not frames:
         return []
     producer_id = frames[0].producer_id

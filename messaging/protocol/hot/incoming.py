@@ -1,4 +1,4 @@
-"""What peers send, once a message: scan SENDs and ACKs. See the package for what holds here."""
+"""Loops that run once for each message received: they scan SEND and ACK frames. The package docstring states the rules."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ TRANSACTION = 1
 BAD_CHECKSUM = 2
 MALFORMED = 4
 MARKER = 8
-# Numbers that cannot be, or that can be only if the payload is compressed: `messaging.protocol.batch.implausible` tells.
+# Counts that are impossible, or possible only if the payload is compressed: `messaging.protocol.batch.implausible` decides.
 DOUBTFUL = 32
-# And one that does not: a part of a larger message. All parts have one sequence id.
+# A flag that stays on the plain path: the frame is a chunk of a larger message. All its chunks have the same sequence id.
 CHUNK = 16
 
-ALL = 1 << 30  # frames: more than any read holds
-COPIED_BYTES_MAX = 4096  # copying so much costs less than a view of it
-SEND_HEAD = b"\x08\x06\x32"  # type SEND, then the field that holds it
-# As messaging.limits.sizes has them; a test compares. Compiled, they are constants.
+ALL = 1 << 30  # frames: more than any read can contain
+COPIED_BYTES_MAX = 4096  # up to this size a copy is cheaper than a view
+SEND_HEAD = b"\x08\x06\x32"  # the type SEND, then the key of the field with the command
+# The same values as in messaging.limits.sizes (a test compares them); compiled, they are constants.
 BATCH_MESSAGES_MAX = 131072
 BATCHED_MESSAGE_BYTES_MIN = 6
-COUNT_MAX = 2147483647  # what the field can hold; a larger number is reported as this
-TWO_SIZES = struct.Struct(">II")  # of the frame, of its command
-CHECKED = struct.Struct(">HII")  # that a checksum follows, the checksum, size of the metadata
+COUNT_MAX = 2147483647  # the largest value of the field; a larger one is reported as this
+TWO_SIZES = struct.Struct(">II")  # the sizes of the frame and of its command
+CHECKED = struct.Struct(">HII")  # the magic number of a checksum, the checksum, the size of the metadata
 
 
 def scan(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = False, most: int = ALL) -> int:
-    """Appends a `SendFrame` for each whole SEND frame from `pos` on; returns where it stopped: at another command, at an incomplete
-    frame, or because `out` has `most`. Verifies the CRC-32C, where there is one and it was not `verified` before; flags a mismatch.
+    """Appends a `SendFrame` for each complete SEND frame from `pos` on. Returns the offset at which it stopped: at another command,
+    at an incomplete frame, or when `out` has `most` frames. Verifies the CRC-32C of frames that have one, unless it was `verified`
+    before, and flags a mismatch.
     """
     left = most - len(out)
     while end - pos >= 12 and left > 0:
         left -= 1
-        high = buf[pos]  # on its own: compiled, a byte shifted by 24 would be negative from 128 on
+        high = buf[pos]  # a separate variable: in C, a byte of 128 or more shifted by 24 would be negative
         stop = pos + 4 + ((high << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3])
         if stop > end or stop < pos + 12 or buf[pos + 8] != 8 or buf[pos + 9] != 6:
             break
@@ -50,7 +51,7 @@ def scan(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = 
         count = 1
         highest = 0
         flags = 0
-        # Field 6 of the command: its length (a SEND is short: two bytes do), then the fields of Send up to the end of the command.
+        # Field 6 of the command: its length (at most two bytes, since a SEND is short), then the fields of Send up to its end.
         if size < 4 or body + 4 > stop or buf[pos + 10] != 50:
             i, value = pos, 0
         elif buf[pos + 11] < 128:
@@ -61,11 +62,11 @@ def scan(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = 
             out.append(SendFrame(0, 0, pos, pos, stop, 1, 0, MALFORMED))
             pos = stop
             continue
-        # Varints throughout but for message_id, which no client sends.
+        # All fields are varints except message_id, which no client sends.
         while i < body:
             key = buf[i]
             i += 1
-            if key >= 128:  # a field number above 15: none that is known, so only its type matters
+            if key >= 128:  # a field number above 15: unknown, so only its type matters
                 while i < body and buf[i] >= 128:
                     i += 1
                 i += 1
@@ -84,7 +85,7 @@ def scan(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = 
                     shift += 7
                     if byte < 128 or shift > 63:
                         break
-                if byte >= 128 or (shift > 63 and byte > 1):  # without an end, or more than 64 bits
+                if byte >= 128 or (shift > 63 and byte > 1):  # unterminated, or more than 64 bits
                     flags |= MALFORMED
                     break
             if key == 8:
@@ -112,7 +113,7 @@ def scan(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = 
         if count != 1 and (count < 1 or count > BATCH_MESSAGES_MAX or count * BATCHED_MESSAGE_BYTES_MIN > stop - body):
             flags |= DOUBTFUL
             count = min(count, COUNT_MAX)
-        if (sequence_id | highest) >> 63:  # kept as signed numbers
+        if (sequence_id | highest) >> 63:  # they are stored as signed numbers
             flags |= DOUBTFUL
         if i != body:
             flags |= MALFORMED
@@ -126,7 +127,7 @@ def scan(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = 
                 i += 6
             high = buf[i]
             size = (high << 24) | (buf[i + 1] << 16) | (buf[i + 2] << 8) | buf[i + 3]
-            if i + 4 + size > stop and not flags & BAD_CHECKSUM:  # metadata that does not fit: no consumer could read this message
+            if i + 4 + size > stop and not flags & BAD_CHECKSUM:  # the metadata does not fit: no consumer could read this message
                 flags |= MALFORMED
         frame = SendFrame.__new__(SendFrame)
         frame.producer_id = producer_id
@@ -143,7 +144,7 @@ def scan(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = 
 
 
 def scan_sequential(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = False, most: int = ALL) -> int:
-    """The same as `scan`, for where it is not compiled: there, walking over a command byte by byte is the slowest way.
+    """The same as `scan`, for uncompiled use, where reading a command byte by byte is the slowest way.
 
     What one producer sends at once differs, as a rule, in nothing but the sequence id, which goes up by what the message before
     counted. So a command is not read but compared with what it would be then; `scan` reads every one that is anything else.
@@ -200,7 +201,7 @@ def scan_acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]], m
     left = most - len(out)
     while end - pos >= 16 and left > 0:
         left -= 1
-        high = buf[pos]  # on its own: compiled, a byte shifted by 24 would be negative from 128 on
+        high = buf[pos]  # a separate variable: in C, a byte of 128 or more shifted by 24 would be negative
         stop = pos + 4 + ((high << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3])
         if stop > end or stop < pos + 16 or buf[pos + 8] != 8 or buf[pos + 9] != 10 or buf[pos + 10] != 82:
             break
@@ -231,7 +232,7 @@ def scan_acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]], m
                     shift += 7
                     if byte < 128 or shift > 63:
                         break
-                if byte >= 128 or (shift > 63 and byte > 1):  # without an end, or more than 64 bits
+                if byte >= 128 or (shift > 63 and byte > 1):  # unterminated, or more than 64 bits
                     plain = False
                     break
             if inner == 0:
@@ -264,7 +265,7 @@ def scan_acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]], m
 
 
 def group_acks(acked: list[tuple[int, int, int]]) -> dict[tuple[int, int], list[int]]:
-    """The entries by (consumer id, ledger id), each in the order in which they came. Nearly always there is one of those."""
+    """Entry ids by (consumer id, ledger id), in the order received. Nearly always there is only one such key."""
     groups: dict[tuple[int, int], list[int]] = {}
     consumer_id, ledger_id, group = -1, -1, list[int]()
     for one in acked:

@@ -1,4 +1,4 @@
-"""What peers get, once a message: receipts and MESSAGE frames. See the package for what holds here."""
+"""Loops that run once for each message sent: they build receipts and MESSAGE frames. The package docstring states the rules."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def put(out: bytearray, at: int, value: int) -> int:
 
 
 def receipts(frames: list[SendFrame], first: int, last: int, ledger_id: int, entry_id: int) -> bytes:
-    """SEND_RECEIPT frames for ``frames[first:last]``, entries `entry_id` and on of `ledger_id`. In send order."""
+    """SEND_RECEIPT frames for ``frames[first:last]``, in send order; their entries are `entry_id` and following of `ledger_id`."""
     made = bytearray((last - first) * RECEIPT_BYTES_MAX)
-    out = made  # compiled, a pointer: nothing checks that we stay within
+    out = made  # a pointer in C: bounds are not checked
     at = 0
     ledger_size = width(ledger_id)
     for index in range(first, last):
@@ -72,14 +72,14 @@ def receipts(frames: list[SendFrame], first: int, last: int, ledger_id: int, ent
 
 
 def joined_receipts(frames: list[SendFrame], first: int, last: int, ledger_id: int, entry_id: int) -> bytes:
-    """The same as `receipts`, for where these loops are not compiled: see `joined_messages`."""
+    """The same as `receipts`, for uncompiled use: see `joined_messages`."""
     parts = []
     ledger = b"\x08" + varint(ledger_id) + b"\x10"
     producer_id = -1
     begin = b""
     for index in range(first, last):
         frame = frames[index]
-        if frame.producer_id != producer_id:  # nearly always it is one and the same
+        if frame.producer_id != producer_id:  # nearly always all have the same producer
             producer_id = frame.producer_id
             begin = b"\x08" + varint(producer_id) + b"\x10"
         message_id = ledger + varint(entry_id)
@@ -115,7 +115,7 @@ def messages(
         stop = end_offsets[index]
         high = data[start + 4]
         body = start + 8 + ((high << 24) | (data[start + 5] << 16) | (data[start + 6] << 8) | data[start + 7])
-        if entry_id >= longer_from:  # its varint has another length than the one before
+        if entry_id >= longer_from:  # the length of its varint changes
             number = varint(entry_id)
             longer_from = 1 << 7 * len(number) if len(number) < 9 else entry_id
             head = memoryview(message_head(0, ledger_id, entry_id, consumer_id, tail))
@@ -143,7 +143,7 @@ def messages(
 
 
 def message_head(payload_bytes: int, ledger_id: int, entry_id: int, consumer_id: int, tail: bytes) -> bytes:
-    """What stands before the `payload_bytes` of one large message: `messages` would copy them. `tail` as there."""
+    """The frame of one large message up to its `payload_bytes`, which `messages` would copy. `tail`: see there."""
     message_id = b"\x08" + varint(ledger_id) + b"\x10" + varint(entry_id) + tail
     command = b"\x08" + varint(consumer_id) + b"\x12" + VARINTS[len(message_id)] + message_id
     command = b"\x08\x09\x4a" + VARINTS[len(command)] + command
@@ -160,7 +160,7 @@ def joined_messages(
     consumer_id: int,
     tail: bytes,
 ) -> bytes:
-    """The same as `messages`, for where these loops are not compiled: there, byte by byte and through views is the slowest way."""
+    """The same as `messages`, for uncompiled use, where writing byte by byte through views is the slowest way."""
     prefix = b"\x08" + varint(consumer_id) + b"\x12"
     ledger = b"\x08" + varint(ledger_id) + b"\x10"
     begin = end_offsets[first - 1] if first else 0
@@ -171,7 +171,7 @@ def joined_messages(
     for index in range(first, last):
         stop = end_offsets[index] - begin
         number = varint(entry_id)
-        if entry_id >= longer_from:  # another length than the one before
+        if entry_id >= longer_from:  # the length of the varint changes
             longer_from = 1 << 7 * len(number)
             command = prefix + VARINTS[len(ledger) + len(number) + len(tail)] + ledger
             size = len(command) + len(number) + len(tail)
