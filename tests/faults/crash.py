@@ -148,7 +148,8 @@ def _kill_at_start(folder: Path, after_s: float) -> None:
             process.kill()
             process.wait()
         else:
-            raise AssertionError(f"the broker ended by itself while it started, with code {code}")
+            said = (folder / "broker.log").read_text(errors="replace")[-2000:]
+            raise AssertionError(f"the broker ended by itself while it started, with code {code}: {said}")
 
 
 async def _until_quiet(client: CrashClient) -> None:
