@@ -245,6 +245,9 @@ def scan_acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]], m
                 else:
                     plain = False
                     break
+            elif value >> 63 and key <= 16:  # in C, such a ledger or entry id would be negative, as if there were none yet
+                plain = False
+                break
             elif key == 8:
                 ledger_id = value
             elif key == 16:
@@ -257,7 +260,7 @@ def scan_acks(buf: bytes, pos: int, end: int, out: list[tuple[int, int, int]], m
                     plain = False
                     break
                 inner = 0
-        if not plain or ledger_id < 0 or entry_id < 0 or inner or ledger_id >> 63 or entry_id >> 63:
+        if not plain or ledger_id < 0 or entry_id < 0 or inner:
             break
         out.append((consumer_id, ledger_id, entry_id))
         pos = stop
