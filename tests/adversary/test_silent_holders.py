@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld, MakeWorld
-from tests.support.raw_client import RawClient, Received
+from tests.support.raw_client import RawClient
 
 TOPIC = "persistent://acme/orders/t"
 
@@ -20,23 +17,10 @@ class Frozen(RawClient):
     frozen = False
     pings = 0
 
-    async def _read(self) -> None:
-        try:
-            while True:
-                total = int.from_bytes(await self._reader.readexactly(4), "big")
-                frame = await self._reader.readexactly(total)
-                size = int.from_bytes(frame[:4], "big")
-                one = Received(pb.Command.FromString(frame[4 : 4 + size]), frame[4 + size :])
-                if one.name == "PING":
-                    self.pings += 1
-                    if not self.frozen:
-                        self.writer.write(frames.PONG)
-                    continue
-                self.inbox.append(one)
-                self._news.set()
-        except (OSError, asyncio.IncompleteReadError):
-            self.ended = True
-            self._news.set()
+    def answer_ping(self) -> None:
+        self.pings += 1
+        if not self.frozen:
+            super().answer_ping()
 
 
 async def holder(world: BrokerWorld) -> Frozen:

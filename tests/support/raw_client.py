@@ -59,13 +59,16 @@ class RawClient:
                 size = int.from_bytes(frame[:4], "big")
                 one = Received(pb.Command.FromString(frame[4 : 4 + size]), frame[4 + size :])
                 if one.name == "PING":
-                    self.writer.write(frames.PONG)
+                    self.answer_ping()
                     continue
                 self.inbox.append(one)
                 self._news.set()
         except (OSError, asyncio.IncompleteReadError):
             self.ended = True
             self._news.set()
+
+    def answer_ping(self) -> None:
+        self.writer.write(frames.PONG)
 
     def stop_reading(self) -> None:
         """From here on it reads nothing, though it stays connected."""
