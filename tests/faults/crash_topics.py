@@ -14,13 +14,13 @@ PARTITIONS_MAX = 12
 
 
 def unload_again_and_again(rpc: AdminRpc, topics: list[str]) -> None:
-    """Until the broker is gone."""
-    while True:
-        for topic in topics:
-            try:
+    """Until the broker is gone. In a thread of its own."""
+    try:
+        while True:
+            for topic in topics:
                 rpc.call("topics.unload", TopicRef(topic=topic))
-            except MagnetarError:
-                return
+    except MagnetarError:
+        rpc.close()
 
 
 @dataclass
@@ -44,14 +44,14 @@ class Partitions:
         self._fates = {f"persistent://public/default/parts-{number}": Fate() for number in range(NAMES)}
 
     def work(self, rpc: AdminRpc) -> None:
-        """Until the broker is gone."""
-        while True:
-            topic = self._chance.choice(list(self._fates))
-            try:
+        """Until the broker is gone. In a thread of its own."""
+        try:
+            while True:
+                topic = self._chance.choice(list(self._fates))
                 self._change(rpc, topic, self._fates[topic])
-            except MagnetarError:
-                return
-            self.answered += 1
+                self.answered += 1
+        except MagnetarError:
+            rpc.close()
 
     def _change(self, rpc: AdminRpc, topic: str, fate: Fate) -> None:
         before = fate.partitions

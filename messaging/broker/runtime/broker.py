@@ -39,7 +39,6 @@ from messaging.storage.managed.ledger import Storage
 
 log = structlog.get_logger("broker")
 
-ACKNOWLEDGEMENTS_REFUSED = "acknowledgements cannot be stored"
 RATE_SAMPLE_S = 1.0
 MEMORY_SWEEP_S = 1.0
 SIGNING_KEYS_S = 1.0
@@ -110,8 +109,6 @@ class Broker:
         self._recovering: set[LoadedTopic] = set()
         self._names_given = 0
         self._log_health = self.background.register("ledger_log")
-        cursors.on_failure = self._cursor_log_failed
-        cursors.on_repaired = self._cursor_log_recovered
         access.on_change = self._feed_changed
         access.feed.saving = self.background.register(access.feed.saving.name)
 
@@ -184,17 +181,6 @@ class Broker:
         finally:
             self._recovering.discard(topic)
 
-    def _cursor_log_failed(self, error: StoreError) -> None:
-        log.critical("cursor_log.failed", error=str(error))
-        if self.ready()[0]:
-            self.why_not_ready = f"{ACKNOWLEDGEMENTS_REFUSED}: {error}"
-
-    def _cursor_log_recovered(self) -> None:
-        """Everything acknowledged meanwhile is durable, whatever those who waited for it were told."""
-        log.warning("cursor_log.recovered")
-        if self.why_not_ready.startswith(ACKNOWLEDGEMENTS_REFUSED):
-            self.why_not_ready = ""
-
     def store_failed(self, error: StoreError) -> None:
         """The log takes nothing any more: said loudly, and to whoever asks whether we are ready."""
         log.critical("store.failed", error=str(error))
@@ -245,7 +231,12 @@ class Broker:
     # --- asking
 
     def ready(self) -> tuple[bool, str]:
-        return not (why := self.why_not_ready or self.access.feed.why_not_ready()), why
+        why = self.why_not_ready or self._why_no_acknowledgements() or self.access.feed.why_not_ready()
+        return not why, why
+
+    def _why_no_acknowledgements(self) -> str:
+        error = self.cursors.refusing
+        return f"acknowledgements cannot be stored: {error}" if error else ""
 
     async def stop(self) -> None:
         """Closes clients and topics; everything acknowledged is on disk already."""

@@ -35,7 +35,7 @@ from messaging.settings import ConfigError, Settings
 from messaging.storage.disk_reserve import NO_SPACE, DiskReserve, of_broker
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.local import LocalConfig, LocalLedgerStore
-from messaging.storage.managed.cursor_log import CursorLog
+from messaging.storage.managed.cursor_log import CursorLog, checkpoint_bytes
 from messaging.storage.managed.ledger import Storage
 from messaging.storage.managed.owned_range import take_over
 from messaging.storage.managed.retention import Limits
@@ -130,7 +130,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     )
     storage.damage["segment"] += len(store.damage)
     _require_same_age(folder, owned.first_ledger_id, max(await store.ledger_ids(owned.name), default=0))
-    cursors = CursorLog(storage)
+    cursors = CursorLog(storage, checkpoint_bytes=checkpoint_bytes(settings.reserved_bytes))
     await cursors.start()
     stack.push_async_callback(cursors.stop)
     service = Broker(settings, storage, cursors, access, owned.fence.epoch)

@@ -8,9 +8,9 @@ ledgers that MetaStore names and hands each cursor its deltas when its topic is 
 A cursor that cannot be saved (its snapshot cannot be packed, or the store refuses only this one) keeps its deltas: they are copied
 from ledger to ledger, and every other cursor is saved without it. `health` reports it.
 
-When the store refuses a delta, those waiting for it and `on_failure` are called, and deltas are refused for now. The cursors in
-memory include every delta, so a checkpoint on a new ledger repairs everything: it is retried until it succeeds, and then
-`on_repaired` is called. It is not retried if the store failed permanently or has another owner.
+When the store refuses a delta, those waiting for it are told, and deltas are refused for now: `refusing` says why. The cursors in
+memory include every delta, so a checkpoint on a new ledger repairs everything: it is retried until it succeeds. It is not retried
+if the store failed permanently or has another owner. A start on a full disk is such a case: deltas are refused from the beginning.
 
 Entry: ``subscription id u64 | delta``.
 """
@@ -20,10 +20,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from messaging.background import ONE_OFF
-from messaging.storage.ledger_store import WHOLE, Fenced, LedgerWriter, StoreError
+from messaging.storage.ledger_store import WHOLE, DiskFull, Fenced, LedgerWriter, StoreError
 from messaging.storage.managed.cursor_recovery import copy_deltas, entry_of, read_deltas
 from messaging.storage.managed.cursor_snapshots import CursorSnapshots, StoredCursor
 from messaging.storage.managed.delta_batcher import DeltaBatcher, Done
@@ -33,11 +33,17 @@ from messaging.storage.meta_store import MetaStore
 logger = logging.getLogger(__name__)
 
 KEY = "cursor-ledgers"
-CHECKPOINT_BYTES = 16 << 20
-LEDGERS_MAX = 8  # each crash leaves one; above this number, a start merges them into a new one
+CHECKPOINT_BYTES = 16 << 20  # at most
+LEDGERS_MAX = 8  # each crash leaves one; above this number, a start with disk space merges them into a new one
 PROPERTIES = {"reserved": "cursor"}
 RETRY_S = 0.5  # after a failure; doubled after each attempt
 LOOP = "checkpoint_cursors"
+
+
+def checkpoint_bytes(reserved_bytes: int) -> int:
+    """How long a ledger may grow where so much of the disk is kept for cursors: on a full disk, an old ledger, its successor and
+    segments that wait to be reclaimed must fit there. 0 bytes kept: a full disk refuses acknowledgements, whatever we do."""
+    return min(CHECKPOINT_BYTES, reserved_bytes // 4 or CHECKPOINT_BYTES)
 
 
 def key_of(scope: str) -> str:
@@ -63,24 +69,27 @@ class CursorLog:
         self._carried_bytes = 0  # size of recovered deltas, copied from ledger to ledger until their topics are loaded
         self._changed: set[int] = set()  # cursors with deltas in the current ledger, or with refused deltas
         self._ledgers: list[int] = []
-        self._failing = False  # `on_failure` was called, and `on_repaired` not yet
+        self.refusing: StoreError | None = None  # why acknowledgements are not stored; None while they are
         self.checkpointing: asyncio.Task[None] | None = None  # in the background
         self._one_at_a_time = asyncio.Lock()
         self._stopping = False
         self.states = CursorSnapshots(storage.meta, storage.fence)
-        self.on_failure: Callable[[StoreError], None] = lambda _: None
-        self.on_repaired: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
-        """Reads what the last run left and starts a new ledger. Raises `StoreError`."""
+        """Reads what the last run left and starts a new ledger; where the disk is full, that is tried until it succeeds, and deltas
+        are refused until then. Raises `StoreError`."""
         self._ledgers = await cursor_ledgers(self.storage.meta, self.storage.fence.scope)
         for ledger_id in self._ledgers:
             for subscription_id, delta in await read_deltas(self.storage, ledger_id):
                 if subscription_id:
                     self.recovered.setdefault(subscription_id, []).append(delta)
-        await self._begin_ledger()
-        if len(self._ledgers) > LEDGERS_MAX:
-            await self.checkpoint()
+        try:
+            await self._begin_ledger()
+        except DiskFull as error:
+            self._batches.refused = error
+            self._failed(error)
+        if self.refusing or (len(self._ledgers) > LEDGERS_MAX and not self.storage.reserve.disk_full):
+            self.begin_checkpoint()
 
     async def _begin_ledger(self) -> None:
         """Created, then recorded in MetaStore, then used: that fences a former owner before it could overwrite our ledger list."""
@@ -158,7 +167,7 @@ class CursorLog:
 
     # --- failures
 
-    def _refuse(self, writer: LedgerWriter, error: StoreError) -> None:
+    def _refuse(self, writer: LedgerWriter | None, error: StoreError) -> None:
         """A ledger accepts no more deltas. If it is no longer the current one, the checkpoint that replaced it covers what it
         refused."""
         if writer is not self._batches.writer:
@@ -169,9 +178,9 @@ class CursorLog:
             self.begin_checkpoint()
 
     def _failed(self, error: StoreError) -> None:
-        if not self._failing:
-            self._failing = True
-            self.on_failure(error)
+        if self.refusing is None:
+            logger.critical("acknowledgements cannot be stored: %s", error)
+            self.refusing = error
 
     def _hopeless(self, error: StoreError) -> bool:
         return self.storage.ledgers.failed is not None or isinstance(error, Fenced)
@@ -196,14 +205,16 @@ class CursorLog:
         except StoreError as failure:
             error = failure
         if error is not None:
-            self._failed(error)
-            if self._hopeless(error):
+            hopeless = self._hopeless(error)
+            if hopeless or self._batches.refused:  # or else the current ledger goes on taking deltas
+                self._failed(error)
+            if hopeless:
                 self.health.failed(error)
                 return
             raise error
-        if self._failing:
-            self._failing = False
-            self.on_repaired()
+        if self.refusing is not None:  # everything acknowledged meanwhile is durable, whatever those who waited were told
+            logger.warning("acknowledgements are stored again, those since the failure too")
+            self.refusing = None
 
     # --- checkpoints
 
@@ -216,7 +227,6 @@ class CursorLog:
 
     async def _checkpoint(self) -> None:
         old_writer, old = self._batches.writer, list(self._ledgers)
-        assert old_writer is not None
         await self._forget_deleted()
         await self._begin_ledger()
         carried = [(key, delta) for key, deltas in self.recovered.items() for delta in deltas]
@@ -228,7 +238,8 @@ class CursorLog:
             self._changed.difference_update(self.recovered)
             flushed: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
             self.append(0, b"", flushed.set_result)
-            await self._close(old_writer)
+            if old_writer is not None:
+                await self._close(old_writer)
             error = await flushed
             if error is not None:
                 raise error
@@ -267,10 +278,10 @@ class CursorLog:
         self._stopping = True
         running, self.checkpointing = self.checkpointing, None
         if running is not None:
-            if self._failing:
+            if self.refusing:
                 running.cancel()
             await asyncio.wait([running])
         try:
             await self.checkpoint()
         except StoreError as error:
-            self._failed(error)
+            self.health.failed(error)

@@ -13,15 +13,16 @@ Done = Callable[[StoreError | None], None]
 
 
 class DeltaBatcher:
-    """Lives on one event loop. `refused_by` is called for each block that a ledger refused, `written` for each one it accepted,
-    before it is durable. An exception in one callback does not keep others from being called: `answers` counts it."""
+    """Lives on one event loop. `refused_by` is called for each block that a ledger refused (None: there was no ledger yet),
+    `written` for each one it accepted, before it is durable. An exception in one callback does not keep others from being called:
+    `answers` counts it."""
 
     def __init__(
         self,
         clock_ms: Callable[[], int],
         health: BackgroundLoop,
         answers: BackgroundLoop,
-        refused_by: Callable[[LedgerWriter, StoreError], None],
+        refused_by: Callable[[LedgerWriter | None, StoreError], None],
         written: Callable[[LedgerWriter], None],
     ) -> None:
         self.writer: LedgerWriter | None = None
@@ -65,7 +66,6 @@ class DeltaBatcher:
         if not entries:
             return
         self._under_way = waiting
-        assert self.writer is not None
         writer = self.writer
 
         def durable(error: StoreError | None) -> None:
@@ -78,6 +78,7 @@ class DeltaBatcher:
         try:
             if self.refused is not None:
                 raise self.refused
+            assert writer is not None
             writer.append(*block_of(entries, self._clock_ms()), durable)
         except StoreError as error:
             durable(error)

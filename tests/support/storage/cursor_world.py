@@ -30,6 +30,27 @@ class Deltas(list[bytes]):
         return b",".join(self)
 
 
+class WatchedCursorLog(CursorLog):
+    """Notes when it begins to refuse deltas, and when it ends."""
+
+    def __init__(self, world: World, storage: Storage) -> None:
+        self._world = world
+        self._refusing: StoreError | None = None
+        super().__init__(storage, checkpoint_bytes=world.checkpoint_bytes, retry_s=0.001)
+
+    @property
+    def refusing(self) -> StoreError | None:
+        return self._refusing
+
+    @refusing.setter
+    def refusing(self, error: StoreError | None) -> None:
+        if error is not None:
+            self._world.failures.append(error)
+        elif self._refusing is not None:
+            self._world.repaired.append(len(self._world.failures))
+        self._refusing = error
+
+
 class World:
     def __init__(
         self, memory: MemoryLedgerStore | None = None, meta: MemoryMetaStore | None = None, *, checkpoint_bytes: int = 1 << 20
@@ -41,15 +62,15 @@ class World:
         self.failures: list[StoreError] = []
         self.repaired: list[int] = []  # how many failures there had been
 
-    async def start(self, damage: Sequence[tuple[int, int]] = ()) -> World:
-        """`damage`: (ledger, entry) that cannot be read."""
+    async def start(self, damage: Sequence[tuple[int, int]] = (), full: StoreError | None = None) -> World:
+        """`damage`: (ledger, entry) that cannot be read. `full`: what the store says to the first ledger."""
         self.store = FaultyLedgerStore(self.memory)
+        if full is not None:
+            self.store.fail_next("create", full)
         for ledger_id, entry_id in damage:
             self.store.damage(ledger_id, entry_id)
         storage = Storage(self.store, self.meta, await owned(self.store, self.meta), lambda: 1)
-        self.log = CursorLog(storage, checkpoint_bytes=self.checkpoint_bytes, retry_s=0.001)
-        self.log.on_repaired = lambda: self.repaired.append(len(self.failures))
-        self.log.on_failure = self.failures.append
+        self.log = WatchedCursorLog(self, storage)
         await self.log.start()
         return self
 

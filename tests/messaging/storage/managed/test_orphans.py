@@ -56,6 +56,8 @@ class Run:
         storage = Storage(store, meta, await owned(store, meta), lambda: 0)
         cursors = CursorLog(storage)
         await cursors.start()
+        if cursors.checkpointing:  # which merges what many crashes left
+            await cursors.checkpointing
         return cls(store, meta, storage, cursors)
 
     async def after_crash(self) -> Run:
