@@ -1,4 +1,4 @@
-"""The header of ours that stands before a block's entries in storage: what the broker knew when it took them.
+"""The broker's header before a block's entries in storage: what it knew when it accepted them.
 
     version u8 = 1 | flags u8 | broker_time_ms u64 | message_count u32 | first_sequence i64 | last_sequence i64
     | name_length u16 | producer name (UTF-8) | extensions: (tag u8 | length u32 | bytes)*

@@ -3,9 +3,9 @@
 lock        flock, exclusive, while a store has the directory open
 format      JSON: {"format": 2, "store_id": "<16 hex digits>"}, written once
 epoch       JSON: {"epoch": n}, raised and synced at each start: the fence
-segment-*   the log; spare-*: allocated files in wait; set-aside/: bytes cut off a torn tail
-checkpoint  where the last checkpoints stand (see `checkpoint_pointer.py`); may be deleted
-index       what footers say, in one file (see `snapshot.py`); may be deleted
+segment-*   the log; spare-*: preallocated files; set-aside/: bytes cut off a torn tail
+checkpoint  offsets of the last checkpoints (see `checkpoint_pointer.py`); may be deleted
+index       a snapshot of what the footers contain (see `snapshot.py`); may be deleted
 """
 
 from __future__ import annotations

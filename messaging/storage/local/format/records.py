@@ -12,16 +12,16 @@ it is written in one piece and made durable by one sync. A record:
 
 What the fields mean by type:
 
-    COMMIT      header: sequence u64, epoch u64, segment u64, offset u64 (its own place), synced segment u64, synced offset u64
-                (all before that place was durable when this was written), body bytes u64, records u32, reserved u32
+    COMMIT      header: sequence u64, epoch u64, segment u64, offset u64 (its own position), synced segment u64, synced offset
+                u64 (everything before that position was durable when this was written), body bytes u64, records u32, reserved u32
     BLOCK       entries of a ledger
     CREATED     header: the ledger's properties (msgpack)
-    SEALED      first entry: the ledger's last entry for good; header: its length in bytes u64
-    DELETED     the ledger is gone
+    SEALED      first entry: the ledger's final last entry; header: its length in bytes u64
+    DELETED     the ledger was deleted
     CHECKPOINT  data: a summary (see `summary.py`) of the part of the segment before this commit
-    FOOTER      data: a summary of the whole segment; follows the last commit, is found through the header page
+    FOOTER      data: a summary of the whole segment; follows the last commit; the header page says where
 
-The seed makes bytes that a recycled file still holds, or that someone sent as a payload, no record of ours.
+Because of the seed, bytes left in a recycled file, or sent by someone as a payload, never pass for a record.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Segment files: names, the header page, and the seal that says where the footer is.
+"""Segment files: names, the header page, and the seal, which locates the footer.
 
     page 0, offset 0     magic 8 | format u32 | recycled u32 | store id u64 | number u64 | generation u64 | crc u32
     page 0, offset 2048  magic 8 | data stop u64 | footer offset u64 | footer bytes u64 | crc u32      (once the segment is sealed)
     offset 4096          commits
 
-The seal lies in a sector of its own, so that writing it cannot hurt the header. `number` is the place in the log; `generation`
-counts rewrites of that place by the reclaim of space.
+The seal has a sector of its own, so that writing it cannot damage the header. `number` is the segment's position in the log;
+`generation` counts how often the reclaimer rewrote it.
 """
 
 from __future__ import annotations

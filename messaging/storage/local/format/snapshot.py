@@ -3,10 +3,10 @@
     magic 8 | crc u32 | content (msgpack, `Content`)
 
 It is computed from the snapshot before it and newer footers, never from what the running store remembers: that may know of bytes
-which a power loss takes back. A snapshot that is missing, damaged or of another log only means that footers are read instead.
+that a power loss takes back. If a snapshot is missing, damaged or belongs to another log, footers are read instead.
 
-While a snapshot lists a ledger as living, its DELETED record must stay in the log, if that came later: segments behind
-`Content.covered` are neither removed nor rewritten (see `snapshot_writer.py`).
+While a snapshot lists a ledger, a later DELETED record of that ledger must stay in the log: segments after `Content.covered` are
+neither removed nor rewritten (see `snapshot_writer.py`).
 """
 
 from __future__ import annotations
