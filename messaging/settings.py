@@ -95,7 +95,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     ledger_consumed_age_max_s: Positive = 600  # rollover by age of a fully acknowledged ledger, unless retention is unlimited
     reserved_bytes: Counted = 64 << 20  # disk space reserved for cursors and log compaction; up to 3/8 of it again for metadata
     memory_budget_bytes: Annotated[int, Meta(ge=16 << 20)] = 256 << 20  # for all buffers, caches and queues of a broker
-    consumer_unacked_max: Positive = 50_000  # a consumer with so many unacknowledged messages receives no more
+    consumer_unacked_max: Counted = 50_000  # a consumer with so many unacknowledged messages receives no more; 0: unlimited
+    subscription_unacked_max: Counted = 200_000  # all consumers of a subscription together; both apply to Shared and Key_Shared
+    acknowledgment_at_batch_index_level: bool = True  # messages of a batch can be acknowledged one by one, not only the whole
     # Limits on numbers
     namespaces_per_tenant_max: Positive = 1_000  # further ones are refused
     keys_per_tenant_max: Positive = 10_000  # including revoked keys, of which the oldest is forgotten when a new key needs room

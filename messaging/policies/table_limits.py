@@ -6,6 +6,7 @@ from messaging.policies import model as m
 from messaging.policies.model import Policy
 
 _ADMISSION = "messaging.broker.runtime.topics.admission"
+_UNACKED = "messaging.broker.core.dispatch.state:DispatchState.limit_unacked"
 
 TABLE = (
     # Limits
@@ -46,15 +47,19 @@ TABLE = (
         setting="consumer_unacked_max",
         path="maxUnackedMessagesPerConsumer",
         words={0: "unlimited"},
-        meaning="A consumer with this many unacknowledged messages receives no more; 0: unlimited.",
+        meaning="A Shared or Key_Shared consumer with this many unacknowledged messages receives no more until it has "
+        "acknowledged half of them; 0: unlimited.",
+        enforced_by=_UNACKED,
     ),
     Policy(
         name="max_unacked_per_subscription",
         kind=m.Count,
         unit="messages",
-        default=0,
+        setting="subscription_unacked_max",
         path="maxUnackedMessagesPerSubscription",
+        words={0: "unlimited"},
         meaning="The same for all consumers of a subscription together; 0: unlimited.",
+        enforced_by=_UNACKED,
     ),
     Policy(
         name="max_subscriptions_per_topic",

@@ -34,10 +34,17 @@ class Sink:
 class World:
     """`publish` and `dispatch` do what the topic does."""
 
-    def __init__(self, *, partition: int = -1, unacked_max: int = 50_000) -> None:
+    def __init__(self, *, partition: int = -1, unacked_max: int = 50_000, unacked_of_all_max: int = 0) -> None:
         self.ledger_list = LedgerList([(1, -1)])
         self.blocks: list[EntryBlock] = []
-        self.subscription = Subscription("s", Cursor(), self.ledger_list, partition=partition, unacked_max=unacked_max)
+        self.subscription = Subscription(
+            "s",
+            Cursor(),
+            self.ledger_list,
+            partition=partition,
+            unacked_max=unacked_max,
+            unacked_of_all_max=unacked_of_all_max,
+        )
         self.expired_before_ms = 0
         self.now_ms = 1_000
         self._ids = 0

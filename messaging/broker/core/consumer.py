@@ -10,6 +10,7 @@ from pyroaring import BitMap
 from messaging.broker.core.client_info import LOCAL_CLIENT
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.open_sessions import OpenSession
+from messaging.broker.core.unacked import UnackedMessages, is_blocked
 from messaging.limits.sizes import PERMITS_MAX
 from messaging.storage.ledger_store import Position
 
@@ -36,6 +37,7 @@ class ConsumerSink(Protocol):
 
 class Consumer:
     __slots__ = (
+        "blocked",
         "bytes_out",
         "client",
         "connected_ms",
@@ -56,6 +58,7 @@ class Consumer:
         "priority",
         "session",
         "sink",
+        "unacked",
         "unacked_messages",
     )
 
@@ -72,6 +75,8 @@ class Consumer:
         self.held: dict[int, BitMap] = {}  # ledger -> entries sent and not acknowledged (Shared only)
         self.held_batches: dict[Position, int] = {}  # of those, the number of messages where it is not one
         self.unacked_messages = 0
+        self.unacked = UnackedMessages()  # of all consumers of the subscription, which it sets
+        self.blocked = False  # it holds too many unacknowledged messages
         self.messages_out = 0
         self.entries_out = 0
         self.bytes_out = 0
@@ -109,11 +114,15 @@ class Consumer:
         if bitmap is None:
             bitmap = self.held[block.ledger_id] = BitMap()
         bitmap.add_range(block.first_entry + first, block.first_entry + last)
-        if unacked is None:
-            self.unacked_messages += last - first
-            return
-        self.unacked_messages += sum(unacked)
-        for entry, count in enumerate(unacked, block.first_entry + first):
+        messages = last - first if unacked is None else sum(unacked)
+        self.unacked_messages += messages
+        total = self.unacked
+        total.messages += messages
+        if self.unacked_messages >= total.consumer_max:
+            self.blocked = True
+        if total.messages >= total.subscription_max:
+            total.blocked = True
+        for entry, count in enumerate(unacked or (), block.first_entry + first):
             if count != 1:
                 self.held_batches[Position(block.ledger_id, entry)] = count
 
@@ -129,12 +138,37 @@ class Consumer:
                 del self.held[ledger_id]
             else:
                 self.held[ledger_id] = bitmap
-            self.unacked_messages -= len(found)
+            messages = len(found)
             if self.held_batches:
                 for entry in found:
-                    self.unacked_messages -= self.held_batches.pop(Position(ledger_id, entry), 1) - 1
-            self.wake()
+                    messages += self.held_batches.pop(Position(ledger_id, entry), 1) - 1
+            self._hold_less(messages)
         return found
+
+    def release_part(self, position: Position, unacked: int) -> bool:
+        """Of the entry at `position` only `unacked` messages are left to acknowledge. Returns whether it is held."""
+        if position.entry_id not in self.held.get(position.ledger_id, ()):
+            return False
+        held = self.held_batches.get(position, 1)
+        if unacked < held:
+            self.held_batches[position] = unacked
+            self._hold_less(held - unacked)
+        return True
+
+    def _hold_less(self, messages: int) -> None:
+        self.unacked_messages -= messages
+        total = self.unacked
+        total.messages -= messages
+        if self.blocked:
+            self.blocked = is_blocked(True, self.unacked_messages, total.consumer_max)
+        if total.blocked:
+            total.blocked = is_blocked(True, total.messages, total.subscription_max)
+        self.wake()
+
+    def follow_limit(self) -> None:
+        """The limits changed."""
+        self.blocked = is_blocked(self.blocked, self.unacked_messages, self.unacked.consumer_max)
+        self.wake()
 
     def release_up_to(self, mark: Position) -> None:
         for ledger_id in [held for held in self.held if held <= mark.ledger_id]:
@@ -144,6 +178,5 @@ class Consumer:
     def release_all(self) -> dict[int, BitMap]:
         held, self.held = self.held, {}
         self.held_batches.clear()
-        self.unacked_messages = 0
-        self.wake()
+        self._hold_less(self.unacked_messages)
         return held

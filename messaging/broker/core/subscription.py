@@ -18,6 +18,7 @@ from messaging.broker.core.dispatch.strategies import STRATEGIES
 from messaging.broker.core.dispatch.strategy import DispatchStrategy
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
+from messaging.broker.core.unacked import UnackedMessages
 from messaging.errors import ConsumerBusy, NotAllowed, NotReady, QuotaExceeded
 from messaging.storage.ledger_store import Position
 from messaging.storage.managed.ledger_list import LedgerList
@@ -35,7 +36,8 @@ class Subscription:
         subscription_id: int = 0,
         durable: bool = True,
         partition: int = -1,
-        unacked_max: int = 50_000,
+        unacked_max: int = 0,
+        unacked_of_all_max: int = 0,
         properties: dict[str, str] | None = None,
     ) -> None:
         self.name = name
@@ -44,7 +46,8 @@ class Subscription:
         self.cursor = cursor
         self.ledger_list = ledger_list
         self.properties = properties or {}
-        self.state = DispatchState(cursor, ledger_list, partition=partition, unacked_max=unacked_max)
+        self.unacked = UnackedMessages(unacked_max, unacked_of_all_max)  # 0: no limit
+        self.state = DispatchState(cursor, ledger_list, partition=partition, unacked=self.unacked)
         self.consumers = self.state.consumers
         self.strategy: DispatchStrategy = STRATEGIES[SubscriptionType.EXCLUSIVE](self.state)
         self.fenced = False
@@ -86,6 +89,7 @@ class Subscription:
         if not self.consumers and self.kind is not kind:
             self.strategy = STRATEGIES[kind](self.state)
         self.consumers[consumer] = None
+        consumer.unacked = self.unacked
         self.strategy.attach(consumer)
 
     def detach(self, consumer: Consumer) -> None:
@@ -189,8 +193,11 @@ class Subscription:
         delta, whole = self.cursor.acknowledge_batch(position, ack_set, self.ledger_list)
         if whole and delta:
             self.acknowledge(consumer, position.ledger_id, (position.entry_id,), now_ms)
-        elif consumer is not None:
-            consumer.last_acked_ms = now_ms
+        else:
+            if delta:
+                self.state.acknowledged_part(consumer, position)
+            if consumer is not None:
+                consumer.last_acked_ms = now_ms
         return delta
 
     def acknowledge_up_to(self, position: Position, now_ms: int) -> bytes:
@@ -199,6 +206,10 @@ class Subscription:
         if delta:
             self.state.acknowledged_up_to(self.cursor.mark_delete)
         return delta
+
+    def limit_unacked(self, consumer_max: int, subscription_max: int) -> None:
+        """How many messages one consumer, and all together, may hold unacknowledged; 0: no limit."""
+        self.state.limit_unacked(consumer_max, subscription_max)
 
     def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None) -> None:
         """The client wants these again; None: all that it has not acknowledged."""
@@ -223,11 +234,6 @@ class Subscription:
         return self.strategy.active
 
     @property
-    def unacked_max(self) -> int:
-        """Messages that one consumer may hold unacknowledged."""
-        return self.state.unacked_max
-
-    @property
     def read_position(self) -> Position:
         return self.state.reading.position
 
@@ -250,8 +256,3 @@ class Subscription:
     @property
     def unacked_messages(self) -> int:
         return sum(self.unacked_of(one) for one in self.consumers)
-
-    @property
-    def blocked(self) -> bool:
-        """No consumer may take more because all hold too many unacknowledged messages."""
-        return bool(self.consumers) and all(one.unacked_messages >= self.unacked_max for one in self.consumers)

@@ -88,7 +88,7 @@ class Broker:
                 cursor_memory=self.cursor_memory,
                 records=self.memory_limiter.records,
                 clock_ms=self.now_ms,
-                unacked_max=settings.consumer_unacked_max,
+                acknowledges_parts=settings.acknowledgment_at_batch_index_level,
                 subscriptions_max=settings.subscriptions_per_topic_max,
                 quota=TopicQuota.of(settings),
                 policy=self.policies.value,
@@ -197,6 +197,7 @@ class Broker:
         self.permission_checks.changed(changed)
         for namespace in [key for kind, key in changed if kind == "namespace"]:
             for topic in self.topics.loaded_of(namespace):
+                topic.follow_unacked_limits()
                 if self.policies.deduplicates(topic.name) != (topic.publisher.dedup is not None):
                     self.background.spawn(dedup_state.follow_policy(topic), f"deduplication of {topic.text}")
 

@@ -12,13 +12,17 @@ from messaging.broker.core.bitmaps import bitmap_of
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.dispatch.assignment import Delivery
 from messaging.broker.core.dispatch.round_robin import RoundRobin
-from messaging.broker.core.dispatch.state import DispatchState
+from messaging.broker.core.dispatch.state import SEARCHED_MAX, DispatchState
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
 
-SEARCHED_MAX = 16  # consumers asked at once whether they hold what another acknowledged; where there are more: once per dispatch
 SHARE_MESSAGES_MAX = 20  # a turn of one consumer while others could take messages too
+
+
+def ready(consumer: Consumer) -> bool:
+    """Whether it can be sent a message."""
+    return consumer.permits > 0 and not consumer.blocked and consumer.sink.writable
 
 
 class SharedDispatch:
@@ -49,17 +53,17 @@ class SharedDispatch:
     def can_dispatch(self) -> bool:
         if self._unreleased:
             self._release_acknowledged()
-        return self._order.first(self.ready) is not None
-
-    def ready(self, consumer: Consumer) -> bool:
-        return consumer.permits > 0 and consumer.sink.writable and consumer.unacked_messages < self._state.unacked_max
+        return not self._state.unacked.blocked and self._order.first(ready) is not None
 
     def next_delivery(self, block: EntryBlock, first: int, last: int) -> Delivery | None:
-        consumer = self._order.take(self.ready)
+        state = self._state
+        unacked = state.unacked
+        if unacked.blocked:
+            return None
+        consumer = self._order.take(ready)
         if consumer is None:
             return None
-        state = self._state
-        messages_max = min(consumer.permits, state.unacked_max - consumer.unacked_messages)
+        messages_max = min(consumer.permits, unacked.consumer_max - consumer.unacked_messages, unacked.room)
         if len(state.consumers) > 1:
             messages_max = min(messages_max, SHARE_MESSAGES_MAX)
         return state.deliver(consumer, block, first, last, messages_max, hold=True)
@@ -74,7 +78,7 @@ class SharedDispatch:
         if left:
             unreleased = self._unreleased.get(ledger_id)
             self._unreleased[ledger_id] = left if unreleased is None else unreleased | left
-            if len(self._state.consumers) <= SEARCHED_MAX:
+            if len(self._state.consumers) <= SEARCHED_MAX:  # where there are more: once per dispatch
                 self._release_acknowledged()
         self._state.redeliveries.acknowledged(ledger_id, named)
 

@@ -8,24 +8,42 @@ from messaging.broker.core.dispatch.assignment import Delivery
 from messaging.broker.core.dispatch.redeliveries import Redeliveries
 from messaging.broker.core.dispatch.sources import EntrySource, ReadPosition
 from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.unacked import UnackedMessages
 from messaging.storage.ledger_store import Position
 from messaging.storage.managed.ledger_list import LedgerList
 
+SEARCHED_MAX = 16  # consumers asked at once whether they hold what another acknowledged
 Due = tuple[EntrySource, Position]  # the next entry to send, and the source that it comes from
 
 
 class DispatchState:
-    __slots__ = ("consumers", "cursor", "ledger_list", "partition", "reading", "redeliveries", "sources", "unacked_max")
+    __slots__ = ("consumers", "cursor", "ledger_list", "partition", "reading", "redeliveries", "sources", "unacked")
 
-    def __init__(self, cursor: Cursor, ledger_list: LedgerList, *, partition: int, unacked_max: int) -> None:
+    def __init__(self, cursor: Cursor, ledger_list: LedgerList, *, partition: int, unacked: UnackedMessages) -> None:
         self.cursor = cursor
         self.ledger_list = ledger_list
         self.partition = partition
-        self.unacked_max = unacked_max  # messages that one consumer may hold unacknowledged
+        self.unacked = unacked
         self.consumers: dict[Consumer, None] = {}  # in the order in which they came
         self.redeliveries = Redeliveries(cursor)
         self.reading = ReadPosition(cursor, ledger_list)
         self.sources: tuple[EntrySource, ...] = (self.redeliveries, self.reading)
+
+    def limit_unacked(self, consumer_max: int, subscription_max: int) -> None:
+        """How many messages one consumer, and all together, may hold unacknowledged; 0: no limit."""
+        self.unacked.limit(consumer_max, subscription_max)
+        for consumer in self.consumers:
+            consumer.follow_limit()
+
+    def acknowledged_part(self, consumer: Consumer | None, position: Position) -> None:
+        """Some messages of the entry at `position` are acknowledged, by `consumer`: whoever holds it holds less."""
+        left = self.cursor.batches.bits(position)
+        if left is None or (consumer is not None and consumer.release_part(position, left.bit_count())):
+            return
+        if len(self.consumers) <= SEARCHED_MAX:  # else the count follows when the entry is done
+            for one in self.consumers:
+                if one.release_part(position, left.bit_count()):
+                    return
 
     def rewind(self) -> None:
         """Reading continues right after the mark-delete position, so that nothing has to be sent again on top of that."""

@@ -111,7 +111,7 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
         "unreadableEntries": subscription.entries_lost,  # ours: damage on the disk; they count as acknowledged
         "lastExpireTimestamp": subscription.last_expired_ms,
         "lastConsumedTimestamp": subscription.last_consumed_ms,
-        "blockedSubscriptionOnUnackedMsgs": subscription.blocked,
+        "blockedSubscriptionOnUnackedMsgs": subscription.unacked.blocked,
         "activeConsumerName": subscription.active.name
         if subscription.active and subscription.kind is SubscriptionType.FAILOVER
         else "",
@@ -132,7 +132,7 @@ def _consumer(consumer: Consumer, subscription: Subscription, members: MemberRat
         "consumerName": consumer.name,
         "availablePermits": consumer.permits,
         "unackedMessages": subscription.unacked_of(consumer),
-        "blockedConsumerOnUnackedMsgs": consumer.unacked_messages >= subscription.unacked_max,
+        "blockedConsumerOnUnackedMsgs": consumer.blocked,
         "avgMessagesPerEntry": round(consumer.messages_out / consumer.entries_out) if consumer.entries_out else 0,
         "msgRateOut": rates.messages_out,
         "msgThroughputOut": rates.bytes_out,

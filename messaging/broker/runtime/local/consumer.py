@@ -128,7 +128,7 @@ class LocalConsumer:
     @property
     def writable(self) -> bool:
         """Not while it has been given as many batches as it may hold unacknowledged."""
-        return len(self._batches) < self.subscription.unacked_max
+        return len(self._batches) < self.subscription.unacked.consumer_max
 
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redelivery_counts: list[int] | None) -> int:
         size = 0

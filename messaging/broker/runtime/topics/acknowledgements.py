@@ -85,6 +85,8 @@ class AckRequest(NamedTuple):
         return [*deltas, delta], refused
 
     def _apply_part(self, position: Position, words: Sequence[int]) -> tuple[bytes, str]:
+        if not self.topic.services.acknowledges_parts:  # as in Pulsar, which says nothing: the whole entry stays
+            return b"", ""
         try:
             return self.subscription.acknowledge_batch(self.consumer, position, words, self.now_ms), ""
         except QuotaExceeded as error:

@@ -38,8 +38,8 @@ class TopicServices:
     cursor_memory: CursorMemory
     records: MemoryAccount  # deduplication state of all producers
     clock_ms: Callable[[], int]
-    unacked_max: int
     subscriptions_max: int  # of one topic
+    acknowledges_parts: bool  # the setting `acknowledgment_at_batch_index_level`
     quota: TopicQuota
     policy: Callable[[str, TopicName], Any]  # the effective value of a policy: `messaging.policies`
     message_ttl_s: Callable[[TopicName], int]

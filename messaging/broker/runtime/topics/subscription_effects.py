@@ -206,6 +206,17 @@ class SubscriptionEffects(TopicContext):
         else:
             self._acknowledge_up_to(request, asked, done)
 
+    # --- policies
+
+    def follow_unacked_limits(self) -> None:
+        """A policy of the namespace may have changed."""
+        policy = self.services.policy
+        limits = policy("max_unacked_per_consumer", self.name), policy("max_unacked_per_subscription", self.name)
+        for subscription in self.subscriptions.values():
+            subscription.limit_unacked(*limits)
+            if subscription.consumers:
+                self._dispatch_soon(subscription)
+
     # --- requests of administrators and maintenance; durable when these return
 
     async def skip_to(self, subscription: Subscription, last: Position) -> None:

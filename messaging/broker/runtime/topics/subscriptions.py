@@ -109,7 +109,8 @@ class TopicSubscriptions(SubscriptionEffects):
             subscription_id=subscription_id,
             durable=subscription_id != 0,
             partition=self.name.partition,
-            unacked_max=self.services.unacked_max,
+            unacked_max=self.services.policy("max_unacked_per_consumer", self.name),
+            unacked_of_all_max=self.services.policy("max_unacked_per_subscription", self.name),
             properties=properties,
         )
         subscription.may_keep = partial(self.services.cursor_memory.allows, self.name.tenant)

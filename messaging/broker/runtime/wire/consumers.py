@@ -117,8 +117,8 @@ def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource:
     if body.ack_type == pb.Ack.Individual:
         service.acknowledgements += len(asked)
         return topic.acknowledge_each(subscription, consumer, asked, done)
-    if subscription.kind is SubscriptionType.SHARED or len(asked) != 1:
-        done("a cumulative acknowledgement takes one message id, and no Shared subscription", None)
+    if subscription.kind in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED) or len(asked) != 1:
+        done("a cumulative acknowledgement takes one message id, and no Shared or Key_Shared subscription", None)
         return None
     return topic.acknowledge_up_to(subscription, consumer, asked[0], done)
 
@@ -204,7 +204,7 @@ async def consumer_stats(service: Broker, connection: Connection, body: pb.Consu
         consumer_name=consumer.name,
         available_permits=max(0, consumer.permits),
         unacked_messages=subscription.unacked_of(consumer),
-        blocked_consumer_on_unacked_msgs=consumer.unacked_messages >= subscription.unacked_max,
+        blocked_consumer_on_unacked_msgs=consumer.blocked,
         address=connection.peer,
         connected_since=time_text(consumer.connected_ms),
         type=TYPE_NAMES[subscription.kind],

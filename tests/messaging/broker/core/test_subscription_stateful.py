@@ -21,11 +21,12 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @initialize(partition=st.integers(-1, 3))
     def begin(self, partition: int) -> None:
-        self.world = World(partition=partition, unacked_max=40)
+        self.world = World(partition=partition, unacked_max=40, unacked_of_all_max=70)
         self.sizes: dict[Position, int] = {}
         self.acked: set[Position] = set()
         self.with_whom: dict[Position, Consumer] = {}  # Shared: sent and not given back
         self.asked_again: dict[Position, int] = {}
+        self.left: dict[Position, int] = {}  # of partly acknowledged batches, as the bits of an ack set
         self.reached: Position | None = None  # single reader: the last entry sent since reading began anew
 
     # --- what a topic and its clients do
@@ -84,6 +85,23 @@ class SubscriptionMachine(RuleBasedStateMachine):
         self.world.ack(consumer, *chosen)
         self.look()
 
+    @rule(pick=PICK, entry=PICK, words=st.integers(1, 127))
+    def acknowledge_part(self, pick: int, entry: int, words: int) -> None:
+        consumer = self.consumer(pick)
+        batches = [position for position, size in self.sizes.items() if size > 1 and position not in self.acked]
+        if consumer is None or not batches:
+            return
+        position = batches[entry % len(batches)]
+        every = (1 << self.sizes[position]) - 1
+        left = self.left.get(position, every) & words
+        if left:
+            self.left[position] = left
+        else:
+            self.forget([position])
+        self.world.subscription.acknowledge_batch(consumer, position, [words & every], 0)
+        self.world.dispatch()
+        self.look()
+
     @rule(pick=PICK)
     def acknowledge_all_sent(self, pick: int) -> None:
         consumer = self.consumer(pick)
@@ -134,7 +152,14 @@ class SubscriptionMachine(RuleBasedStateMachine):
         self.acked = {position for position in exist if position <= to}
         self.with_whom.clear()
         self.asked_again.clear()
+        self.left.clear()
         self.reached = None
+        self.look()
+
+    @rule(consumer_max=st.sampled_from([0, 1, 5, 40, 10**6]), subscription_max=st.sampled_from([0, 1, 5, 70, 10**6]))
+    def limits_change(self, consumer_max: int, subscription_max: int) -> None:
+        self.world.subscription.limit_unacked(consumer_max, subscription_max)
+        self.world.dispatch()
         self.look()
 
     # --- what must hold
@@ -143,10 +168,15 @@ class SubscriptionMachine(RuleBasedStateMachine):
         consumers = list(self.world.subscription.consumers)
         return consumers[pick % len(consumers)] if consumers else None
 
+    def unacked_in(self, position: Position) -> int:
+        left = self.left.get(position)
+        return self.sizes[position] if left is None else left.bit_count()
+
     def forget(self, positions: list[Position]) -> None:
         self.acked.update(positions)
         for position in positions:
             self.with_whom.pop(position, None)
+            self.left.pop(position, None)
             self.asked_again.pop(position, None)
 
     def changing(self, act: Callable[[], object]) -> None:
@@ -199,10 +229,16 @@ class SubscriptionMachine(RuleBasedStateMachine):
             return
         subscription = self.world.subscription
         assert subscription.backlog_entries == len(self.sizes) - len(self.acked)
+        unacked = subscription.unacked
+        assert unacked.messages == sum(one.unacked_messages for one in subscription.consumers)
+        assert unacked.blocked or unacked.messages < unacked.subscription_max
+        assert not unacked.blocked or unacked.messages > unacked.subscription_max // 2, "it could never be blocked without an end"
         for consumer in subscription.consumers:
             held = [position for position, whom in self.with_whom.items() if whom is consumer]
             if self.kind is SubscriptionType.SHARED:
-                assert consumer.unacked_messages == sum(self.sizes[position] for position in held)
+                assert consumer.unacked_messages == sum(self.unacked_in(position) for position in held)
+                assert consumer.blocked or consumer.unacked_messages < subscription.unacked.consumer_max
+                assert not consumer.blocked or consumer.unacked_messages > subscription.unacked.consumer_max // 2
                 entries = {Position(ledger, entry) for ledger, bitmap in consumer.held.items() for entry in bitmap}
                 assert entries == set(held)
 
@@ -214,7 +250,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             self.world.subscription.detach(consumer)
         self.with_whom.clear()
         last = self.world.attach(self.kind)
-        self.world.subscription.state.unacked_max = 10**9
+        self.world.subscription.limit_unacked(0, 0)
         self.world.flow(last, 10**6)
         assert [position for position, _ in counted(last)] == [position for position in self.sizes if position not in self.acked]
 

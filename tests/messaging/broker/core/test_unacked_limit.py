@@ -10,6 +10,7 @@ from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.managed.ledger_list import LedgerList
+from tests.support.subscription_world import World, received
 
 BATCH = 100
 UNACKED_MAX = 1_000
@@ -67,8 +68,71 @@ def test_a_shared_consumer_is_held_at_the_bound_and_goes_on_when_it_acknowledges
     assert due is not None
     first = subscription.assign(due[0], block, due[1], block.last_entry, 0, 0)
     assert sum(delivery.last - delivery.first for delivery in first.deliveries) == UNACKED_MAX // BATCH
-    assert subscription.blocked
+    assert consumer.blocked
     assert not subscription.can_dispatch()
-    subscription.acknowledge(consumer, 7, [0, 1, 2], 0)
-    assert subscription.unacked_of(consumer) == UNACKED_MAX - 3 * BATCH
+    subscription.acknowledge(consumer, 7, [0, 1, 2, 3], 0)
+    assert not subscription.can_dispatch(), "more than half of the limit is left"
+    subscription.acknowledge(consumer, 7, [4], 0)
+    assert subscription.unacked_of(consumer) == UNACKED_MAX // 2
     assert subscription.can_dispatch()
+
+
+def test_all_consumers_together_are_held_at_the_limit_of_the_subscription() -> None:
+    world = World(unacked_max=0, unacked_of_all_max=10)
+    consumers = [world.attach(SubscriptionType.SHARED, permits=100) for _ in range(3)]
+    world.publish([1] * 30)
+    held = {one: received(one) for one in consumers}
+    assert world.subscription.unacked.blocked
+    assert sum(map(len, held.values())) == 10
+    everything = [(one, position) for one, positions in held.items() for position in positions]
+    for one, position in everything[:4]:
+        world.ack(one, position)
+    assert world.subscription.unacked.blocked
+    world.ack(*everything[4])
+    assert sum(len(received(one)) for one in consumers) == 5, "half of them is left, and five more make ten"
+
+
+def test_partial_acknowledgements_lower_what_is_held_and_free_the_consumer() -> None:
+    world = World(unacked_max=10)
+    consumer = world.attach(SubscriptionType.SHARED, permits=100)
+    other = world.attach(SubscriptionType.SHARED)
+    (first, second) = world.publish([10, 10])
+    assert received(consumer) == [first]
+    assert consumer.blocked
+    world.subscription.acknowledge_batch(consumer, first, [0b11111_11100], 0)
+    assert (consumer.unacked_messages, consumer.blocked) == (8, True)
+    world.subscription.acknowledge_batch(other, first, [0b11111_00000], 0)
+    assert (consumer.unacked_messages, consumer.blocked) == (5, False)
+    world.dispatch()
+    assert received(consumer) == [second]
+    world.nack(consumer, first)
+    assert consumer.unacked_messages == 10
+    world.ack(consumer, second)
+    assert consumer.unacked_messages == 5, "the five messages of the first batch that are left came again"
+    world.ack(consumer, first)
+    assert (consumer.unacked_messages, world.subscription.unacked.messages) == (0, 0)
+
+
+def test_a_changed_limit_holds_at_once() -> None:
+    world = World(unacked_max=0)
+    consumer = world.attach(SubscriptionType.SHARED, permits=100)
+    positions = world.publish([1] * 20)
+    assert len(received(consumer)) == 20
+    world.subscription.limit_unacked(10, 0)
+    assert consumer.blocked
+    world.publish([1])
+    assert received(consumer) == []
+    world.subscription.limit_unacked(0, 10)
+    world.dispatch()
+    assert world.subscription.unacked.blocked and not consumer.blocked
+    assert received(consumer) == []
+    world.subscription.limit_unacked(0, 0)
+    world.dispatch()
+    assert len(received(consumer)) == 1
+    world.subscription.limit_unacked(1, 1)
+    world.ack(consumer, *positions[:-1])
+    world.publish([1])
+    assert received(consumer) == []
+    world.detach(consumer)
+    assert not world.subscription.unacked.blocked, "what it held is nobody's now"
+    assert len(received(world.attach(SubscriptionType.SHARED, permits=5))) == 1

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from messaging.adminrpc.schema import TopicRef
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import AppendFailed
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.consuming import TOPIC, ack, filled, id_of, texts
-from tests.support.raw_client import batch_frame
+from tests.support.raw_client import RawClient, Received, batch_frame
 from tests.support.waiting import eventually
 
 C = pb.Command
@@ -162,3 +163,61 @@ async def test_a_request_with_foreign_ids_harms_nothing(world: BrokerWorld) -> N
         for one in ids:
             ack(client, pb.MessageId(ledger_id=one.ledger_id, entry_id=one.entry_id, ack_set=[1]))
     assert await client.quiet() == []
+
+
+# --- batches, one message at a time
+
+
+async def batch_sent(world: BrokerWorld, sub_type: pb.Subscribe.SubType.ValueType = SHARED) -> tuple[RawClient, Received]:
+    """A consumer that was sent one batch of ten."""
+    client = await filled(world, 0)
+    client.write(batch_frame(0, [b"x"] * 10))
+    await client.expect("SEND_RECEIPT")
+    reader = await world.connected("reader")
+    await reader.subscribe(TOPIC, permits=100, sub_type=sub_type)
+    return reader, (await reader.messages(1))[0]
+
+
+async def unacked(world: BrokerWorld) -> int:
+    found = await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))
+    return int(found.stats["subscriptions"]["s"]["consumers"][0]["unackedMessages"])
+
+
+async def test_a_partial_acknowledgement_lowers_what_the_consumer_holds(world: BrokerWorld) -> None:
+    reader, batch = await batch_sent(world)
+    assert await unacked(world) == 10
+    ack(reader, id_of(batch, ack_set=[0b11111_00000]), request_id=1)
+    await reader.expect("ACK_RESPONSE")
+    assert await unacked(world) == 5
+    ack(reader, id_of(batch, ack_set=[0b00001_11111]), request_id=2)
+    await reader.expect("ACK_RESPONSE")
+    assert await unacked(world) == 1, "the two acknowledgements overlap"
+
+
+async def test_a_broker_without_batch_index_acknowledgements_takes_whole_entries_only(make_world: MakeWorld) -> None:
+    """As Pulsar with acknowledgmentAtBatchIndexLevelEnabled=false: what names a part is answered, and changes nothing."""
+    world = await make_world(acknowledgment_at_batch_index_level=False)
+    reader, batch = await batch_sent(world)
+    ack(reader, id_of(batch, ack_set=[1]), request_id=1)
+    assert not (await reader.expect("ACK_RESPONSE")).HasField("error")
+    assert await unacked(world) == 10
+    reader.say(C.REDELIVER_UNACKNOWLEDGED_MESSAGES, consumer_id=1)
+    (again,) = await reader.messages(1)
+    assert list(again.body.ack_set) == []
+    ack(reader, id_of(batch), request_id=2)
+    await reader.expect("ACK_RESPONSE")
+    assert await unacked(world) == 0
+
+
+async def test_without_batch_index_acknowledgements_a_cumulative_one_stops_before_the_batch(make_world: MakeWorld) -> None:
+    world = await make_world(acknowledgment_at_batch_index_level=False)
+    client = await filled(world, 3)
+    client.write(batch_frame(3, [b"x"] * 10))
+    await client.expect("SEND_RECEIPT")
+    reader = await world.connected("reader")
+    await reader.subscribe(TOPIC, permits=100, sub_type=EXCLUSIVE)
+    found = await reader.messages(4)
+    ack(reader, id_of(found[3], ack_set=[0b11111_00000]), kind=pb.Ack.Cumulative, request_id=1)
+    assert not (await reader.expect("ACK_RESPONSE")).HasField("error")
+    subscription = world.service.topics.loaded[TOPIC].subscriptions["s"]
+    assert (subscription.backlog_entries, len(subscription.cursor.batches)) == (1, 0)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import MaintenanceResult, MaintenanceRun, SubscriptionCreate, SubscriptionSkip, TopicCreate
+from messaging.adminrpc.schema import MaintenanceResult, MaintenanceRun, SubscriptionCreate, SubscriptionSkip, TopicCreate, TopicRef
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import PreconditionFailed
 from messaging.protocol import pulsar_pb2 as pb
@@ -19,7 +19,8 @@ from messaging.storage.ledger_store import EARLIEST
 from messaging.storage.managed.retention import Limits
 from tests.support.broker_world import FEED, BrokerWorld
 from tests.support.clock import Clock, give
-from tests.support.raw_client import RawClient, send_frame
+from tests.support.raw_client import RawClient, Received, send_frame
+from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/t"
 NAME = parse_topic(TOPIC)
@@ -212,3 +213,74 @@ async def test_a_subscription_that_is_being_moved_counts_once(world: BrokerWorld
     assert topic.subscription("s").fenced
     await topic.create_subscription("second", EARLIEST)
     await moved
+
+
+async def two_consumers(world: BrokerWorld, messages: int) -> tuple[RawClient, RawClient]:
+    """Of the Shared subscription ``s``, which has so many messages."""
+    await published(world, messages)
+    first, second = await world.connected("owner"), await world.connected("owner")
+    await first.subscribe(TOPIC, "s", permits=100)
+    await second.subscribe(TOPIC, "s", permits=100)
+    return first, second
+
+
+async def stats_of_s(world: BrokerWorld) -> dict[str, Any]:
+    found = await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))
+    return found.stats["subscriptions"]["s"]  # type: ignore[no-any-return]
+
+
+def acknowledge(client: RawClient, *messages: Received) -> None:
+    client.say(C.ACK, consumer_id=1, ack_type=pb.Ack.Individual, message_id=[one.body.message_id for one in messages])
+
+
+async def test_policy_max_unacked_per_consumer_holds_back_one_and_not_the_others(world: BrokerWorld) -> None:
+    await set_policies(world, max_unacked_per_consumer=4)
+    first, second = await two_consumers(world, 6)
+    held = await first.messages(4)
+    assert await first.quiet() == []
+    await second.messages(2)
+    found = await stats_of_s(world)
+    assert [one["blockedConsumerOnUnackedMsgs"] for one in found["consumers"]] == [True, False]
+    assert not found["blockedSubscriptionOnUnackedMsgs"]
+    acknowledge(first, held[0])
+    assert await first.quiet() == []
+    assert (await stats_of_s(world))["consumers"][0]["blockedConsumerOnUnackedMsgs"], "more than half is left"
+    acknowledge(first, held[1])
+    await first.quiet()
+    assert not (await stats_of_s(world))["consumers"][0]["blockedConsumerOnUnackedMsgs"]
+
+
+async def test_policy_max_unacked_per_subscription_holds_back_all_consumers(world: BrokerWorld) -> None:
+    await set_policies(world, max_unacked_per_subscription=4)
+    first, second = await two_consumers(world, 9)
+    held = await first.messages(4)
+    assert (await first.quiet(), await second.quiet()) == ([], [])
+    assert (await stats_of_s(world))["blockedSubscriptionOnUnackedMsgs"]
+    acknowledge(first, *held[:2])
+    subscription = world.service.topics.loaded[TOPIC].subscriptions["s"]
+    await eventually(lambda: subscription.unacked.messages == 4)  # half of them was left: as many come as there is room for
+    await first.close()
+    await eventually(lambda: [one.unacked_messages for one in subscription.consumers] == [4])
+
+
+async def test_a_raised_limit_is_felt_by_consumers_that_are_held_back(world: BrokerWorld) -> None:
+    await set_policies(world, max_unacked_per_consumer=2)
+    await published(world, 6)
+    client = await world.connected("owner")
+    await client.subscribe(TOPIC, "s", permits=100)
+    await client.messages(2)
+    assert await client.quiet() == []
+    await set_policies(world, max_unacked_per_consumer=5)
+    await client.messages(3)
+    await set_policies(world, max_unacked_per_consumer=0)
+    await client.messages(1)
+    await set_policies(world, max_unacked_per_consumer=3)
+    assert (await stats_of_s(world))["consumers"][0]["blockedConsumerOnUnackedMsgs"]
+
+
+async def test_limits_on_unacknowledged_messages_do_not_concern_a_single_reader(world: BrokerWorld) -> None:
+    await set_policies(world, max_unacked_per_consumer=2, max_unacked_per_subscription=2)
+    await published(world, 5)
+    client = await world.connected("owner")
+    await client.subscribe(TOPIC, "s", permits=100, sub_type=pb.Subscribe.Exclusive)
+    await client.messages(5)

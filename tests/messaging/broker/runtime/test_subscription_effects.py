@@ -97,13 +97,26 @@ def return_permits(held: Held) -> None:
     held.topic.return_permits(held.subscription, held.consumer, 1)
 
 
+def follow_unacked_limits(held: Held) -> None:
+    held.topic.services.policy = lambda policy, name: 0
+    held.topic.follow_unacked_limits()
+
+
 def consumer_writable(held: Held) -> None:
     held.sink.writable = True
     held.topic.consumer_writable(held.subscription, held.consumer)
 
 
 Effect = Callable[[Held], Awaitable[object] | None]
-AT_ITS_LIMIT: list[Effect] = [acknowledge, acknowledge_each, acknowledge_up_to, redeliver, skip_to, expire_up_to]
+AT_ITS_LIMIT: list[Effect] = [
+    acknowledge,
+    acknowledge_each,
+    acknowledge_up_to,
+    redeliver,
+    skip_to,
+    expire_up_to,
+    follow_unacked_limits,
+]
 WITHOUT_PERMITS: list[Effect] = [flow, return_permits]
 NOT_WRITABLE: list[Effect] = [consumer_writable]
 
