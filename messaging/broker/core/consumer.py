@@ -10,7 +10,7 @@ from pyroaring import BitMap
 from messaging.broker.core.client_info import LOCAL_CLIENT
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.open_sessions import OpenSession
-from messaging.broker.core.unacked import UnackedMessages, is_blocked
+from messaging.broker.core.unacked import UnackedMessages, stays_blocked
 from messaging.limits.sizes import PERMITS_MAX
 from messaging.storage.ledger_store import Position
 
@@ -160,14 +160,14 @@ class Consumer:
         total = self.unacked
         total.messages -= messages
         if self.blocked:
-            self.blocked = is_blocked(True, self.unacked_messages, total.consumer_max)
+            self.blocked = stays_blocked(self.unacked_messages, total.consumer_max)
         if total.blocked:
-            total.blocked = is_blocked(True, total.messages, total.subscription_max)
+            total.blocked = stays_blocked(total.messages, total.subscription_max)
         self.wake()
 
     def follow_limit(self) -> None:
         """The limits changed."""
-        self.blocked = is_blocked(self.blocked, self.unacked_messages, self.unacked.consumer_max)
+        self.blocked = self.unacked_messages >= self.unacked.consumer_max
         self.wake()
 
     def release_up_to(self, mark: Position) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 UNLIMITED = 1 << 62
 
 
-def is_blocked(blocked: bool, held: int, limit: int) -> bool:
-    """Whether a holder of `held` messages gets no more; `blocked`: whether that was so before."""
-    return held >= limit or (blocked and held > limit // 2)
+def stays_blocked(held: int, limit: int) -> bool:
+    """Whether a holder that reached its limit, and now has `held` messages, still gets no more."""
+    return held > limit // 2
 
 
 class UnackedMessages:
@@ -35,4 +35,4 @@ class UnackedMessages:
         """The limits changed; 0: none. The consumers' own flags are for the caller to follow up: `Consumer.follow_limit`."""
         self.consumer_max = consumer_max or UNLIMITED
         self.subscription_max = subscription_max or UNLIMITED
-        self.blocked = is_blocked(self.blocked, self.messages, self.subscription_max)
+        self.blocked = self.messages >= self.subscription_max
