@@ -168,7 +168,7 @@ async def test_a_request_with_foreign_ids_harms_nothing(world: BrokerWorld) -> N
 # --- batches, one message at a time
 
 
-async def batch_sent(world: BrokerWorld, sub_type: pb.Subscribe.SubType.ValueType = SHARED) -> tuple[RawClient, Received]:
+async def batch_sent(world: BrokerWorld, sub_type: pb.Subscribe.SubType = SHARED) -> tuple[RawClient, Received]:
     """A consumer that was sent one batch of ten."""
     client = await filled(world, 0)
     client.write(batch_frame(0, [b"x"] * 10))

@@ -98,7 +98,7 @@ def return_permits(held: Held) -> None:
 
 
 def follow_unacked_limits(held: Held) -> None:
-    held.topic.services.policy = lambda policy, name: 0
+    held.topic.services.policy = lambda policy, name: UNACKED_MAX + 1
     held.topic.follow_unacked_limits()
 
 
