@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.dispatch import shared
 from messaging.broker.core.dispatch.round_robin import RoundRobin
-from messaging.broker.core.dispatch.shared import SharedDispatch
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.sinks import MessageSender
@@ -40,7 +40,7 @@ async def crowd(world: BrokerWorld, kind: int) -> RawClient:
     return client
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[object]:
+def counted(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> list[object]:
     """One element for each call from here on."""
     calls: list[object] = []
     real = getattr(owner, name)
@@ -116,7 +116,7 @@ async def test_a_delivery_looks_only_at_who_may_take_it(world: BrokerWorld, monk
     publisher = await world.connected("owner")
     await publisher.producer(TOPIC)
     client = await crowd(world, pb.Subscribe.Shared)
-    looked = counted(monkeypatch, SharedDispatch, "ready")
+    looked = counted(monkeypatch, shared, "ready")
     client.say(pb.Command.FLOW, consumer_id=CROWD - 1, message_permits=1000)
     publisher.write(b"".join(send_frame(number, b"x") for number in range(1000)))
     for _ in range(1000):

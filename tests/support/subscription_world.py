@@ -99,7 +99,7 @@ class World:
             source, position = due
             found = self.block(position)
             assignment = self.subscription.assign(source, found, position, found.last_entry, self.expired_before_ms, self.now_ms)
-            for consumer, block, first, last, redelivery_counts, _ in assignment.deliveries:
+            for consumer, block, first, last, redelivery_counts, _, _ in assignment.deliveries:
                 consumer.sink.deliver(consumer, block, first, last, redelivery_counts)
             if not assignment.more:
                 return

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from messaging.broker.core import ack_sets
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
-from messaging.broker.core.dispatch.assignment import Assignment, Delivery
+from messaging.broker.core.dispatch.assignment import Assignment
 from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.dispatch.state import DispatchState, Due
 from messaging.broker.core.dispatch.strategies import STRATEGIES
@@ -129,27 +129,20 @@ class Subscription:
         self, source: EntrySource, block: EntryBlock, at: Position, last: int, expired_before_ms: int, now_ms: int
     ) -> Assignment:
         """Shares out the entries of `block` from `at` (what `next_due` named) to entry `last`, as far as permits go."""
-        ledger_id, begin = block.ledger_id, block.first_entry
+        ledger_id = block.ledger_id
         first, last = at.entry_id, min(last, self.ledger_list.last_of(ledger_id))
         ranges = source.unacked_ranges(ledger_id, first, last)
         if block.marker or block.broker_time_ms < expired_before_ms:
             expired, deltas = self._expire(block, ranges, now_ms)
             source.advance(ledger_id, first, last + 1)
             return Assignment([], deltas, expired, True)
-        deliveries: list[Delivery] = []
-        for start, stop in ranges:
-            while start <= stop:
-                delivery = self.strategy.next_delivery(block, start - begin, stop - begin + 1)
-                if delivery is None:
-                    source.advance(ledger_id, first, start)
-                    return Assignment(deliveries, [], 0, False)
-                deliveries.append(delivery)
-                self.messages_out += delivery.messages
-                start = begin + delivery.last
-        source.advance(ledger_id, first, last + 1)
+        deliveries, stopped_at = self.strategy.share(block, ranges)
+        source.advance(ledger_id, first, last + 1 if stopped_at is None else stopped_at)
+        for delivery in deliveries:
+            self.messages_out += delivery.messages
         if deliveries:
             self.last_consumed_ms = now_ms
-        return Assignment(deliveries, [], 0, True)
+        return Assignment(deliveries, [], 0, stopped_at is None)
 
     def _expire(self, block: EntryBlock, ranges: list[tuple[int, int]], now_ms: int) -> tuple[int, list[bytes]]:
         """Expired entries (and the broker's own markers) count as acknowledged; they are never sent. Returns how many, and the

@@ -9,14 +9,15 @@ from messaging.broker.core.entries import EntryBlock
 
 
 class Delivery(NamedTuple):
-    """Entries of one block for one consumer."""
+    """Entries of one block for one consumer: all from `first` to before `last`, or those of them that are `picked`."""
 
     consumer: Consumer
     block: EntryBlock
-    first: int  # indexes of entries in the block: all before `last`
+    first: int  # an index of entries in the block, like `last`
     last: int
-    redelivery_counts: list[int] | None
+    redelivery_counts: list[int] | None  # of each entry that is delivered
     messages: int  # those that take permits: of batches only what is not acknowledged yet
+    picked: list[int] | None = None  # indexes, in order
 
 
 class Assignment(NamedTuple):

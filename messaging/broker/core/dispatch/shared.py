@@ -4,36 +4,26 @@ next one, before anything new. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from pyroaring import BitMap
-
-from messaging.broker.core.bitmaps import bitmap_of
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.dispatch.assignment import Delivery
+from messaging.broker.core.dispatch.holding import HoldingDispatch, ready
 from messaging.broker.core.dispatch.round_robin import RoundRobin
-from messaging.broker.core.dispatch.state import SEARCHED_MAX, DispatchState
+from messaging.broker.core.dispatch.state import DispatchState
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription_type import SubscriptionType
-from messaging.storage.ledger_store import Position
 
 SHARE_MESSAGES_MAX = 20  # a turn of one consumer while others could take messages too
 
 
-def ready(consumer: Consumer) -> bool:
-    """Whether it can be sent a message."""
-    return consumer.permits > 0 and not consumer.blocked and consumer.sink.writable
-
-
-class SharedDispatch:
-    __slots__ = ("_order", "_state", "_unreleased")
+class SharedDispatch(HoldingDispatch):
+    __slots__ = ("_order",)
     kind = SubscriptionType.SHARED
-    active = None
 
     def __init__(self, state: DispatchState) -> None:
-        self._state = state
+        super().__init__(state)
         self._order = RoundRobin()
-        self._unreleased: dict[int, BitMap] = {}  # ledger -> entries acknowledged by others than those who, perhaps, hold them
 
     def attach(self, consumer: Consumer) -> None:
         consumer.on_ready = self._order.add
@@ -43,7 +33,7 @@ class SharedDispatch:
         consumer.on_ready = None
         self._order.discard(consumer)
         for ledger_id, entries in consumer.release_all().items():
-            self._state.redeliveries.add(ledger_id, entries)
+            self._give_back(ledger_id, entries)
         if not self._state.consumers:
             self._unreleased.clear()
             self._state.redeliveries.counts.clear()
@@ -55,67 +45,19 @@ class SharedDispatch:
             self._release_acknowledged()
         return not self._state.unacked.blocked and self._order.first(ready) is not None
 
-    def next_delivery(self, block: EntryBlock, first: int, last: int) -> Delivery | None:
-        state = self._state
+    def share(self, block: EntryBlock, ranges: Sequence[tuple[int, int]]) -> tuple[list[Delivery], int | None]:
+        state, begin = self._state, block.first_entry
         unacked = state.unacked
-        if unacked.blocked:
-            return None
-        consumer = self._order.take(ready)
-        if consumer is None:
-            return None
-        messages_max = min(consumer.permits, unacked.consumer_max - consumer.unacked_messages, unacked.room)
-        if len(state.consumers) > 1:
-            messages_max = min(messages_max, SHARE_MESSAGES_MAX)
-        return state.deliver(consumer, block, first, last, messages_max, hold=True)
-
-    # --- what comes back
-
-    def acknowledged(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int]) -> None:
-        named = left = bitmap_of(entries)
-        if consumer is not None:
-            left = left - consumer.release(ledger_id, left)
-            consumer.wake()
-        if left:
-            unreleased = self._unreleased.get(ledger_id)
-            self._unreleased[ledger_id] = left if unreleased is None else unreleased | left
-            if len(self._state.consumers) <= SEARCHED_MAX:  # where there are more: once per dispatch
-                self._release_acknowledged()
-        self._state.redeliveries.acknowledged(ledger_id, named)
-
-    def _release_acknowledged(self) -> None:
-        """Consumers let go of what others acknowledged: one walk over them, however many acknowledged."""
-        unreleased, self._unreleased = self._unreleased, {}
-        for one in self._state.consumers:
-            for ledger_id in unreleased.keys() & one.held.keys():
-                one.release(ledger_id, unreleased[ledger_id])
-
-    def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None) -> None:
-        """Only what it holds is sent again, with a higher count."""
-        held = consumer.unacked_messages
-        if positions is None:
-            returned = consumer.release_all()
-        else:
-            wanted: dict[int, BitMap] = {}
-            for position in positions:
-                if 0 <= position.entry_id < 1 << 32:  # else no entry of ours
-                    wanted.setdefault(position.ledger_id, BitMap()).add(position.entry_id)
-            returned = {ledger_id: consumer.release(ledger_id, entries) for ledger_id, entries in wanted.items()}
-        consumer.messages_redelivered += held - consumer.unacked_messages
-        redeliveries = self._state.redeliveries
-        for ledger_id, entries in returned.items():
-            redeliveries.count(ledger_id, entries)
-            redeliveries.add(ledger_id, entries)
-
-    def reset(self) -> None:
-        self._unreleased.clear()
-        for one in self._state.consumers:
-            one.release_all()
-
-    # --- asking
-
-    def unacked_of(self, consumer: Consumer) -> int:
-        """Messages."""
-        return consumer.unacked_messages
-
-    def acknowledged_messages(self, consumer: Consumer) -> int:
-        return consumer.messages_out - consumer.unacked_messages - consumer.messages_redelivered
+        deliveries: list[Delivery] = []
+        for start, stop in ranges:
+            while start <= stop:
+                consumer = None if unacked.blocked else self._order.take(ready)
+                if consumer is None:
+                    return deliveries, start
+                messages_max = min(consumer.permits, unacked.consumer_max - consumer.unacked_messages, unacked.room)
+                if len(state.consumers) > 1:
+                    messages_max = min(messages_max, SHARE_MESSAGES_MAX)
+                delivery = state.deliver(consumer, block, start - begin, stop - begin + 1, messages_max, hold=True)
+                deliveries.append(delivery)
+                start = begin + delivery.last
+        return deliveries, None

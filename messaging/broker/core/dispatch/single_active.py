@@ -31,11 +31,17 @@ class SingleActiveDispatch:
         active = self.active
         return active is not None and active.permits > 0 and active.sink.writable
 
-    def next_delivery(self, block: EntryBlock, first: int, last: int) -> Delivery | None:
-        active = self.active
-        if active is None or active.permits <= 0 or not active.sink.writable:
-            return None
-        return self._state.deliver(active, block, first, last, active.permits, hold=False)
+    def share(self, block: EntryBlock, ranges: Sequence[tuple[int, int]]) -> tuple[list[Delivery], int | None]:
+        active, state, begin = self.active, self._state, block.first_entry
+        deliveries: list[Delivery] = []
+        for start, stop in ranges:
+            if active is None or active.permits <= 0 or not active.sink.writable:
+                return deliveries, start
+            delivery = state.deliver(active, block, start - begin, stop - begin + 1, active.permits, hold=False)
+            deliveries.append(delivery)
+            if begin + delivery.last <= stop:
+                return deliveries, begin + delivery.last
+        return deliveries, None
 
     def acknowledged(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int]) -> None:
         """The cursor knows: nothing is held, and nothing waits to be sent again."""

@@ -32,9 +32,9 @@ class DispatchStrategy(Protocol):
     def can_dispatch(self) -> bool:
         """Whether some consumer could take a message now."""
 
-    def next_delivery(self, block: EntryBlock, first: int, last: int) -> Delivery | None:
-        """Gives entries of `block`, from index `first` on and before `last`, to the consumer whose turn it is: at least the first
-        of them. None: nobody can take it now."""
+    def share(self, block: EntryBlock, ranges: Sequence[tuple[int, int]]) -> tuple[list[Delivery], int | None]:
+        """Shares out the entries of `block` within `ranges`: (first, last), entry ids in order. Returns the deliveries, and
+        the first entry that nobody can take now, nor any after it; None if there is none."""
 
     def acknowledged(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int]) -> None:
         """These entries are done: nobody holds them any more, and nobody is sent them again."""

@@ -133,7 +133,7 @@ class Dispatcher:
         topic.mark_active()
         assignment = subscription.assign(source, block, position, last, expired_before_ms, now_ms)
         total = 0
-        for consumer, given, first, stop, redelivery_counts, _ in assignment.deliveries:
+        for consumer, given, first, stop, redelivery_counts, _, _ in assignment.deliveries:
             size = consumer.sink.deliver(consumer, given, first, stop, redelivery_counts)
             consumer.bytes_out += size
             total += size

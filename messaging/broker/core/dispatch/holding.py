@@ -1,0 +1,82 @@
+"""All consumers receive, and hold what they were sent until it is acknowledged: the common part of Shared and Key_Shared. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pyroaring import BitMap
+
+from messaging.broker.core.bitmaps import bitmap_of
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.dispatch.state import SEARCHED_MAX, DispatchState
+from messaging.storage.ledger_store import Position
+
+
+def ready(consumer: Consumer) -> bool:
+    """Whether it can be sent a message."""
+    return consumer.permits > 0 and not consumer.blocked and consumer.sink.writable
+
+
+class HoldingDispatch:
+    __slots__ = ("_state", "_unreleased")
+    active = None
+
+    def __init__(self, state: DispatchState) -> None:
+        self._state = state
+        self._unreleased: dict[int, BitMap] = {}  # ledger -> entries acknowledged by others than those who, perhaps, hold them
+
+    def _give_back(self, ledger_id: int, entries: BitMap) -> None:
+        """These are to be sent again."""
+        self._state.redeliveries.add(ledger_id, entries)
+
+    # --- what comes back
+
+    def acknowledged(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int]) -> None:
+        named = left = bitmap_of(entries)
+        if consumer is not None:
+            left = left - consumer.release(ledger_id, left)
+            consumer.wake()
+        if left:
+            unreleased = self._unreleased.get(ledger_id)
+            self._unreleased[ledger_id] = left if unreleased is None else unreleased | left
+            if len(self._state.consumers) <= SEARCHED_MAX:  # where there are more: once per dispatch
+                self._release_acknowledged()
+        self._state.redeliveries.acknowledged(ledger_id, named)
+
+    def _release_acknowledged(self) -> None:
+        """Consumers let go of what others acknowledged: one walk over them, however many acknowledged."""
+        unreleased, self._unreleased = self._unreleased, {}
+        for one in self._state.consumers:
+            for ledger_id in unreleased.keys() & one.held.keys():
+                one.release(ledger_id, unreleased[ledger_id])
+
+    def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None) -> None:
+        """Only what it holds is sent again, with a higher count."""
+        held = consumer.unacked_messages
+        if positions is None:
+            returned = consumer.release_all()
+        else:
+            wanted: dict[int, BitMap] = {}
+            for position in positions:
+                if 0 <= position.entry_id < 1 << 32:  # else no entry of ours
+                    wanted.setdefault(position.ledger_id, BitMap()).add(position.entry_id)
+            returned = {ledger_id: consumer.release(ledger_id, entries) for ledger_id, entries in wanted.items()}
+        consumer.messages_redelivered += held - consumer.unacked_messages
+        redeliveries = self._state.redeliveries
+        for ledger_id, entries in returned.items():
+            redeliveries.count(ledger_id, entries)
+            self._give_back(ledger_id, entries)
+
+    def reset(self) -> None:
+        self._unreleased.clear()
+        for one in self._state.consumers:
+            one.release_all()
+
+    # --- asking
+
+    def unacked_of(self, consumer: Consumer) -> int:
+        """Messages."""
+        return consumer.unacked_messages
+
+    def acknowledged_messages(self, consumer: Consumer) -> int:
+        return consumer.messages_out - consumer.unacked_messages - consumer.messages_redelivered
