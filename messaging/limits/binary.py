@@ -102,6 +102,9 @@ BINARY: dict[str, Limit] = {
     "GetTopicsOfNamespace.topics_hash": Limit("a hexadecimal checksum, 8 characters today", bytes_max=64),
     "Producer.producer_name": NAME,
     "Producer.initial_subscription_name": NAME,
+    "Producer.topic_epoch": Limit(
+        "stored as a signed 64-bit number, and each new owner of a topic adds 1", minimum=0, maximum=INT64_MAX
+    ),
     "Send.sequence_id": _SEQUENCE,
     "Send.highest_sequence_id": _SEQUENCE,
     "Send.num_messages": Limit(

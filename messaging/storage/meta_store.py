@@ -47,6 +47,7 @@ class TopicRecord:
     ledgers: tuple[LedgerRecord, ...] = ()
     terminated_at: Position | None = None
     properties: dict[str, str] = field(default_factory=lambda: NO_PROPERTIES)
+    topic_epoch: int = -1  # of the last exclusive producer; -1: there was none
 
     def with_ledgers(self, ledgers: tuple[LedgerRecord, ...]) -> TopicRecord:
         return replace(self, ledgers=ledgers)

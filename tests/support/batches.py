@@ -13,21 +13,16 @@ from messaging.protocol.frames import build_send
 from messaging.protocol.hot import SendFrame
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import Position
+from tests.support.producer_sink import ProducerEnd
 
 
-class _Receipts:
+class _Receipts(ProducerEnd):
     def __init__(self) -> None:
+        super().__init__()
         self.first: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
 
     def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None:
         self.first.set_result(first)
-
-    def append_completed(self, size: int) -> None: ...
-
-    def closed(self, producer: Producer) -> None: ...
-
-    def alive(self) -> bool:
-        return True
 
 
 def single(payload: bytes) -> bytes:

@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Iterable
 from typing import Protocol, runtime_checkable
 
-from messaging.broker.core.producers import ProducerTable
+from messaging.broker.core.access_modes import AccessMode
+from messaging.broker.core.producer_table import ProducerTable
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
 
@@ -25,11 +26,16 @@ class Probed(Protocol):
         """Completes when the peer has responded or was disconnected; None: there is no need to probe."""
 
 
-async def probe_producer(producers: ProducerTable, name: str) -> None:
-    """Call it before a producer with this name is attached."""
-    held = producers.get(name)
-    if held is not None:
-        await _ask([held.sink])
+async def probe_producers(producers: ProducerTable, name: str, access: AccessMode = AccessMode.SHARED) -> None:
+    """Call it before a producer with this name and access mode is attached. One that may wait for the topic does not wait for a
+    response."""
+    sinks = [one.sink for one in producers.rivals(name, access)[:ASKED_MAX]]
+    if access is not AccessMode.WAIT_FOR_EXCLUSIVE:
+        await _ask(sinks)
+        return
+    for sink in sinks:
+        if isinstance(sink, Probed):
+            sink.answers()
 
 
 async def probe_consumers(subscription: Subscription, kind: SubscriptionType) -> None:

@@ -6,9 +6,10 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from messaging.adminrpc.schema import TopicLive
+from messaging.broker.core.access_modes import MODE_NAMES
 from messaging.broker.core.bitmaps import count_ranges, ranges_of
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.producers import Producer
+from messaging.broker.core.producers import NO_EPOCH, Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.runtime.metering import max_backlog
@@ -58,7 +59,8 @@ def topic_stats(topic: Topic, context: StatsContext) -> dict[str, Any]:
         "ownerBroker": context.broker,
         "topicCreationTimeStamp": topic.created_ms,
         "lastPublishTimeStamp": topic.publisher.last_published_ms,
-        "waitingPublishers": 0,
+        "waitingPublishers": topic.producers.waiting,
+        "topicEpoch": None if topic.producers.topic_epoch == NO_EPOCH else topic.producers.topic_epoch,
         "publishers": [_publisher(one, rates.members, context) for one in topic.producers],
         "subscriptions": {name: _subscription(topic, one, rates.members, context) for name, one in topic.subscriptions.items()},
         "replication": {},
@@ -72,7 +74,7 @@ def _age_s(at_ms: int, now_ms: int) -> int:
 def _publisher(producer: Producer, members: MemberRates, context: StatsContext) -> dict[str, Any]:
     rates = members.of_producer(producer)
     return {
-        "accessMode": "Shared",
+        "accessMode": MODE_NAMES[producer.access],
         "producerId": producer.producer_id,
         "producerName": producer.name,
         "msgRateIn": rates.messages_in,

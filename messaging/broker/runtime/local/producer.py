@@ -14,6 +14,7 @@ from messaging.broker.runtime.local.messages import (
     ProducerListener,
     Receipt,
 )
+from messaging.broker.runtime.topics.exclusive_access import fenced_out
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue, MagnetarError, MessageTooLarge, NotReady, StorageFailed
 from messaging.limits.binary import BINARY
@@ -55,7 +56,7 @@ class LocalProducer:
     def publish(self, messages: Sequence[OutgoingMessage], on_receipt: Receipt) -> None:
         loop = asyncio.get_running_loop()
         limit = self.service.settings.message_bytes_max
-        if not self.open or self._stopped:
+        if not self.open or self._stopped or self._producer.closed:
             loop.call_soon(on_receipt, None, NotReady("the producer is closed: open it again"))
             return
         largest = max(len(message.payload) for message in messages)
@@ -108,6 +109,15 @@ class LocalProducer:
 
     def append_completed(self, size: int) -> None:
         pass
+
+    def fenced(self, producer: Producer) -> None:
+        self.end(fenced_out(producer))
+
+    def promoted(self, producer: Producer) -> None:
+        """It never waits: local producers share their topic."""
+
+    def refused(self, producer: Producer, error: MagnetarError) -> None:
+        """See `promoted`."""
 
     def alive(self) -> bool:
         return self.open

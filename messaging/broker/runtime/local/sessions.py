@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import open_subscription
-from messaging.broker.runtime.liveness_probe import probe_consumers, probe_producer
+from messaging.broker.runtime.liveness_probe import probe_consumers, probe_producers
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import (
     ConsumerListener,
@@ -48,8 +48,7 @@ class LocalSessions:
         await self._broker.authorize(principal, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
         opened = await self._broker.open_topic(name)
         await opened.writable()
-        if producer_name:
-            await probe_producer(opened.producers, producer_name)
+        await probe_producers(opened.producers, producer_name or "")
         producer = LocalProducer(self._broker, opened, producer_name or self._broker.new_producer_name(), sink, principal)
         self._broker.peers.sessions.add(producer)
         return producer

@@ -1,7 +1,7 @@
 """Loaded topics.
 
 registry.py, partitions.py    load, create, unload and delete topics
-topic.py                      a topic: its life, and its producers
+topic.py                      a topic: its life, and its producers; exclusive_access.py fences and promotes them
 subscriptions.py              creating, moving and deleting its subscriptions, and attaching consumers
 subscription_effects.py       what consumers and administrators do to a subscription: change, store, dispatch
 publisher.py                  socket to log; dedup_state.py keeps what deduplication knows

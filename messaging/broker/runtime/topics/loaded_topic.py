@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from messaging.broker.core.producers import ProducerTable
+from messaging.broker.core.producer_table import ProducerTable
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic_rates import TopicRates
 from messaging.errors import MagnetarError

@@ -14,7 +14,8 @@ from typing import Protocol
 
 from messaging.broker.core.dedup import Deduplication
 from messaging.broker.core.entries import EntryBlock, for_log, header_of, whole_bytes
-from messaging.broker.core.producers import Producer, ProducerTable
+from messaging.broker.core.producer_table import ProducerTable
+from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol import hot
 from messaging.protocol.hot import BlockSummary, SendFrame
@@ -57,7 +58,7 @@ class Publisher:
     def __init__(self, topic: PublishedTopic, ledger: ManagedLedger) -> None:
         self.topic = topic
         self.ledger = ledger
-        self.producers = ProducerTable()
+        self.producers = ProducerTable(ledger.record.topic_epoch)
         self.dedup: Deduplication | None = None
         self.dedup_changes = False  # deduplication is being turned on or off
         self.dedup_saving: asyncio.Lock | None = None  # one snapshot is packed and stored at a time
@@ -117,6 +118,12 @@ class Publisher:
             self.after_pending = deque()
         self.after_pending.append((self.published_blocks, act))
 
+    async def settled(self) -> bool:
+        """Returns after the receipts of everything appended so far: whether the last of it was stored."""
+        settled: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.run_after_pending(lambda stored: None if settled.done() else settled.set_result(stored))
+        return await settled
+
     def run_due(self, stored: bool) -> None:
         """Called after each completed block: runs the callbacks that waited for it."""
         after_pending = self.after_pending
@@ -127,7 +134,7 @@ class Publisher:
 
     def send_receipts(self, producer: Producer, asked: list[SendFrame]) -> None:
         """Sends one receipt per message, with the position at which its sequence id is stored (-1:-1 if that is not remembered)."""
-        if self.dedup is None or producer.closed:
+        if self.dedup is None or (producer.closed and not producer.fenced):
             return
         for frame in asked:
             producer.sink.receipts(producer, [frame], self.dedup.position_of(producer.name_bytes, frame.sequence_id))
@@ -186,7 +193,7 @@ class PendingPublish(PendingAppend):
             if publisher.dedup is not None:
                 publisher.dedup.stored(producer.name_bytes, self.sent, self.first)
         producer.sink.append_completed(summary.end_offsets[-1])
-        if error is None and not producer.closed:
+        if error is None and (not producer.closed or producer.fenced):
             if self.asked is self.sent:
                 producer.sink.receipts(producer, self.sent, self.first)
             else:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 
-from messaging.broker.core.producers import Producer, ProducerTable
-from messaging.broker.runtime.topics import dedup_state
+from messaging.broker.core.access_modes import AccessMode
+from messaging.broker.core.producer_table import Admission, ProducerTable
+from messaging.broker.core.producers import Producer
+from messaging.broker.runtime.topics import dedup_state, exclusive_access
 from messaging.broker.runtime.topics.admission import check_producer
 from messaging.broker.runtime.topics.loaded_topic import TopicCounters
 from messaging.broker.runtime.topics.publisher import PendingPublish, Publisher
@@ -73,22 +75,32 @@ class Topic(TopicSubscriptions):
                 self.services.failed(self, refused)
             raise refused from error
 
-    def attach_producer(self, producer: Producer) -> None:
-        """Closes a producer of the same name if it may be replaced. Raises `NotReady`, `TopicTerminated`, `ProducerBusy`, and
-        whatever `PermissionChecks.admit` raises if the permission was withdrawn meanwhile.
+    def attach_producer(self, producer: Producer) -> Admission:
+        """Closes a producer of the same name if it may be replaced, and those that it fences. A producer that owns the topic now
+        must not publish before `confirm_owner` has returned; to one that waits, its sink tells what became of it.
+
+        Raises `NotReady`, `TopicTerminated`, `ProducerBusy`, `ProducerFenced`, and whatever `PermissionChecks.admit` raises if the
+        permission was withdrawn meanwhile.
         """
         self.check_writable()
-        check_producer(self.services.policy, self, producer.name)
+        if producer.access is AccessMode.SHARED:  # an exclusive one is alone
+            check_producer(self.services.policy, self, producer.name)
         if producer.session is not None:
             self.services.admit(producer.session)
-        former = self.producers.attach(producer)
-        if former is not None:
-            former.closed = True
+        admission = self.producers.attach(producer)
+        exclusive_access.admitted(self, admission)
+        return admission
+
+    async def confirm_owner(self, producer: Producer) -> None:
+        """See `exclusive_access.confirm_owner`."""
+        await exclusive_access.confirm_owner(self, producer)
 
     def detach_producer(self, producer: Producer) -> None:
-        """Removes a producer that publishes nothing more. Idempotent."""
+        """Removes a producer that publishes nothing more, or that waits; the next that waits may get the topic. Idempotent."""
         producer.closed = True
-        self.producers.detach(producer)
+        departure = self.producers.detach(producer)
+        if departure is not None:
+            exclusive_access.departed(self, departure)
 
     # --- called by the publisher
 
@@ -125,9 +137,9 @@ class Topic(TopicSubscriptions):
     # --- failures, and closing
 
     def _close_producers(self) -> None:
-        for producer in self.producers:
+        members, waiting = self.producers.clear()
+        for producer in (*members, *waiting):
             producer.closed = True
-            self.producers.detach(producer)
             with self.services.dispatching.guard(topic=self.text, producer=producer.name):
                 producer.sink.closed(producer)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from messaging.broker.core.command_costs import ACK_RUN, BLOCK
 from messaging.broker.core.consumer import Consumer
@@ -18,7 +19,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire.outbound import OutboundBuffer
 from messaging.broker.runtime.wire.read_throttle import ReadThrottle
-from messaging.broker.runtime.wire.send_errors import Refusal, storable
+from messaging.broker.runtime.wire.send_errors import Refusal, fenced_refusal, storable
 from messaging.errors import NotReady
 from messaging.protocol.frames import ProtocolError
 from messaging.protocol.hot import CHUNK, BlockSummary, SendFrame, group_acks, group_by_producer, summarize
@@ -26,6 +27,14 @@ from messaging.storage.ledger_store import StoreError
 
 CLOSED_IDS_KEPT = 1000
 NEEDS_A_LOOK = ~CHUNK  # flags of messages that need more than being stored
+
+
+class OpeningProducer(NamedTuple):
+    """A producer that a topic has attached and that may not publish yet: it waits for the topic, or its epoch is being stored."""
+
+    topic: Topic
+    producer: Producer
+    request_id: int
 
 
 class Endpoints:
@@ -39,6 +48,7 @@ class Endpoints:
         self.probe: Callable[[], Awaitable[None] | None] = lambda: None
         self.knows_end_of_topic = False  # the client understands REACHED_END_OF_TOPIC
         self.producers: dict[int, tuple[Topic, Producer]] = {}
+        self.opening: dict[int, OpeningProducer] = {}
         self.consumers: dict[int, tuple[Topic, Subscription, Consumer]] = {}
         self.ended_producers: dict[int, None] = {}  # closed by the broker: frames still in transit are skipped
 
@@ -46,7 +56,8 @@ class Endpoints:
         """Detaches all producers and consumers: the connection is gone. Idempotent."""
         self.probe = lambda: None
         producers, self.producers = self.producers, {}
-        for topic, producer in producers.values():
+        opening, self.opening = self.opening, {}
+        for topic, producer in [*producers.values(), *(one[:2] for one in opening.values())]:
             topic.detach_producer(producer)
         consumers, self.consumers = self.consumers, {}
         for topic, subscription, consumer in consumers.values():
@@ -67,7 +78,7 @@ class Endpoints:
         for part in parts:
             held = producers.get(part[0].producer_id)
             if held is None or held[1].closed:
-                self._check_ended(part[0].producer_id)
+                self._publish_closed(held, part)
                 continue
             summary = summarize(part)
             if summary.flags & NEEDS_A_LOOK:
@@ -76,10 +87,15 @@ class Endpoints:
                 self.append(*held, buf, part, summary)
         return BLOCK * len(parts)
 
-    def _check_ended(self, producer_id: int) -> None:
-        """Raises `ProtocolError` for a producer that was never open."""
-        if producer_id not in self.ended_producers:
-            raise ProtocolError(f"messages for producer {producer_id}, which is not open on this connection")
+    def _publish_closed(self, held: tuple[Topic, Producer] | None, sent: list[SendFrame]) -> None:
+        """Messages of a producer that the broker has closed are skipped, but those of a fenced one are refused, after its receipts.
+        Raises `ProtocolError` for a producer that was never open."""
+        if held is not None and held[1].fenced:
+            for frame in sent:
+                refusal = fenced_refusal(frame)
+                held[0].publisher.run_after_pending(partial(self._say_refused, refusal))
+        elif held is None and sent[0].producer_id not in self.ended_producers:
+            raise ProtocolError(f"messages for producer {sent[0].producer_id}, which is not open on this connection")
 
     def append(self, topic: Topic, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary) -> None:
         try:
@@ -99,9 +115,12 @@ class Endpoints:
 
     def _refuse_message(self, producer: Producer, refusal: Refusal, stored: bool) -> None:
         """Does nothing if an earlier message failed: the producer is then closed, and its client resends everything."""
-        if stored and not producer.closed:
-            self.service.count_publish_error(refusal.error_name)
-            self.out.gather(refusal.encode())
+        if stored and (not producer.closed or producer.fenced):
+            self._say_refused(refusal)
+
+    def _say_refused(self, refusal: Refusal, stored: bool = True) -> None:
+        self.service.count_publish_error(refusal.error_name)
+        self.out.gather(refusal.encode())
 
     def acknowledge_all(self, acked: list[tuple[int, int, int]]) -> int:
         """Plain individual acknowledgements: one call per consumer and ledger. Returns the cost besides that of the entries."""
@@ -129,6 +148,19 @@ class Endpoints:
         self.producers[producer.producer_id] = (topic, producer)
         self.memory_charge.change(memory_bytes((producer.name,), producer.metadata))
         self.ended_producers.pop(producer.producer_id, None)
+
+    def begin_opening(self, topic: Topic, producer: Producer, request_id: int) -> None:
+        self.opening[producer.producer_id] = OpeningProducer(topic, producer, request_id)
+        self.memory_charge.change(memory_bytes((producer.name,), producer.metadata))
+
+    def end_opening(self, producer: Producer) -> OpeningProducer | None:
+        """What `begin_opening` began. None if it has ended: the request was answered, or the client closed the producer."""
+        held = self.opening.get(producer.producer_id)
+        if held is None or held.producer is not producer:
+            return None
+        del self.opening[producer.producer_id]
+        self.memory_charge.change(-memory_bytes((producer.name,), producer.metadata))
+        return held
 
     def add_consumer(self, topic: Topic, subscription: Subscription, consumer: Consumer) -> None:
         self.consumers[consumer.consumer_id] = (topic, subscription, consumer)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from messaging.broker.core.producers import Producer
+from messaging.broker.core.access_modes import AccessMode, Answer
+from messaging.broker.core.producers import NO_EPOCH, Producer
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import open_subscription
-from messaging.broker.runtime.liveness_probe import probe_producer
+from messaging.broker.runtime.liveness_probe import probe_producers
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.sessions import BinaryProducerSession
-from messaging.errors import NotAllowed
+from messaging.broker.runtime.wire.sinks import producer_success
+from messaging.errors import MagnetarError, NotAllowed, NotReady, SubscriptionNotFound
 from messaging.permissions.model import Action, Resource
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
@@ -19,40 +19,71 @@ from messaging.protocol.names import parse_topic, subscription_name
 
 
 async def open_producer(service: Broker, connection: Connection, body: pb.Producer, resource: Resource) -> None:
-    held = connection.endpoints.producers.get(body.producer_id)
+    endpoints = connection.endpoints
+    held = endpoints.producers.get(body.producer_id)
     if held is not None and not held[1].closed and (held[0].text != resource.topic or body.epoch <= held[1].epoch):
-        _success(connection, body.request_id, *held)  # a repeated request: same answer
+        connection.send(producer_success(body.request_id, *held))  # a repeated request: same answer
         return
-    if body.producer_access_mode != pb.Producer.Shared:
-        mode = pb.Producer.AccessMode.Name(body.producer_access_mode)
-        raise NotAllowed(f"access mode {mode} is not supported yet: open the producer with access mode Shared")
+    opening = endpoints.opening.get(body.producer_id)
+    if opening is not None:
+        if body.epoch <= opening.producer.epoch:
+            raise NotReady(f"producer {body.producer_id} waits for exclusive access to {opening.topic.text} already")
+        opening.topic.detach_producer(opening.producer)  # on a later try it queues again
+        endpoints.end_opening(opening.producer)
     topic = await service.open_topic(parse_topic(resource.topic))
     await topic.writable()
     if body.initial_subscription_name:
-        name = subscription_name(body.initial_subscription_name)
-        assert connection.principal is not None
-        await service.authorize(connection.principal, Action.CONSUME, resource._replace(subscription=name))
-        await open_subscription(service, connection.principal, topic, name, earliest=True)
-    if body.producer_name:
-        await probe_producer(topic.producers, body.producer_name)
+        await _open_initial_subscription(service, connection, body.initial_subscription_name, topic, resource)
+    access = AccessMode(body.producer_access_mode)
+    await probe_producers(topic.producers, body.producer_name, access)
     if connection.closed:  # the client disconnected while the topic was opened
         return
-    name = body.producer_name or service.new_producer_name()
-    producer = Producer(body.producer_id, name, connection.producer_sink, epoch=body.epoch, now_ms=service.now_ms())
+    producer = _producer(service, connection, body, access)
+    endpoints.check_room(producer.name, producer.metadata)
+    producer.session = BinaryProducerSession(connection, topic, body.producer_id)
+    answer = topic.attach_producer(producer).answer
+    if answer is Answer.JOIN:
+        endpoints.add_producer(topic, producer)
+        connection.send(producer_success(body.request_id, topic, producer))
+        return
+    endpoints.begin_opening(topic, producer, body.request_id)
+    if answer is Answer.WAIT:
+        waits = pb.ProducerSuccess(request_id=body.request_id, producer_name=producer.name, producer_ready=False)
+        connection.send(frames.command(pb.Command.PRODUCER_SUCCESS, producer_success=waits))
+        return
+    try:
+        await topic.confirm_owner(producer)
+    except MagnetarError as error:
+        connection.producer_sink.refused(producer, error)
+    else:
+        connection.producer_sink.promoted(producer)
+
+
+def _producer(service: Broker, connection: Connection, body: pb.Producer, access: AccessMode) -> Producer:
+    producer = Producer(
+        body.producer_id,
+        body.producer_name or service.new_producer_name(),
+        connection.producer_sink,
+        epoch=body.epoch,
+        now_ms=service.now_ms(),
+        access=access,
+        topic_epoch=body.topic_epoch if body.HasField("topic_epoch") else NO_EPOCH,
+    )
     if body.metadata:
         producer.metadata = {pair.key: pair.value for pair in body.metadata}
     producer.client = connection.client_info
-    connection.endpoints.check_room(producer.name, producer.metadata)
-    producer.session = BinaryProducerSession(connection, topic, body.producer_id)
-    topic.attach_producer(producer)
-    connection.endpoints.add_producer(topic, producer)
-    _success(connection, body.request_id, topic, producer)
+    return producer
 
 
-def _success(connection: Connection, request_id: int, topic: Topic, producer: Producer) -> None:
-    last = topic.publisher.last_sequence_id(producer.name_bytes)
-    answer = pb.ProducerSuccess(request_id=request_id, producer_name=producer.name, last_sequence_id=last, schema_version=b"")
-    connection.send(frames.command(pb.Command.PRODUCER_SUCCESS, producer_success=answer))
+async def _open_initial_subscription(service: Broker, connection: Connection, name: str, topic: Topic, resource: Resource) -> None:
+    """Needs the permission to consume. Raises `NotAllowed` where subscriptions are not created by use."""
+    name = subscription_name(name)
+    assert connection.principal is not None
+    await service.authorize(connection.principal, Action.CONSUME, resource._replace(subscription=name))
+    try:
+        await open_subscription(service, connection.principal, topic, name, earliest=True)
+    except SubscriptionNotFound as error:  # the code that clients of Pulsar expect here
+        raise NotAllowed(f"the producer's initial subscription cannot be created: {error.message}") from None
 
 
 async def close_producer(service: Broker, connection: Connection, body: pb.CloseProducer, resource: Resource) -> None:
@@ -60,10 +91,12 @@ async def close_producer(service: Broker, connection: Connection, body: pb.Close
     held = connection.endpoints.producers.get(body.producer_id)
     if held is not None:
         topic, producer = held
-        answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        topic.publisher.run_after_pending(lambda _: None if answered.done() else answered.set_result(None))
-        await answered
+        await topic.publisher.settled()
         topic.detach_producer(producer)
         if connection.endpoints.producers.get(body.producer_id) is held:
             connection.endpoints.end_producer(body.producer_id)
+    opening = connection.endpoints.opening.get(body.producer_id)
+    if opening is not None:
+        opening.topic.detach_producer(opening.producer)
+        connection.endpoints.end_opening(opening.producer)
     connection.send(frames.success(body.request_id))

@@ -51,6 +51,14 @@ def storable(sent: list[SendFrame], buf: bytes, message_bytes_max: int) -> Itera
         yield good
 
 
+def fenced_refusal(frame: SendFrame) -> Refusal:
+    """For a message of a producer that another one has fenced. Its client connects again and is told then."""
+    sequence_id = max(frame.sequence_id, frame.highest_sequence_id)
+    return Refusal(
+        frame.producer_id, sequence_id, pb.PersistenceError, "another producer took the topic over: the producer is closed"
+    )
+
+
 def _refusal(frame: SendFrame, buf: bytes, message_bytes_max: int) -> Refusal | None:
     """None for a message that can be stored."""
     why = _why(frame, buf, message_bytes_max)

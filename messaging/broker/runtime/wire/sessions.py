@@ -38,7 +38,9 @@ class BinaryProducerSession(_BinarySession):
         return self.topic.resource()
 
     def end(self, error: MagnetarError) -> None:
-        _, producer = self.connection.endpoints.producers.get(self.opened_id, (None, None))
+        endpoints = self.connection.endpoints
+        held = endpoints.opening.get(self.opened_id) or endpoints.producers.get(self.opened_id)
+        producer = held[1] if held is not None else None
         if producer is not None and producer.session is self and not producer.closed:
             self.topic.detach_producer(producer)
             producer.sink.closed(producer)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, cast
 
+from messaging.broker.core.access_modes import AccessMode
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.producers import Producer
+from messaging.broker.core.producers import NO_EPOCH, Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire.endpoints import Endpoints
+from messaging.errors import MagnetarError, NotReady
 from messaging.protocol import frames, hot
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.hot import SendFrame
@@ -34,15 +37,42 @@ class ReceiptSender:
         self._out.gather(hot.receipts(sent, 0, len(sent), first.ledger_id & _UINT64, first.entry_id & _UINT64))
 
     def closed(self, producer: Producer) -> None:
+        if producer.producer_id in self._endpoints.opening:
+            self.refused(producer, NotReady("the topic was closed: open the producer again"))
+            return
         self._endpoints.end_producer(producer.producer_id)
         closing = pb.CloseProducer(producer_id=producer.producer_id, request_id=frames.UNSOLICITED)
         self._out.gather(frames.command(pb.Command.CLOSE_PRODUCER, close_producer=closing))
+
+    def fenced(self, producer: Producer) -> None:
+        """Its client is told with its next message, as by Pulsar: see `Endpoints.publish`."""
+
+    def promoted(self, producer: Producer) -> None:
+        opening = self._endpoints.end_opening(producer)
+        if opening is not None:  # else the client closed it
+            self._endpoints.add_producer(opening.topic, producer)
+            self._out.gather(producer_success(opening.request_id, opening.topic, producer))
+
+    def refused(self, producer: Producer, error: MagnetarError) -> None:
+        opening = self._endpoints.end_opening(producer)
+        if opening is not None:
+            self._out.gather(frames.error(opening.request_id, cast(Any, error.wire_code), error.message))
 
     def alive(self) -> bool:
         return not self._out.closed
 
     def answers(self) -> Awaitable[None] | None:
         return self._endpoints.probe()
+
+
+def producer_success(request_id: int, topic: Topic, producer: Producer) -> bytes:
+    """The response to PRODUCER. A topic that never had an exclusive producer has no epoch."""
+    last = topic.publisher.last_sequence_id(producer.name_bytes)
+    answer = pb.ProducerSuccess(request_id=request_id, producer_name=producer.name, last_sequence_id=last, schema_version=b"")
+    epoch = topic.producers.topic_epoch if producer.access is AccessMode.SHARED else producer.topic_epoch
+    if epoch != NO_EPOCH:
+        answer.topic_epoch = epoch
+    return frames.command(pb.Command.PRODUCER_SUCCESS, producer_success=answer)
 
 
 class MessageSender:

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.broker.core.producers import Producer, ProducerTable
+from messaging.broker.core.producer_table import ProducerTable
+from messaging.broker.core.producers import Producer
 from messaging.errors import ProducerBusy
-from messaging.protocol.hot import SendFrame
-from messaging.storage.ledger_store import Position
-
-
-class Sink:
-    def __init__(self) -> None:
-        self.connected = True
-
-    def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None: ...
-    def append_completed(self, size: int) -> None: ...
-    def closed(self, producer: Producer) -> None: ...
-    def alive(self) -> bool:
-        return self.connected
+from tests.support.producer_sink import ProducerEnd
 
 
 def test_a_name_is_taken_once() -> None:
-    table, sink = ProducerTable(), Sink()
-    assert table.attach(Producer(1, "a", sink)) is None
-    assert table.attach(Producer(2, "b", sink)) is None
+    table, sink = ProducerTable(), ProducerEnd()
+    assert table.attach(Producer(1, "a", sink)).former is None
+    assert table.attach(Producer(2, "b", sink)).former is None
     with pytest.raises(ProducerBusy):
-        table.attach(Producer(1, "a", Sink()))
+        table.attach(Producer(1, "a", ProducerEnd()))
     assert len(table) == 2
 
 
@@ -35,12 +24,12 @@ def test_a_name_is_taken_once() -> None:
     [(1, 1, True, True), (1, 0, True, False), (2, 1, True, False), (1, 1, False, False)],
 )
 def test_only_itself_on_a_later_try_takes_over(producer_id: int, epoch: int, same_connection: bool, taken_over: bool) -> None:
-    table, sink = ProducerTable(), Sink()
+    table, sink = ProducerTable(), ProducerEnd()
     held = Producer(1, "a", sink)
     table.attach(held)
-    newcomer = Producer(producer_id, "a", sink if same_connection else Sink(), epoch=epoch)
+    newcomer = Producer(producer_id, "a", sink if same_connection else ProducerEnd(), epoch=epoch)
     if taken_over:
-        assert table.attach(newcomer) is held
+        assert table.attach(newcomer).former is held
         assert list(table) == [newcomer]
     else:
         with pytest.raises(ProducerBusy):
@@ -49,12 +38,12 @@ def test_only_itself_on_a_later_try_takes_over(producer_id: int, epoch: int, sam
 
 
 def test_the_name_of_a_dead_connection_is_free() -> None:
-    table, sink = ProducerTable(), Sink()
+    table, sink = ProducerTable(), ProducerEnd()
     held = Producer(1, "a", sink)
     table.attach(held)
     sink.connected = False
-    newcomer = Producer(7, "a", Sink())
-    assert table.attach(newcomer) is held
+    newcomer = Producer(7, "a", ProducerEnd())
+    assert table.attach(newcomer).former is held
     table.detach(held)  # the dead connection's clean-up comes late and leaves the successor alone
     assert list(table) == [newcomer]
     table.detach(newcomer)

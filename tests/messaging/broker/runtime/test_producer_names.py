@@ -1,8 +1,6 @@
-"""Whose name is taken, who takes it over, and access modes."""
+"""Whose name is taken, who takes it over."""
 
 from __future__ import annotations
-
-import pytest
 
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld
@@ -42,10 +40,3 @@ async def test_a_successor_of_a_higher_epoch_takes_over(world: BrokerWorld) -> N
     client.write(send_frame(0, b"x"))
     assert await receipts(client, 1) == [(1, 0)]
     assert len(world.service.topics.loaded[TOPIC].producers) == 1
-
-
-@pytest.mark.parametrize("mode", ["Exclusive", "WaitForExclusive", "ExclusiveWithFencing"])
-async def test_access_modes_that_are_not_served(world: BrokerWorld, mode: str) -> None:
-    client = await world.connected("owner")
-    client.say(C.PRODUCER, topic=TOPIC, producer_id=1, producer_access_mode=mode)
-    assert (await client.expect("ERROR")).error == pb.NotAllowedError

@@ -1,0 +1,58 @@
+"""What producers of the stock Python client may ask for: exclusive access to a topic."""
+
+from __future__ import annotations
+
+import threading
+
+import pulsar
+import pytest
+
+from tests.compat.stock import Stock, nothing_more, receive
+from tests.support.standalone import Standalone
+from tests.support.waiting import eventually_sync
+
+pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
+
+MODES = pulsar.ProducerAccessMode
+
+
+def test_an_exclusive_producer_is_alone(stock: Stock, topic: str) -> None:
+    client = stock.client()
+    owner = client.create_producer(topic, access_mode=MODES.Exclusive)
+    with pytest.raises(pulsar.ProducerFenced):
+        client.create_producer(topic, access_mode=MODES.Exclusive)
+    with pytest.raises(pulsar.ProducerBusy):
+        client.create_producer(topic)
+    owner.send(b"mine")
+    owner.close()
+    client.create_producer(topic).send(b"everybody's")
+
+
+def test_a_fencing_producer_takes_the_topic_over(stock: Stock, topic: str) -> None:
+    client = stock.client()
+    consumer = client.subscribe(topic, "all")
+    old = client.create_producer(topic, access_mode=MODES.Exclusive, batching_enabled=False)
+    old.send(b"old")
+    new = stock.client().create_producer(topic, access_mode=MODES.ExclusiveWithFencing)
+    with pytest.raises(pulsar.ProducerFenced):
+        old.send(b"too late")
+    new.send(b"new")
+    assert [message.data() for message in receive(consumer, 2)] == [b"old", b"new"]
+    assert nothing_more(consumer)
+
+
+def test_a_waiting_producer_gets_the_topic_when_its_owner_leaves(standalone: Standalone, stock: Stock, topic: str) -> None:
+    path = f"/admin/v2/{topic.replace('://', '/')}/stats"
+    owner = stock.client().create_producer(topic, access_mode=MODES.Exclusive)
+    opened: list[pulsar.Producer] = []
+    waiting = stock.client(operation_timeout_seconds=3)  # it waits for longer than that
+    thread = threading.Thread(target=lambda: opened.append(waiting.create_producer(topic, access_mode=MODES.WaitForExclusive)))
+    thread.start()
+    eventually_sync(lambda: standalone.http("GET", path, token=standalone.admin_token).json()["waitingPublishers"] == 1)
+    owner.send(b"first")
+    assert not opened
+    owner.close()
+    thread.join(20)
+    opened[0].send(b"second")
+    stats = standalone.http("GET", path, token=standalone.admin_token).json()
+    assert [one["accessMode"] for one in stats["publishers"]] == ["WaitForExclusive"] and stats["topicEpoch"] == 1

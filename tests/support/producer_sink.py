@@ -1,0 +1,36 @@
+"""The end of a producer that remembers what the topic told it."""
+
+from __future__ import annotations
+
+from messaging.broker.core.producers import Producer
+from messaging.errors import MagnetarError
+from messaging.protocol.hot import SendFrame
+from messaging.storage.ledger_store import Position
+
+
+class ProducerEnd:
+    """Implements `messaging.broker.core.producers.ProducerSink`."""
+
+    def __init__(self) -> None:
+        self.connected = True
+        self.told: list[str] = []
+
+    def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None:
+        self.told.append("receipts")
+
+    def append_completed(self, size: int) -> None: ...
+
+    def closed(self, producer: Producer) -> None:
+        self.told.append("closed")
+
+    def fenced(self, producer: Producer) -> None:
+        self.told.append("fenced")
+
+    def promoted(self, producer: Producer) -> None:
+        self.told.append("promoted")
+
+    def refused(self, producer: Producer, error: MagnetarError) -> None:
+        self.told.append(error.code)
+
+    def alive(self) -> bool:
+        return self.connected
