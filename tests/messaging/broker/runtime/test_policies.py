@@ -186,7 +186,7 @@ async def test_policy_auto_subscription_creation_decides_whether_use_creates_a_s
     client = await world.connected("owner")
     assert await refused(client, C.SUBSCRIBE, subscription="s", consumer_id=1, sub_type=1) == pb.SubscriptionNotFound
     initial = {"producer_id": 1, "initial_subscription_name": "s"}
-    assert await refused(client, C.PRODUCER, **initial) == pb.SubscriptionNotFound
+    assert await refused(client, C.PRODUCER, **initial) == pb.NotAllowedError
     await client.subscribe(TOPIC, "reader", 2, durable=False)
     await world.admin.subscriptions.create(SubscriptionCreate(topic=TOPIC, subscription="s"))
     await client.subscribe(TOPIC, "s", 3)
