@@ -14,7 +14,8 @@ Guarantees (of every implementation; one contract suite checks them):
 - G5  A block is never divided or joined: it becomes durable as one, and is read back as it was appended, header included. So a
       block can be one add of a log that numbers adds, such as BookKeeper's.
 
-Readers may rely on the order of entry ids, not on their being dense: a ledger that was compacted has gaps, between blocks.
+Readers may rely on the order of entry ids, not on their being dense: a ledger with the property `SPARSE` may have gaps between
+blocks, as one does that holds what a compaction left of others, under the original ids.
 
 No method blocks the event loop. Nothing but `StoreError` escapes.
 """
@@ -22,7 +23,7 @@ No method blocks the event loop. Nothing but `StoreError` escapes.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -39,6 +40,8 @@ class Position(NamedTuple):
 EARLIEST = Position(-1, -1)
 
 
+SPARSE = "sparse"  # a property for `LedgerStore.create`, with any value: the writer may leave ids out
+ENTRY_ID_MAX = (1 << 62) - 1
 WHOLE = "whole"  # the range of all topics there are
 
 
@@ -85,6 +88,7 @@ class LedgerInfo:
 
     @property
     def entries(self) -> int:
+        """Of a sparse ledger, at most so many."""
         return self.last_entry + 1
 
 
@@ -170,6 +174,14 @@ def check_block(data: Buffer, end_offsets: array[int], entry_bytes_max: int, led
             begin = stop
 
 
+def check_skip(entry_id: int, next_entry: int, properties: Mapping[str, str], ledger_id: int) -> None:
+    """Refuses ids that cannot be left out."""
+    if SPARSE not in properties:
+        raise ValueError(f"ledger {ledger_id} is not sparse: its next entry is {next_entry}, not {entry_id}")
+    if not next_entry <= entry_id <= ENTRY_ID_MAX:
+        raise ValueError(f"ledger {ledger_id}: entry {entry_id} is not between {next_entry} and {ENTRY_ID_MAX}")
+
+
 Done = Callable[[StoreError | None], None]
 
 
@@ -189,6 +201,10 @@ class LedgerWriter(Protocol):
         Raises `EntryTooLarge`, `LedgerClosed` or `Fenced` where the block is refused outright; `done` is then not called.
         """
 
+    def skip_to(self, entry_id: int) -> None:
+        """The next append begins with this id: free ids before it are left out for good. Raises `ValueError` if it is taken, or the
+        ledger is not sparse."""
+
     async def close(self) -> LedgerInfo:
         """Seals at the last confirmed entry. Waits for what is pending first."""
 
@@ -199,9 +215,10 @@ class LedgerReader(Protocol):
     async def read(self, first: int, *, entries_max: int, bytes_max: int) -> list[Block]:
         """Blocks from the one that holds `first` on, up to the last confirmed entry.
 
-        The first block may begin before `first` (blocks are returned whole), or behind it where a compacted ledger has none there.
-        At least one block comes back, even if larger than `bytes_max`. Checksums were verified. Raises `NoSuchEntry`,
-        `NoSuchLedger`, `Corrupt`, `Unavailable`.
+        The first block may begin before `first` (blocks are returned whole), or behind it where a sparse ledger has none there. At
+        least one block comes back, even if larger than `bytes_max`; no other begins after `entries_max` entries from `first` on.
+        Checksums were verified, and that nothing is missing but what was left out. Raises `NoSuchEntry`, `NoSuchLedger`, `Corrupt`,
+        `Unavailable`.
         """
 
     async def aclose(self) -> None: ...
@@ -237,8 +254,9 @@ class LedgerStore(Protocol):
 
     def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> int | Awaitable[int]:
         """How many entries a read of about this size brings from `first` on, up to where a block ends; 0 where that cannot be told
-        without reading. A `read` of just so many, with the same `bytes_max`, brings just them, unless some are damaged: so where
-        the next one begins is known before this one is done. A store that has to ask somebody else answers later."""
+        without reading, and for sparse ledgers. A `read` of just so many, with the same `bytes_max`, brings just them, unless some
+        are damaged: so where the next one begins is known before this one is done. A store that has to ask somebody else answers
+        later."""
 
     async def delete(self, fence: Fence, ledger_id: int) -> None:
         """Forgets a ledger; space comes back later. Idempotent. The caller took it out of the topic's list first."""

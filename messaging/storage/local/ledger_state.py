@@ -10,8 +10,10 @@ see a segment twice, but never miss one.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import ClassVar
 
 from messaging.storage.local.append_state import AppendState
+from messaging.storage.local.format import records
 from messaging.storage.local.format.extents import Extents
 
 
@@ -40,6 +42,7 @@ class LedgerState:
         "sealed_segment",
         "writer",
     )
+    block_flags: ClassVar[int] = 0  # of the records that its writer appends
 
     def __init__(
         self, ledger_id: int, properties: dict[str, str], created_segment: int = 0, last_entry: int = -1, length_bytes: int = 0
@@ -108,3 +111,10 @@ class LedgerState:
             found.append(extents)
             extents = extents.older
         return found
+
+
+class SparseLedgerState(LedgerState):
+    """While this process writes to it; what was written says itself which ids were left out."""
+
+    __slots__ = ()
+    block_flags = records.SPARSE

@@ -11,6 +11,7 @@ import msgspec
 
 from messaging.storage.fence_table import FenceTable, scope_of, with_scope
 from messaging.storage.ledger_store import (
+    SPARSE,
     DiskFull,
     Fence,
     Fenced,
@@ -28,13 +29,13 @@ from messaging.storage.local.device.disk import DirectoryLock, Disk, OsDisk
 from messaging.storage.local.environment import LogEnvironment
 from messaging.storage.local.format.directory import claim, lock
 from messaging.storage.local.format.records import CREATED, DELETED, SEALED
-from messaging.storage.local.ledger_state import LedgerState, Phase
+from messaging.storage.local.ledger_state import LedgerState, Phase, SparseLedgerState
 from messaging.storage.local.log import Log
 from messaging.storage.local.read.index import EntryIndex
 from messaging.storage.local.read.reader import LocalLedgerReader, forecast
 from messaging.storage.local.recover.commit_scan import Damage
 from messaging.storage.local.recover.recovery import Recovery
-from messaging.storage.local.write.ledger_writer import LocalLedgerWriter, control
+from messaging.storage.local.write.ledger_writer import LocalLedgerWriter, SparseLedgerWriter, control
 from messaging.storage.local.write.queue import CommitQueue, Committed
 from messaging.storage.local.write.segment_files import NoSpace
 from messaging.storage.local.write.space_watch import SpaceWatch
@@ -156,7 +157,8 @@ class LocalLedgerStore:
         self._check(fence)
         if ledger_id in self.log.ledgers.states or ledger_id in self.log.ledgers.tombstones:
             raise LedgerExists(f"ledger {ledger_id} exists", ledger_id)
-        state = LedgerState(ledger_id, self.log.ledgers.intern(with_scope(properties, fence.scope)))
+        made, written_by = (SparseLedgerState, SparseLedgerWriter) if SPARSE in properties else (LedgerState, LocalLedgerWriter)
+        state = made(ledger_id, self.log.ledgers.intern(with_scope(properties, fence.scope)))
         self.log.ledgers.states[ledger_id] = state
         self._creating.add(ledger_id)
         try:
@@ -170,7 +172,7 @@ class LocalLedgerStore:
             raise  # included because it may become durable: the orphan collection must see it
         finally:
             self._creating.discard(ledger_id)
-        writer = state.writer = LocalLedgerWriter(state, self.queue, fence, self._seal_state)
+        writer = state.writer = written_by(state, self.queue, fence, self._seal_state)
         try:
             self._fences.check(fence)
         except Fenced as error:  # fenced while it was created

@@ -248,6 +248,10 @@ class FaultyLedgerWriter:
         self.pending_bytes += size
         return first
 
+    def skip_to(self, entry_id: int) -> None:
+        self._writer.skip_to(entry_id)
+        self.next_entry = entry_id
+
     async def close(self) -> LedgerInfo:
         error, _ = self.store.outcome()
         if isinstance(error, Fenced):

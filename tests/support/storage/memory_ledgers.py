@@ -13,6 +13,7 @@ from typing import Self
 
 from messaging.storage.fence_table import FenceTable, scope_of, with_scope
 from messaging.storage.ledger_store import (
+    SPARSE,
     Block,
     Buffer,
     Done,
@@ -27,6 +28,7 @@ from messaging.storage.ledger_store import (
     StoreStatistics,
     Unavailable,
     check_block,
+    check_skip,
 )
 from tests.support.storage.memory_meta import MemoryMetaStore
 
@@ -55,16 +57,17 @@ class _Ledger:
         self.length_bytes += len(block.data)
 
     def blocks_from(self, first: int, entries_max: int, bytes_max: int) -> list[Block]:
-        at = bisect_right(self.firsts, first) - 1
+        at = max(0, bisect_right(self.firsts, first) - 1)
+        if self.blocks[at].last_entry < first:
+            at += 1
         found: list[Block] = []
-        size = 0
-        while at < len(self.blocks):
-            block = self.blocks[at]
+        size = entries = 0
+        for block in self.blocks[at:]:
             size += len(block.data)
-            if found and (size > bytes_max or block.first_entry >= first + entries_max):
+            if found and (size > bytes_max or entries >= entries_max):
                 break
             found.append(block)
-            at += 1
+            entries += block.last_entry + 1 - max(first, block.first_entry)
         return found
 
     def info(self, ledger_id: int) -> LedgerInfo:
@@ -99,6 +102,10 @@ class MemoryLedgerWriter:
         if len(self._pending) == 1:
             asyncio.get_running_loop().call_soon(self._flush)
         return first
+
+    def skip_to(self, entry_id: int) -> None:
+        check_skip(entry_id, self.next_entry, self._ledger.properties, self.ledger_id)
+        self.next_entry = entry_id
 
     def _flush(self) -> None:
         pending, self._pending = self._pending, []
@@ -205,7 +212,7 @@ class MemoryLedgerStore:
 
     def forecast(self, ledger_id: int, first: int, *, entries_max: int, bytes_max: int) -> int:
         ledger = self._ledgers.get(ledger_id)
-        if ledger is None or not 0 <= first <= ledger.last_entry:
+        if ledger is None or SPARSE in ledger.properties or not 0 <= first <= ledger.last_entry:
             return 0
         return ledger.blocks_from(first, entries_max, bytes_max)[-1].last_entry + 1 - first
 

@@ -14,7 +14,8 @@ What the fields mean by type:
 
     COMMIT      header: sequence u64, epoch u64, segment u64, offset u64 (its own position), synced segment u64, synced offset
                 u64 (everything before that position was durable when this was written), body bytes u64, records u32, reserved u32
-    BLOCK       entries of a ledger
+    BLOCK       entries of a ledger. With the flag SPARSE, the header is: number of ids left out right before the first entry u64,
+                then the caller's header
     CREATED     header: the ledger's properties (msgpack)
     SEALED      first entry: the ledger's final last entry; header: its length in bytes u64
     DELETED     the ledger was deleted
@@ -38,10 +39,14 @@ from messaging.storage.ledger_store import Block
 
 COMMIT, BLOCK, CREATED, SEALED, DELETED, CHECKPOINT, FOOTER = range(1, 8)
 
+SPARSE = 1  # a flag
+
 CRC = struct.Struct("<I")
 BODY = struct.Struct("<BBHqqIII")  # all fixed fields after the checksum
 COMMIT_HEADER = struct.Struct("<QQQQQQQII")
 LENGTH = struct.Struct("<Q")
+SKIPPED = struct.Struct("<Q")
+FLAGS_OFFSET = 5  # in a record
 FIXED_BYTES = CRC.size + BODY.size
 COMMIT_BYTES = FIXED_BYTES + COMMIT_HEADER.size
 # `crc32c` releases the GIL for larger data and must then wait to get it back, which takes longer than computing the checksum of
@@ -149,5 +154,14 @@ end_offsets_bytes: Callable[[array[int]], bytes] = _swapped_bytes if _SWAP else 
 
 def block_of(view: memoryview, record: Record, *, copy: bool) -> Block:
     data: bytes | memoryview = view[record.data_start : record.stop]
-    header = bytes(view[record.header_start : record.end_offsets_start])
+    header_start = record.header_start + SKIPPED.size if view[record.start + FLAGS_OFFSET] else record.header_start
+    header = bytes(view[header_start : record.end_offsets_start])
     return Block(record.ledger_id, record.first_entry, header, bytes(data) if copy else data, end_offsets_of(view, record))
+
+
+def skipped_before(view: memoryview, record: Record) -> int:
+    """How many ids right before the first entry of a block were left out."""
+    if not view[record.start + FLAGS_OFFSET]:
+        return 0
+    (skipped,) = SKIPPED.unpack_from(view, record.header_start)
+    return int(skipped)

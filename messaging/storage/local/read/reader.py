@@ -8,38 +8,26 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import suppress
-from typing import NamedTuple
 
-from messaging.storage.ledger_store import Block, Corrupt, NoSuchEntry, NoSuchLedger, Unavailable
+from messaging.storage.ledger_store import SPARSE, Block, Corrupt, NoSuchEntry, NoSuchLedger, Unavailable
 from messaging.storage.local.device.aio import AioContext
 from messaging.storage.local.device.bad_pages import read_around
 from messaging.storage.local.device.disk import DiskFile
-from messaging.storage.local.format import records
 from messaging.storage.local.format.extents import EXTENT_WIDTH
 from messaging.storage.local.format.segment import Segment
 from messaging.storage.local.ledger_state import LedgerState
 from messaging.storage.local.read.footers import BadFooter
+from messaging.storage.local.read.gathered import Gathered, Wanted, extent_of, plan
 from messaging.storage.local.read.index import EntryIndex, Place
-from messaging.storage.local.read.ledger_scan import own_records
 from messaging.storage.local.segments import SegmentTable
 
-READ_BYTES_MAX = 576 << 10  # bytes of one read: a commit may wait behind it. Two reads bring a MiB, in whole extents
-GAP_BYTES_MAX = 16 << 10  # bytes of other ledgers that are read and discarded rather than skipped
+REWRITES_MAX = 3  # of segments that one read looks for again because they were rewritten meanwhile
 
 Flush = Callable[[], Awaitable[None]]
-
-
-class Wanted(NamedTuple):
-    ledger_id: int
-    first: int
-    last: int  # never returns entries beyond it
-    entries_max: int
-    bytes_max: int
-    segments: tuple[int, int]  # the first and the last segment whose footer may list blocks of the ledger
 
 
 def in_memory(state: LedgerState, last: int) -> list[Place]:
@@ -47,6 +35,7 @@ def in_memory(state: LedgerState, last: int) -> list[Place]:
     found: list[Place] = []
     for extents in state.extents_in_memory():
         if extents.table:
+            last = min(last, extents.last_entry)
             found.append(Place(extents.segment, 0, last, extents.link, extents.table))
             last = extents.table[0] - 1
     found.reverse()
@@ -55,8 +44,8 @@ def in_memory(state: LedgerState, last: int) -> list[Place]:
 
 def _at_hand(places: list[Place], index: EntryIndex, ledger_id: int, entry: int) -> Place | None:
     """The place that holds `entry` if it is known without reading the disk. `places`: the places known to the index in memory."""
-    at = bisect_right(places, entry, key=_first_of) - 1
-    place = places[at] if at >= 0 else index.recent(ledger_id)
+    at = bisect_left(places, entry, key=_last_of)
+    place = places[at] if at < len(places) and places[at].table[0] <= entry else index.recent(ledger_id)
     return place if place is not None and place.table[0] <= entry <= place.last else None
 
 
@@ -64,10 +53,10 @@ def forecast(state: LedgerState, entry_index: EntryIndex, first: int, entries_ma
     """See `LedgerStore`. Only segments whose index is in memory, and the one where the ledger was last read, are known."""
     places = in_memory(state, state.last_entry)
     place = _at_hand(places, entry_index, state.ledger_id, first)
-    if place is None:
+    if place is None or SPARSE in state.properties:
         return 0
     table, until = place.table, min(place.last + 1, first + entries_max)
-    index, room = _extent_of(table, first), bytes_max
+    index, room = extent_of(table, first), bytes_max
     while index < len(table) and table[index] < until:
         room -= table[index + 1] & 0xFFFFFFFF
         if room < 0:
@@ -97,7 +86,9 @@ class LocalLedgerReader:
         last = state.last_entry
         places = in_memory(state, last)  # before `last_segment`: see `ledger_state.py`
         segments = (state.created_segment, state.last_segment)
-        wanted = Wanted(state.ledger_id, first, last, max(1, entries_max), bytes_max, segments)
+        entries_max = max(1, entries_max)
+        until = last + 1 if SPARSE in state.properties else first + entries_max
+        wanted = Wanted(state.ledger_id, first, last, entries_max, until, bytes_max, segments)
         if self._aio is not None and (blocks := await self._fetch_here(wanted, places, self._aio)):
             return blocks
         loop = asyncio.get_running_loop()
@@ -132,11 +123,11 @@ class LocalLedgerReader:
         segment, files = self._segments.get(place.segment), self._segments.files
         if segment is None or segment.generation != place.generation or not files.is_open(segment.path):
             return []
-        found = _Found(wanted._replace(last=min(wanted.last, place.last)))
-        index = _extent_of(place.table, wanted.first)
+        found = Gathered(wanted._replace(last=min(wanted.last, place.last)))
+        index = extent_of(place.table, wanted.first)
         with suppress(OSError), files.use(segment.path) as file:
             while index < len(place.table) and not found.full and not found.hole:
-                index, stretches, begin, stop = _plan(place.table, index, found)
+                index, stretches, begin, stop = plan(place.table, index, found)
                 view = await _completed(file, stop - begin, begin, aio)
                 if view is None:
                     break
@@ -150,8 +141,9 @@ class LocalLedgerReader:
 
     def _gather(self, wanted: Wanted, places: list[Place], *, last_try: bool) -> list[Block] | None:
         """Returns None if a damaged footer was found and rebuilt, so that a retry makes sense; never on the last try."""
-        found = _Found(wanted)
+        found = Gathered(wanted)
         place: Place | None = None
+        rewrites = REWRITES_MAX
         while True:
             try:
                 place = self._fetch_next(places, found)
@@ -159,7 +151,10 @@ class LocalLedgerReader:
                 place = self._fetch_next(places, found)  # the segment was rewritten meanwhile: the table has the new file now
             if found.full or found.next_entry > wanted.last:
                 return found.blocks
-            if place is None or found.next_entry <= place.last:
+            if place is not None and found.next_entry <= place.last and rewrites and self._rewritten(place):
+                rewrites -= 1
+                found.look_again()
+            elif place is None or found.next_entry <= place.last:
                 break  # a hole: later places cannot fill it
         if not found.blocks:
             if not last_try and self._index.check(*wanted.segments):
@@ -171,28 +166,34 @@ class LocalLedgerReader:
             raise Corrupt(text, wanted.ledger_id, wanted.first, later)
         return found.blocks
 
-    def _fetch_next(self, places: list[Place], found: _Found) -> Place | None:
-        """Fetches from the segment that holds the next entry. Returns None if there is none."""
+    def _rewritten(self, place: Place) -> bool:
+        """Whether another file has replaced the one where this was located: what was not found there is in the new one."""
+        segment = self._segments.get(place.segment)
+        return segment is not None and segment.generation != place.generation
+
+    def _fetch_next(self, places: list[Place], found: Gathered) -> Place | None:
+        """Fetches from the segment that holds the next entry there is. Returns None if there is none."""
         first, last = found.wanted.segments
         entry = found.next_entry
-        at = bisect_right(places, entry, key=_first_of) - 1
-        place: Place | None = places[at] if at >= 0 else None
+        at = bisect_left(places, entry, key=_last_of)
+        place: Place | None = places[at] if at < len(places) and (at or places[0].table[0] <= entry) else None
+        following = at if place is None else at + 1
         if (
             place is None or self._segments.by_number[place.segment].generation > 0
         ):  # the index in memory describes the first generation only
             last = last if place is None else max(last, place.segment)
             place = self._index.locate(found.wanted.ledger_id, entry, first, last)
-        if place is None and at + 1 < len(places):
-            place = places[at + 1]  # the segment is lost: the next one tells where reading continues
+        if place is None and following < len(places):
+            place = places[following]  # the segment is lost or there is a gap: the next one tells where reading continues
         if place is not None:
             self._fetch_segment(self._segments.by_number[place.segment], place.table, found)
         return place
 
-    def _fetch_segment(self, segment: Segment, table: array[int], found: _Found) -> None:
-        index = max(0, _extent_of(table, found.next_entry))
+    def _fetch_segment(self, segment: Segment, table: array[int], found: Gathered) -> None:
+        index = max(0, extent_of(table, found.next_entry))
         with self._segments.files.use(segment.path) as file:
             while index < len(table) and not found.full:
-                index, stretches, begin, stop = _plan(table, index, found)
+                index, stretches, begin, stop = plan(table, index, found)
                 view = memoryview(read_around(file, stop - begin, begin))
                 found.take(view, stretches, segment.seed)
                 if found.hole:
@@ -210,75 +211,5 @@ async def _completed(file: DiskFile, size: int, offset: int, aio: AioContext) ->
     return await ended if file.begin_read(size, offset, aio, done) else None
 
 
-class _Found:
-    """The consecutive blocks gathered so far, beginning with the one that holds `wanted.first`."""
-
-    def __init__(self, wanted: Wanted) -> None:
-        self.wanted = wanted
-        self.blocks: list[Block] = []
-        self.bytes = 0
-        self.next_entry = wanted.first
-        self.full = False
-        self.hole = False
-        self.resume_at = -1
-
-    def take(self, view: memoryview, stretches: list[tuple[int, int]], seed: int) -> None:
-        wanted = self.wanted
-        own = sum(end - start for start, end in stretches)
-        copy = own * 2 < len(view)  # copied, so that a small part does not keep a large buffer alive
-        for start, end in stretches:
-            for record in own_records(view, start, end, wanted.ledger_id, seed):
-                if record.first_entry + record.entries <= self.next_entry:
-                    continue
-                size = record.stop - record.data_start
-                past = record.first_entry >= wanted.first + wanted.entries_max or self.bytes + size > wanted.bytes_max
-                if record.first_entry > wanted.last or (self.blocks and past):
-                    self.full = True
-                    return
-                if record.first_entry > self.next_entry:
-                    self.hole = True
-                    self.resume_at = record.first_entry
-                    return
-                self.blocks.append(records.block_of(view, record, copy=copy))
-                self.bytes += size
-                self.next_entry = record.first_entry + record.entries
-        # Reported here: reporting it at the next record would require reading that record.
-        self.full = self.bytes >= wanted.bytes_max or self.next_entry >= wanted.first + wanted.entries_max
-
-
-def _first_of(place: Place) -> int:
-    return place.table[0]
-
-
-def _extent_of(table: array[int], entry: int) -> int:
-    """The index in `table` of the extent that holds `entry`: the last one that begins at or before it."""
-    low, high = 0, len(table) // EXTENT_WIDTH
-    while low < high:
-        middle = (low + high) // 2
-        if table[EXTENT_WIDTH * middle] <= entry:
-            low = middle + 1
-        else:
-            high = middle
-    return EXTENT_WIDTH * (low - 1)
-
-
-def _plan(table: array[int], index: int, found: _Found) -> tuple[int, list[tuple[int, int]], int, int]:
-    """Plans the next read: (index of the extent after it, stretches within the read, its start and its end in the file)."""
-    place = table[index + 1]
-    begin = place >> 32
-    stop = begin + (place & 0xFFFFFFFF)
-    stretches = [(0, stop - begin)]
-    room = found.wanted.bytes_max - found.bytes
-    until = found.wanted.first + found.wanted.entries_max
-    taken = stop - begin
-    index += EXTENT_WIDTH
-    while index < len(table) and table[index] < until and table[index] <= found.wanted.last and taken < room:
-        place = table[index + 1]
-        start, length = place >> 32, place & 0xFFFFFFFF
-        if start - stop > GAP_BYTES_MAX or start + length - begin > READ_BYTES_MAX:
-            break
-        stretches.append((start - begin, start + length - begin))
-        stop = start + length
-        taken += length
-        index += EXTENT_WIDTH
-    return index, stretches, begin, stop
+def _last_of(place: Place) -> int:
+    return place.last

@@ -128,8 +128,8 @@ class Replay:
                 if state is None:
                     continue  # deleted
                 offset = commit.offset + record.start
-                data_bytes = record.stop - record.data_start
-                active.block(state, record.first_entry, record.entries, offset, record.stop - record.start, data_bytes)
+                last, data_bytes = record.first_entry + record.entries - 1, record.stop - record.data_start
+                active.block(state, record.first_entry, last, offset, record.stop - record.start, data_bytes)
                 state.last_entry, state.length_bytes = state.written()
             elif record.type == CREATED:
                 properties = _properties.decode(view[record.header_start : record.end_offsets_start])

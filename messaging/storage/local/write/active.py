@@ -46,12 +46,12 @@ class ActiveSegment:
         self._written = min(until + -until % PAGE_BYTES, self.segment.size_bytes)
         return self._written - stop
 
-    def block(self, state: LedgerState, first: int, count: int, offset: int, record_bytes: int, data_bytes: int) -> None:
-        """Indexes `count` entries of `state` whose records start at `offset`, one block or several without a gap."""
+    def block(self, state: LedgerState, first: int, last: int, offset: int, record_bytes: int, data_bytes: int) -> None:
+        """Indexes blocks of `state` that hold entries `first` to `last`, and whose records follow each other from `offset` on."""
         extents = state.extents
         if extents is None or extents.dirty_mark != self.mark or extents.segment != self.segment.number:
             extents = self.touch(state)
-        self.table += extents.add(first + count - 1, first, offset, record_bytes, data_bytes, self.extent_bytes_max)
+        self.table += extents.add(last, first, offset, record_bytes, data_bytes, self.extent_bytes_max)
         self.segment.live_bytes += record_bytes
 
     def touch(self, state: LedgerState) -> Extents:

@@ -86,13 +86,11 @@ def _encode(active: ActiveSegment, items: list[Item], offset: int, deleted: list
     append, pack, extent_bytes_max = parts.append, BODY.pack, active.extent_bytes_max
     # Consecutive blocks of one ledger are indexed as one.
     following: LedgerState | None = None
-    following_from = following_first = following_bytes = following_entries = 0
+    following_from = following_first = following_last = following_bytes = 0
     for state, _, header, data, end_offsets, first, size in items:
         if state is not following or end_offsets is None or offset + size - following_from > extent_bytes_max:
             if following is not None:
-                active.block(
-                    following, following_first, following_entries, following_from, offset - following_from, following_bytes
-                )
+                active.block(following, following_first, following_last, following_from, offset - following_from, following_bytes)
                 following = None
             if end_offsets is None:
                 record = _control(active, state, first, header, deleted)
@@ -102,22 +100,23 @@ def _encode(active: ActiveSegment, items: list[Item], offset: int, deleted: list
                     offset += len(record)
                 continue
             following, following_from, following_first = state, offset, first
-            following_bytes = following_entries = 0
+            following_bytes = 0
         data_bytes = len(data)
         entries = len(end_offsets)
-        body = pack(BLOCK, 0, 0, state.ledger_id, first, entries, len(header), data_bytes) + header + end_offsets_bytes(end_offsets)
+        body = pack(BLOCK, state.block_flags, 0, state.ledger_id, first, entries, len(header), data_bytes)
+        body += header + end_offsets_bytes(end_offsets)
         if data_bytes <= SMALL_BYTES:
             body += data
             append(pack_crc(crc32c(body, seed)) + body)
         else:
             append(pack_crc(crc32c(data, crc32c(body, seed), KEEP_TURN)) + body)
             append(data)
-        following_entries += entries
+        following_last = first + entries - 1
         following_bytes += data_bytes
         offset += size
         count += 1
     if following is not None:
-        active.block(following, following_first, following_entries, following_from, offset - following_from, following_bytes)
+        active.block(following, following_first, following_last, following_from, offset - following_from, following_bytes)
     return parts, offset - begin, count
 
 

@@ -6,9 +6,18 @@ import asyncio
 from array import array
 from collections.abc import Awaitable, Callable
 
-from messaging.storage.ledger_store import Buffer, Done, Fence, LedgerClosed, LedgerInfo, StoreError, check_block
+from messaging.storage.ledger_store import (
+    Buffer,
+    Done,
+    Fence,
+    LedgerClosed,
+    LedgerInfo,
+    StoreError,
+    check_block,
+    check_skip,
+)
 from messaging.storage.local.append_state import AppendState
-from messaging.storage.local.format.records import FIXED_BYTES
+from messaging.storage.local.format.records import FIXED_BYTES, SKIPPED
 from messaging.storage.local.ledger_state import LedgerState
 from messaging.storage.local.write.queue import CommitQueue, Item
 
@@ -53,9 +62,38 @@ class LocalLedgerWriter(AppendState):
             queue.begin()
         return first
 
+    def skip_to(self, entry_id: int) -> None:
+        check_skip(entry_id, self.next_entry, self._state.properties, self.ledger_id)
+
     async def close(self) -> LedgerInfo:
         self.end(LedgerClosed(f"ledger {self.ledger_id} was closed", self.ledger_id))
         return await self._seal(self._state, self._fence)
+
+
+class SparseLedgerWriter(LocalLedgerWriter):
+    """Every block says how many ids were left out before it: so a reader can tell a gap from damage."""
+
+    __slots__ = ("_skipped",)
+
+    def __init__(
+        self,
+        state: LedgerState,
+        queue: CommitQueue,
+        fence: Fence,
+        seal: Callable[[LedgerState, Fence], Awaitable[LedgerInfo]],
+    ) -> None:
+        super().__init__(state, queue, fence, seal)
+        self._skipped = 0
+
+    def append(self, header: bytes, data: Buffer, end_offsets: array[int], done: Done) -> int:
+        first = super().append(SKIPPED.pack(self._skipped) + header, data, end_offsets, done)
+        self._skipped = 0
+        return first
+
+    def skip_to(self, entry_id: int) -> None:
+        super().skip_to(entry_id)
+        self._skipped += entry_id - self.next_entry
+        self.next_entry = entry_id
 
 
 def control(loop: asyncio.AbstractEventLoop, state: LedgerState, type_: int, header: bytes) -> tuple[Item, asyncio.Future[None]]:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from messaging.storage.ledger_store import Fence, LedgerWriter, NoSuchEntry, StoreError
+from messaging.storage.ledger_store import SPARSE, Fence, LedgerWriter, NoSuchEntry, StoreError
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.owning import started
@@ -29,9 +29,11 @@ CONFIG = LocalConfig(
 
 
 class ModelLedger:
-    def __init__(self) -> None:
-        self.entries: list[bytes] = []
-        self.block_of: list[int] = []  # first entry of the block that holds each
+    def __init__(self, sparse: bool) -> None:
+        self.sparse = sparse
+        self.next_entry = 0
+        self.entries: dict[int, bytes] = {}
+        self.block_of: dict[int, int] = {}  # first entry of the block that holds each
         self.sealed = False
 
 
@@ -69,15 +71,20 @@ class LocalStoreMachine(RuleBasedStateMachine):
     def _pick(self, data: st.DataObject, ids: list[int]) -> int:
         return data.draw(st.sampled_from(sorted(ids)))
 
-    @rule()
-    def create(self) -> None:
-        self.writers[self.next_id] = self.loop.run_until_complete(self.store.create(self.fence, self.next_id, {"tenant": "t"}))
-        self.model[self.next_id] = ModelLedger()
+    @rule(sparse=st.booleans())
+    def create(self, sparse: bool) -> None:
+        properties = {"tenant": "t", SPARSE: "yes"} if sparse else {"tenant": "t"}
+        self.writers[self.next_id] = self.loop.run_until_complete(self.store.create(self.fence, self.next_id, properties))
+        self.model[self.next_id] = ModelLedger(sparse)
         self.next_id += 1
 
     @precondition(lambda self: self.writers)
-    @rule(data=st.data(), blocks=st.lists(st.lists(st.integers(0, 3000), min_size=1, max_size=6), min_size=1, max_size=12))
-    def append(self, data: st.DataObject, blocks: list[list[int]]) -> None:
+    @rule(
+        data=st.data(),
+        blocks=st.lists(st.lists(st.integers(0, 3000), min_size=1, max_size=6), min_size=1, max_size=12),
+        gaps=st.lists(st.integers(0, 50), min_size=1, max_size=3),
+    )
+    def append(self, data: st.DataObject, blocks: list[list[int]], gaps: list[int]) -> None:
         ledger_id = self._pick(data, list(self.writers))
         model, writer = self.model[ledger_id], self.writers[ledger_id]
         outcomes: list[StoreError | None] = []
@@ -90,16 +97,20 @@ class LocalStoreMachine(RuleBasedStateMachine):
                 if len(outcomes) == len(blocks):
                     ended.set_result(None)
 
-            for sizes in blocks:
-                first = len(model.entries)
+            for number, sizes in enumerate(blocks):
+                if model.sparse:
+                    writer.skip_to(model.next_entry + gaps[number % len(gaps)])
+                first = writer.next_entry
+                assert first == model.next_entry + (gaps[number % len(gaps)] if model.sparse else 0)
+                model.next_entry = first + len(sizes)
                 payloads = [bytes([(first + index) % 251]) * size for index, size in enumerate(sizes)]
                 end_offsets, end = array("I"), 0
                 for size in sizes:
                     end += size
                     end_offsets.append(end)
                 assert writer.append(b"%d" % first, b"".join(payloads), end_offsets, done) == first
-                model.entries += payloads
-                model.block_of += [first] * len(payloads)
+                model.entries |= dict(enumerate(payloads, first))
+                model.block_of |= dict.fromkeys(range(first, model.next_entry), first)
             await ended
 
         self.loop.run_until_complete(run())
@@ -110,23 +121,27 @@ class LocalStoreMachine(RuleBasedStateMachine):
     def read(self, data: st.DataObject, entries_max: int, bytes_max: int) -> None:
         ledger_id = self._pick(data, [key for key, model in self.model.items() if model.entries])
         model = self.model[ledger_id]
-        first = data.draw(st.integers(0, len(model.entries) - 1))
+        last = max(model.entries)
+        first = data.draw(st.integers(0, last))
 
         async def run() -> None:
             reader = await self.store.open(ledger_id)
             blocks = await reader.read(first, entries_max=entries_max, bytes_max=bytes_max)
-            assert blocks[0].first_entry == model.block_of[first]
-            expected = blocks[0].first_entry
+            expected = min(entry for entry in model.entries if entry >= first)
+            assert blocks[0].first_entry == model.block_of[expected]
+            found: dict[int, bytes] = {}
             for block in blocks:
-                assert block.first_entry == expected and block.header == b"%d" % expected
+                assert block.header == b"%d" % block.first_entry
                 begin = 0
-                for stop in block.end_offsets:
-                    assert bytes(block.data[begin:stop]) == model.entries[expected]
-                    begin, expected = stop, expected + 1
+                for entry, stop in enumerate(block.end_offsets, block.first_entry):
+                    found[entry] = bytes(block.data[begin:stop])
+                    begin = stop
+            begins, ends = blocks[0].first_entry, blocks[-1].last_entry
+            assert found == {entry: payload for entry, payload in model.entries.items() if begins <= entry <= ends}
             assert len(blocks) == 1 or sum(len(block.data) for block in blocks) <= bytes_max
-            assert all(block.first_entry < first + entries_max for block in blocks)
+            assert sum(first <= entry < blocks[-1].first_entry for entry in found) < entries_max
             try:
-                await reader.read(len(model.entries), entries_max=1, bytes_max=1)
+                await reader.read(last + 1, entries_max=1, bytes_max=1)
                 raise AssertionError("read past the end")
             except NoSuchEntry:
                 pass
@@ -140,7 +155,7 @@ class LocalStoreMachine(RuleBasedStateMachine):
         info = self.loop.run_until_complete(self.store.seal(self.fence, ledger_id))
         self.writers.pop(ledger_id, None)
         self.model[ledger_id].sealed = True
-        assert info.entries == len(self.model[ledger_id].entries)
+        assert info.last_entry == max(self.model[ledger_id].entries, default=-1)
 
     @precondition(lambda self: self.model)
     @rule(data=st.data())
@@ -171,8 +186,8 @@ class LocalStoreMachine(RuleBasedStateMachine):
         assert found.keys() == self.model.keys()
         for ledger_id, model in self.model.items():
             info = found[ledger_id]
-            assert (info.entries, info.sealed) == (len(model.entries), model.sealed)
-            assert info.length_bytes == sum(map(len, model.entries))
+            assert (info.last_entry, info.sealed) == (max(model.entries, default=-1), model.sealed)
+            assert info.length_bytes == sum(map(len, model.entries.values()))
 
 
 TestLocalStore = LocalStoreMachine.TestCase

@@ -44,7 +44,7 @@ class Segments:
             state = self.states.setdefault(ledger_id, LedgerState(ledger_id, {}, number))
             for _ in range(count):
                 entry = state.written()[0] + 1
-                active.block(state, entry, 1, active.offset, RECORD_BYTES, 10)
+                active.block(state, entry, entry, active.offset, RECORD_BYTES, 10)
                 active.offset += 2 * RECORD_BYTES
                 self.where[ledger_id, entry] = number
         segment.data_stop = active.offset

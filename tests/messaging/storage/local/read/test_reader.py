@@ -10,8 +10,9 @@ import pytest
 from messaging.storage.ledger_store import Block, Unavailable
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.device.direct import Got
+from messaging.storage.local.read.gathered import Wanted
 from messaging.storage.local.read.index import Place
-from messaging.storage.local.read.reader import LocalLedgerReader, Wanted
+from messaging.storage.local.read.reader import LocalLedgerReader
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.fake_file import FakeAio, FakeFile
 from tests.support.storage.ledger_entries import Results

@@ -11,6 +11,7 @@ import pytest
 
 from messaging.storage.local import LocalLedgerStore
 from messaging.storage.local.format.segment import name_of, parse_name
+from messaging.storage.local.read.index import EntryIndex, Place
 from messaging.storage.local.reclaim.rate_limiter import RateLimiter
 from tests.support.storage.damaged_log import append
 from tests.support.storage.fake_disk import FakeDisk
@@ -130,3 +131,28 @@ async def test_copying_keeps_to_its_rate_and_to_its_share_of_the_time() -> None:
     hurry = True
     pace.pause(1 << 30)
     assert len(clock.slept) == 3
+
+
+async def test_a_segment_may_be_rewritten_between_locating_a_block_and_reading_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offsets are those of one generation of the file: in the next one, other blocks are there."""
+    disk = FakeDisk()
+    store = await filled(disk, 4, 60)
+    located, rewritten = threading.Event(), threading.Event()
+    locate = EntryIndex.locate
+
+    def held(index: EntryIndex, ledger_id: int, entry: int, first_segment: int, last_segment: int) -> Place | None:
+        place = locate(index, ledger_id, entry, first_segment, last_segment)
+        if not located.is_set():
+            located.set()
+            rewritten.wait(10)
+        return place
+
+    monkeypatch.setattr(EntryIndex, "locate", held)
+    reading = asyncio.ensure_future(blocks_read_back(store, 4))
+    assert await asyncio.to_thread(located.wait, 10)
+    for ledger_id in (1, 2, 3):
+        await store.delete(fence_of(store), ledger_id)
+    await eventually(lambda: name_of(1, 0) not in segment_names(disk) and name_of(1, 1) in segment_names(disk))
+    rewritten.set()
+    await reading
+    await store.stop()
