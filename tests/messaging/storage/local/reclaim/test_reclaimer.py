@@ -134,7 +134,7 @@ async def test_power_loss_with_many_deletes_over_several_lives(seed: int) -> Non
     disk = FakeDisk()
     crashes = 0
     for _ in range(5):
-        disk.image_at = disk.operations + random.randrange(50, 600)
+        disk.image_at = disk.operations + random.randrange(30, 300)
         workload.frozen = None
         disk.on_image = workload.freeze
         store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
