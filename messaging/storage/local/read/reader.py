@@ -21,7 +21,7 @@ from messaging.storage.local.format.extents import EXTENT_WIDTH
 from messaging.storage.local.format.segment import Segment
 from messaging.storage.local.ledger_state import LedgerState
 from messaging.storage.local.read.footers import BadFooter
-from messaging.storage.local.read.gathered import Gathered, Wanted, extent_of, plan
+from messaging.storage.local.read.found_blocks import FoundBlocks, Wanted, extent_of, plan
 from messaging.storage.local.read.index import EntryIndex, Place
 from messaging.storage.local.segments import SegmentTable
 
@@ -123,7 +123,7 @@ class LocalLedgerReader:
         segment, files = self._segments.get(place.segment), self._segments.files
         if segment is None or segment.generation != place.generation or not files.is_open(segment.path):
             return []
-        found = Gathered(wanted._replace(last=min(wanted.last, place.last)))
+        found = FoundBlocks(wanted._replace(last=min(wanted.last, place.last)))
         index = extent_of(place.table, wanted.first)
         with suppress(OSError), files.use(segment.path) as file:
             while index < len(place.table) and not found.full and not found.hole:
@@ -141,7 +141,7 @@ class LocalLedgerReader:
 
     def _gather(self, wanted: Wanted, places: list[Place], *, last_try: bool) -> list[Block] | None:
         """Returns None if a damaged footer was found and rebuilt, so that a retry makes sense; never on the last try."""
-        found = Gathered(wanted)
+        found = FoundBlocks(wanted)
         place: Place | None = None
         rewrites = REWRITES_MAX
         while True:
@@ -171,7 +171,7 @@ class LocalLedgerReader:
         segment = self._segments.get(place.segment)
         return segment is not None and segment.generation != place.generation
 
-    def _fetch_next(self, places: list[Place], found: Gathered) -> Place | None:
+    def _fetch_next(self, places: list[Place], found: FoundBlocks) -> Place | None:
         """Fetches from the segment that holds the next entry there is. Returns None if there is none."""
         first, last = found.wanted.segments
         entry = found.next_entry
@@ -189,7 +189,7 @@ class LocalLedgerReader:
             self._fetch_segment(self._segments.by_number[place.segment], place.table, found)
         return place
 
-    def _fetch_segment(self, segment: Segment, table: array[int], found: Gathered) -> None:
+    def _fetch_segment(self, segment: Segment, table: array[int], found: FoundBlocks) -> None:
         index = max(0, extent_of(table, found.next_entry))
         with self._segments.files.use(segment.path) as file:
             while index < len(table) and not found.full:

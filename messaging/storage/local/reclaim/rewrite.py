@@ -21,7 +21,7 @@ from messaging.storage.local.format.records import CREATED, DELETED, SEALED, Com
 from messaging.storage.local.format.segment import PAGE_BYTES, SEAL_OFFSET, Segment, header_page, name_of, seal_bytes
 from messaging.storage.local.format.summary import Events, SegmentSummary
 from messaging.storage.local.ledgers import LedgerTable
-from messaging.storage.local.read.gathered import GAP_BYTES_MAX
+from messaging.storage.local.read.found_blocks import GAP_BYTES_MAX
 from messaging.storage.local.read.ledger_scan import own_records
 from messaging.storage.local.reclaim.rate_limiter import RateLimiter
 from messaging.storage.local.write.allocator import SegmentAllocator

@@ -24,7 +24,7 @@ class Wanted(NamedTuple):
     segments: tuple[int, int]  # the first and the last segment whose footer may list blocks of the ledger
 
 
-class Gathered:
+class FoundBlocks:
     """The blocks gathered so far, beginning with the one that holds `wanted.first`, with nothing missing in between but ids that
     were left out."""
 
@@ -81,7 +81,7 @@ def extent_of(table: array[int], entry: int) -> int:
     return EXTENT_WIDTH * (low - 1)
 
 
-def plan(table: array[int], index: int, found: Gathered) -> tuple[int, list[tuple[int, int]], int, int]:
+def plan(table: array[int], index: int, found: FoundBlocks) -> tuple[int, list[tuple[int, int]], int, int]:
     """Plans the next read: (index of the extent after it, stretches within the read, its start and its end in the file)."""
     place = table[index + 1]
     begin = place >> 32
