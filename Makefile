@@ -70,6 +70,10 @@ hostile: setup $(VENV)/.installed-test ## send a broker ten million frames that 
 simulation: setup $(VENV)/.installed-test ## run a whole broker from seeds, on a clock, disk and network of its own; SEEDS=1000, ARGS="--seed 7"
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
 
+.PHONY: oracle
+oracle: setup $(VENV)/.installed-test ## compare with a real Pulsar what clients observe; ARGS="--only 'seeks.*'", ARGS=--record
+	$(BIN)/python -m tests.compat.oracle $(ARGS)
+
 .PHONY: audit
 audit: $(VENV)/.installed-test ## look for known vulnerabilities in what we depend on
 	@$(INSTALL) -e ".[audit]"

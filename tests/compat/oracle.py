@@ -1,0 +1,158 @@
+"""The oracle: runs the scenarios against a real Pulsar and against Magnetar, and says where a client could tell them apart.
+
+`make oracle` starts both, compares, and exits with 1 if anything differs that neither `not_yet.toml` nor `ours.json` lists.
+`make oracle ARGS=--record` also writes down Pulsar's outcomes, each of which has to be the same in three runs.
+
+Needs a Pulsar: BENCH_PEER names a script whose `standalone BROKER_PORT WEB_PORT` runs one in the foreground, or `--pulsar` and
+`--pulsar-web` the URLs of one that is running, on which everybody may do everything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from fnmatch import fnmatch
+from pathlib import Path
+
+from tests.compat.scenarios import NOT_YET, OURS, RECORDED, Outcome, Platform, Scenario, load_recorded, run_all, scenarios
+from tests.support.standalone import Standalone
+from tests.support.waiting import eventually_sync
+
+RUNS = 3
+START_S = 180.0
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="make oracle", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="*", help="a pattern of names, such as 'seeks.*'")
+    parser.add_argument("--record", action="store_true", help="write down what Pulsar answers")
+    parser.add_argument("--ours-only", action="store_true", help="compare with what was recorded, without a Pulsar")
+    parser.add_argument("--pulsar", default="", metavar="URL", help="the broker URL of a running Pulsar")
+    parser.add_argument("--pulsar-web", default="", metavar="URL", help="its HTTP URL")
+    options = parser.parse_args(arguments)
+    chosen = {name: scenario for name, scenario in scenarios().items() if fnmatch(name, options.only)}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="oracle-")))
+        theirs = load_recorded()
+        if not options.ours_only:
+            pulsar = stack.enter_context(_pulsar(folder, options.pulsar, options.pulsar_web))
+            theirs = _stable(chosen, pulsar, RUNS if options.record else 1)
+            if options.record:
+                _record(theirs)
+        ours = run_all(chosen, stack.enter_context(_magnetar(folder)))
+    return _report(chosen, theirs, ours)
+
+
+def _stable(chosen: dict[str, Scenario], platform: Platform, runs: int) -> dict[str, Outcome]:
+    """Pulsar's outcomes; those that are not the same every time, and those of scenarios that failed, are left out and said."""
+    found = [run_all(chosen, platform) for _ in range(runs)]
+    kept = {}
+    for name in chosen:
+        outcomes = [one[name] for one in found]
+        if any(outcome != outcomes[0] for outcome in outcomes) or (isinstance(outcomes[0], dict) and "failed" in outcomes[0]):
+            print(f"UNSTABLE on Pulsar: {name}\n  " + "\n  ".join(json.dumps(outcome)[:400] for outcome in outcomes))
+        else:
+            kept[name] = outcomes[0]
+    return kept
+
+
+def _record(outcomes: dict[str, Outcome]) -> None:
+    everything = load_recorded() | outcomes
+    known = scenarios()
+    for area in sorted({name.partition(".")[0] for name in known}):
+        kept = {name.partition(".")[2]: everything[name] for name in known if name.startswith(f"{area}.") and name in everything}
+        lines = [f"  {json.dumps(name)}: {json.dumps(outcome, ensure_ascii=False)}" for name, outcome in kept.items()]
+        (RECORDED / f"{area}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _report(chosen: dict[str, Scenario], theirs: dict[str, Outcome], ours: dict[str, Outcome]) -> int:
+    unexpected = 0
+    same = 0
+    for name in chosen:
+        if name not in theirs:
+            continue
+        if name in OURS:
+            wanted, listed = OURS[name]["outcome"], f"ours: {OURS[name]['why']}"
+        else:
+            wanted, listed = theirs[name], NOT_YET.get(name, "")
+        if ours[name] == wanted:
+            same += 1
+            if name in NOT_YET:
+                print(f"PASSES NOW, and is still in not_yet.toml: {name}")
+                unexpected += 1
+            continue
+        unexpected += name not in NOT_YET
+        print(f"{'not yet' if name in NOT_YET else 'DIFFERS'}: {name}  {listed}")
+        print(
+            f"  wanted {json.dumps(wanted, ensure_ascii=False)[:600]}\n  ours   {json.dumps(ours[name], ensure_ascii=False)[:600]}"
+        )
+    print(f"{len(chosen)} scenarios: {same} as wanted, {unexpected} unexpected")
+    return int(unexpected > 0)
+
+
+# --- the two platforms -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _magnetar(folder: Path) -> Iterator[Platform]:
+    standalone = Standalone(folder / "data")
+    standalone.start()
+    try:
+        yield Platform(standalone.ready["broker_url"], standalone.ready["web_url"], standalone.admin_token, folder / "client.log")
+    finally:
+        standalone.close()
+
+
+@contextmanager
+def _pulsar(folder: Path, url: str, web_url: str) -> Iterator[Platform]:
+    if url:
+        yield Platform(url, web_url, None, folder / "pulsar-client.log")
+        return
+    peer = os.environ.get("BENCH_PEER", "")
+    if not peer:
+        sys.exit("No Pulsar: set BENCH_PEER, give --pulsar and --pulsar-web, or compare with the recorded outcomes by --ours-only")
+    broker, web = _free_port(), _free_port()
+    with (folder / "pulsar.log").open("wb") as output:
+        process = subprocess.Popen(
+            [peer, "standalone", str(broker), str(web)],
+            env={**os.environ, "DATA_DIR": str(folder / "pulsar")},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        web_url = f"http://127.0.0.1:{web}"
+        eventually_sync(lambda: process.poll() is not None or _is_ready(web_url), START_S)
+        assert process.poll() is None, (folder / "pulsar.log").read_text()[-4000:]
+        yield Platform(f"pulsar://127.0.0.1:{broker}", web_url, None, folder / "pulsar-client.log")
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _is_ready(web_url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{web_url}/admin/v2/namespaces/public/default", timeout=5) as response:
+            return bool(response.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,70 @@
+"""Scenarios: what a stock client observes, as JSON values, recorded once from a real Pulsar and compared with ours.
+
+A scenario is a public function of one of the modules below that takes a `World`. Its outcome on Pulsar 4.0 lies in `recorded/`,
+made by `make oracle`. What we do not do yet is listed in `not_yet.toml`, what we do otherwise on purpose in `ours.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tests.compat.scenarios import (
+    acknowledgements,
+    batches,
+    failover,
+    identifiers,
+    key_shared,
+    producers,
+    readers,
+    redelivery,
+    seeks,
+    shared,
+    subscriptions,
+)
+from tests.compat.scenarios.run import run_all
+from tests.compat.scenarios.world import Outcome, Platform, Scenario
+
+__all__ = ["MODULES", "NOT_YET", "OURS", "RECORDED", "Outcome", "Platform", "Scenario", "load_recorded", "run_all", "scenarios"]
+
+MODULES: tuple[ModuleType, ...] = (
+    acknowledgements,
+    batches,
+    failover,
+    identifiers,
+    key_shared,
+    producers,
+    readers,
+    redelivery,
+    seeks,
+    shared,
+    subscriptions,
+)
+_HERE = Path(__file__).parent
+RECORDED = _HERE / "recorded"
+NOT_YET: dict[str, str] = tomllib.loads((_HERE / "not_yet.toml").read_text())
+"""Scenarios that we do not pass yet, and why. One that passes must leave the list."""
+OURS: dict[str, dict[str, Any]] = json.loads((_HERE / "ours.json").read_text())
+"""Scenarios with another outcome on purpose: `why` (which docs/compatibility.md says too) and our `outcome`."""
+
+
+def scenarios() -> dict[str, Scenario]:
+    """Every scenario by `module.function`."""
+    found = {}
+    for module in MODULES:
+        area = module.__name__.rpartition(".")[2]
+        for name, value in vars(module).items():
+            if not name.startswith("_") and callable(value) and getattr(value, "__module__", "") == module.__name__:
+                found[f"{area}.{name}"] = value
+    return found
+
+
+def load_recorded() -> dict[str, Outcome]:
+    """What a real Pulsar answered, by scenario."""
+    found: dict[str, Outcome] = {}
+    for path in sorted(RECORDED.glob("*.json")):
+        found |= {f"{path.stem}.{name}": outcome for name, outcome in json.loads(path.read_text()).items()}
+    return found

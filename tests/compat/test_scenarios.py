@@ -1,0 +1,43 @@
+"""Every scenario has the outcome that a real Pulsar gave, or the one that is ours on purpose.
+
+All run side by side when the first of them is asked for; each test then looks at one. `make oracle` records the outcomes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.compat.scenarios import NOT_YET, OURS, Outcome, Platform, load_recorded, run_all, scenarios
+from tests.support.standalone import Standalone
+
+pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
+
+SCENARIOS = scenarios()
+WANTED = load_recorded() | {name: one["outcome"] for name, one in OURS.items()}
+
+
+@pytest.fixture(scope="module")
+def outcomes(request: pytest.FixtureRequest, standalone: Standalone, client_log: Path) -> dict[str, Outcome]:
+    """Outcomes of those scenarios that this run is about."""
+    asked = {item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")}
+    chosen = {name: scenario for name, scenario in SCENARIOS.items() if name in asked}
+    platform = Platform(standalone.ready["broker_url"], standalone.ready["web_url"], standalone.admin_token, client_log)
+    return run_all(chosen, platform)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.xfail(reason=NOT_YET[name])) if name in NOT_YET else name for name in SCENARIOS]
+)
+def test_clients_observe_what_they_observe_of_pulsar(outcomes: dict[str, Outcome], name: str) -> None:
+    assert outcomes[name] == WANTED[name]
+
+
+def test_every_scenario_was_recorded() -> None:
+    assert len(SCENARIOS) >= 150
+    assert sorted(load_recorded()) == sorted(SCENARIOS), "make oracle ARGS=--record"
+
+
+def test_the_lists_name_scenarios() -> None:
+    assert set(NOT_YET) <= set(SCENARIOS) and set(OURS) <= set(SCENARIOS) and not set(NOT_YET) & set(OURS)
