@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.scenarios import NOT_YET, OURS, Outcome, Platform, load_recorded, run_all, scenarios
+from tests.compat.scenarios import NOT_YET, OURS, Outcome, Platform, load_recorded, run_and_compare, scenarios
 from tests.support.standalone import Standalone
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
@@ -24,7 +24,7 @@ def outcomes(request: pytest.FixtureRequest, standalone: Standalone, client_log:
     asked = {item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")}
     chosen = {name: scenario for name, scenario in SCENARIOS.items() if name in asked}
     platform = Platform(standalone.ready["broker_url"], standalone.ready["web_url"], standalone.admin_token, client_log)
-    return run_all(chosen, platform)
+    return run_and_compare(chosen, platform, {name: outcome for name, outcome in WANTED.items() if name not in NOT_YET})
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,22 @@ from tests.compat.scenarios import (
     shared,
     subscriptions,
 )
-from tests.compat.scenarios.run import run_all
+from tests.compat.scenarios.run import run_all, run_and_compare
 from tests.compat.scenarios.world import Outcome, Platform, Scenario
 
-__all__ = ["MODULES", "NOT_YET", "OURS", "RECORDED", "Outcome", "Platform", "Scenario", "load_recorded", "run_all", "scenarios"]
+__all__ = [
+    "MODULES",
+    "NOT_YET",
+    "OURS",
+    "RECORDED",
+    "Outcome",
+    "Platform",
+    "Scenario",
+    "load_recorded",
+    "run_all",
+    "run_and_compare",
+    "scenarios",
+]
 
 MODULES: tuple[ModuleType, ...] = (
     acknowledgements,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from typing import Any
 
 import pulsar
@@ -11,6 +12,8 @@ import pulsar
 RECEIVE_MS = 5_000
 SILENCE_MS = 250
 """How long nothing may come. A broker that sends something wrong sends it within milliseconds."""
+PATIENCE: ContextVar[int] = ContextVar("PATIENCE", default=1)
+"""By how much longer to wait for what may come or not, on a machine that is busy."""
 
 
 def attempt(call: Callable[..., Any], *arguments: Any, **options: Any) -> str:
@@ -60,6 +63,7 @@ def texts(consumer: Any, count: int, *, acknowledge: bool = True) -> list[str]:
 def rest(consumer: Any, wait_ms: int = SILENCE_MS) -> list[str]:
     """What else comes, acknowledged, until nothing comes for `wait_ms`."""
     found = []
+    wait_ms *= PATIENCE.get()
     try:
         while True:
             if isinstance(consumer, pulsar.Reader):
@@ -92,6 +96,7 @@ def received(messages: Iterable[pulsar.Message]) -> list[list[Any]]:
 def in_turns(consumers: dict[str, pulsar.Consumer], count: int, wait_ms: int = 60, rounds: int = 60) -> dict[str, list[str]]:
     """Who received what, `count` messages in all, acknowledged as they come."""
     found: dict[str, list[str]] = {name: [] for name in consumers}
+    wait_ms *= PATIENCE.get()
     for _ in range(rounds):
         for name, consumer in consumers.items():
             try:
