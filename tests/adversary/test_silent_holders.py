@@ -53,9 +53,9 @@ async def test_an_exclusive_subscription_is_free_once_its_holder_gave_no_sign_of
 async def test_a_failover_place_passes_on_and_the_standby_did_not_wait(make_world: MakeWorld) -> None:
     world = await make_world(liveness_ms=50)
     gone, rival = await holder(world), await world.connected("owner")
-    await gone.subscribe(TOPIC, sub_type=pb.Subscribe.Failover)
+    await gone.subscribe(TOPIC, sub_type=pb.Subscribe.Failover, consumer_name="b")
     gone.frozen = True
-    await rival.subscribe(TOPIC, sub_type=pb.Subscribe.Failover)
+    await rival.subscribe(TOPIC, sub_type=pb.Subscribe.Failover, consumer_name="a")
     assert not (await rival.expect("ACTIVE_CONSUMER_CHANGE")).is_active
     assert (await rival.expect("ACTIVE_CONSUMER_CHANGE")).is_active
 

@@ -34,13 +34,21 @@ class Sink:
 class World:
     """`publish` and `dispatch` do what the topic does."""
 
-    def __init__(self, *, partition: int = -1, unacked_max: int = 50_000, unacked_of_all_max: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        topic: str = "persistent://t/n/a",
+        partition: int = -1,
+        unacked_max: int = 50_000,
+        unacked_of_all_max: int = 0,
+    ) -> None:
         self.ledger_list = LedgerList([(1, -1)])
         self.blocks: list[EntryBlock] = []
         self.subscription = Subscription(
             "s",
             Cursor(),
             self.ledger_list,
+            topic=topic,
             partition=partition,
             unacked_max=unacked_max,
             unacked_of_all_max=unacked_of_all_max,

@@ -35,6 +35,7 @@ class Subscription:
         *,
         subscription_id: int = 0,
         durable: bool = True,
+        topic: str = "",
         partition: int = -1,
         unacked_max: int = 0,
         unacked_of_all_max: int = 0,
@@ -47,7 +48,7 @@ class Subscription:
         self.ledger_list = ledger_list
         self.properties = properties or {}
         self.unacked = UnackedMessages(unacked_max, unacked_of_all_max)  # 0: no limit
-        self.state = DispatchState(cursor, ledger_list, partition=partition, unacked=self.unacked)
+        self.state = DispatchState(cursor, ledger_list, topic=topic, partition=partition, unacked=self.unacked)
         self.consumers = self.state.consumers
         self.strategy: DispatchStrategy = STRATEGIES[SubscriptionType.EXCLUSIVE](self.state)
         self.fenced = False

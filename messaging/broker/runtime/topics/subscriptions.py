@@ -108,6 +108,7 @@ class TopicSubscriptions(SubscriptionEffects):
             self.ledger_list,
             subscription_id=subscription_id,
             durable=subscription_id != 0,
+            topic=self.text,
             partition=self.name.partition,
             unacked_max=self.services.policy("max_unacked_per_consumer", self.name),
             unacked_of_all_max=self.services.policy("max_unacked_per_subscription", self.name),

@@ -87,9 +87,9 @@ async def test_where_a_reader_begins(world: BrokerWorld, ledger: int, entry: int
 async def test_failover_hands_over_and_says_who_is_active(world: BrokerWorld) -> None:
     await filled(world, 3)
     first, second = await world.connected("reader"), await world.connected("reader")
-    await first.subscribe(TOPIC, sub_type=FAILOVER, permits=10)
+    await first.subscribe(TOPIC, sub_type=FAILOVER, permits=10, consumer_name="b")
     assert (await first.expect("ACTIVE_CONSUMER_CHANGE")).is_active
-    await second.subscribe(TOPIC, sub_type=FAILOVER, permits=10)
+    await second.subscribe(TOPIC, sub_type=FAILOVER, permits=10, consumer_name="a")
     assert not (await second.expect("ACTIVE_CONSUMER_CHANGE")).is_active
     found = await first.messages(3)
     ack(first, id_of(found[0]))
