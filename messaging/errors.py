@@ -14,7 +14,7 @@ Grouped by who is at fault, and so by who can do something about it:
     │   └── NotAuthorized        the caller is known and may not do this
     ├── StateError               nobody: what the request names is not in a state that allows it
     │   ├── NotFound             ├── TopicNotFound ├── SubscriptionNotFound ├── ConsumerNotFound
-    │   ├── Conflict             it exists already, or is in use ├── ProducerBusy ├── ConsumerBusy
+    │   ├── Conflict             it exists already, or is in use ├── ProducerBusy ├── ConsumerBusy ├── SubscriptionInUse
     │   ├── ProducerFenced       a newer producer took its place
     │   ├── PreconditionFailed   clients are connected, or values contradict what is stored
     │   │   └── PolicyNotEnforced  this release does not enforce the policy, so it does not accept it
@@ -124,6 +124,10 @@ class ProducerBusy(Conflict):
 
 class ConsumerBusy(Conflict):
     code, wire_code = "consumer_busy", 5
+
+
+class SubscriptionInUse(Conflict):
+    code, wire_code = "subscription_in_use", 1  # MetadataError, as Pulsar answers
 
 
 class ProducerFenced(StateError):

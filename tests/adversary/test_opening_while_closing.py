@@ -19,6 +19,7 @@ from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
+from messaging.storage.ledger_store import EARLIEST
 from tests.support.broker_world import BrokerWorld
 from tests.support.connections import DirectConnection
 
@@ -140,7 +141,7 @@ async def prepare(world: BrokerWorld, closer: str) -> None:
     await world.service.topics.create(NAME, {})
     topic = await world.service.topics.get(NAME, create=False)
     if closer != "delete":
-        await open_subscription(world.service, Principal("admin"), topic, "held", earliest=True)
+        await open_subscription(world.service, Principal("admin"), topic, "held", start=EARLIEST)
     await world.service.topics.unload(NAME)
 
 

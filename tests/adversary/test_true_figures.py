@@ -17,7 +17,7 @@ from messaging.broker.runtime.topics import backlog_age as oldest
 from messaging.permissions.model import Principal
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from messaging.storage.ledger_store import Unavailable
+from messaging.storage.ledger_store import EARLIEST, Unavailable
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.raw_client import RawClient, batch_frame, send_frame
 from tests.support.waiting import eventually
@@ -212,7 +212,7 @@ async def test_ages_of_very_many_subscriptions_read_a_bounded_number(world: Brok
 
     monkeypatch.setattr(oldest, "broker_time", count)
     for index in range(8):
-        made = await open_subscription(world.service, Principal("admin"), topic, f"s{index}", earliest=True)
+        made = await open_subscription(world.service, Principal("admin"), topic, f"s{index}", start=EARLIEST)
         made.acknowledge_up_to(topic.ledger_list.at_index(index), 0)
     for expected in (3, 6, 9, 9):
         found = await stats(world)
@@ -244,7 +244,7 @@ async def test_falling_behind_is_a_backlog_that_grew_while_somebody_was_connecte
     client = await world.connected()
     await client.producer(TOPIC)
     await client.subscribe(TOPIC, permits=1)
-    await open_subscription(world.service, Principal("admin"), world.service.topics.loaded[TOPIC], "nobody", earliest=True)
+    await open_subscription(world.service, Principal("admin"), world.service.topics.loaded[TOPIC], "nobody", start=EARLIEST)
     for index in range(13):
         client.write(*(send_frame(10 * index + one, b"x") for one in range(10)))
         await client.quiet()

@@ -25,6 +25,14 @@ def bits_of(words: Sequence[int]) -> int:
     return int.from_bytes(struct.pack(f"<{len(words)}Q", *(word & _WORD for word in words)), "little")
 
 
+def clipped(words: Sequence[int], messages: int) -> tuple[int, ...]:
+    """An ack set without bits for messages that a batch of this size does not have; empty if it leaves all of them unacknowledged.
+    Raises `ValueError`."""
+    whole = (1 << messages) - 1
+    bits, count = bits_of(words) & whole, (messages + 63) // 64
+    return () if bits == whole else struct.unpack(f"<{count}Q", bits.to_bytes(_WORD_BYTES * count, "little"))
+
+
 class AckSets:
     """By entry. Those before a position, or in a range of entries, are found without looking at the others."""
 

@@ -7,6 +7,7 @@ loop whenever a consumer gains permits or becomes writable, or an entry is confi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from messaging.broker.core import ack_sets
 from messaging.broker.core.consumer import Consumer
@@ -20,10 +21,25 @@ from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.core.unacked import UnackedMessages
 from messaging.errors import ConsumerBusy, NotAllowed, NotReady, QuotaExceeded
-from messaging.storage.ledger_store import Position
+from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.managed.ledger_list import LedgerList
 
 ACK_SET_BYTES_MAX = 16 << 20  # of one subscription: some 50,000 batches of which some messages are acknowledged
+
+
+class SeekTarget(NamedTuple):
+    """Reading begins after `mark_delete`; of the batch at `entry`, if there are `words`, only with the messages that they leave
+    unacknowledged (ack set)."""
+
+    mark_delete: Position
+    entry: Position = EARLIEST
+    words: tuple[int, ...] = ()
+
+
+def subscription_key(name: str, durable: bool) -> str:
+    """Under what a topic keeps a subscription. A durable one and one that is not may have the same name, which is the key of the
+    durable one; no name can end with a line break."""
+    return name if durable else f"{name}\n"
 
 
 class Subscription:
@@ -42,6 +58,7 @@ class Subscription:
         properties: dict[str, str] | None = None,
     ) -> None:
         self.name = name
+        self.key = subscription_key(name, durable)
         self.subscription_id = subscription_id  # 0: not durable, nothing is stored
         self.durable = durable
         self.cursor = cursor
@@ -52,6 +69,7 @@ class Subscription:
         self.consumers = self.state.consumers
         self.strategy: DispatchStrategy = STRATEGIES[SubscriptionType.EXCLUSIVE](self.state)
         self.fenced = False
+        self.resets = 0  # by seeks: what was asked before one says nothing about what comes after it
         self.messages_out = 0
         self.bytes_out = 0
         self.entries_expired = 0
@@ -209,12 +227,16 @@ class Subscription:
         """The client wants these again; None: all that it has not acknowledged."""
         self.strategy.redeliver(consumer, positions)
 
-    def reset(self, mark_delete: Position) -> bytes:
-        """Seek: reading begins after `mark_delete`. The owner has closed or refilled the consumers."""
-        delta = self.cursor.reset(mark_delete, self.ledger_list)
+    def reset(self, target: SeekTarget) -> list[bytes]:
+        """Seek. The owner has closed the consumers. Returns the deltas."""
+        self.resets += 1
+        deltas = [self.cursor.reset(target.mark_delete, self.ledger_list)]
+        if target.words:
+            delta, _ = self.cursor.acknowledge_batch(target.entry, target.words, self.ledger_list)
+            deltas.append(delta)
         self.state.rewind()
         self.strategy.reset()
-        return delta
+        return deltas
 
     # --- asking
 

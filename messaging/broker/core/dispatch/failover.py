@@ -1,8 +1,8 @@
 """Failover: one consumer is active and receives everything; another takes over when it leaves. Pure.
 
-Which one is active follows Pulsar 4.0. Only consumers of the lowest priority level count. Of a partition they are sorted by name, and
-the number of the partition chooses among them. Of any other topic each has 100 points on a ring of hashes of its name, and the owner
-of the first point at or after the hash of the topic is active: topics that share their consumers are spread over them.
+Which one is active follows Pulsar 4.0. Only consumers of the lowest priority level count. Of a partition they are sorted by name,
+and the number of the partition chooses among them. Of any other topic each has 100 points on a ring of hashes of its name, and the
+owner of the first point at or after the hash of the topic is active: topics that share their consumers are spread over them.
 
 The active consumer is known at no cost, however many there are.
 """
@@ -50,8 +50,9 @@ class FailoverDispatch(SingleActiveDispatch):
 
 
 class ActiveOrder:
-    """The consumers by rank. Those of the lowest priority level and the smallest distance are candidates: of a partition, where all
-    distances are 0, its number chooses among them; else the last one is chosen, and there is one unless names or hashes are equal."""
+    """The consumers by rank. Those of the lowest priority level and the smallest distance are candidates. For a partition, where
+    all distances are 0, its number chooses among them. Else the last one is chosen; there is only one unless names or hashes are
+    equal."""
 
     __slots__ = ("_arrival_ranks", "_by_rank", "_partition", "_ranks", "_topic_hash")
 

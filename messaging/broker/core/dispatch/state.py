@@ -19,9 +19,7 @@ Due = tuple[EntrySource, Position]  # the next entry to send, and the source tha
 class DispatchState:
     __slots__ = ("consumers", "cursor", "ledger_list", "partition", "reading", "redeliveries", "sources", "topic", "unacked")
 
-    def __init__(
-        self, cursor: Cursor, ledger_list: LedgerList, *, topic: str, partition: int, unacked: UnackedMessages
-    ) -> None:
+    def __init__(self, cursor: Cursor, ledger_list: LedgerList, *, topic: str, partition: int, unacked: UnackedMessages) -> None:
         self.cursor = cursor
         self.ledger_list = ledger_list
         self.topic = topic  # its full name

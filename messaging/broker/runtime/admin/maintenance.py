@@ -68,7 +68,8 @@ class MaintenanceHandlers:
 
     async def _trim(self, topic: Topic) -> tuple[int, int]:
         retention = self._policies(topic.name).retention(self._broker.storage.safe_expiry_ms())
-        before = min((one.cursor.mark_delete for one in topic.subscriptions.values()), default=topic.ledger_list.last)
+        durable = (one.cursor.mark_delete for one in topic.subscriptions.values() if one.durable)  # readers keep nothing
+        before = min(durable, default=topic.ledger_list.last)
         dedup = topic.publisher.dedup
         if dedup is not None:  # what follows the snapshot is needed to know duplicates after a restart
             if dedup.snapshot_position < before and topic.ledger.trims(before, retention):

@@ -13,7 +13,7 @@ async def expire(topic: Topic, subscription: Subscription, cutoff_ms: int) -> in
     if not subscription.backlog_entries:
         return 0
     last = await mark_delete_before_broker_time(topic, cutoff_ms)
-    if topic.subscriptions.get(subscription.name) is not subscription:
+    if not topic.holds(subscription):
         return 0  # deleted while the position was looked up
     topic.check_open()
     return await topic.expire_up_to(subscription, last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -53,7 +54,7 @@ def topic_stats(topic: Topic, context: StatsContext) -> dict[str, Any]:
         "offloadedStorageSize": 0,
         "earliestMsgPublishTimeInBacklogs": known.get(oldest, 0),
         "oldestBacklogMessageAgeSeconds": _age_s(known.get(oldest, UNKNOWN), context.now_ms),
-        "oldestBacklogMessageSubscriptionName": oldest,
+        "oldestBacklogMessageSubscriptionName": oldest.rstrip(),
         "deduplicationStatus": "Disabled" if topic.publisher.dedup is None else "Enabled",
         "nonContiguousDeletedMessagesRanges": sum(_ack_ranges(one) for one in topic.subscriptions.values()),
         "ownerBroker": context.broker,
@@ -62,9 +63,15 @@ def topic_stats(topic: Topic, context: StatsContext) -> dict[str, Any]:
         "waitingPublishers": topic.producers.waiting,
         "topicEpoch": None if topic.producers.topic_epoch == NO_EPOCH else topic.producers.topic_epoch,
         "publishers": [_publisher(one, rates.members, context) for one in topic.producers],
-        "subscriptions": {name: _subscription(topic, one, rates.members, context) for name, one in topic.subscriptions.items()},
+        "subscriptions": {name: _subscription(topic, one, rates.members, context) for name, one in _shown(topic)},
         "replication": {},
     }
+
+
+def _shown(topic: Topic) -> Iterator[tuple[str, Subscription]]:
+    """Subscriptions with the names under which they are shown: one that is not durable gives way to a durable one of its name."""
+    for key, one in topic.subscriptions.items():
+        yield one.name if key == one.name or one.name not in topic.subscriptions else f"{one.name} (non-durable)", one
 
 
 def _age_s(at_ms: int, now_ms: int) -> int:
@@ -91,7 +98,7 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
     backlog = subscription.backlog_entries
     rates = members.of_subscription(subscription)
     consumers = [_consumer(one, subscription, members, context) for one in subscription.consumers]
-    oldest_ms = context.oldest_ms.get(subscription.name, UNKNOWN)
+    oldest_ms = context.oldest_ms.get(subscription.key, UNKNOWN)
     return {
         "type": TYPE_NAMES[subscription.kind] if subscription.consumers else "",
         "msgBacklog": backlog,
@@ -175,7 +182,7 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
             }
             for ledger in record.ledgers
         ],
-        "cursors": {name: _cursor(topic, one) for name, one in topic.subscriptions.items()},
+        "cursors": {name: _cursor(topic, one) for name, one in _shown(topic)},
         "schemaLedgers": [],
         "compactedLedger": {"ledgerId": -1, "entries": -1, "size": -1, "offloaded": False, "underReplicated": False},
     }

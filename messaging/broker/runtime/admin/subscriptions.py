@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messaging.adminrpc import schema
-from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.subscription import SeekTarget, Subscription
 from messaging.broker.runtime.admin import positions
 from messaging.broker.runtime.admin.naming import parts_of, topic_name
 from messaging.broker.runtime.admin.peek import peek
@@ -27,7 +27,7 @@ class SubscriptionHandlers:
         found: set[str] = set()
         for one in parts.names:
             topic = await self._broker.topics.get(one, create=parts.partitioned)
-            found.update(topic.subscriptions)
+            found.update(held.name for held in topic.subscriptions.values())
         return schema.SubscriptionNames(subscriptions=sorted(found))
 
     async def create(self, request: schema.SubscriptionCreate) -> schema.SubscriptionMoved:
@@ -54,7 +54,7 @@ class SubscriptionHandlers:
         pairs = await self._each(request.topic, request.subscription)
         before = _places(pairs)
         for topic, subscription in pairs:
-            await topic.delete_subscription(subscription.name, force=request.force)
+            await topic.delete_subscription(subscription.key, force=request.force)
         return _answer(pairs, before, [""] * len(before))
 
     async def skip(self, request: schema.SubscriptionSkip) -> schema.SubscriptionMoved:
@@ -76,7 +76,7 @@ class SubscriptionHandlers:
                 mark_delete = topic.mark_delete_for(start)
             else:
                 raise InvalidValue("a reset needs timestamp_ms, or ledger_id and entry_id")
-            await topic.seek(subscription, mark_delete)
+            await topic.seek(subscription, SeekTarget(mark_delete))
         return _moved(pairs, before)
 
     async def expire(self, request: schema.SubscriptionExpire) -> schema.SubscriptionMoved:
@@ -99,7 +99,7 @@ class SubscriptionHandlers:
         """The subscription on the topic, or on each partition. Raises `SubscriptionNotFound` where none has it."""
         parts = await parts_of(self._broker, await topic_name(self._broker, topic_text))
         topics = [await self._broker.topics.get(one, create=parts.partitioned) for one in parts.names]
-        pairs = [(topic, topic.subscriptions[subscription]) for topic in topics if subscription in topic.subscriptions]
+        pairs = [(topic, held) for topic in topics if (held := topic.find(subscription)) is not None]
         if not pairs:
             topics[0].subscription(subscription)
         return pairs

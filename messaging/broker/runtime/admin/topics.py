@@ -97,7 +97,7 @@ class TopicHandlers:
             if topic.publisher.dedup is not None:  # what it knows of the messages cannot be read from them any more
                 await dedup_state.save(topic)
             for subscription in list(topic.subscriptions.values()):
-                if topic.subscriptions.get(subscription.name) is subscription:  # else deleted meanwhile
+                if topic.holds(subscription):  # else deleted meanwhile
                     await topic.skip_to(subscription, last)
             ledgers, freed = await topic.ledger.trim(last, NOTHING)
         except StoreError as error:

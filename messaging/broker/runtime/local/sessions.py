@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from messaging.broker.core.subscription import subscription_key
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import open_subscription
@@ -21,7 +22,7 @@ from messaging.broker.runtime.local.messages import (
 )
 from messaging.broker.runtime.local.producer import LocalProducer
 from messaging.broker.runtime.topics.topic import LATEST
-from messaging.errors import MagnetarError, NotAllowed, NotReady
+from messaging.errors import MagnetarError, NotReady
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
 from messaging.storage.ledger_store import EARLIEST, Position
@@ -69,18 +70,14 @@ class LocalSessions:
         resource = Resource(name.tenant, str(name.namespace), str(name), chosen)
         await self._broker.authorize(principal, Action.CONSUME, resource)
         opened = await self._broker.open_topic(name)
-        held = opened.subscriptions.get(chosen)
+        held = opened.subscriptions.get(subscription_key(chosen, durable))
+        begin = EARLIEST if initial == "earliest" else LATEST
         if held is None and durable:
-            held = await open_subscription(self._broker, principal, opened, chosen, earliest=initial == "earliest")
+            held = await open_subscription(self._broker, principal, opened, chosen, start=begin)
         elif held is None:
-            begin = EARLIEST if initial == "earliest" else LATEST
             if start is not None:
                 begin = opened.ledger_list.next_after(Position(start.ledger_id, start.entry_id))
             held = opened.create_reader(chosen, begin)
-        elif held.durable != durable:
-            raise NotAllowed(
-                f"subscription {chosen!r} is {'durable' if held.durable else 'not durable'}: subscribe to it accordingly"
-            )
         await opened.wait_until_unchanged(held)
         await probe_consumers(held, KINDS[kind])
         consumer = LocalConsumer(self._broker, opened, held, sink, principal)

@@ -22,7 +22,7 @@ from messaging.storage.ledger_store import Position, StoreError
 AckDone = Callable[[str, StoreError | None], None]
 AfterReading = Coroutine[Any, Any, None] | None  # the remaining work if batch sizes must be read first
 
-GONE = "the subscription was closed meanwhile: acknowledge again"
+GONE = "the subscription was closed or moved meanwhile: acknowledge again"
 
 
 class AckRequest(NamedTuple):
@@ -33,10 +33,12 @@ class AckRequest(NamedTuple):
     consumer: Consumer
     now_ms: int
     sizes: dict[Position, int]
+    resets: int  # of the subscription when the consumer asked
 
     @property
     def gone(self) -> bool:
-        return self.topic.closed is not None or self.topic.subscriptions.get(self.subscription.name) is not self.subscription
+        held = self.topic.closed is None and self.topic.holds(self.subscription)
+        return not held or self.subscription.resets != self.resets
 
     def size_of(self, position: Position) -> int | None:
         """The number of messages in an existing entry if the consumer or memory has it; reads nothing from disk."""

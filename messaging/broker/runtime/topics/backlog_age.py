@@ -19,20 +19,20 @@ class BacklogAges:
         self._times: OrderedDict[Position, int] = OrderedDict()  # ledger ids are unique over all topics
 
     async def of(self, topic: TopicContext) -> dict[str, int]:
-        """Maps each subscription to milliseconds since 1970, or `UNKNOWN`. Subscriptions without a backlog are left out."""
+        """Maps the key of each subscription to milliseconds since 1970, or `UNKNOWN`. Those without a backlog are left out."""
         found: dict[str, int] = {}
         reads = 0
-        for name, subscription in list(topic.subscriptions.items()):
+        for key, subscription in list(topic.subscriptions.items()):
             position = _first_unacked(subscription)
             if position is None:
                 continue
             if position not in self._times:
                 if reads == READS_MAX:
-                    found[name] = UNKNOWN
+                    found[key] = UNKNOWN
                     continue
                 reads += 1
                 await self._learn(topic, position)
-            found[name] = self._times.get(position, UNKNOWN)
+            found[key] = self._times.get(position, UNKNOWN)
         return found
 
     async def _learn(self, topic: TopicContext, position: Position) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from messaging.broker.core.ack_validation import MessageAck, check_cumulative, check_individual
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.subscription import Subscription, subscription_key
 from messaging.broker.runtime.topics.acknowledgements import GONE, AckDone, AckRequest, AfterReading
 from messaging.broker.runtime.topics.dispatcher import Dispatcher
 from messaging.broker.runtime.topics.services import TopicServices
@@ -54,19 +54,28 @@ class SubscriptionEffects(TopicContext):
         if self.closed is not None:
             raise NotReady(f"topic {self.text} is being closed: try again")
 
+    def find(self, name: str) -> Subscription | None:
+        """The subscription that `name` means to an administrator: the durable one where there are two."""
+        durable = self.subscriptions.get(name)
+        return durable if durable is not None else self.subscriptions.get(subscription_key(name, durable=False))
+
     def subscription(self, name: str) -> Subscription:
-        try:
-            return self.subscriptions[name]
-        except KeyError:
-            raise SubscriptionNotFound(f"topic {self.text} has no subscription {name!r}") from None
+        found = self.find(name)
+        if found is None:
+            raise SubscriptionNotFound(f"topic {self.text} has no subscription {name!r}")
+        return found
+
+    def holds(self, subscription: Subscription) -> bool:
+        """Whether it is a subscription of this topic still."""
+        return self.subscriptions.get(subscription.key) is subscription
 
     def check_current(self, subscription: Subscription) -> None:
         """Raises if the target of a change is gone: `NotReady` if its topic is closing, `SubscriptionNotFound` if only the
         subscription is.
         """
         self.check_open()
-        if self.subscription(subscription.name) is not subscription:
-            raise SubscriptionNotFound(f"subscription {subscription.name!r} of {self.text} was deleted and created again")
+        if not self.holds(subscription):
+            raise SubscriptionNotFound(f"subscription {subscription.name!r} of {self.text} was deleted")
 
     # --- change, store, dispatch: every change of a cursor ends here
 
@@ -161,7 +170,9 @@ class SubscriptionEffects(TopicContext):
         """Acknowledges each of `asked` on its own and skips those that cannot be acknowledged. What can be done immediately is
         done; if the size of a batch is unknown, the rest is returned as a coroutine that reads it first.
         """
-        request = AckRequest(self, subscription, consumer, self.services.clock_ms(), {} if sizes is None else sizes)
+        request = AckRequest(
+            self, subscription, consumer, self.services.clock_ms(), {} if sizes is None else sizes, subscription.resets
+        )
         found = check_individual(asked, self.ledger_list, subscription.cursor, request.size_of)
         deltas, refused = request.apply(found)
         if found.unknown:
@@ -183,7 +194,7 @@ class SubscriptionEffects(TopicContext):
 
     def acknowledge_up_to(self, subscription: Subscription, consumer: Consumer, asked: MessageAck, done: AckDone) -> AfterReading:
         """Cumulative: acknowledges everything before the entry, and the messages of the entry that `asked` names."""
-        request = AckRequest(self, subscription, consumer, self.services.clock_ms(), {})
+        request = AckRequest(self, subscription, consumer, self.services.clock_ms(), {}, subscription.resets)
         return self._acknowledge_up_to(request, asked, done)
 
     def _acknowledge_up_to(self, request: AckRequest, asked: MessageAck, done: AckDone) -> AfterReading:

@@ -16,7 +16,7 @@ import structlog
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.cursor_deltas import merged
-from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.subscription import SeekTarget, Subscription, subscription_key
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime.topics.admission import check_consumer, check_durable_subscription
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
@@ -39,7 +39,7 @@ class TopicSubscriptions(SubscriptionEffects):
 
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
         super().__init__(name, services, ledger)
-        # Subscriptions that are being created, deleted or moved, by name; the future is done when the change is complete.
+        # Subscriptions that are being created, deleted or moved, by key; the future is done when the change is complete.
         self._changes: dict[str, asyncio.Future[None]] | None = None
 
     # --- admitting
@@ -54,7 +54,7 @@ class TopicSubscriptions(SubscriptionEffects):
         """
         try:
             self.check_open()
-            if self.subscriptions.get(subscription.name) is not subscription:
+            if not self.holds(subscription):
                 raise NotReady(f"subscription {subscription.name!r} was deleted meanwhile: subscribe again")
             subscription.admit(kind)
             check_consumer(self.services.policy, self, subscription, kind)
@@ -117,22 +117,22 @@ class TopicSubscriptions(SubscriptionEffects):
         subscription.may_keep = partial(self.services.cursor_memory.allows, self.name.tenant)
         if self.subscriptions is NO_SUBSCRIPTIONS:
             self.subscriptions = {}
-        self.subscriptions[name] = subscription
+        self.subscriptions[subscription.key] = subscription
         return subscription
 
     @asynccontextmanager
-    async def _change(self, name: str) -> AsyncIterator[None]:
-        """Serialises the creates, deletes and moves of a subscription. None starts once the topic is closing, and closing waits for
-        those in progress. Errors of the store are raised as `NotReady` or `StorageFailed`.
+    async def _change(self, key: str) -> AsyncIterator[None]:
+        """Serialises the creates, deletes and moves of the subscription with this key. None starts once the topic is closing, and
+        closing waits for those in progress. Errors of the store are raised as `NotReady` or `StorageFailed`.
         """
         if self._changes is None:
             self._changes = {}
-        async with keyed_lock(self._changes, name):
+        async with keyed_lock(self._changes, key):
             self.check_open()
             try:
                 yield
             except StoreError as error:
-                raise refusal_of(error, f"subscription {name!r} of {self.text} cannot be changed") from error
+                raise refusal_of(error, f"subscription {key.rstrip()!r} of {self.text} cannot be changed") from error
 
     async def create_subscription(self, name: str, start: Position, properties: dict[str, str] | None = None) -> Subscription:
         """Creates a durable subscription whose first entry is at `start` (`EARLIEST`, `LATEST`, or a position).
@@ -174,8 +174,8 @@ class TopicSubscriptions(SubscriptionEffects):
     def create_reader(self, name: str, start: Position) -> Subscription:
         """Creates a non-durable subscription, which lives as long as its consumer. Raises `NotReady`."""
         self.check_open()
-        if self._changes and name in self._changes:
-            raise NotReady(f"subscription {name!r} is being created or deleted: try again")
+        if self._changes and subscription_key(name, durable=False) in self._changes:
+            raise NotReady(f"subscription {name!r} is being moved or deleted: try again")
         self._check_room()
         return self._new_subscription(name, Cursor(self.mark_delete_for(start)), 0, {})
 
@@ -185,22 +185,22 @@ class TopicSubscriptions(SubscriptionEffects):
             return self.ledger_list.last
         return self.ledger_list.before(self.ledger_list.first if start == EARLIEST else start)
 
-    async def delete_subscription(self, name: str, *, force: bool = True) -> None:
-        """Without `force`, deletes the subscription only if it has no consumers. Does nothing if it does not exist. Raises
-        `PreconditionFailed`, `NotReady`, `StorageFailed`; it is then not deleted.
+    async def delete_subscription(self, key: str, *, force: bool = True) -> None:
+        """Without `force`, deletes the subscription only if it has no consumers. Does nothing if none has this key (the name of a
+        durable one). Raises `PreconditionFailed`, `NotReady`, `StorageFailed`; it is then not deleted.
         """
-        async with self._change(name):
-            subscription = self.subscriptions.get(name)
+        async with self._change(key):
+            subscription = self.subscriptions.get(key)
             if subscription is None:
                 return
             if subscription.consumers and not force:
-                raise PreconditionFailed(f"subscription {name!r} has consumers: close them, or delete with force")
+                raise PreconditionFailed(f"subscription {subscription.name!r} has consumers: close them, or delete with force")
             subscription.fenced = True
             try:
                 self.close_consumers(subscription)
                 if subscription.durable:
-                    await self.services.storage.meta.delete_subscription(self.services.storage.fence, self.text, name)
-                self.subscriptions.pop(name, None)
+                    await self.services.storage.meta.delete_subscription(self.services.storage.fence, self.text, subscription.name)
+                self.subscriptions.pop(key, None)
                 self.services.cursor_memory.release(self.name.tenant, subscription)
                 self.services.cursors.forget(subscription.subscription_id)
             finally:
@@ -216,23 +216,26 @@ class TopicSubscriptions(SubscriptionEffects):
     def drop_if_idle(self, subscription: Subscription) -> None:
         """Removes a non-durable subscription when its last consumer leaves, unless a seek closed its consumers."""
         stays = subscription.durable or subscription.consumers or subscription.fenced
-        if not stays and self.subscriptions.get(subscription.name) is subscription:
-            del self.subscriptions[subscription.name]
+        if not stays and self.holds(subscription):
+            del self.subscriptions[subscription.key]
             self.services.cursor_memory.release(self.name.tenant, subscription)
 
-    async def seek(self, subscription: Subscription, mark_delete: Position) -> None:
-        """Moves a subscription so that it continues after `mark_delete`. Returns when that is durable.
+    async def seek(self, subscription: Subscription, target: SeekTarget) -> None:
+        """Moves a subscription so that it continues at `target`. Returns when that is durable.
 
         Its consumers are closed and reconnect. Raises `ConsumerBusy` while another seek runs, `StorageFailed`.
         """
         if subscription.fenced:
             raise ConsumerBusy(f"subscription {subscription.name!r} is being moved or deleted by another request: try again")
-        async with self._change(subscription.name):
+        async with self._change(subscription.key):
             self.check_current(subscription)
             subscription.fenced = True
             try:
                 self.close_consumers(subscription)
-                await self._finish_durably(subscription, subscription.reset(mark_delete), "the seek")
+                *first, last = subscription.reset(target)
+                for delta in first:
+                    self.store(subscription, delta)
+                await self._finish_durably(subscription, last, "the seek")
             finally:
                 subscription.fenced = False
                 if not subscription.durable:
@@ -240,8 +243,8 @@ class TopicSubscriptions(SubscriptionEffects):
 
     async def wait_until_unchanged(self, subscription: Subscription) -> None:
         """Waits for a change in progress: the C++ client does not retry when its first SUBSCRIBE is refused temporarily."""
-        while self._changes and subscription.name in self._changes:
-            await asyncio.wait([self._changes[subscription.name]])
+        while self._changes and subscription.key in self._changes:
+            await asyncio.wait([self._changes[subscription.key]])
 
     def close_consumers(self, subscription: Subscription) -> None:
         for consumer in list(subscription.consumers):

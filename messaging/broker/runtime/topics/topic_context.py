@@ -20,6 +20,9 @@ class TopicContext(LoadedTopic, Protocol):
     @property
     def ledger_list(self) -> LedgerList: ...
 
+    def holds(self, subscription: Subscription) -> bool:
+        """Whether it is a subscription of this topic still."""
+
     def mark_active(self) -> None:
         """Called on every publish, dispatch and acknowledgement: rates are sampled while the topic is active."""
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from messaging.broker.core.ack_sets import clipped
 from messaging.broker.core.ack_validation import MessageAck, signed
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.subscription import SeekTarget, Subscription, subscription_key
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import delete_subscription, open_subscription, seek_subscription
 from messaging.broker.runtime.liveness_probe import probe_consumers
 from messaging.broker.runtime.topics.acknowledgements import AckDone, AfterReading
-from messaging.broker.runtime.topics.entry_lookup import batch_size_of, mark_delete_at_time
+from messaging.broker.runtime.topics.entry_lookup import batch_size_of, block_at, mark_delete_at_time
 from messaging.broker.runtime.topics.topic import LATEST, Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.sessions import BinaryConsumerSession
 from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.clock import time_text
-from messaging.errors import ConsumerBusy, ConsumerNotFound, InvalidValue, NotAllowed
+from messaging.errors import ConsumerNotFound, InvalidValue, NotAllowed, SubscriptionInUse
 from messaging.permissions.model import Resource
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
@@ -64,26 +65,29 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
 
 
 async def _subscription(service: Broker, connection: Connection, topic: Topic, name: str, body: pb.Subscribe) -> Subscription:
-    held = topic.subscriptions.get(name)
-    if held is not None:
-        if held.durable != body.durable:
-            raise NotAllowed(
-                f"subscription {name!r} is {'durable' if held.durable else 'not durable'}: subscribe to it accordingly"
-            )
-        return held
-    if not body.durable:
-        return topic.create_reader(name, _start(body))
     assert connection.principal is not None
+    key, rollback_s = subscription_key(name, body.durable), body.start_message_rollback_duration_sec
+    rolled_back = None
+    if rollback_s:  # it counts even where the subscription exists, unless that would move others
+        rolled_back = await mark_delete_at_time(topic, max(0, service.now_ms() - rollback_s * 1000))
+    held = topic.subscriptions.get(key)
+    if held is not None:
+        if rolled_back is not None and not held.consumers:
+            await seek_subscription(service, connection.principal, topic, held, SeekTarget(rolled_back))
+        return held
+    start = _start(body) if rolled_back is None else topic.ledger_list.next_after(rolled_back)
+    if not body.durable:
+        return topic.create_reader(name, start)
     properties = {pair.key: pair.value for pair in body.subscription_properties}
-    earliest = body.initial_position == pb.Subscribe.Earliest
-    return await open_subscription(service, connection.principal, topic, name, earliest=earliest, properties=properties)
+    return await open_subscription(service, connection.principal, topic, name, start=start, properties=properties)
 
 
 def _start(body: pb.Subscribe) -> Position:
-    """Where a reader starts: at the entry it names (the client drops it if it wants the next), or at either end of the topic."""
-    if not body.HasField("start_message_id"):
-        return EARLIEST if body.initial_position == pb.Subscribe.Earliest else LATEST
-    return wire_position(body.start_message_id)
+    """Where a new subscription starts: at either end of the topic, or, for a reader, at the entry it names (the client drops it if
+    it wants the next)."""
+    if not body.durable and body.HasField("start_message_id"):
+        return wire_position(body.start_message_id)
+    return EARLIEST if body.initial_position == pb.Subscribe.Earliest else LATEST
 
 
 def wire_position(message_id: pb.MessageId) -> Position:
@@ -160,15 +164,24 @@ async def seek(service: Broker, connection: Connection, body: pb.Seek, resource:
     """Closes the consumers first, so that no message from before the seek follows SUCCESS; they reconnect by themselves."""
     topic, subscription, _ = _held(connection, body.consumer_id)
     if body.HasField("message_id"):
-        position = wire_position(body.message_id)
-        mark_delete = topic.mark_delete_for(position)
+        target = await _target(topic, body.message_id)
     elif body.HasField("message_publish_time"):
-        mark_delete = await mark_delete_at_time(topic, body.message_publish_time)
+        target = SeekTarget(await mark_delete_at_time(topic, body.message_publish_time))
     else:
         raise InvalidValue("a seek needs a message id or a publish time")
     assert connection.principal is not None
-    await seek_subscription(service, connection.principal, topic, subscription, mark_delete)
+    await seek_subscription(service, connection.principal, topic, subscription, target)
     connection.send(frames.success(body.request_id))
+
+
+async def _target(topic: Topic, message_id: pb.MessageId) -> SeekTarget:
+    """The entry with this id; of a batch, what the ack set leaves of it, if there is one."""
+    position = wire_position(message_id)
+    mark_delete = topic.mark_delete_for(position)
+    block = await block_at(topic, position) if message_id.ack_set else None
+    if block is None:
+        return SeekTarget(mark_delete)
+    return SeekTarget(mark_delete, position, clipped(message_id.ack_set, block.messages_of(position.entry_id)))
 
 
 async def last_message_id(service: Broker, connection: Connection, body: pb.GetLastMessageId, resource: Resource) -> None:
@@ -216,7 +229,7 @@ async def consumer_stats(service: Broker, connection: Connection, body: pb.Consu
 async def unsubscribe(service: Broker, connection: Connection, body: pb.Unsubscribe, resource: Resource) -> None:
     topic, subscription, consumer = _held(connection, body.consumer_id)
     if len(subscription.consumers) > 1 and not body.force:
-        raise ConsumerBusy(f"subscription {subscription.name!r} has other consumers: close them before unsubscribing")
+        raise SubscriptionInUse(f"subscription {subscription.name!r} has other consumers: close them before unsubscribing")
     connection.endpoints.drop_consumer(body.consumer_id)
     topic.detach(subscription, consumer)
     assert connection.principal is not None

@@ -16,6 +16,7 @@ from messaging.permissions.model import Action, Resource
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic, subscription_name
+from messaging.storage.ledger_store import EARLIEST
 
 
 async def open_producer(service: Broker, connection: Connection, body: pb.Producer, resource: Resource) -> None:
@@ -81,7 +82,7 @@ async def _open_initial_subscription(service: Broker, connection: Connection, na
     assert connection.principal is not None
     await service.authorize(connection.principal, Action.CONSUME, resource._replace(subscription=name))
     try:
-        await open_subscription(service, connection.principal, topic, name, earliest=True)
+        await open_subscription(service, connection.principal, topic, name, start=EARLIEST)
     except SubscriptionNotFound as error:  # the code that clients of Pulsar expect here
         raise NotAllowed(f"the producer's initial subscription cannot be created: {error.message}") from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.subscription import SeekTarget
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.errors import ConsumerBusy, NotAllowed, NotReady
 from messaging.storage.ledger_store import Position
@@ -132,7 +133,7 @@ def test_a_seek_back_brings_everything_again() -> None:
     entries = world.publish([1] * 4)
     received(consumer)
     world.ack(consumer, *entries)
-    world.subscription.reset(entries[1])
+    world.subscription.reset(SeekTarget(entries[1]))
     world.dispatch()
     assert received(consumer) == entries[2:]
 

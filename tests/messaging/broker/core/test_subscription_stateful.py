@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.subscription import SeekTarget
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import EARLIEST, Position
 from tests.support.subscription_world import World, counted
@@ -148,7 +149,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         to = EARLIEST if earliest or not exist else exist[pick % len(exist)]
         for consumer in list(self.world.subscription.consumers):
             self.world.subscription.detach(consumer)
-        self.world.subscription.reset(to)
+        self.world.subscription.reset(SeekTarget(to))
         self.acked = {position for position in exist if position <= to}
         self.with_whom.clear()
         self.asked_again.clear()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from messaging.adminrpc.schema import MaintenanceResult, MaintenanceRun, SubscriptionCreate, SubscriptionSkip, TopicCreate, TopicRef
+from messaging.broker.core.subscription import SeekTarget
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import PreconditionFailed
 from messaging.protocol import pulsar_pb2 as pb
@@ -208,7 +209,7 @@ async def test_policy_max_topics_per_namespace_refuses_one_more_by_use_and_by_re
 async def test_a_subscription_that_is_being_moved_counts_once(world: BrokerWorld) -> None:
     _, topic = await published(world, 1)
     await set_policies(world, max_subscriptions_per_topic=2)
-    moved = asyncio.create_task(topic.seek(topic.subscription("s"), EARLIEST))
+    moved = asyncio.create_task(topic.seek(topic.subscription("s"), SeekTarget(EARLIEST)))
     await asyncio.sleep(0)
     assert topic.subscription("s").fenced
     await topic.create_subscription("second", EARLIEST)

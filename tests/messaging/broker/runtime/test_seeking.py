@@ -8,8 +8,9 @@ import pytest
 
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from tests.support.broker_world import BrokerWorld
+from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.consuming import TOPIC, ack, filled, id_of, texts
+from tests.support.raw_client import batch_frame, send_frame
 from tests.support.waiting import eventually
 
 C = pb.Command
@@ -96,3 +97,110 @@ async def test_a_seek_by_time_passes_what_cannot_be_read(world: BrokerWorld) -> 
     assert (await client.expect("GET_LAST_MESSAGE_ID_RESPONSE")).last_message_id.entry_id == 2
     client.say(C.SEEK, consumer_id=1, message_publish_time=1_001)
     assert {(await client.next()).name, (await client.next()).name} == {"CLOSE_CONSUMER", "SUCCESS"}
+
+
+async def test_a_seek_into_a_batch_leaves_what_its_ack_set_leaves(make_world: MakeWorld) -> None:
+    """The Java client names the messages of the batch from which it goes on. It is kept over a crash."""
+    world = await make_world()
+    client = await filled(world, 1)
+    client.write(batch_frame(1, [b"a", b"b", b"c"]), send_frame(2, b"after"))
+    batch = (await client.expect("SEND_RECEIPT")).message_id
+    await client.expect("SEND_RECEIPT")
+    await client.subscribe(TOPIC, permits=10)
+    await client.messages(3)
+    client.say(C.SEEK, consumer_id=1, message_id=pb.MessageId(ledger_id=batch.ledger_id, entry_id=1, ack_set=[-1 << 2]))
+    await client.expect("CLOSE_CONSUMER")
+    await client.expect("SUCCESS")
+    for each in (world, await make_world(after=world)):
+        again = await each.connected("reader")
+        await again.subscribe(TOPIC, permits=10)
+        found = await again.messages(2)
+        assert [list(one.body.ack_set) for one in found] == [[0b100], []]
+        again.say(C.CONSUMER_STATS, consumer_id=1)
+        stats = await again.expect("CONSUMER_STATS_RESPONSE")
+        assert (stats.available_permits, stats.unacked_messages) == (8, 2), "what is acknowledged takes no permit"
+        await again.close()
+
+
+async def test_a_seek_to_a_batch_with_all_its_messages(world: BrokerWorld) -> None:
+    client = await filled(world, 0)
+    client.write(batch_frame(0, [b"a", b"b"]))
+    batch = (await client.expect("SEND_RECEIPT")).message_id
+    await client.subscribe(TOPIC, permits=10)
+    await client.messages(1)
+    client.say(C.SEEK, consumer_id=1, message_id=pb.MessageId(ledger_id=batch.ledger_id, entry_id=0, ack_set=[0b11]))
+    await client.expect("CLOSE_CONSUMER")
+    await client.expect("SUCCESS")
+    await client.subscribe(TOPIC, permits=10)
+    assert list((await client.messages(1))[0].body.ack_set) == []
+
+
+async def test_an_acknowledgement_from_before_a_seek_changes_nothing_after_it(world: BrokerWorld) -> None:
+    """Its batch had to be read for its size; the seek was faster."""
+    client = await filled(world, 0)
+    client.write(batch_frame(0, [b"a", b"b"]))
+    batch = (await client.expect("SEND_RECEIPT")).message_id
+    await client.subscribe(TOPIC, sub_type=EXCLUSIVE)
+    reading = world.ledgers.delay("read")
+    ids = {"ledger_id": batch.ledger_id, "entry_id": 0}
+    ack(client, pb.MessageId(ack_set=[0b10], **ids), request_id=9)
+    client.say(C.SEEK, consumer_id=1, message_id=pb.MessageId(**ids))
+    await client.expect("CLOSE_CONSUMER")
+    await client.expect("SUCCESS")
+    reading.set()
+    assert "moved" in (await client.expect("ACK_RESPONSE")).message
+    await client.subscribe(TOPIC, sub_type=EXCLUSIVE, permits=10)
+    assert list((await client.messages(1))[0].body.ack_set) == []
+
+
+@pytest.mark.parametrize("kind", [SHARED, EXCLUSIVE, FAILOVER])
+async def test_nothing_stale_follows_a_seek_while_messages_flow(world: BrokerWorld, kind: Any) -> None:
+    producer, client = await filled(world, 50), await world.connected("reader")
+    await client.subscribe(TOPIC, sub_type=kind)
+    if kind == FAILOVER:
+        await client.expect("ACTIVE_CONSUMER_CHANGE")
+    client.say(C.FLOW, consumer_id=1, message_permits=1000)
+    first = await client.messages(50)
+    ack(client, *(id_of(one) for one in first[:10]))
+    producer.write(*(send_frame(index, b"%d" % index) for index in range(50, 60)))
+    client.write(
+        client.frame(C.SEEK, consumer_id=1, message_id=id_of(first[5]))[0],
+        client.frame(C.ACK, consumer_id=1, ack_type=pb.Ack.Individual, message_id=[id_of(first[7])])[0],
+        client.frame(C.FLOW, consumer_id=1, message_permits=1000)[0],
+    )
+    while (await client.next()).name != "SUCCESS":
+        pass
+    producer.write(*(send_frame(index, b"%d" % index) for index in range(60, 70)))
+    for _ in range(20):
+        await producer.expect("SEND_RECEIPT")
+    assert await client.quiet() == [], "its consumer is closed: nothing comes before it is back"
+    await client.subscribe(TOPIC, sub_type=kind)
+    if kind == FAILOVER:
+        await client.expect("ACTIVE_CONSUMER_CHANGE")
+    client.say(C.FLOW, consumer_id=1, message_permits=1000)
+    assert texts(await client.messages(65)) == [b"%d" % index for index in range(5, 70)]
+
+
+async def test_a_seek_to_the_first_chunk_brings_the_whole_message(world: BrokerWorld) -> None:
+    """The client names the first chunk, and each chunk is an entry."""
+    client = await filled(world, 1)
+    for chunk in range(3):
+        metadata = pb.Metadata(
+            producer_name="raw",
+            sequence_id=1,
+            publish_time=5_000,
+            uuid="raw-1",
+            num_chunks_from_msg=3,
+            total_chunk_msg_size=3,
+            chunk_id=chunk,
+        )
+        client.write(frames.build_send(1, 1, metadata, b"abc"[chunk : chunk + 1]))
+        receipt = await client.expect("SEND_RECEIPT")
+    await client.subscribe(TOPIC, permits=10)
+    await client.messages(4)
+    client.say(C.SEEK, consumer_id=1, message_id=pb.MessageId(ledger_id=receipt.message_id.ledger_id, entry_id=1))
+    await client.expect("CLOSE_CONSUMER")
+    await client.expect("SUCCESS")
+    await client.subscribe(TOPIC, permits=10)
+    assert texts(await client.messages(3)) == [b"a", b"b", b"c"]
+    assert await client.quiet() == []

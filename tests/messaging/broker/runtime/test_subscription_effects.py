@@ -24,7 +24,18 @@ from tests.support.waiting import eventually
 
 NAME = parse_topic("persistent://acme/orders/t")
 UNACKED_MAX = 2
-READING = {"ledger_list", "producers", "totals", "check_open", "check_current", "subscription", "block_in_memory", "pending_reads"}
+READING = {
+    "ledger_list",
+    "producers",
+    "totals",
+    "check_open",
+    "check_current",
+    "subscription",
+    "find",
+    "holds",
+    "block_in_memory",
+    "pending_reads",
+}
 PARTS = {"mark_active", "store", "recover"}  # steps, and what the topic does for itself
 
 

@@ -7,6 +7,7 @@ import pytest
 from messaging.adminrpc.schema import MaintenanceResult, MaintenanceRun, SubscriptionReset, SubscriptionSkip
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.clock import BELIEVED_AFTER_MS
+from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST
 from messaging.storage.managed.retention import Limits
@@ -108,6 +109,22 @@ async def test_after_a_crash_what_was_acknowledged_in_the_last_moment_counts(mak
     clock.pass_(1)
     await upkeep(world)
     assert await data_ledgers(world) == []
+
+
+async def test_a_reader_does_not_hold_ledgers_back(world: BrokerWorld, clock: Clock) -> None:
+    """Only durable subscriptions keep messages. The reader goes on with what is there."""
+    client = await world.connected("owner")
+    await client.subscribe(TOPIC, "behind", 9, durable=False, sub_type=pb.Subscribe.Exclusive)
+    await with_three_messages(world, consumed=True)
+    for _ in range(3):
+        clock.pass_(10 * MINUTE_MS)
+        await upkeep(world)
+    assert await data_ledgers(world) == []
+    await client.producer(TOPIC, 9, producer_name="late")
+    client.write(send_frame(0, b"new", 9))
+    await client.expect("SEND_RECEIPT")
+    client.say(pb.Command.FLOW, consumer_id=9, message_permits=10)
+    assert [one.text for one in await client.messages(1)] == [b"new"]
 
 
 async def test_deduplication_does_not_hold_ledgers_back(world: BrokerWorld, clock: Clock) -> None:
