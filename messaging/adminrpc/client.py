@@ -95,12 +95,7 @@ class AdminRpc(TypedCalls):
                 status, content = self._exchange(method, body)
             except _Broken as broken:
                 raise errors.NotReady(f"the broker closed the connection twice during {method}: {broken}; try again") from None
-        if status != 200:
-            raise _error_of(status, content)
-        try:
-            return msgspec.json.decode(content, type=answer_type)
-        except msgspec.DecodeError as error:
-            raise errors.MagnetarError(f"the broker's response to {method} is not valid: {error}") from None
+        return decode_answer(method, status, content, answer_type)
 
     def close(self) -> None:
         """Closes this thread's connection; the next call opens another."""
@@ -166,6 +161,16 @@ def _ended(connection: http.client.HTTPConnection) -> bool:
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)
     return bool(poll.poll(0))
+
+
+def decode_answer(method: str, status: int, content: bytes, answer_type: type[A]) -> A:
+    """What an HTTP response of the broker says: the answer, or the error that it raises."""
+    if status != 200:
+        raise _error_of(status, content)
+    try:
+        return msgspec.json.decode(content, type=answer_type)
+    except msgspec.DecodeError as error:
+        raise errors.MagnetarError(f"the broker's response to {method} is not valid: {error}") from None
 
 
 def _error_of(status: int, content: bytes) -> errors.MagnetarError:

@@ -165,7 +165,7 @@ async def test_the_age_of_the_oldest_message_that_is_not_acknowledged(world: Bro
     """Also of a subscription far behind what is in memory, and after the topic was loaded anew."""
     now_ms = world.service.now_ms() + 60_000
     monkeypatch.setattr(world.service.storage, "clock_ms", lambda: now_ms)
-    monkeypatch.setattr(type(world.service), "now_ms", lambda self: now_ms)
+    monkeypatch.setattr(world.service, "now_ms", lambda: now_ms)
     client = await client_of(world, TOPIC)
     await client.subscribe(TOPIC, "done", 2, permits=1_000)
     client.write(send_frame(0, b"old"))

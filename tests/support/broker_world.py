@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from messaging.adminrpc.schema import FeedApply, FeedChange
-from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Addresses, Broker
 from messaging.broker.runtime.local.sessions import LocalSessions
@@ -20,12 +19,11 @@ from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.identity import create_secrets, issue_token
 from messaging.settings import Settings
-from messaging.storage.managed.cursor_log import CursorLog
-from messaging.storage.managed.ledger import Storage
+from messaging.storage.managed.cursor_log import RETRY_S
+from tests.support.broker_over import broker_over
 from tests.support.raw_client import RawClient
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.storage.memory_ledgers import MemoryLedgerStore, MemoryMetaStore
-from tests.support.storage.owning import owned
 
 # key name -> role; the key id is the same as the key name
 KEYS = {
@@ -99,11 +97,7 @@ async def make_world(tmp_path: Path) -> AsyncIterator[MakeWorld]:
             assert isinstance(after.ledgers.store, MemoryLedgerStore)
             memory, meta = MemoryLedgerStore(after.ledgers.store), after.meta
         ledgers = FaultyLedgerStore(memory)
-        access = Access(configured, lambda: time.time_ns() // 1_000_000)
-        storage = Storage(ledgers, meta, await owned(ledgers, meta), access.now_ms)
-        cursors = CursorLog(storage)
-        await cursors.start()
-        service = Broker(configured, storage, cursors, access, storage.fence.epoch)
+        service = await broker_over(configured, ledgers, meta, cursor_retry_s=RETRY_S)
         commands = Commands(service)
         service.before_stop.append(commands.stop)
         listener = await asyncio.get_running_loop().create_server(
@@ -111,7 +105,6 @@ async def make_world(tmp_path: Path) -> AsyncIterator[MakeWorld]:
         )
         port = listener.sockets[0].getsockname()[1]
         service.addresses = Addresses(f"pulsar://127.0.0.1:{port}", "", "", "")
-        service.why_not_ready = ""
         listed = [FeedChange(version=1, kind=kind, key=key, state=dict(state)) for kind, key, state in FEED]
         await AdminHandlers(service).feed.apply(FeedApply(from_version=0, to_version=1, full=True, changes=listed))
         world = BrokerWorld(service, ledgers, meta, port)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from messaging.adminrpc.schema import FeedApply, FeedChange
-from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition, OutgoingMessage
@@ -22,11 +21,9 @@ from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
 from messaging.storage.ledger_store import LedgerStore
-from messaging.storage.managed.cursor_log import CursorLog
-from messaging.storage.managed.ledger import Storage
 from messaging.storage.managed.retention import Limits
 from messaging.storage.meta_store import MetaStore
-from tests.support.storage.owning import owned
+from tests.support.broker_over import broker_over
 from tests.support.waiting import eventually
 
 NAMESPACE = "acme/orders"
@@ -56,12 +53,7 @@ async def storage_broker(
     """Starts `ledgers`; `meta` is started already. Stop it with `service.stop()`, or leave it as a crash would."""
     settings = Settings(data_dir=str(folder))
     create_secrets(settings)
-    access = Access(settings, lambda: time.time_ns() // 1_000_000)
-    storage = Storage(ledgers, meta, await owned(ledgers, meta), access.now_ms, limits or Limits())
-    cursors = CursorLog(storage, retry_s=0.01)
-    await cursors.start()
-    service = Broker(settings, storage, cursors, access, storage.fence.epoch)
-    service.why_not_ready = ""
+    service = await broker_over(settings, ledgers, meta, limits=limits)
     changes = [
         FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
         FeedChange(version=1, kind="namespace", key=NAMESPACE, state={"policies": policies}),
@@ -84,6 +76,9 @@ class Sender:
 
     def send(self, first: int, stop: int, size: int = 0) -> asyncio.Future[list[MessagePosition]]:
         """One block of the numbers from `first` to before `stop`: the receipts, or what the producer was told instead."""
+        return self.send_messages([OutgoingMessage(payload_of(number, size), sequence_id=number) for number in range(first, stop)])
+
+    def send_messages(self, messages: Sequence[OutgoingMessage]) -> asyncio.Future[list[MessagePosition]]:
         answer: asyncio.Future[list[MessagePosition]] = asyncio.get_running_loop().create_future()
 
         def told(positions: Sequence[MessagePosition] | None, error: MagnetarError | None) -> None:
@@ -94,8 +89,7 @@ class Sender:
             else:
                 answer.set_result(list(positions))
 
-        payloads = [OutgoingMessage(payload_of(number, size), sequence_id=number) for number in range(first, stop)]
-        self.producer.publish(payloads, told)
+        self.producer.publish(messages, told)
         return answer
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from controlplane import audit
 from controlplane.denials import Denials
-from tenants import broker
 from tenants.models import User
 from tenants.pulsar.brokers import health
-from tests.support.fake_broker import FakeBroker
+from tests.support.control_plane import Connected, connected
+from tests.support.memory_broker import MemoryBroker
 from tests.tenants.world import Caller, World
 
 
@@ -26,17 +26,23 @@ def fresh_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def fake_broker() -> Iterator[FakeBroker]:
-    fake = FakeBroker()
-    broker.use(fake)
+def brokered() -> Iterator[Connected]:
     health.forget()
-    yield fake
-    broker.use(None)
+    with connected() as held:
+        yield held
 
 
 @pytest.fixture
-def world(db: None, fake_broker: FakeBroker) -> World:
-    return World(fake_broker)
+def world(db: None, brokered: Connected) -> World:
+    return World(brokered)
+
+
+@pytest.fixture
+def late() -> Iterator[MemoryBroker]:
+    """Another broker, which the control plane does not call."""
+    held = MemoryBroker()
+    yield held
+    held.stop()
 
 
 @pytest.fixture

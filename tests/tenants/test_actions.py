@@ -56,7 +56,7 @@ OF_SUPERUSERS: dict[str, Act] = {
 def ready(world: World) -> World:
     """What the actions above presuppose."""
     Key.unscoped.create(id="k1", name="app", role="app@acme", tenant_id="acme")
-    world.broker.topics["persistent://acme/orders/old"] = set()
+    world.broker.add("persistent://acme/orders/old")
     return world
 
 
@@ -72,7 +72,7 @@ def traces() -> tuple[int, int]:
 @pytest.mark.parametrize("name", OF_OWNERS)
 def test_owner_may_teammate_may_not_stranger_sees_nothing(ready: World, name: str) -> None:
     act, before = OF_OWNERS[name], traces()
-    ready.broker.calls.clear()
+    ready.line.calls.clear()
     with pytest.raises(NotVisible):
         act(ready.actor("sam"))
     with pytest.raises(NotAuthorized) as refused:
@@ -82,9 +82,9 @@ def test_owner_may_teammate_may_not_stranger_sees_nothing(ready: World, name: st
         with pytest.raises(NotAuthorized):
             act(ready.actor_of_role(role))
     assert traces() == before
-    assert not ready.broker.calls
+    assert not ready.line.calls
     if name == "delete_namespace":
-        ready.broker.topics.clear()
+        ready.broker.remove_all("acme/orders")
     act(ready.actor("olga"))
     assert traces() != before or name in ("revoke_permission", "unrestrict_subscription")
 
@@ -173,11 +173,11 @@ def test_a_refused_change_leaves_nothing_behind(world: World) -> None:
 
 
 def test_a_change_without_the_broker_is_saved_and_says_so(world: World) -> None:
-    world.broker.away = True
+    world.line.cut()
     with pytest.raises(NotReady, match="was saved"):
         actions.set_policies(world.actor("olga"), "acme/orders", {"message_ttl_s": 7})
     assert Namespace.unscoped.get(name="acme/orders").policies == {"message_ttl_s": 7}
-    world.broker.away = False
+    world.line.mend()
     actions.grant_permission(world.actor("olga"), "acme/orders", "app@acme", ["produce"])
     # the next push brings what was missed
     assert world.broker.state[("namespace", "acme/orders")]["policies"] == {"message_ttl_s": 7}
@@ -185,7 +185,7 @@ def test_a_change_without_the_broker_is_saved_and_says_so(world: World) -> None:
 
 
 def test_a_broker_that_never_confirms_is_an_error(world: World) -> None:
-    world.broker.deaf_to_feed = True
+    world.ignore_feed()
     with pytest.raises(NotReady, match="was saved"):
         actions.set_policies(world.actor("olga"), "acme/orders", {"message_ttl_s": 7})
 
@@ -236,15 +236,14 @@ def test_nobody_revokes_a_key_of_another_tenant(world: World) -> None:
 
 
 def test_a_namespace_with_topics_goes_only_by_force(world: World) -> None:
-    topics = ("persistent://acme/orders/a", "persistent://acme/orders/p-partition-0", "persistent://acme/orders/p-partition-1")
-    world.broker.topics = {topic: {"sub"} for topic in topics}
-    world.broker.partitioned = {"persistent://acme/orders/p": (2, {})}
+    world.broker.add("persistent://acme/orders/a", "sub")
+    world.broker.add_partitioned("persistent://acme/orders/p", 2, "sub")
     with pytest.raises(Conflict):
         actions.delete_namespace(world.actor("olga"), "acme/orders")
     assert len(world.broker.topics) == 3
     actions.delete_namespace(world.actor("olga"), "acme/orders", force=True)
     assert not world.broker.topics
-    assert not world.broker.partitioned
+    assert not world.broker.partitions("persistent://acme/orders/p")
     assert ("namespace", "acme/orders") not in world.broker.state
 
 
@@ -276,7 +275,7 @@ def test_the_last_owner_stays(world: World) -> None:
 
 def test_a_keys_token_is_not_lost_to_a_broker_that_is_away(world: World) -> None:
     """It exists only in this answer; the broker asks for the key when somebody first comes with it."""
-    world.broker.away = True
+    world.line.cut()
     new = actions.create_key(world.actor("olga"), "acme", "late")
     assert new.token
     assert Key.unscoped.filter(id=new.key.id, revoked_at=None).exists()

@@ -114,7 +114,7 @@ def test_topics(world: World, caller: Callable[[str], Caller]) -> None:
         "persistent://acme/orders/wide-partition-0",
         "persistent://acme/orders/wide-partition-1",
     }
-    world.broker.attached.add("persistent://acme/orders/plain")
+    world.broker.connect_producer("persistent://acme/orders/plain")
     problem(olga("DELETE", f"{N}/topics/plain"), 412, "precondition_failed")
     assert olga("DELETE", f"{N}/topics/plain?force=true").status_code == 204
     assert olga("DELETE", f"{N}/topics/wide").status_code == 204
@@ -188,7 +188,7 @@ def test_people_and_the_audit(world: World, caller: Callable[[str], Caller]) -> 
 
 
 def test_a_change_that_no_broker_confirmed_is_503(world: World, caller: Callable[[str], Caller]) -> None:
-    world.broker.away = True
+    world.line.cut()
     detail = problem(caller("olga")("PATCH", f"{N}/policies", {"message_ttl_s": 9}), 503, "not_ready")["detail"]
     assert "was saved" in detail
     assert Namespace.unscoped.get(name="acme/orders").policies == {"message_ttl_s": 9}

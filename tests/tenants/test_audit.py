@@ -67,18 +67,21 @@ OF_PARTITIONED = {("POST", "admin_v2:partitions"), ("DELETE", "admin_v2:partitio
 
 def prepare(world: World, row: tuple[str, str]) -> None:
     """Everything that a route of the fillings may name is there, but for what this one makes."""
-    world.broker.topics = {TOPIC: {"s"}}
-    world.broker.partitioned = {}
+    world.broker.remove_all("acme/orders")
+    state, named = world.broker.state, ("namespace", "acme/orders")
+    world.broker.tell(world.broker.version, {**state, ("tenant", "acme"): {}, named: {}})
     if row in OF_PARTITIONED:
-        world.broker.partitioned = {TOPIC: (2, {})}
-        world.broker.topics = {f"{TOPIC}-partition-{index}": {"s"} for index in range(2)}
-    if row in GONE or row == ("PUT", "admin_v2:partitions"):
-        world.broker.topics = {TOPIC: set()} if row[1] == "admin_v2:subscription" else {}
+        world.broker.add_partitioned(TOPIC, 2, "s")
+    elif row == ("PUT", "admin_v2:subscription"):
+        world.broker.add(TOPIC)
+    elif row not in GONE and row != ("PUT", "admin_v2:partitions"):
+        world.broker.add(TOPIC, "s")
+        world.broker.publish(TOPIC, b"stored bytes")
     Tenant.unscoped.get_or_create(name="acme")
     Namespace.unscoped.get_or_create(name="acme/orders", tenant_id="acme")
     if row == ("PUT", "admin_v2:namespace"):
         Namespace.unscoped.filter(name="acme/orders").delete()
-        world.broker.feed.view.namespaces.pop("acme/orders", None)
+        world.broker.tell(world.broker.version, {key: held for key, held in state.items() if key != named})
     Key.unscoped.get_or_create(id="k1", defaults={"name": "app", "role": "app@acme", "tenant_id": "acme"})
     Membership.unscoped.get_or_create(tenant_id="acme", user=User.objects.get(username="tom"), defaults={"level": "member"})
 
@@ -142,15 +145,18 @@ def test_tenants_made_changed_and_deleted_by_either_api(world: World, call: Call
 
 
 def test_a_record_says_what_was_asked_for(world: World, caller: Callable[[str], Caller]) -> None:
-    world.broker.topics = {TOPIC: {"s"}}
-    olga = caller("olga")
+    world.broker.add(TOPIC, "s")
+    world.broker.publish(TOPIC, *(b"%d" % number for number in range(10)))
+    olga, before = caller("olga"), world.broker.mark_delete(TOPIC, "s")
     base = "/admin/v2/persistent/acme/orders/t/subscription/s"
     olga("POST", f"{base}/skip/7")
+    skipped = world.broker.mark_delete(TOPIC, "s")
     olga("POST", f"{base}/resetcursor", {"ledgerId": 3, "entryId": 4})
     assert olga("GET", f"{base}/position/2").status_code == 200
     found = {record.action: record for record in AuditRecord.unscoped.filter(role="user:olga")}
-    assert found["subscription.skip"].before == {TOPIC: "3:1"}
-    assert found["subscription.skip"].after == {"entries": "7", TOPIC: "3:8"}
+    assert found["subscription.skip"].before == {TOPIC: before}
+    assert found["subscription.skip"].after == {"entries": "7", TOPIC: skipped}
+    assert before != skipped
     assert "ledgerId" in found["subscription.reset"].after["body"]  # type: ignore[index]
     assert found["subscription.peek"].after == {"position": "2"}
     assert {found[name].resource for name in ("subscription.skip", "subscription.reset", "subscription.peek")} == {f"{TOPIC}/s"}
@@ -158,34 +164,45 @@ def test_a_record_says_what_was_asked_for(world: World, caller: Callable[[str], 
 
 def test_many_subscriptions_at_once_are_recorded_one_by_one(world: World, caller: Callable[[str], Caller]) -> None:
     """Those of one topic took each other's place in the record; clearing a namespace's backlog said nothing of where they stood."""
-    olga, both = caller("olga"), {f"{TOPIC}/a": "3:1", f"{TOPIC}/b": "3:1"}
+    olga, both = caller("olga"), (f"{TOPIC}/a", f"{TOPIC}/b")
+
+    def places() -> dict[str, str]:
+        return {name: world.broker.mark_delete(TOPIC, name.rpartition("/")[2]) for name in both}
+
+    world.broker.add(TOPIC, "a", "b")
     for path, action in (
         ("/admin/v2/persistent/acme/orders/t/all_subscription/expireMessages/60", "topic.expire"),
         ("/admin/v2/namespaces/acme/orders/clearBacklog", "namespace.clear_backlog"),
     ):
-        world.broker.topics = {TOPIC: {"a", "b"}}
+        world.broker.publish(TOPIC, b"one", b"two")
+        before, world.broker.ahead_s = places(), world.broker.ahead_s + 61
         assert olga("POST", path).status_code == 204
         record = AuditRecord.unscoped.get(action=action)
-        assert record.before == both, action
-        assert record.after is not None and {name: record.after[name] for name in both} == dict.fromkeys(both, "3:8"), action
+        assert record.before == before, action
+        after = places()
+        assert record.after is not None and {name: record.after[name] for name in both} == after, action
+        assert len({*before.values(), *after.values()}) == 2, action
 
 
 def test_what_is_created_or_deleted_says_where_it_stood(world: World, caller: Callable[[str], Caller]) -> None:
-    world.broker.topics = {TOPIC: set()}
+    world.broker.add(TOPIC)
+    world.broker.publish(TOPIC, b"one")
     olga, path = caller("olga"), "/admin/v2/persistent/acme/orders/t/subscription/s"
     assert olga("PUT", path, "latest").status_code == 204
+    place = world.broker.mark_delete(TOPIC, "s")
+    assert place != "-1:-1"
     assert olga("DELETE", path).status_code == 204
-    world.broker.topics = {TOPIC: {"s"}}
+    world.broker.add(TOPIC, "s")
     assert olga("POST", "/admin/v2/namespaces/acme/orders/unsubscribe/s").status_code == 204
     found = {record.action: record for record in AuditRecord.unscoped.filter(role="user:olga")}
     assert found["subscription.create"].before is None
-    assert (found["subscription.create"].after or {})[TOPIC] == "3:8"
+    assert (found["subscription.create"].after or {})[TOPIC] == place
     for action in ("subscription.delete", "namespace.unsubscribe"):
-        assert found[action].before == {TOPIC: "3:1"}, action
+        assert found[action].before == {TOPIC: place}, action
 
 
 def test_growing_a_topic_says_from_how_many_partitions(world: World, caller: Callable[[str], Caller]) -> None:
-    world.broker.partitioned[PARTITIONED] = (2, {})
+    world.broker.add_partitioned(PARTITIONED, 2)
     assert caller("olga")("POST", "/admin/v2/persistent/acme/orders/p/partitions", 5).status_code == 204
     record = AuditRecord.unscoped.get(action="topic.grow")
     assert (record.before, record.after) == ({"partitions": 2}, {"partitions": 5, "body": "5"})

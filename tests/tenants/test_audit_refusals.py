@@ -70,14 +70,15 @@ def full_log(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_messages_hold_is_not_shown_without_a_record(world: World, call: Caller, full_log: None) -> None:
-    world.broker.topics = {TOPIC: {"s"}}
+    world.broker.add(TOPIC, "s")
+    world.broker.publish(TOPIC, b"stored bytes")
     answer = call("GET", "/admin/v2/persistent/acme/orders/t/subscription/s/position/1")
     assert answer.status_code == 503
     assert b"stored bytes" not in answer.content and "without an audit record" in answer.json()["reason"]
 
 
 def test_what_was_done_and_not_recorded_is_said(world: World, call: Caller, full_log: None) -> None:
-    world.broker.topics = {TOPIC: {"s"}}
+    world.broker.add(TOPIC, "s")
     failed = audit.failures
     answer = call("PUT", "/admin/v2/persistent/acme/orders/t/unload")
     assert answer.status_code == 503 and "do not repeat it" in answer.json()["reason"]

@@ -18,7 +18,7 @@ from messaging.identity import create_secrets, issue_token, service_token
 from messaging.settings import Settings
 from tenants import actions, feed
 from tenants.models import FeedHead, Grant, OutboxChange
-from tests.support.fake_broker import FakeBroker
+from tests.support.memory_broker import MemoryBroker
 from tests.tenants.world import World
 
 
@@ -43,12 +43,11 @@ def random_changes(world: World, rng: random.Random, count: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_any_sequence_of_portions_ends_at_the_truth(world: World, seed: int) -> None:
+def test_any_sequence_of_portions_ends_at_the_truth(world: World, late: MemoryBroker, seed: int) -> None:
     rng = random.Random(seed)
-    late = FakeBroker()
     for _ in range(4):
         random_changes(world, rng, rng.randrange(4))
-        late.feed_apply(feed.since(late.version if rng.random() < 0.7 else rng.randrange(late.version + 1)))
+        late.call("feed.apply", feed.since(late.version if rng.random() < 0.7 else rng.randrange(late.version + 1)))
         assert late.state == world.broker.state == truth()
 
 
@@ -58,7 +57,7 @@ def test_versions_have_no_gap(world: World) -> None:
     assert versions == list(range(1, FeedHead.objects.get().version + 1))
 
 
-def test_who_lags_behind_what_is_kept_gets_everything(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_lags_behind_what_is_kept_gets_everything(world: World, late: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "KEPT_CHANGES", 5)
     random_changes(world, random.Random(2), 20)
     head = FeedHead.objects.get()
@@ -67,13 +66,14 @@ def test_who_lags_behind_what_is_kept_gets_everything(world: World, monkeypatch:
     behind = feed.since(head.compacted_version - 1)
     assert behind.full
     assert not feed.since(head.compacted_version).full
-    late = FakeBroker()
-    late.feed.hold(head.compacted_version - 1, {("tenant", "gone"): {}})
-    late.feed_apply(behind)
+    late.tell(head.compacted_version - 1, {("tenant", "gone"): {}})
+    late.call("feed.apply", behind)
     assert late.state == truth()
 
 
-def test_a_large_state_told_again_and_again_does_not_fill_the_disk(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_state_told_again_and_again_does_not_fill_the_disk(
+    world: World, late: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A namespace with 1 MiB of grants, its policies set anew 20,000 times, left 20 GiB of changes behind."""
     monkeypatch.setattr(feed, "KEPT_BYTES", 50_000)
     for name in "rs":
@@ -90,8 +90,7 @@ def test_a_large_state_told_again_and_again_does_not_fill_the_disk(world: World,
     versions = list(OutboxChange.objects.values_list("version", flat=True))
     head = FeedHead.objects.get()
     assert versions == list(range(head.compacted_version + 1, head.version + 1))
-    late = FakeBroker()
-    late.feed_apply(feed.since(head.compacted_version - 1))
+    late.call("feed.apply", feed.since(head.compacted_version - 1))
     assert late.state == truth()
 
 
@@ -106,7 +105,7 @@ def test_a_broker_that_holds_what_a_restored_database_has_forgotten_gets_everyth
     above = FeedHead.objects.get().version + 100
     found = feed.since(above)
     assert (found.full, found.from_version) == (True, above)
-    world.broker.feed.hold(above)
+    world.broker.tell(above)
     actions.set_policies(world.actor("olga"), "acme/orders", {"message_ttl_s": 7})
     assert world.broker.state == truth()
     assert world.broker.version == FeedHead.objects.get().version
@@ -119,11 +118,11 @@ def pages(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(feed, "PAGE_BYTES_MAX", size)
 
 
-def test_changes_come_in_pages_that_follow_each_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_come_in_pages_that_follow_each_other(world: World, late: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     random_changes(world, random.Random(3), 20)
     pages(monkeypatch, 500)
-    late, sizes = FakeBroker(), []
-    late.feed_apply(feed.since(0) if not feed.since(0).next_key else whole())
+    sizes = []
+    late.call("feed.apply", feed.since(0) if not feed.since(0).next_key else whole())
     start = late.version
     random_changes(world, random.Random(4), 10)
     while late.version < feed.newest_version():
@@ -131,7 +130,7 @@ def test_changes_come_in_pages_that_follow_each_other(world: World, monkeypatch:
         assert not page.full
         assert page.newest_version == feed.newest_version()
         sizes.append(len(page.changes))
-        late.feed_apply(page)
+        late.call("feed.apply", page)
     assert late.state == truth_in_pages()
     assert sum(sizes) == late.version - start
     assert len(sizes) > 2
@@ -205,9 +204,9 @@ def test_a_page_holds_one_entity_at_least_and_an_entity_that_no_page_could_hold_
 
 def test_a_broker_that_lags_far_behind_is_told_to_ask_for_itself(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     pages(monkeypatch, 300)
-    world.broker.feed.hold(0, {})
+    world.broker.tell(0, {})
     actions.set_policies(world.actor("olga"), "acme/orders", {"message_ttl_s": 9})
-    assert world.broker.called("feed.pull")
+    assert world.line.called("feed.pull")
     assert world.broker.state == truth_in_pages()
 
 

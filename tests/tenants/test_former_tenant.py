@@ -151,13 +151,13 @@ def test_a_topic_that_slipped_through_a_deletion_is_not_the_next_namespaces(worl
     olga = world.actor("olga")
     topic = "persistent://acme/orders/t"
     actions.delete_namespace(olga, "acme/orders")
-    world.broker.topics[topic] = {"s"}  # after the broker was asked to delete what was left
+    world.broker.add(topic, "s")  # after the broker was asked to delete what was left
     actions.create_namespace(olga, "acme/orders")
     assert not world.broker.topics
 
 
 def test_a_namespace_is_not_made_while_nobody_can_say_that_it_is_empty(world: World) -> None:
-    world.broker.away = True
+    world.line.cut()
     with pytest.raises(NotReady, match="was not created"):
         actions.create_namespace(world.actor("olga"), "acme/fresh")
     assert not Namespace.unscoped.filter(name="acme/fresh").exists()
@@ -165,13 +165,13 @@ def test_a_namespace_is_not_made_while_nobody_can_say_that_it_is_empty(world: Wo
 
 def test_a_broker_that_missed_the_deletion_hears_of_it_first(world: World) -> None:
     olga = world.actor("olga")
-    world.broker.deaf_to_feed = True
+    world.ignore_feed()
     with pytest.raises(NotReady):
         actions.delete_namespace(olga, "acme/orders")
-    world.broker.topics["persistent://acme/orders/t"] = set()
+    world.broker.add("persistent://acme/orders/t")
     with pytest.raises(NotReady, match="was not created"):
         actions.create_namespace(olga, "acme/orders")
-    world.broker.deaf_to_feed = False
+    world.line.mend()
     actions.create_namespace(olga, "acme/orders")
     assert not world.broker.topics
 

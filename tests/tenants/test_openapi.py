@@ -71,7 +71,7 @@ def test_answers_fit_the_document(world: World, path: str, method: str, paramete
     headers = {"Authorization": f"Bearer {world.superuser_token}"}
     existing = {"tenant": "acme", "namespace": "orders", "topic": "t", "username": "tom", "role": "r", "key_id": "k1"}
     world.token("app@acme")
-    world.broker.topics["persistent://acme/orders/t"] = set()
+    world.broker.add("persistent://acme/orders/t")
 
     @seed(1)
     @settings(max_examples=5, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))

@@ -68,7 +68,7 @@ def test_namespaces(call: Call, world: World) -> None:
     assert status(call("PUT", "/admin/v2/namespaces/acme/bad%20name", b"")) == 412
     assert call("GET", "/admin/v2/namespaces/acme").json() == ["acme/new", "acme/orders"]
     assert status(call("GET", "/admin/v2/namespaces/absent")) == 404
-    world.broker.topics["persistent://acme/new/t"] = set()
+    world.broker.add("persistent://acme/new/t")
     assert call("GET", f"{at}/topics").json() == ["persistent://acme/new/t"]
     assert call("GET", f"{at}/topics?mode=NON_PERSISTENT").json() == []
     assert call("GET", f"{at}/bundles").json()["numBundles"] == 1
@@ -182,11 +182,11 @@ def test_health_is_open_and_asked_of_the_broker_at_most_once_a_second(world: Wor
     for _ in range(5):
         response = nobody("GET", "/admin/v2/brokers/health")
         assert (response.status_code, response.content) == (200, b"ok")
-    assert len(world.broker.called("health")) == 1
+    assert len(world.line.called("health")) == 1
 
 
 def test_health_says_that_the_broker_is_away(world: World, caller: Callable[[str], Caller]) -> None:
-    world.broker.away = True
+    world.line.cut()
     assert status(caller("")("GET", "/admin/v2/brokers/health")) == 503
 
 
@@ -201,7 +201,7 @@ def test_what_is_not_offered_says_so(call: Call, path: str) -> None:
 
 
 def test_a_change_that_no_broker_confirmed(call: Call, world: World) -> None:
-    world.broker.away = True
+    world.line.cut()
     response = call("POST", "/admin/v2/namespaces/acme/orders/messageTTL", 5)
     assert status(response) == 503
     assert "was saved" in response.json()["reason"]

@@ -41,7 +41,7 @@ def test_a_route_without_a_row_is_closed(world: World) -> None:
 
 def test_strangers_get_nowhere(world: World, caller: Any) -> None:
     """Every address, as nobody, as a stranger with a session, and as one with a token: whether the tenant exists or not."""
-    world.broker.calls.clear()
+    world.line.calls.clear()
     before = dict(world.broker.state)
     nobody, stranger, key = caller(""), caller("sam"), Caller(world.token("app@other", tenant="other"))
     for method, path, action in addresses():
@@ -60,18 +60,18 @@ def test_strangers_get_nowhere(world: World, caller: Any) -> None:
                 assert statuses == ([404, 404] if hidden else [403, 403]), (method, path)
                 bodies = [{**answer.json(), "request_id": "", "reason": ""} for answer in answers]
                 assert bodies[0] == bodies[1], (method, path)  # what does not exist and what is not theirs look alike
-    assert not world.broker.calls
+    assert not world.line.calls
     assert world.broker.state == before
 
 
 def test_a_teammate_changes_nothing(world: World, caller: Any) -> None:
-    world.broker.calls.clear()
+    world.line.calls.clear()
     teammate = caller("tom")
     rows = [row for row in addresses() if row[0] != "GET" and row[2] in ("tenant_admin", "superuser", "consume")]
     assert len(rows) > 60
     for method, path, _ in rows:
         assert teammate(method, path).status_code == 403, (method, path)
-    assert not world.broker.calls
+    assert not world.line.calls
 
 
 def test_an_owner_does_nothing_of_the_platform(world: World, caller: Any) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
 from messaging.adminrpc.feed import FeedApply
 from messaging.broker.core.control_view import ControlView
-from messaging.broker.runtime.feed import FeedFollower
-from messaging.broker.runtime.feed_client import fetch
+from messaging.broker.runtime.feed import FeedFollower, Fetch
+from messaging.broker.runtime.feed_client import fetch as fetch_page
 from messaging.broker.runtime.feed_store import FeedStore
 from messaging.clock import boottime_ms
 from messaging.errors import AuthenticationFailed, NotAuthorized, NotFound, NotReady
@@ -33,7 +34,11 @@ PULL_PAUSE_MS = 1_000  # between two pulls caused by missing entries
 
 
 class Access:
-    def __init__(self, settings: Settings, now_ms: Callable[[], int], reserve: DiskReserve = NO_RESERVE) -> None:
+    """`fetch` requests a page of the feed; unless given, of the web process over HTTP."""
+
+    def __init__(
+        self, settings: Settings, now_ms: Callable[[], int], reserve: DiskReserve = NO_RESERVE, fetch: Fetch | None = None
+    ) -> None:
         self.settings = settings
         self.now_ms = now_ms
         self.view = ControlView(
@@ -46,7 +51,7 @@ class Access:
         self.feed = FeedFollower(
             self.view,
             FeedStore(settings.data_path / "broker" / "feed", reserve),
-            lambda since, feed_id, after: fetch(settings, since, feed_id, after),
+            fetch or partial(fetch_page, settings),
             lambda changed: self.on_change(changed),
         )
         self._pulling: asyncio.Task[bool] | None = None

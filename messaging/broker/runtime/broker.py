@@ -28,7 +28,7 @@ from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.clock import boottime_ms, wall_ms
+from messaging.clock import boottime_ms
 from messaging.errors import AuthenticationFailed, MagnetarError, NotAuthorized, NotFound, NotReady
 from messaging.permissions.model import Action, Grants, Principal, Resource
 from messaging.protocol.names import TopicName
@@ -66,6 +66,7 @@ class Broker:
         self.boot_epoch = boot_epoch
         self.policies = TopicPolicies(access.view)
         self.addresses = Addresses("", "", "", "")
+        self.now_ms = access.now_ms
         self.started_ms = self.now_ms()
         self.started_at = boottime_ms()
         self.peers = Peers(settings)
@@ -112,10 +113,7 @@ class Broker:
         access.on_change = self._feed_changed
         access.feed.saving = self.background.register(access.feed.saving.name)
 
-    # --- time and names
-
-    def now_ms(self) -> int:
-        return wall_ms()
+    # --- names
 
     def new_producer_name(self) -> str:
         """Unique over restarts: the boot's number is part of it."""

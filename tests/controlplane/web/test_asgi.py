@@ -13,32 +13,30 @@ from controlplane.asgi import application
 from controlplane.guard import BODY_BYTES_MAX, Guard
 from messaging.identity import read_secret
 from messaging.settings import Settings
-from tenants import broker
 from tenants.first_rows import create_first_rows
 from tests.controlplane.web.asgi import request, websocket
-from tests.support.fake_broker import FakeBroker
+from tests.support.control_plane import connected
+from tests.support.memory_broker import MemoryBroker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def fake_broker(transactional_db: None) -> Iterator[FakeBroker]:
+def broker(transactional_db: None) -> Iterator[MemoryBroker]:
     create_first_rows(django_settings.MAGNETAR)
-    fake = FakeBroker()
-    broker.use(fake)
-    yield fake
-    broker.use(None)
+    with connected() as held:
+        yield held.broker
 
 
 @pytest.fixture
-def superuser(fake_broker: FakeBroker) -> dict[str, str]:
+def superuser(broker: MemoryBroker) -> dict[str, str]:
     return {"Authorization": f"Bearer {read_secret(django_settings.MAGNETAR, 'superuser.token')}"}
 
 
 # --- the gate ----------------------------------------------------------------------------------------------------------------
 
 
-async def test_foreign_names_and_pages_are_refused_everywhere(fake_broker: FakeBroker) -> None:
+async def test_foreign_names_and_pages_are_refused_everywhere(broker: MemoryBroker) -> None:
     for path in ("/", "/healthz", "/api/v1/me", "/admin/v2/tenants", "/static/x", "/internal/v1/feed"):
         refused = await request(application, "GET", path, {"host": "evil.example"})
         assert (refused.status, refused.json()["code"]) == (421, "unknown_host"), path
@@ -97,8 +95,9 @@ async def test_bodies_are_bounded_with_and_without_a_length(superuser: dict[str,
 # --- paths as sent -----------------------------------------------------------------------------------------------------------
 
 
-async def test_an_encoded_slash_is_no_slash(superuser: dict[str, str], fake_broker: FakeBroker) -> None:
-    fake_broker.topics["persistent://public/default/t"] = set()
+async def test_an_encoded_slash_is_no_slash(superuser: dict[str, str], broker: MemoryBroker) -> None:
+    topic = "persistent://public/default/t"
+    broker.add(topic)
     at = "/admin/v2/persistent/public/default"
     for spelled, name in (
         ("a%2Fb", "a/b"),
@@ -108,15 +107,16 @@ async def test_an_encoded_slash_is_no_slash(superuser: dict[str, str], fake_brok
         ("a+b", "a+b"),
         ("a%20b", "a b"),
     ):
-        fake_broker.topics["persistent://public/default/t"].clear()
         answer = await request(application, "PUT", f"{at}/t/subscription/{spelled}", superuser)
-        assert (answer.status, fake_broker.topics["persistent://public/default/t"]) == (204, {name}), spelled
+        assert (answer.status, broker.topics[topic]) == (204, {name}), spelled
+        broker.remove_all("public/default")
+        broker.add(topic)
     for spelled in ("a%2Fb", "..%2F..%2Fother", "%00", "a%0Ab", "%FF%2F"):
         answer = await request(application, "PUT", f"{at}/{spelled}", superuser)
         assert answer.status == 412, spelled
     made = await request(application, "PUT", f"{at}/a%25b%3Fc", superuser)
     assert made.status == 204
-    assert "persistent://public/default/a%b?c" in fake_broker.topics
+    assert "persistent://public/default/a%b?c" in broker.topics
     assert (await request(application, "PUT", "/admin/v2/tenants/a%2Fb", superuser)).status == 412
     assert (await request(application, "GET", "/api/v1/tenants/pub%6Cic", superuser)).json()["name"] == "public"
 
@@ -129,7 +129,7 @@ async def test_dots_and_double_slashes_lead_nowhere(superuser: dict[str, str]) -
 # --- health, metrics, static -------------------------------------------------------------------------------------------------
 
 
-async def test_health(fake_broker: FakeBroker) -> None:
+async def test_health(broker: MemoryBroker) -> None:
     for path in ("/healthz", "/readyz", "/status.html"):
         answer = await request(application, "GET", path)
         assert (answer.status, answer.body) == (200, b"ok\n"), path
@@ -137,7 +137,7 @@ async def test_health(fake_broker: FakeBroker) -> None:
     assert (await request(application, "POST", "/healthz")).status == 405
 
 
-async def test_readiness_follows_the_database(fake_broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_readiness_follows_the_database(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     from django.db import DatabaseError
 
     from tenants.models import FeedHead
@@ -160,7 +160,7 @@ async def test_metrics_name_no_tenant(superuser: dict[str, str]) -> None:
     assert "public" not in text
 
 
-async def test_answers_carry_the_headers_that_protect(fake_broker: FakeBroker) -> None:
+async def test_answers_carry_the_headers_that_protect(broker: MemoryBroker) -> None:
     answer = await request(application, "GET", "/api/v1/docs")
     assert answer.status == 200
     assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
@@ -169,7 +169,7 @@ async def test_answers_carry_the_headers_that_protect(fake_broker: FakeBroker) -
     assert answer.headers["x-request-id"]
 
 
-async def test_static_files_are_served_with_validators(fake_broker: FakeBroker) -> None:
+async def test_static_files_are_served_with_validators(broker: MemoryBroker) -> None:
     from django.contrib.staticfiles import finders
 
     @sync_to_async

@@ -7,11 +7,11 @@ import asyncio
 import structlog
 
 from messaging.adminrpc import schema
-from messaging.broker.runtime.admin.naming import check_plain, parts_of, plain_topic, topic_name
+from messaging.broker.runtime.admin.naming import parts_of, plain_topic, topic_name
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.services import refusal_of
-from messaging.errors import TopicNotFound
+from messaging.errors import Conflict, TopicNotFound
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.retention import NOTHING
@@ -38,7 +38,8 @@ class TopicHandlers:
         if request.partitioned:
             await self._broker.topics.partitioned.delete(name, force=request.force)
         else:
-            await check_plain(self._broker, name)
+            if name.partition < 0 and await self._broker.topics.partitioned.get(name) is not None:
+                raise Conflict(f"{name} is a partitioned topic: delete it as one, with all its partitions")
             await self._broker.topics.delete(name, force=request.force)
         return schema.Empty()
 

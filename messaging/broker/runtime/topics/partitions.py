@@ -101,11 +101,11 @@ class Partitions:
         async with self._alone(name):
             held = await self.get(name)
             if held is None:
-                raise TopicNotFound(f"partitioned topic {name} does not exist")
+                raise Conflict(f"topic {name} is not a partitioned topic: create one first")
             if held.growing_to:
                 held = await self._finish_growth(name, held)
             if partitions < held.partitions or partitions > PARTITIONS_MAX:
-                raise InvalidValue(
+                raise PreconditionFailed(
                     f"{name} has {held.partitions} partitions: the number can only be increased, to at most {PARTITIONS_MAX}"
                 )
             if partitions > held.partitions:

@@ -1,0 +1,56 @@
+"""The line between a test's subject and a broker: it notes what crosses it, and breaks as a test says. It decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from messaging.adminrpc import schema as s
+from messaging.adminrpc.calls import TypedCalls
+from messaging.errors import NotReady
+from tests.support.storage.faults import Fault
+
+A = TypeVar("A", bound=s.Answer)
+Instead = Callable[[Any], s.Answer | None]
+
+
+class BrokerLine(TypedCalls):
+    """`calls`: every (method, request) that reached the broker, in order."""
+
+    def __init__(self, broker: TypedCalls) -> None:
+        self.calls: list[tuple[str, Any]] = []
+        self._broker = broker
+        self._cut: tuple[str, Fault] | None = None
+        self._instead: dict[str, tuple[Instead, Fault]] = {}
+
+    def cut(self, why: str = "the broker is not responding at http://127.0.0.1:1: check that it is running, and try again") -> None:
+        """From now on no call reaches the broker: each raises `NotReady` with `why`."""
+        self._cut = why, Fault(f"the line is cut: {why}")
+
+    def mend(self) -> None:
+        """Calls reach the broker again, and are answered by it."""
+        self._cut = None
+        self._instead.clear()
+
+    def divert(self, method: str, instead: Instead) -> None:
+        """Calls of `method` are answered by `instead`, which may raise; where it answers None, by the broker after all."""
+        self._instead[method] = instead, Fault(f"{method} is diverted")
+
+    def called(self, method: str) -> list[Any]:
+        return [request for name, request in self.calls if name == method]
+
+    def perform(self, method: str, request: s.Request, answer_type: type[A]) -> A:
+        if self._cut is not None:
+            why, fault = self._cut
+            fault.fire()
+            raise NotReady(why)
+        self.calls.append((method, request))
+        if method in self._instead:
+            instead, fault = self._instead[method]
+            fault.fire()
+            answer = instead(request)
+            if answer is not None:
+                return msgspec.json.decode(msgspec.json.encode(answer), type=answer_type)
+        return self._broker.perform(method, request, answer_type)
