@@ -10,28 +10,25 @@ from collections.abc import Callable, Iterator
 import pytest
 from django.test import Client
 
-from tenants import broker
 from tenants.models import User
-from tests.admin_ui.fake_rpc import FakeBroker
+from tests.admin_ui.console_broker import ConsoleBroker, console_broker
 from tests.admin_ui.people import populate
 
 
 @pytest.fixture
-def fake_broker() -> Iterator[FakeBroker]:
-    fake = FakeBroker()
-    broker.use(fake)
-    yield fake
-    broker.use(None)
+def broker() -> Iterator[ConsoleBroker]:
+    with console_broker() as line:
+        yield line
 
 
 @pytest.fixture
-def world(db: None, fake_broker: FakeBroker) -> FakeBroker:
-    populate(fake_broker)
-    return fake_broker
+def world(db: None, broker: ConsoleBroker) -> ConsoleBroker:
+    populate(broker)
+    return broker
 
 
 @pytest.fixture
-def browse(world: FakeBroker) -> Callable[[str], Client]:
+def browse(world: ConsoleBroker) -> Callable[[str], Client]:
     """`browse("owner")`: HTTP as somebody signed in; `browse("")`: as nobody."""
 
     def make(username: str) -> Client:

@@ -7,7 +7,8 @@ from django.core.cache import cache
 from tenants.access import actor_of_user
 from tenants.actions import create_namespace, create_tenant, set_member
 from tenants.models import User
-from tests.admin_ui.fake_rpc import FakeBroker, live_row
+from tests.admin_ui.console_broker import ConsoleBroker
+from tests.admin_ui.scripted_live import live_row
 
 ORDERS = "acme/orders"
 PLACED = "persistent://acme/orders/placed"
@@ -15,7 +16,7 @@ PASSWORD = "orbit-lantern-42"
 PEOPLE = ("owner", "teammate", "stranger", "superuser")
 
 
-def populate(fake: FakeBroker) -> None:
+def populate(broker: ConsoleBroker) -> None:
     """The rows every test of the console begins with."""
     cache.clear()
     superuser = User.objects.create_superuser("superuser", password=PASSWORD)
@@ -29,4 +30,4 @@ def populate(fake: FakeBroker) -> None:
     set_member(admin, "acme", "owner", "owner")
     set_member(admin, "acme", "teammate", "member")
     set_member(admin, "globex", "stranger", "owner")
-    fake.set_rows(ORDERS, [live_row(PLACED, rate_in=12.0, rate_out=3.0, messages_in=40, backlog_entries=7, storage_bytes=2048)])
+    broker.set_rows(ORDERS, [live_row(PLACED, rate_in=12.0, rate_out=3.0, messages_in=40, backlog_entries=7, storage_bytes=2048)])

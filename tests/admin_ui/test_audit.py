@@ -12,7 +12,7 @@ from controlplane.denials import EACH, Denials
 from messaging.permissions.audited import AUDITED
 from messaging.permissions.table import CONSOLE
 from tenants.models import AuditRecord
-from tests.admin_ui.fake_rpc import FakeBroker
+from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.people import PASSWORD
 
 Browse = Callable[[str], Client]
@@ -70,7 +70,7 @@ def test_changing_the_password_and_failing_to(browse: Browse) -> None:
     assert "mint-harbor" not in str(AuditRecord.unscoped.latest("id").__dict__)
 
 
-def test_pages_that_refuse_leave_a_record(world: FakeBroker, browse: Browse) -> None:
+def test_pages_that_refuse_leave_a_record(world: ConsoleBroker, browse: Browse) -> None:
     assert browse("stranger").get("/tenants/acme").status_code == 404
     assert newest()[:2] == ("denied", "user:stranger")
     assert browse("teammate").get("/tenants/acme/keys").status_code == 403

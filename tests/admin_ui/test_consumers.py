@@ -18,8 +18,9 @@ from admin_ui.live.hub import LiveHub
 from admin_ui.live.state import LiveState, apply
 from admin_ui.live.watchers import Watchers
 from tenants.models import Membership, User
-from tests.admin_ui.fake_rpc import FakeBroker, FakeLive, live_row
+from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.people import ORDERS, PLACED, populate
+from tests.admin_ui.scripted_live import ScriptedLive, live_row
 from tests.admin_ui.websocket import Socket
 from tests.support.waiting import eventually
 
@@ -29,22 +30,22 @@ Connect = Callable[..., Any]
 
 
 @pytest.fixture
-def live(fake_broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> FakeLive:
+def live(broker: ConsoleBroker, monkeypatch: pytest.MonkeyPatch) -> ScriptedLive:
     """What the pollers see. The hub is a new one with a short interval, made on the test's loop."""
     hubs: list[LiveHub] = []
 
     def hub() -> LiveHub:
         if not hubs:
-            hubs.append(LiveHub(fake_broker.live.poll, interval_s=0.005, now_ms=lambda: 42))
+            hubs.append(LiveHub(broker.live.poll, interval_s=0.005, now_ms=lambda: 42))
         return hubs[0]
 
     monkeypatch.setattr(NamespaceLiveConsumer, "hub", staticmethod(hub))
-    return fake_broker.live
+    return broker.live
 
 
 @pytest.fixture
-async def connect(live: FakeLive, fake_broker: FakeBroker) -> AsyncIterator[Connect]:
-    await sync_to_async(populate)(fake_broker)
+async def connect(live: ScriptedLive, broker: ConsoleBroker) -> AsyncIterator[Connect]:
+    await sync_to_async(populate)(broker)
     application = AuthMiddlewareStack(URLRouter(routing.websocket_urlpatterns))
     opened: list[Socket] = []
 
@@ -64,7 +65,7 @@ async def connect(live: FakeLive, fake_broker: FakeBroker) -> AsyncIterator[Conn
         await socket.disconnect()
 
 
-async def test_a_snapshot_first_then_updates_that_lead_to_fresh_state(connect: Connect, live: FakeLive) -> None:
+async def test_a_snapshot_first_then_updates_that_lead_to_fresh_state(connect: Connect, live: ScriptedLive) -> None:
     socket = await connect("owner")
     first = await socket.receive()
     assert first["type"] == "snapshot" and first["rows"][PLACED]["messages_in"] == 40
@@ -116,7 +117,7 @@ async def test_a_reader_that_noticed_a_gap_gets_a_snapshot(connect: Connect) -> 
     await eventually(snapshot)
 
 
-async def test_a_broker_that_restarted_means_a_snapshot(connect: Connect, live: FakeLive) -> None:
+async def test_a_broker_that_restarted_means_a_snapshot(connect: Connect, live: ScriptedLive) -> None:
     socket = await connect("owner")
     await socket.receive()
     live.boot_epoch, live.sequence = 8, 0
@@ -128,7 +129,7 @@ async def test_a_broker_that_restarted_means_a_snapshot(connect: Connect, live: 
     await eventually(of_the_new_boot)
 
 
-async def test_a_broker_that_is_away_is_said_to_be(connect: Connect, live: FakeLive) -> None:
+async def test_a_broker_that_is_away_is_said_to_be(connect: Connect, live: ScriptedLive) -> None:
     live.away = "the broker does not answer"
     socket = await connect("owner")
     assert await socket.receive() == {"type": "away", "why": "the broker does not answer", "since_ms": 42}
@@ -140,13 +141,13 @@ async def test_a_broker_that_is_away_is_said_to_be(connect: Connect, live: FakeL
     await eventually(back)
 
 
-async def test_one_topic_alone(connect: Connect, live: FakeLive) -> None:
+async def test_one_topic_alone(connect: Connect, live: ScriptedLive) -> None:
     live.rows[ORDERS] = [live_row(PLACED), live_row(f"{PLACED}-partition-0"), live_row("persistent://acme/orders/other")]
     socket = await connect("owner", f"{PATH}?topic={PLACED}")
     assert (await socket.receive())["rows"].keys() == {PLACED, f"{PLACED}-partition-0"}
 
 
-async def test_nobody_left_nothing_polled(connect: Connect, live: FakeLive) -> None:
+async def test_nobody_left_nothing_polled(connect: Connect, live: ScriptedLive) -> None:
     one, other = await connect("owner"), await connect("teammate")
     await one.receive()
     await other.receive()
@@ -159,7 +160,7 @@ async def test_nobody_left_nothing_polled(connect: Connect, live: FakeLive) -> N
 
 
 async def test_a_new_password_ends_live_feeds_of_sessions_that_began_with_the_former_one(
-    connect: Connect, live: FakeLive, monkeypatch: pytest.MonkeyPatch
+    connect: Connect, live: ScriptedLive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(NamespaceLiveConsumer, "check_again_s", 0.0)
     socket = await connect("owner")
@@ -171,7 +172,7 @@ async def test_a_new_password_ends_live_feeds_of_sessions_that_began_with_the_fo
 
 
 @pytest.mark.parametrize(("person", "code"), [("", 4401), ("stranger", 4404)])
-async def test_who_is_not_let_in(person: str, code: int, connect: Connect, live: FakeLive) -> None:
+async def test_who_is_not_let_in(person: str, code: int, connect: Connect, live: ScriptedLive) -> None:
     socket = await connect(person)
     assert await socket.closed() == code
     assert live.asked == {}

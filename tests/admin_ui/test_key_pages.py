@@ -13,7 +13,7 @@ from messaging.identity import TokenVerifier
 from tenants.access import actor_of_user
 from tenants.actions import create_key
 from tenants.models import AuditRecord, Grant, Key, Tenant, User
-from tests.admin_ui.fake_rpc import FakeBroker
+from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE, Browse, text
 
 
@@ -50,8 +50,8 @@ def test_only_a_superuser_may_make_a_key_that_administers(browse: Browse) -> Non
     assert "boss@acme" in Tenant.unscoped.get(name="acme").admin_roles
 
 
-def test_no_key_is_made_while_the_broker_is_away(browse: Browse, world: FakeBroker) -> None:
-    world.away = "the broker does not answer"
+def test_no_key_is_made_while_the_broker_is_away(browse: Browse, world: ConsoleBroker) -> None:
+    world.cut("the broker does not answer")
     client = browse("owner")
     page = client.post("/tenants/acme/new-key", {"name": "checkout", "expiry": "never"}).content.decode()
     assert "The key was not created" in page

@@ -9,19 +9,19 @@ from admin_ui.live import hub as hub_module
 from admin_ui.live.hub import LiveHub
 from admin_ui.live.state import apply
 from messaging.adminrpc.schema import NamespaceLive
-from tests.admin_ui.fake_rpc import FakeLive, live_row
+from tests.admin_ui.scripted_live import ScriptedLive, live_row
 from tests.support.waiting import eventually
 
 ORDERS = "acme/orders"
 TOPIC = "persistent://acme/orders/placed"
 
 
-def live_hub(fake: FakeLive) -> LiveHub:
+def live_hub(fake: ScriptedLive) -> LiveHub:
     return LiveHub(fake.poll, interval_s=0.005, now_ms=lambda: 42)
 
 
 async def test_two_watchers_share_one_poller() -> None:
-    fake = FakeLive()
+    fake = ScriptedLive()
     hub = live_hub(fake)
     async with hub.watch(ORDERS) as one, hub.watch(ORDERS) as other:
         assert one is other
@@ -33,7 +33,7 @@ async def test_two_watchers_share_one_poller() -> None:
 
 
 async def test_nobody_watches_nothing_is_asked() -> None:
-    fake = FakeLive()
+    fake = ScriptedLive()
     hub = live_hub(fake)
     assert fake.asked == {}
     async with hub.watch(ORDERS) as feed:
@@ -50,7 +50,7 @@ async def test_nobody_watches_nothing_is_asked() -> None:
 
 
 async def test_a_broker_that_goes_away_and_comes_back() -> None:
-    fake = FakeLive()
+    fake = ScriptedLive()
     fake.rows[ORDERS] = [live_row(TOPIC, messages_in=1)]
     hub = live_hub(fake)
     async with hub.watch(ORDERS) as feed:
@@ -81,7 +81,7 @@ async def test_a_broker_that_hangs_counts_as_away(monkeypatch) -> None:  # type:
 
 
 async def test_a_fault_of_ours_does_not_end_the_poller() -> None:
-    fake = FakeLive()
+    fake = ScriptedLive()
     calls = 0
 
     async def broken_once(namespace: str) -> NamespaceLive:
@@ -97,7 +97,7 @@ async def test_a_fault_of_ours_does_not_end_the_poller() -> None:
 
 
 async def test_the_same_change_is_encoded_once() -> None:
-    fake = FakeLive()
+    fake = ScriptedLive()
     hub = live_hub(fake)
     async with hub.watch(ORDERS) as feed:
         first = (await feed.after(0)).state

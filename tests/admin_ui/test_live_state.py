@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from admin_ui.live.state import Gap, LiveState, apply, message_between, snapshot_message, update_message
 from messaging.adminrpc.schema import NamespaceLive
-from tests.admin_ui.fake_rpc import live_row
+from tests.admin_ui.scripted_live import live_row
 
 TOPICS = [f"persistent://acme/orders/t{index}" for index in range(5)]
 rows = st.dictionaries(st.sampled_from(TOPICS), st.tuples(st.integers(0, 3), st.booleans()), max_size=5)

@@ -19,9 +19,10 @@ from messaging.policies.registry import ENFORCED, POLICIES
 from tenants.access import actor_of_user
 from tenants.actions import create_key, create_namespace
 from tenants.models import Namespace, Tenant, User
-from tests.admin_ui.fake_rpc import FakeBroker, live_row, unloaded_row
+from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE, Browse, text
 from tests.admin_ui.people import ORDERS, PLACED
+from tests.admin_ui.scripted_live import live_row, unloaded_row
 from workers.models import TaskRun
 
 
@@ -37,7 +38,7 @@ def test_a_tenant_is_made_and_deleted_by_its_name(browse: Browse) -> None:
     assert "still has namespaces" in client.post("/tenants/acme/delete", {"confirm": "acme"}).content.decode()
 
 
-def test_a_namespace_is_made_and_deleted_by_its_name(browse: Browse, world: FakeBroker) -> None:
+def test_a_namespace_is_made_and_deleted_by_its_name(browse: Browse, world: ConsoleBroker) -> None:
     client = browse("owner")
     assert client.post("/tenants/acme/new-namespace", {"name": "payments"})["Location"] == "/tenants/acme/namespaces/payments"
     assert "1 topic and all messages, 7 of them in backlogs" in text(client, f"{NAMESPACE}/delete")
@@ -48,7 +49,7 @@ def test_a_namespace_is_made_and_deleted_by_its_name(browse: Browse, world: Fake
     assert world.topics == set()
 
 
-def test_what_is_not_known_is_no_zero_before_the_first_live_answer(browse: Browse, world: FakeBroker) -> None:
+def test_what_is_not_known_is_no_zero_before_the_first_live_answer(browse: Browse, world: ConsoleBroker) -> None:
     world.set_rows(ORDERS, [live_row(PLACED, backlog_entries=40), unloaded_row(f"{PLACED}-next")])
     client = browse("owner")
     page = text(client, NAMESPACE)
@@ -97,16 +98,16 @@ def test_only_what_is_enforced_is_offered_and_what_was_stored_earlier_can_be_rem
 
 
 @pytest.mark.parametrize("path", [NAMESPACE, f"{NAMESPACE}/topics/placed", f"{NAMESPACE}/delete", "/platform"])
-def test_pages_say_that_the_broker_is_away(path: str, browse: Browse, world: FakeBroker) -> None:
-    world.away = "the broker was unplugged"
+def test_pages_say_that_the_broker_is_away(path: str, browse: Browse, world: ConsoleBroker) -> None:
+    world.cut("the broker was unplugged")
     assert "the broker was unplugged" in text(browse("superuser"), path).replace("The broker", "the broker")
 
 
-def test_pages_of_the_database_do_not_ask_the_broker(browse: Browse, world: FakeBroker) -> None:
-    world.called.clear()
+def test_pages_of_the_database_do_not_ask_the_broker(browse: Browse, world: ConsoleBroker) -> None:
+    world.calls.clear()
     for path in ("/tenants", "/tenants/acme", "/tenants/acme/keys", f"{NAMESPACE}/policies", f"{NAMESPACE}/quick-start", "/usage"):
         text(browse("owner"), path)
-    assert world.called == []
+    assert world.calls == []
 
 
 def test_a_list_costs_the_same_however_long_it_is(browse: Browse, django_assert_max_num_queries: Callable[..., object]) -> None:
@@ -126,11 +127,11 @@ def test_the_first_paint_has_the_topics(browse: Browse) -> None:
     assert "New topic" not in page and "Quick start" not in page  # a member looks
 
 
-def test_the_names_of_topics_are_text(browse: Browse, world: FakeBroker) -> None:
+def test_the_names_of_topics_are_text(browse: Browse, world: ConsoleBroker) -> None:
     """A name with everything that HTML, JSON and addresses know: it is shown, and leads where it says."""
     local = "<script>alert('x')</script>&\"100%?#"
     name = f"persistent://acme/orders/{local}".replace("/script", "|script")
-    world.topics.add(name)
+    world.real.add(name)
     from urllib.parse import quote
 
     path = f"{NAMESPACE}/topics/{quote(name.rpartition('orders/')[2], safe='')}"
@@ -180,7 +181,7 @@ def test_nothing_of_the_console_is_kept_by_caches(browse: Browse) -> None:
         assert browse("owner").get(path)["Cache-Control"] == "no-store"
 
 
-def test_the_topic_page_shows_its_clients(browse: Browse, world: FakeBroker) -> None:
+def test_the_topic_page_shows_its_clients(browse: Browse, world: ConsoleBroker) -> None:
     world.stats[PLACED] = {
         "publishers": [{"producerName": "till-7", "msgRateIn": 4.5, "address": "10.0.0.1:99"}],
         "subscriptions": {
@@ -195,9 +196,9 @@ def test_the_topic_page_shows_its_clients(browse: Browse, world: FakeBroker) -> 
 
 
 def test_while_the_broker_does_not_answer_nothing_is_said_to_be_zero_or_ready(
-    browse: Browse, world: FakeBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    browse: Browse, world: ConsoleBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    world.away = "the broker does not answer"
+    world.cut("the broker does not answer")
     page = browse("owner").get(NAMESPACE).content.decode()
     assert re.findall(r'data-total="(?:rate_in|backlog_entries|storage_bytes|topics|consumers)">([^<]*)<', page) == ["–"] * 5
     (tmp_path / "run").mkdir()
@@ -213,9 +214,9 @@ def test_while_the_broker_does_not_answer_nothing_is_said_to_be_zero_or_ready(
     assert rows == [("broker", "not responding"), ("web", "ready")]
 
 
-def test_a_page_that_asks_again_by_itself_does_not_say_try_again(browse: Browse, world: FakeBroker) -> None:
+def test_a_page_that_asks_again_by_itself_does_not_say_try_again(browse: Browse, world: ConsoleBroker) -> None:
     """Beside "this page fills itself" stood "try again in a moment", and "start it and try again"."""
-    world.away = "the broker is not running: start it and try again"
+    world.cut("the broker is not running: start it and try again")
     client = browse("superuser")
     for path in (NAMESPACE, f"{NAMESPACE}/topics/placed", f"{NAMESPACE}/topics/placed/detail", "/platform", f"{NAMESPACE}/delete"):
         page = client.get(path).content.decode().lower()

@@ -16,7 +16,7 @@ from messaging.permissions.model import Action
 from messaging.permissions.table import CONSOLE
 from tenants.actions import create_key
 from tenants.models import User
-from tests.admin_ui.fake_rpc import FakeBroker
+from tests.admin_ui.console_broker import ConsoleBroker
 
 FILLING = {"tenant": "acme", "namespace": "orders", "topic": "placed", "person": "teammate"}
 # What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?
@@ -133,12 +133,12 @@ def test_jump_finds_only_what_is_yours(browse: Callable[[str], Client]) -> None:
     assert found("stranger", "acme") == set()
 
 
-def test_jump_finds_subscriptions_keys_and_pages_by_name(browse: Callable[[str], Client], world: FakeBroker) -> None:
+def test_jump_finds_subscriptions_keys_and_pages_by_name(browse: Callable[[str], Client], world: ConsoleBroker) -> None:
     def found(person: str, words: str) -> dict[str, str]:
         return {entry["label"]: entry["kind"] for entry in browse(person).get("/jump", {"q": words}).json()["found"]}
 
     create_key_of_acme()
-    world.subscriptions = [("persistent://acme/orders/placed", "invoicing")]
+    world.real.add("persistent://acme/orders/placed", "invoicing")
     assert found("teammate", "invoic") == {"invoicing on acme/orders/placed": "subscription"}
     assert found("owner", "checkout") == {"checkout@acme": "key"}
     assert found("superuser", "platf") == {"Platform": "page"}
@@ -146,14 +146,14 @@ def test_jump_finds_subscriptions_keys_and_pages_by_name(browse: Callable[[str],
     assert found("owner", "platf") == found("stranger", "invoic") == found("stranger", "checkout") == {}
 
 
-def test_jump_says_what_is_missing_while_the_broker_does_not_answer(browse: Callable[[str], Client], world: FakeBroker) -> None:
-    world.away = "the broker does not answer"
+def test_jump_says_what_is_missing_while_the_broker_does_not_answer(browse: Callable[[str], Client], world: ConsoleBroker) -> None:
+    world.cut("the broker does not answer")
     answer = browse("owner").get("/jump", {"q": "acme"}).json()
     assert {entry["kind"] for entry in answer["found"]} == {"tenant", "namespace"}
     assert "Topics and subscriptions could not be searched" in answer["note"]
 
 
-def test_a_page_without_a_row_is_refused(world: FakeBroker) -> None:
+def test_a_page_without_a_row_is_refused(world: ConsoleBroker) -> None:
     from django.core.exceptions import PermissionDenied
 
     @page

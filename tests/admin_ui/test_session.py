@@ -16,7 +16,7 @@ from admin_ui import sign_in_throttle as sign_in_throttle
 from admin_ui.sign_in_throttle import ATTEMPTS_A_NAME, ATTEMPTS_A_NAME_AND_ADDRESS, ATTEMPTS_AN_ADDRESS, WINDOW_S
 from admin_ui.views.session import TOO_MANY, WRONG
 from tenants.models import User
-from tests.admin_ui.fake_rpc import FakeBroker
+from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.people import PASSWORD
 
 Browse = Callable[[str], Client]
@@ -44,7 +44,7 @@ def test_wrong_pairs_look_alike(username: str, browse: Browse) -> None:
     assert page.count(username) == 1  # in the field that they typed it into, and nowhere else
 
 
-def test_guessing_is_slowed_down_and_forgiven_after_the_window(world: FakeBroker, browse: Browse) -> None:
+def test_guessing_is_slowed_down_and_forgiven_after_the_window(world: ConsoleBroker, browse: Browse) -> None:
     client = browse("")
     start = timezone.now()
     with time_machine.travel(start, tick=False) as clock:
@@ -167,7 +167,7 @@ def test_signing_in_leads_where_one_wanted_to_go(browse: Browse) -> None:
     assert response["Location"] == "/tenants/acme/keys"
 
 
-def test_a_form_of_another_site_is_refused(world: FakeBroker) -> None:
+def test_a_form_of_another_site_is_refused(world: ConsoleBroker) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(User.objects.get(username="owner"))
     assert client.post("/sign-out").status_code == 403

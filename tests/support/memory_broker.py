@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -201,9 +201,6 @@ class MemoryBroker(TypedCalls):
         it may be deleted in this moment."""
         self.run(self._add([topic], subscriptions))
 
-    def add_many(self, topics: Iterable[str]) -> None:
-        self.run(self._add(topics, ()))
-
     async def _add(self, topics: Iterable[str], subscriptions: Iterable[str]) -> None:
         for topic in topics:
             held = await self.service.topics.get(parse_topic(topic), create=True)
@@ -216,16 +213,20 @@ class MemoryBroker(TypedCalls):
         for index in range(partitions):
             self.add(str(name.of_partition(index)), *subscriptions)
 
-    def remove_all(self, namespace: str) -> None:
-        """Every topic of the namespace goes, whoever is connected to it."""
-        self.run(self._remove_all(namespace))
+    def have(self, namespace: str, topics: Collection[str], partitioned: Mapping[str, int]) -> None:
+        """The namespace has these topics and no other: those that are too much go, whoever is connected to them."""
+        self.run(self._have(namespace, topics, partitioned))
 
-    async def _remove_all(self, namespace: str) -> None:
-        topics = self.service.topics
-        for held in await self.meta.list_partitioned(namespace):
-            await topics.partitioned.delete(parse_topic(held.name), force=True)
+    async def _have(self, namespace: str, topics: Collection[str], partitioned: Mapping[str, int]) -> None:
+        held = {one.name: one.partitions for one in await self.meta.list_partitioned(namespace)}
+        for name in held.keys() - {one for one in held if partitioned.get(one) == held[one]}:
+            await self.service.topics.partitioned.delete(parse_topic(name), force=True)
         for name in await self.service.topic_names(namespace):
-            await topics.delete(parse_topic(name), force=True)
+            if parse_topic(name).partition < 0 and name not in topics:
+                await self.service.topics.delete(parse_topic(name), force=True)
+        await self._add(topics, ())
+        for name in partitioned.keys() - held.keys():
+            await self.service.topics.partitioned.create(parse_topic(name), partitioned[name], {})
 
     def publish(self, topic: str, *payloads: bytes) -> None:
         """Stores them, one entry each."""

@@ -67,7 +67,7 @@ OF_PARTITIONED = {("POST", "admin_v2:partitions"), ("DELETE", "admin_v2:partitio
 
 def prepare(world: World, row: tuple[str, str]) -> None:
     """Everything that a route of the fillings may name is there, but for what this one makes."""
-    world.broker.remove_all("acme/orders")
+    world.broker.have("acme/orders", (), {})
     state, named = world.broker.state, ("namespace", "acme/orders")
     world.broker.tell(world.broker.version, {**state, ("tenant", "acme"): {}, named: {}})
     if row in OF_PARTITIONED:

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.admin_ui.browser.signing_in import sign_in
 from tests.admin_ui.browsing import FLAGS
-from tests.admin_ui.fake_rpc import FakeBroker
+from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.people import PASSWORD, populate
 from tests.support.waiting import eventually_sync
 
@@ -35,11 +35,11 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def site(transactional_db: None, fake_broker: FakeBroker) -> Iterator[str]:
+def site(transactional_db: None, broker: ConsoleBroker) -> Iterator[str]:
     """The real application on a free port, in a thread; only the broker behind it is not."""
     from controlplane.asgi import application
 
-    populate(fake_broker)
+    populate(broker)
     server = uvicorn.Server(uvicorn.Config(application, port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, name="site")
     thread.start()

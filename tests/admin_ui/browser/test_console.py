@@ -10,9 +10,10 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from tests.admin_ui.browser.signing_in import sign_in
-from tests.admin_ui.fake_rpc import FakeBroker, live_row
+from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE
 from tests.admin_ui.people import ORDERS, PASSWORD, PLACED
+from tests.admin_ui.scripted_live import live_row
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.django_db(transaction=True)]
 
@@ -81,7 +82,7 @@ def test_a_token_is_shown_once(visit: Callable[..., Page]) -> None:
     expect(page.get_by_role("row", name=re.compile("checkout"))).to_contain_text("Revoked")
 
 
-def test_the_quick_start_sees_the_first_message(visit: Callable[..., Page], fake_broker: FakeBroker) -> None:
+def test_the_quick_start_sees_the_first_message(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
     page = visit("owner", f"{NAMESPACE}/quick-start")
     news = page.locator("mag-quick-start")
     expect(news).to_contain_text("Waiting for the first message")
@@ -93,9 +94,9 @@ def test_the_quick_start_sees_the_first_message(visit: Callable[..., Page], fake
     expect(news).to_contain_text("This page is watching the topic")
 
     topic = "persistent://acme/orders/hello"
-    fake_broker.set_rows(ORDERS, [live_row(PLACED, messages_in=99), live_row(topic, messages_in=1, storage_bytes=85)])
+    broker.set_rows(ORDERS, [live_row(PLACED, messages_in=99), live_row(topic, messages_in=1, storage_bytes=85)])
     expect(news).to_contain_text("Received 1 message")
-    fake_broker.set_rows(ORDERS, [live_row(topic, messages_in=3, messages_out=3, storage_bytes=255)])
+    broker.set_rows(ORDERS, [live_row(topic, messages_in=3, messages_out=3, storage_bytes=255)])
     expect(news).to_contain_text("Received 3 messages")
     expect(news).to_contain_text("3 delivered to consumers")
 
@@ -142,7 +143,7 @@ def test_the_theme_is_remembered(visit: Callable[..., Page]) -> None:
     assert page.evaluate("getComputedStyle(document.body).colorScheme") == "dark"
 
 
-def test_a_topic_is_made_and_deleted(visit: Callable[..., Page], fake_broker: FakeBroker) -> None:
+def test_a_topic_is_made_and_deleted(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
     page = visit("owner", f"{NAMESPACE}/new-topic")
     page.get_by_label("Name").fill("clicks")
     page.get_by_label("Partitions").fill("2")
@@ -153,13 +154,13 @@ def test_a_topic_is_made_and_deleted(visit: Callable[..., Page], fake_broker: Fa
     page.get_by_label("Type clicks to confirm").fill("clicks")
     page.get_by_role("button", name="Delete topic").click()
     page.wait_for_url(f"**{NAMESPACE}")
-    assert fake_broker.topics == {PLACED}
+    assert broker.topics == {PLACED}
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_every_page_is_accessible_and_fits(scheme: str, width: int, visit: Callable[..., Page], fake_broker: FakeBroker) -> None:
+def test_every_page_is_accessible_and_fits(scheme: str, width: int, visit: Callable[..., Page], broker: ConsoleBroker) -> None:
     consumer = {"consumerName": "c", "address": "127.0.0.1:1", "connectedSince": "2026-01-01T00:00:00Z"}
-    fake_broker.stats[PLACED] = {
+    broker.stats[PLACED] = {
         "publishers": [{"producerName": "p"}],
         "subscriptions": {"s": {"type": "Shared", "consumers": [consumer]}},
     }

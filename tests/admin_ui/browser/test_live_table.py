@@ -14,40 +14,41 @@ from messaging.adminrpc.schema import NamespaceLive
 from tenants.access import actor_of_user
 from tenants.actions import create_key, create_namespace, grant_permission
 from tenants.models import User
-from tests.admin_ui.fake_rpc import FakeBroker, live_row, unloaded_row
+from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE
 from tests.admin_ui.people import ORDERS, PLACED
+from tests.admin_ui.scripted_live import live_row, unloaded_row
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.django_db(transaction=True)]
 
 
-def test_the_live_table(visit: Callable[..., Page], fake_broker: FakeBroker) -> None:
+def test_the_live_table(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
     page = visit("teammate", NAMESPACE)
     status, table = page.locator("mag-live-status"), page.get_by_role("table")
     expect(status).to_have_text("Live")
     expect(table.locator("tbody tr")).to_have_count(1)
     expect(table.locator("[data-cell=rate_in]")).to_have_text("12")
 
-    fake_broker.set_rows(ORDERS, [live_row(PLACED, rate_in=4321, backlog_entries=1_234_567), live_row(f"{PLACED}-next")])
+    broker.set_rows(ORDERS, [live_row(PLACED, rate_in=4321, backlog_entries=1_234_567), live_row(f"{PLACED}-next")])
     expect(table.locator("tbody tr")).to_have_count(2)
     expect(table.locator("[data-cell=rate_in]").first).to_have_text("4,321")
     expect(table.locator("[data-cell=backlog_entries]").first).to_have_text("1.23 M")
     expect(page.locator("[data-total=rate_in]")).to_have_text("4,321")
 
-    fake_broker.away = "the broker does not answer"
+    broker.cut("the broker does not answer")
     expect(status).to_contain_text("Broker not responding: no data since")
     expect(page.locator("main")).to_have_class(re.compile("stale"))
     expect(table.locator("[data-cell=rate_in]").first).to_have_text("4,321")  # what was known stays, and is marked as old
 
-    fake_broker.away = ""
-    fake_broker.live.boot_epoch, fake_broker.live.sequence = 8, 0  # it was restarted
-    fake_broker.set_rows(ORDERS, [])
+    broker.mend()
+    broker.live.boot_epoch, broker.live.sequence = 8, 0  # it was restarted
+    broker.set_rows(ORDERS, [])
     expect(status).to_have_text("Live")
     expect(page.get_by_role("heading", name="No topics yet")).to_be_visible()
 
 
-def test_partitions_are_one_row_that_unfolds(visit: Callable[..., Page], fake_broker: FakeBroker) -> None:
-    fake_broker.set_rows(ORDERS, [live_row(f"{PLACED}-partition-{index}", rate_in=10.0 + index) for index in range(3)])
+def test_partitions_are_one_row_that_unfolds(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
+    broker.set_rows(ORDERS, [live_row(f"{PLACED}-partition-{index}", rate_in=10.0 + index) for index in range(3)])
     page = visit("owner", NAMESPACE)
     rows = page.locator("tbody tr")
     expect(rows).to_have_count(1)
@@ -56,10 +57,10 @@ def test_partitions_are_one_row_that_unfolds(visit: Callable[..., Page], fake_br
     expect(rows).to_have_count(4)
 
 
-def test_what_is_not_known_of_a_topic_is_a_dash(visit: Callable[..., Page], fake_broker: FakeBroker) -> None:
+def test_what_is_not_known_of_a_topic_is_a_dash(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
     """Topics that are not loaded had a backlog of 0 and no subscriptions here, whatever they held."""
     parts = [live_row(f"{PLACED}-partition-0", backlog_entries=7), unloaded_row(f"{PLACED}-partition-1")]
-    fake_broker.set_rows(ORDERS, [live_row(f"{PLACED}-known", backlog_entries=40, subscriptions=2), *parts])
+    broker.set_rows(ORDERS, [live_row(f"{PLACED}-known", backlog_entries=40, subscriptions=2), *parts])
     page = visit("owner", NAMESPACE)
     known, unknown = page.get_by_role("row", name="placed-known"), page.get_by_role("row", name="2 partitions of placed")
     expect(known.locator("[data-cell=backlog_entries]")).to_have_text("40")
@@ -69,15 +70,14 @@ def test_what_is_not_known_of_a_topic_is_a_dash(visit: Callable[..., Page], fake
     expect(page.locator("[data-total=backlog_entries]")).to_have_text("≥ 40")
     page.get_by_role("button", name="Backlog").click()
     expect(page.locator("tbody th a")).to_have_text(["placed-known", "placed"])
-    fake_broker.partitioned[PLACED] = 2
     page = visit("owner", f"{NAMESPACE}/topics/placed")
     expect(page.locator("[data-total=backlog_entries]")).to_have_text("–")
 
 
-def test_of_five_thousand_topics_those_on_the_screen_are_drawn(visit: Callable[..., Page], fake_broker: FakeBroker) -> None:
+def test_of_five_thousand_topics_those_on_the_screen_are_drawn(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
     """It froze for 46 s and took 4.7 GiB when all were drawn. All can be reached by scrolling, sorting and filtering now."""
     rows = [live_row(f"persistent://acme/orders/t{number:04}", rate_in=float(number)) for number in range(5_000)]
-    fake_broker.set_rows(ORDERS, rows)
+    broker.set_rows(ORDERS, rows)
     page = visit("owner", NAMESPACE)
     drawn, names = page.locator("tbody tr"), page.locator("tbody th a")
     expect(page.get_by_role("table")).to_have_attribute("aria-rowcount", "5001")
@@ -97,13 +97,13 @@ def test_of_five_thousand_topics_those_on_the_screen_are_drawn(visit: Callable[.
     expect(names).to_have_text(["t1234"])
 
 
-def test_a_row_keeps_its_focus_while_numbers_change(visit: Callable[..., Page], fake_broker: FakeBroker) -> None:
+def test_a_row_keeps_its_focus_while_numbers_change(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
     topics = [f"persistent://acme/orders/t{number:03}" for number in range(300)]
-    fake_broker.set_rows(ORDERS, [live_row(topic) for topic in topics])
+    broker.set_rows(ORDERS, [live_row(topic) for topic in topics])
     page = visit("owner", NAMESPACE)
     expect(page.get_by_role("table")).to_have_attribute("aria-rowcount", "301")
     page.get_by_role("link", name="t005", exact=True).focus()
-    fake_broker.set_rows(ORDERS, [live_row(topic, rate_in=7.0) for topic in topics])
+    broker.set_rows(ORDERS, [live_row(topic, rate_in=7.0) for topic in topics])
     expect(page.locator("tr[aria-rowindex='7'] [data-cell=rate_in]")).to_have_text("7.0")
     expect(page.get_by_role("link", name="t005", exact=True)).to_be_focused()
 
@@ -111,16 +111,16 @@ def test_a_row_keeps_its_focus_while_numbers_change(visit: Callable[..., Page], 
 LONG = "a-name-" + "w" * 248
 
 
-def test_the_longest_names_break_no_table(visit: Callable[..., Page], fake_broker: FakeBroker) -> None:
+def test_the_longest_names_break_no_table(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
     """New key's boxes, the topic list's last columns and the numbers of a subscription stood outside the screen."""
     admin = actor_of_user(User.objects.get(username="superuser"))
     create_namespace(admin, f"acme/{LONG}")
     key = create_key(admin, "acme", LONG).key
     grant_permission(admin, f"acme/{LONG}", key.role, ["produce"])
     topic = f"persistent://acme/orders/{LONG}"
-    fake_broker.set_rows(ORDERS, [live_row(topic, rate_in=1234.0, backlog_entries=99)])
+    broker.set_rows(ORDERS, [live_row(topic, rate_in=1234.0, backlog_entries=99)])
     client = {"address": "127.0.0.1:65535", "clientVersion": LONG, "connectedSince": "2026-01-31T12:00:00Z"}
-    fake_broker.stats[topic] = {
+    broker.stats[topic] = {
         "subscriptions": {LONG: {"type": "Shared", "msgBacklog": 5, "consumers": [{"consumerName": LONG, **client}]}},
         "publishers": [{"producerName": LONG, **client}],
     }
@@ -136,9 +136,9 @@ def test_the_longest_names_break_no_table(visit: Callable[..., Page], fake_broke
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
 
 
-def test_sorting_and_filtering(visit: Callable[..., Page], fake_broker: FakeBroker) -> None:
+def test_sorting_and_filtering(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
     rates = {"alpha": 1.0, "beta": 30.0, "gamma": 20.0}
-    fake_broker.set_rows(ORDERS, [live_row(f"persistent://acme/orders/{name}", rate_in=rate) for name, rate in rates.items()])
+    broker.set_rows(ORDERS, [live_row(f"persistent://acme/orders/{name}", rate_in=rate) for name, rate in rates.items()])
     page = visit("owner", NAMESPACE)
     names = page.locator("tbody th a")
     expect(names).to_have_text(["alpha", "beta", "gamma"])

@@ -1,0 +1,66 @@
+"""A real broker whose figures a test says: rates, sizes and connected clients, but not which topics and subscriptions there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from messaging.adminrpc import schema as s
+from messaging.protocol.names import TopicName, parse_topic
+from tenants import broker as control_plane
+from tests.admin_ui.scripted_live import ScriptedLive
+from tests.support.broker_line import BrokerLine
+from tests.support.memory_broker import MemoryBroker
+
+A = TypeVar("A", bound=s.Answer)
+
+
+class ConsoleBroker(BrokerLine):
+    """`live` has the rows of topics with figures of a test, `stats` the figures of single topics: both replace what the broker says
+    of them."""
+
+    def __init__(self, real: MemoryBroker) -> None:
+        super().__init__(real)
+        self.real = real
+        self.live = ScriptedLive()
+        self.stats: dict[str, dict[str, object]] = {}
+
+    @property
+    def topics(self) -> set[str]:
+        return set(self.real.topics)
+
+    def set_rows(self, namespace: str, rows: Sequence[s.TopicLive]) -> None:
+        """From now on the namespace has these topics and no other, with these figures."""
+        self.live.rows[namespace] = list(rows)
+        names = [parse_topic(row.topic) for row in rows]
+        partitions: dict[TopicName, int] = {}
+        for name in names:
+            if name.partition >= 0:
+                partitions[name.base] = max(partitions.get(name.base, 0), name.partition + 1)
+        self.real.have(namespace, {str(name) for name in names if name.partition < 0}, {str(k): n for k, n in partitions.items()})
+
+    def perform(self, method: str, request: s.Request, answer_type: type[A]) -> A:
+        answer = super().perform(method, request, answer_type)
+        if isinstance(answer, s.NamespaceLive) and isinstance(request, s.TopicsList):
+            scripted = self.live.answer(request.namespace)
+            figures = {row.topic: row for row in scripted.topics}
+            answer.topics = [figures.get(row.topic, row) for row in answer.topics]
+            answer.sequence, answer.at_ms, answer.boot_epoch = scripted.sequence, scripted.at_ms, scripted.boot_epoch
+        elif isinstance(answer, s.Stats) and isinstance(request, s.TopicRef):
+            answer.stats = {**answer.stats, **self.stats.get(request.topic, {})}
+        return answer
+
+
+@contextmanager
+def console_broker() -> Iterator[ConsoleBroker]:
+    """What the console calls. Its pages call from threads that see nothing of a test's transaction: this broker is told changes,
+    and does not ask for them."""
+    real = MemoryBroker()
+    line = ConsoleBroker(real)
+    control_plane.use(line)
+    try:
+        yield line
+    finally:
+        control_plane.use(None)
+        real.stop()
