@@ -104,8 +104,19 @@ class Stored(NamedTuple):
 
 
 def parse_stored(data: bytes | memoryview) -> Stored:
-    """Parses ``[0x0e01 crc] metadata size | metadata | payload``. The checksum was verified on arrival."""
+    """Parses ``[0x0e01 crc] metadata size | metadata | payload``. The checksum was verified on arrival. Raises `ProtocolError`."""
     view = memoryview(data)
+    metadata, end = _parse_metadata(view)
+    return Stored(metadata, bytes(view[end:]))
+
+
+def parse_metadata(data: bytes | memoryview) -> pb.Metadata:
+    """Like `parse_stored`, without copying the payload."""
+    return _parse_metadata(memoryview(data))[0]
+
+
+def _parse_metadata(view: memoryview) -> tuple[pb.Metadata, int]:
+    """And where the payload begins."""
     at = 6 if bytes(view[:2]) == b"\x0e\x01" else 0
     size = int.from_bytes(view[at : at + 4], "big")
     if at + 4 + size > len(view):
@@ -116,14 +127,18 @@ def parse_stored(data: bytes | memoryview) -> Stored:
         raise ProtocolError(f"metadata of {size} bytes is not valid protobuf") from None
     if not metadata.IsInitialized():
         raise ProtocolError(f"metadata of {size} bytes lacks a required field")
-    return Stored(metadata, bytes(view[at + 4 + size :]))
+    return metadata, at + 4 + size
 
 
-def build_send(producer_id: int, sequence_id: int, metadata: pb.Metadata, payload: bytes, message_count: int = 1) -> bytes:
+def build_send(
+    producer_id: int, sequence_id: int, metadata: pb.Metadata, payload: bytes, message_count: int = 1, *, is_chunk: bool = False
+) -> bytes:
     """Builds a whole SEND frame, for producers inside the broker or in a test."""
     body = metadata.SerializeToString()
     covered = len(body).to_bytes(4, "big") + body + payload
     send = pb.Send(producer_id=producer_id, sequence_id=sequence_id, num_messages=message_count)
+    if is_chunk:
+        send.is_chunk = True
     head = pb.Command(type=pb.Command.SEND, send=send).SerializeToString()
     rest = len(head).to_bytes(4, "big") + head + b"\x0e\x01" + crc32c(covered).to_bytes(4, "big") + covered
     return len(rest).to_bytes(4, "big") + rest

@@ -56,3 +56,35 @@ def test_a_waiting_producer_gets_the_topic_when_its_owner_leaves(standalone: Sta
     opened[0].send(b"second")
     stats = standalone.http("GET", path, token=standalone.admin_token).json()
     assert [one["accessMode"] for one in stats["publishers"]] == ["WaitForExclusive"] and stats["topicEpoch"] == 1
+
+
+@pytest.fixture(scope="module")
+def deduplicating(standalone: Standalone) -> str:
+    """A namespace with deduplication."""
+    token = standalone.admin_token
+    assert standalone.http("PUT", "/admin/v2/namespaces/public/exact", {}, token).status == 204
+    assert standalone.http("POST", "/admin/v2/namespaces/public/exact/deduplication", True, token).status == 204
+    return "persistent://public/exact"
+
+
+def test_what_is_sent_again_is_stored_once(standalone: Standalone, stock: Stock, deduplicating: str) -> None:
+    """Plain, in batches and in chunks."""
+    client = stock.client(standalone.admin_token)
+    chunked = bytes(range(256)) * (48 << 10)  # 12 MiB: three chunks
+    for kind, options in {
+        "plain": {},
+        "batched": {"batching_enabled": True, "batching_max_publish_delay_ms": 20},
+        "chunked": {"chunking_enabled": True},
+    }.items():
+        topic = f"{deduplicating}/{kind}"
+        payloads = [b"%d" % number for number in range(10)] if kind != "chunked" else [b"small", chunked, b"last"]
+        consumer = client.subscribe(topic, "all", initial_position=pulsar.InitialPosition.Earliest)
+        for _ in range(2):
+            producer = client.create_producer(topic, producer_name="ingest", **options)
+            for number, payload in enumerate(payloads, 1):  # for 0 this client takes a number of its own
+                producer.send_async(payload, None, sequence_id=number)
+            producer.flush()
+            producer.close()
+        assert [message.data() for message in receive(consumer, len(payloads))] == payloads, kind
+        assert nothing_more(consumer)
+        consumer.close()

@@ -12,22 +12,23 @@ each topic, however full it is; one that holds more keeps one, which is then not
 The state is a cache of the log: a snapshot at a position, then `replay` of the blocks after it, gives it back. Replaying a block
 that the state has seen changes nothing. So a snapshot may be packed in slices while blocks are stored: it carries the position at
 which packing began, and blocks that were stored during it are replayed once more. Snapshot:
-``version u8 = 1 | position i64 i64 | names u32: (length u16, name, highest i64, last used i64)``.
+``version u8 = 2 | position i64 i64 | names u32: (length u16, name, highest i64, last used i64, progress)``. A length with the
+highest bit set says that `progress` is there: ``sequence id i64, message u32, next chunk u32, time i64``. Version 1 had none.
 """
 
 from __future__ import annotations
 
 import struct
-from array import array
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import nsmallest
 
 from messaging.broker.core.memory_charge import Charge
-from messaging.protocol.hot import CHUNK, SendFrame
+from messaging.broker.core.producer_sequences import NO_PARTS, NOWHERE, ChunkPart, ChunkProgress, Highest, ProducerSequences
+from messaging.protocol.hot import SendFrame
 from messaging.storage.ledger_store import EARLIEST, Position
 
-VERSION = 1
+VERSION = 2
+VERSIONS_READ = (1, VERSION)
 WINDOW_ENTRIES = 1_000  # a name; what a client may have in flight when its connection breaks
 TOPIC_WINDOW_ENTRIES = 50_000  # shared by all names of a topic: with many of them each is remembered for less
 NAMES_MAX = 100_000  # a topic; beyond it those unused longest go
@@ -39,51 +40,11 @@ CHARGED_STEP_BYTES = 16 << 10  # and for small topics a sixteenth of what is cha
 CHARGED_STEP_BYTES_MIN = 1 << 10
 SLICE_NAMES = 1_000  # packed or read at once, in about a millisecond
 FORGOTTEN_SHARE = 100  # one of so many at once, because finding them means looking at all
-NOWHERE = Position(-1, -1)
 _HEAD = struct.Struct(">BqqI")
 _LENGTH = struct.Struct(">H")
 _NUMBERS = struct.Struct(">qq")
-
-
-class ProducerSequences:
-    """What is known of one producer name."""
-
-    __slots__ = ("_entries", "_ids", "_ledgers", "last_used_ms", "stored", "taken")
-
-    def __init__(self, highest: int = -1, last_used_ms: int = 0) -> None:
-        self.taken = highest
-        self.stored = highest
-        self.last_used_ms = last_used_ms
-        self._ids = array("q")  # sequence ids of the last stored entries, rising
-        self._ledgers = array("q")
-        self._entries = array("q")
-
-    def position_of(self, sequence_id: int) -> Position:
-        """Where the entry with this sequence id was stored; `NOWHERE` if that is not remembered."""
-        index = bisect_left(self._ids, sequence_id)
-        if index == len(self._ids) or self._ids[index] != sequence_id:
-            return NOWHERE
-        return Position(self._ledgers[index], self._entries[index])
-
-    def remember(self, sequence_id: int, ledger_id: int, entry_id: int, window: int) -> None:
-        """And at least the `window` entries before it; at most twice as many."""
-        self._ids.append(sequence_id)
-        self._ledgers.append(ledger_id)
-        self._entries.append(entry_id)
-        if len(self._ids) > 2 * window:
-            del self._ids[:-window], self._ledgers[:-window], self._entries[:-window]
-
-    def keep_last(self, window: int) -> None:
-        del self._ids[:-window], self._ledgers[:-window], self._entries[:-window]
-
-    @property
-    def last_id(self) -> int:
-        """The last sequence id that is remembered; -1 if there is none."""
-        return self._ids[-1] if self._ids else -1
-
-    @property
-    def remembered_entries(self) -> int:
-        return len(self._ids)
+_PROGRESS = struct.Struct(">qIIq")
+_WITH_PROGRESS = 1 << 15  # names are shorter
 
 
 class Deduplication:
@@ -105,23 +66,25 @@ class Deduplication:
         held = self.names.get(name)
         return held.taken if held is not None else -1
 
-    def sift(self, name: bytes, sent: list[SendFrame]) -> tuple[list[SendFrame], bool]:
-        """The entries of one producer that are new, and whether any was a duplicate. Changes nothing: `took` does, once the log
-        has taken the new ones."""
+    def sift(
+        self, name: bytes, sent: list[SendFrame], now_ms: int, parts: Mapping[SendFrame, ChunkPart] = NO_PARTS
+    ) -> tuple[list[SendFrame], bool]:
+        """The entries of one producer that are new, and whether any was a duplicate. `parts`: those that are chunks. Changes
+        nothing: `took` does, once the log has taken the new ones."""
         held = self.names.get(name)
-        highest = held.taken if held is not None else -1
-        if sent[0].sequence_id > highest and _rising(sent):
+        taken = held.taken if held is not None else -1
+        if not parts and sent[0].sequence_id > taken and _rising(sent):
             return sent, False
+        highest = Highest(taken, held.taken_progress if held is not None else None)
         fresh = []
         for frame in sent:
-            # Parts of one message share its sequence id. Which part this is only its metadata says: a part that is sent again is
-            # kept too, and consumers, who put the parts together by their numbers, skip it.
-            if frame.sequence_id > highest or (frame.flags & CHUNK and frame.sequence_id == highest):
-                highest = max(frame.sequence_id, frame.highest_sequence_id)
+            after = highest.after(frame, parts.get(frame), now_ms)
+            if after is not None:
+                highest = after
                 fresh.append(frame)
         return fresh, len(fresh) != len(sent)
 
-    def took(self, name: bytes, fresh: list[SendFrame], now_ms: int) -> None:
+    def took(self, name: bytes, fresh: list[SendFrame], now_ms: int, parts: Mapping[SendFrame, ChunkPart] = NO_PARTS) -> None:
         """The log took `fresh`, what `sift` left of a block: from now on they are duplicates, though not stored yet."""
         held = self.names.get(name)
         if held is None:
@@ -129,11 +92,24 @@ class Deduplication:
             self._bound()
             self._adjust_charge()
         held.last_used_ms = now_ms
-        if fresh:
+        if not fresh:
+            return
+        if parts or held.taken_progress is not None:
+            self.memory_bytes -= held.progress_bytes
+            held.take(fresh, parts, now_ms)
+            self.memory_bytes += held.progress_bytes
+        else:
             held.taken = max(held.taken, fresh[-1].sequence_id, fresh[-1].highest_sequence_id)
 
-    def stored(self, name: bytes, sent: list[SendFrame], first: Position) -> None:
-        """`sent` are durable at `first` and on. The first entry of a batch names it."""
+    def stored(
+        self,
+        name: bytes,
+        sent: list[SendFrame],
+        first: Position,
+        now_ms: int,
+        parts: Mapping[SendFrame, ChunkPart] = NO_PARTS,
+    ) -> None:
+        """`sent`, which were taken at `now_ms`, are durable at `first` and on. The first entry of a batch names it."""
         held = self.names.get(name)
         if held is None:  # forgotten meanwhile
             return
@@ -143,14 +119,26 @@ class Deduplication:
         self.memory_bytes += (held.remembered_entries - remembered) * ENTRY_BYTES
         if abs(self.memory_bytes - self._charged_bytes) >= self._step_bytes:
             self._adjust_charge()
-        held.stored = max(held.stored, sent[-1].sequence_id, sent[-1].highest_sequence_id)
+        if parts or held.stored_progress is not None:
+            self.memory_bytes -= held.progress_bytes
+            held.store(sent, parts, now_ms)
+            self.memory_bytes += held.progress_bytes
+        else:
+            held.stored = max(held.stored, sent[-1].sequence_id, sent[-1].highest_sequence_id)
         self.entries_since_snapshot += len(sent)
 
-    def position_of(self, name: bytes, sequence_id: int) -> Position:
+    def position_of(self, name: bytes, sequence_id: int, part: ChunkPart | None = None) -> Position:
         held = self.names.get(name)
-        return held.position_of(sequence_id) if held is not None else NOWHERE
+        return held.position_of(sequence_id, part) if held is not None else NOWHERE
 
-    def replay(self, name: bytes, sent: list[SendFrame], first: Position, broker_time_ms: int) -> None:
+    def replay(
+        self,
+        name: bytes,
+        sent: list[SendFrame],
+        first: Position,
+        broker_time_ms: int,
+        parts: Mapping[SendFrame, ChunkPart] = NO_PARTS,
+    ) -> None:
         """A block read back after the snapshot. Repeating one changes nothing."""
         if not name:
             return
@@ -158,10 +146,12 @@ class Deduplication:
         window, remembered = self._window, held.remembered_entries
         held.last_used_ms = max(held.last_used_ms, broker_time_ms)
         for entry_id, frame in enumerate(sent, first.entry_id):
-            if frame.sequence_id > held.last_id:
+            if held.follows(frame.sequence_id, first.ledger_id, entry_id):
                 held.remember(frame.sequence_id, first.ledger_id, entry_id, window)
-            held.stored = max(held.stored, frame.sequence_id, frame.highest_sequence_id)
-        held.taken = max(held.taken, held.stored)
+        self.memory_bytes -= held.progress_bytes
+        held.store(sent, parts, broker_time_ms)
+        held.restart()
+        self.memory_bytes += held.progress_bytes
         self.memory_bytes += (held.remembered_entries - remembered) * ENTRY_BYTES
         self._bound()
         self._adjust_charge()
@@ -190,14 +180,14 @@ class Deduplication:
     def _add(self, name: bytes, held: ProducerSequences) -> ProducerSequences:
         self.names[name] = held
         self._names_bytes += len(name)
-        self.memory_bytes += NAME_BYTES + len(name)
+        self.memory_bytes += NAME_BYTES + len(name) + held.progress_bytes
         return held
 
     def _forget(self, names: Iterable[bytes]) -> None:
         for name in names:
             held = self.names.pop(name)
             self._names_bytes -= len(name)
-            self.memory_bytes -= NAME_BYTES + len(name) + held.remembered_entries * ENTRY_BYTES
+            self.memory_bytes -= NAME_BYTES + len(name) + held.remembered_entries * ENTRY_BYTES + held.progress_bytes
 
     def _bound(self) -> None:
         while len(self.names) > NAMES_MAX or self._names_bytes > NAMES_BYTES_MAX:
@@ -247,10 +237,7 @@ class Deduplication:
         names = list(self.names.items())
         yield _HEAD.pack(VERSION, *position, len(names))
         for start in range(0, len(names), SLICE_NAMES):
-            yield b"".join(
-                _LENGTH.pack(len(name)) + name + _NUMBERS.pack(held.stored, held.last_used_ms)
-                for name, held in names[start : start + SLICE_NAMES]
-            )
+            yield b"".join(_packed(name, held) for name, held in names[start : start + SLICE_NAMES])
 
     @classmethod
     def restore(cls, state: bytes | None) -> Deduplication:
@@ -265,16 +252,21 @@ class Deduplication:
         if not state:
             return
         version, ledger_id, entry_id, count = _HEAD.unpack_from(state)
-        if version != VERSION:
-            raise ValueError(f"deduplication snapshot version {version} is unknown; this release reads version {VERSION}")
+        if version not in VERSIONS_READ:
+            raise ValueError(f"deduplication snapshot version {version} is unknown; this release reads {VERSIONS_READ}")
         at = _HEAD.size
         for number in range(1, count + 1):
             (length,) = _LENGTH.unpack_from(state, at)
+            length, with_progress = length & ~_WITH_PROGRESS, length & _WITH_PROGRESS
             at += _LENGTH.size
             name = state[at : at + length]
             highest, last_used_ms = _NUMBERS.unpack_from(state, at + length)
             at += length + _NUMBERS.size
-            self._add(name, ProducerSequences(highest, last_used_ms))
+            progress = None
+            if with_progress:
+                progress = ChunkProgress(*_PROGRESS.unpack_from(state, at))
+                at += _PROGRESS.size
+            self._add(name, ProducerSequences(highest, last_used_ms, progress))
             if number % SLICE_NAMES == 0:
                 self._bound()
                 self._adjust_charge()
@@ -282,6 +274,13 @@ class Deduplication:
         self._bound()
         self._adjust_charge()
         self.snapshot_position = Position(ledger_id, entry_id)
+
+
+def _packed(name: bytes, held: ProducerSequences) -> bytes:
+    numbers, progress = _NUMBERS.pack(held.stored, held.last_used_ms), held.stored_progress
+    if progress is None:
+        return _LENGTH.pack(len(name)) + name + numbers
+    return _LENGTH.pack(len(name) | _WITH_PROGRESS) + name + numbers + _PROGRESS.pack(*progress)
 
 
 def _rising(sent: list[SendFrame]) -> bool:

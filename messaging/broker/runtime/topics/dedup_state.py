@@ -8,6 +8,7 @@ from typing import Protocol
 
 import structlog
 
+from messaging.broker.core.chunks import chunk_parts
 from messaging.broker.core.dedup import Deduplication
 from messaging.broker.core.entries import scanned
 from messaging.broker.core.memory_charge import Charge
@@ -112,7 +113,9 @@ async def _replay(topic: DeduplicatedTopic, dedup: Deduplication) -> None:
 def _take(topic: DeduplicatedTopic, dedup: Deduplication, block: Block) -> None:
     try:
         header = decode(block.header)
-        dedup.replay(header.producer, scanned(block), Position(block.ledger_id, block.first_entry), header.broker_time_ms)
+        sent = scanned(block)
+        first = Position(block.ledger_id, block.first_entry)
+        dedup.replay(header.producer, sent, first, header.broker_time_ms, chunk_parts(sent, block.data))
     except ValueError as error:
         _lost(topic, str(error))
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from messaging.broker.core.chunks import chunk_parts
 from messaging.broker.core.dedup import Deduplication
 from messaging.broker.core.entries import EntryBlock, for_log, header_of, whole_bytes
+from messaging.broker.core.producer_sequences import NO_PARTS, ChunkPart
 from messaging.broker.core.producer_table import ProducerTable
 from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol import hot
-from messaging.protocol.hot import BlockSummary, SendFrame
+from messaging.protocol.hot import CHUNK, BlockSummary, SendFrame
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.ledger import ManagedLedger
 from messaging.storage.managed.pending_append import PendingAppend
@@ -78,22 +80,24 @@ class Publisher:
         try:
             now_ms = self.ledger.stamp()
             name = producer.name_bytes
-            asked, dedup = sent, self.dedup
+            asked, dedup, parts = sent, self.dedup, NO_PARTS
             if dedup is not None:
+                if summary.flags & CHUNK:
+                    parts = chunk_parts(sent, buf)
                 self.ledger.check_open()  # entries that `dedup` counted may have been refused, so it cannot decide
-                sent, repeated = dedup.sift(name, sent)
+                sent, repeated = dedup.sift(name, sent, now_ms, parts)
                 if repeated:
                     if not sent:
                         dedup.took(name, sent, now_ms)
-                        self.run_after_pending(lambda stored: self.send_receipts(producer, asked) if stored else None)
+                        self.run_after_pending(lambda stored: self.send_receipts(producer, asked, parts) if stored else None)
                         return 0
                     summary = hot.summarize(sent)
             end_offsets = summary.end_offsets
             data = for_log(buf, sent, end_offsets)
-            pending = PendingPublish(self, producer, data, sent, asked, summary, now_ms)
+            pending = PendingPublish(self, producer, data, sent, asked, summary, now_ms, parts)
             self.ledger.append(header_of(sent, name, now_ms, summary.message_count), data, end_offsets, pending)
             if dedup is not None:
-                dedup.took(name, sent, now_ms)
+                dedup.took(name, sent, now_ms, parts)
             self.published_blocks += 1
             return end_offsets[-1]
         except StoreError:
@@ -132,18 +136,19 @@ class Publisher:
         if not after_pending:
             self.after_pending = None
 
-    def send_receipts(self, producer: Producer, asked: list[SendFrame]) -> None:
+    def send_receipts(self, producer: Producer, asked: list[SendFrame], parts: Mapping[SendFrame, ChunkPart]) -> None:
         """Sends one receipt per message, with the position at which its sequence id is stored (-1:-1 if that is not remembered)."""
         if self.dedup is None or (producer.closed and not producer.fenced):
             return
         for frame in asked:
-            producer.sink.receipts(producer, [frame], self.dedup.position_of(producer.name_bytes, frame.sequence_id))
+            position = self.dedup.position_of(producer.name_bytes, frame.sequence_id, parts.get(frame))
+            producer.sink.receipts(producer, [frame], position)
 
 
 class PendingPublish(PendingAppend):
     """One block, from its append to its receipts."""
 
-    __slots__ = ("asked", "data", "now_ms", "producer", "publisher", "sent", "summary")
+    __slots__ = ("asked", "data", "now_ms", "parts", "producer", "publisher", "sent", "summary")
 
     def __init__(
         self,
@@ -154,6 +159,7 @@ class PendingPublish(PendingAppend):
         asked: list[SendFrame],
         summary: BlockSummary,
         now_ms: int,
+        parts: Mapping[SendFrame, ChunkPart],
     ) -> None:
         self.publisher = publisher
         self.producer = producer
@@ -162,6 +168,7 @@ class PendingPublish(PendingAppend):
         self.asked = asked  # including duplicates, which are not in `sent`
         self.summary = summary
         self.now_ms = now_ms
+        self.parts = parts  # which of `asked` are chunks, if the topic is deduplicated
 
     def confirmed(self, error: StoreError | None) -> None:
         """The block is durable, or the append failed. Called in append order over the topic. Never raises: a failure of one
@@ -191,13 +198,13 @@ class PendingPublish(PendingAppend):
             producer.messages_in += summary.message_count
             producer.bytes_in += summary.payload_bytes
             if publisher.dedup is not None:
-                publisher.dedup.stored(producer.name_bytes, self.sent, self.first)
+                publisher.dedup.stored(producer.name_bytes, self.sent, self.first, self.now_ms, self.parts)
         producer.sink.append_completed(summary.end_offsets[-1])
         if error is None and (not producer.closed or producer.fenced):
             if self.asked is self.sent:
                 producer.sink.receipts(producer, self.sent, self.first)
             else:
-                publisher.send_receipts(producer, self.asked)
+                publisher.send_receipts(producer, self.asked, self.parts)
 
     def block(self) -> EntryBlock:
         """The block as dispatched to consumers. It pins at most a few times its own size in memory."""

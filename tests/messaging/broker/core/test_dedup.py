@@ -21,7 +21,7 @@ def sent(sequence_id: int, highest: int = 0) -> SendFrame:
 
 def take(dedup: Deduplication, name: bytes, block: list[SendFrame], now_ms: int = 1) -> tuple[list[SendFrame], bool]:
     """As for a block that the log takes."""
-    fresh, repeated = dedup.sift(name, block)
+    fresh, repeated = dedup.sift(name, block, now_ms)
     dedup.took(name, fresh, now_ms)
     return fresh, repeated
 
@@ -41,7 +41,7 @@ def test_each_sequence_id_is_stored_once_and_found_again(reads: list[list[int]],
         assert [frame.sequence_id for frame in fresh] == expected
         assert repeated == (len(expected) != len(read))
         if fresh:
-            dedup.stored(NAME, fresh, Position(7, len(stored)))
+            dedup.stored(NAME, fresh, Position(7, len(stored)), 1)
             stored += expected
         if crash:
             # A restart with nothing but the log.
@@ -55,9 +55,9 @@ def test_each_sequence_id_is_stored_once_and_found_again(reads: list[list[int]],
 def test_a_batch_counts_up_to_its_last_message() -> None:
     dedup = Deduplication()
     fresh, _ = take(dedup, NAME, [sent(0, 9), sent(10, 19)], 1)
-    dedup.stored(NAME, fresh, Position(7, 0))
+    dedup.stored(NAME, fresh, Position(7, 0), 1)
     assert dedup.highest_taken(NAME) == 19
-    assert dedup.sift(NAME, [sent(10, 19)]) == ([], True)
+    assert dedup.sift(NAME, [sent(10, 19)], 1) == ([], True)
     assert dedup.position_of(NAME, 10) == Position(7, 1)
     fresh, repeated = take(dedup, NAME, [sent(10, 19), sent(20, 29)])
     assert ([frame.sequence_id for frame in fresh], repeated) == ([20], True)
@@ -66,15 +66,15 @@ def test_a_batch_counts_up_to_its_last_message() -> None:
 def test_what_is_taken_and_not_stored_is_a_duplicate_already_and_not_in_a_snapshot() -> None:
     dedup = Deduplication()
     take(dedup, NAME, [sent(0), sent(1)])
-    assert dedup.sift(NAME, [sent(1)]) == ([], True)
+    assert dedup.sift(NAME, [sent(1)], 1) == ([], True)
     assert Deduplication.restore(dedup.snapshot(Position(7, 3))).highest_taken(NAME) == -1
 
 
 def test_what_was_sifted_and_then_refused_by_the_log_is_no_duplicate() -> None:
     dedup = Deduplication()
     block = [sent(0), sent(1)]
-    assert dedup.sift(NAME, block) == (block, False)
-    assert dedup.sift(NAME, block) == (block, False)
+    assert dedup.sift(NAME, block, 1) == (block, False)
+    assert dedup.sift(NAME, block, 1) == (block, False)
     assert dedup.highest_taken(NAME) == -1 and not dedup.names
 
 
@@ -83,7 +83,7 @@ def test_the_window_is_bounded_and_older_ids_are_nowhere() -> None:
     count = 5 * WINDOW_ENTRIES
     for number in range(count):
         fresh, _ = take(dedup, NAME, [sent(number)], 1)
-        dedup.stored(NAME, fresh, Position(7, number))
+        dedup.stored(NAME, fresh, Position(7, number), 1)
     assert dedup.position_of(NAME, 0) == NOWHERE
     assert dedup.position_of(NAME, count - 1) == Position(7, count - 1)
     assert dedup.position_of(NAME, count - WINDOW_ENTRIES) == Position(7, count - WINDOW_ENTRIES)
@@ -93,7 +93,7 @@ def test_a_snapshot_keeps_names_numbers_and_the_position_that_trimming_must_not_
     dedup = Deduplication()
     for name, number in ((b"a", 5), ("ä".encode(), 2**62)):
         fresh, _ = take(dedup, name, [sent(number)], 1)
-        dedup.stored(name, fresh, Position(7, 0))
+        dedup.stored(name, fresh, Position(7, 0), 1)
     again = Deduplication.restore(dedup.snapshot(Position(9, 4)))
     assert again.snapshot_position == Position(9, 4)
     assert (again.highest_taken(b"a"), again.highest_taken("ä".encode()), again.highest_taken(b"b")) == (5, 2**62, -1)
@@ -124,7 +124,7 @@ def test_what_is_remembered_of_all_names_of_a_topic_is_bounded() -> None:
         take(dedup, name, [sent(0)])
     for name in names:
         for sequence_id in range(300):
-            dedup.stored(name, [sent(sequence_id)], Position(1, sequence_id))
+            dedup.stored(name, [sent(sequence_id)], Position(1, sequence_id), 1)
         assert dedup.position_of(name, 299) == Position(1, 299)
     assert sum(one.remembered_entries for one in dedup.names.values()) <= 2 * TOPIC_WINDOW_ENTRIES
 
@@ -138,7 +138,7 @@ def charged(limit_bytes: int) -> tuple[Deduplication, MemoryAccount]:
 def publish(dedup: Deduplication, name: bytes, first: int, last: int, now_ms: int = 1) -> None:
     block = [sent(number) for number in range(first, last)]
     fresh, _ = take(dedup, name, block, now_ms)
-    dedup.stored(name, fresh, Position(7, first))
+    dedup.stored(name, fresh, Position(7, first), 1)
 
 
 def test_names_and_remembered_ids_are_charged_to_their_tenant_and_given_back() -> None:
@@ -261,7 +261,7 @@ def test_blocks_that_are_stored_while_a_snapshot_is_packed_are_known_after_it(me
                 first = dedup.highest_taken(name) + 1
                 block = [sent(one) for one in range(first, first + count)]
                 take(dedup, name, block)
-                dedup.stored(name, block, Position(7, entry))
+                dedup.stored(name, block, Position(7, entry), 1)
                 blocks.append((name, block, Position(7, entry)))
                 entry += count
     assert len(parts) == 3

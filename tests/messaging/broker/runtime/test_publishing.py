@@ -6,7 +6,8 @@ import pytest
 
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from tests.support.broker_world import BrokerWorld
+from tests.support.broker_world import BrokerWorld, MakeWorld
+from tests.support.chunking import chunk_frames
 from tests.support.publishing import TOPIC, damaged, producing, receipts
 from tests.support.raw_client import RawClient, batch_frame, send_frame
 from tests.support.waiting import eventually
@@ -155,18 +156,38 @@ async def test_receipts_of_duplicates_keep_their_place(world: BrokerWorld) -> No
     assert [sequence for _, sequence in await receipts(client, 5)] == [2, 0, 3, 1, 4]
 
 
-async def test_the_parts_of_a_large_message_are_not_duplicates_of_each_other(world: BrokerWorld) -> None:
+async def test_the_chunks_of_a_message_are_not_duplicates_of_each_other(world: BrokerWorld) -> None:
     """They share a sequence id: all but the first were answered as duplicates, and were lost."""
     client = await deduplicating(world)
-    for sequence_id in (0, 1):
-        for part in (b"a", b"b", b"c"):
-            whole = send_frame(sequence_id, part)
-            head = pb.Command(type=C.SEND, send=pb.Send(producer_id=1, sequence_id=sequence_id, is_chunk=True)).SerializeToString()
-            rest = whole[8 + int.from_bytes(whole[4:8], "big") :]
-            client.write((4 + len(head) + len(rest)).to_bytes(4, "big") + len(head).to_bytes(4, "big") + head + rest)
+    client.write(*chunk_frames(0, b"abc", 1), *chunk_frames(1, b"abc", 1))
     assert await receipts(client, 6) == [(1, 0)] * 3 + [(1, 1)] * 3
     await client.subscribe(TOPIC, permits=10)
     assert b"".join(one.text for one in await client.messages(6)) == b"abcabc"
-    client.write(send_frame(1, b"again"), send_frame(0, b"again"))
-    assert await receipts(client, 2) == [(1, 1), (1, 0)]
+    client.write(send_frame(1, b"again"), send_frame(0, b"again"), *chunk_frames(1, b"abc", 1))
+    found = [await client.expect("SEND_RECEIPT") for _ in range(5)]
+    assert [(one.sequence_id, one.message_id.entry_id) for one in found] == [(1, 3), (0, 0), (1, 3), (1, 4), (1, 5)]
     assert world.service.topics.loaded[TOPIC].ledger_list.entries == 6
+
+
+@pytest.mark.parametrize("crash", [False, True], ids=["reconnects", "the broker crashes"])
+async def test_an_interrupted_chunked_message_can_be_sent_again_whole(make_world: MakeWorld, crash: bool) -> None:
+    world = await make_world()
+    client = await deduplicating(world)
+    whole = chunk_frames(5, b"abcdef", 2)
+    client.write(*whole[:2])
+    await receipts(client, 2)
+    if crash:
+        world = await make_world(after=world)
+        client = await deduplicating(world)
+    else:
+        await client.close()
+        client = await world.connected("owner")
+        answer = await client.producer(TOPIC, producer_name="p", epoch=1)
+        assert answer.last_sequence_id == -1  # it is not complete
+    client.write(*whole)
+    found = [await client.expect("SEND_RECEIPT") for _ in range(3)]
+    assert [one.sequence_id for one in found] == [5, 5, 5]
+    await client.subscribe(TOPIC, permits=10)
+    assert [one.text for one in await client.messages(3)] == [b"ab", b"cd", b"ef"]
+    assert await client.quiet() == []
+    assert (await client.producer(TOPIC, producer_name="p", epoch=2)).last_sequence_id == 5
