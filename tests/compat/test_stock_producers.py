@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pulsar
 import pytest
@@ -71,11 +72,12 @@ def test_what_is_sent_again_is_stored_once(standalone: Standalone, stock: Stock,
     """Plain, in batches and in chunks."""
     client = stock.client(standalone.admin_token)
     chunked = bytes(range(256)) * (48 << 10)  # 12 MiB: three chunks
-    for kind, options in {
+    kinds: dict[str, dict[str, Any]] = {
         "plain": {},
         "batched": {"batching_enabled": True, "batching_max_publish_delay_ms": 20},
         "chunked": {"chunking_enabled": True},
-    }.items():
+    }
+    for kind, options in kinds.items():
         topic = f"{deduplicating}/{kind}"
         payloads = [b"%d" % number for number in range(10)] if kind != "chunked" else [b"small", chunked, b"last"]
         consumer = client.subscribe(topic, "all", initial_position=pulsar.InitialPosition.Earliest)

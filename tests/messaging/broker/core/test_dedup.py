@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messaging.broker.core.dedup import NAMES_KEPT, NOWHERE, SLICE_NAMES, TOPIC_WINDOW_ENTRIES, WINDOW_ENTRIES, Deduplication
+from messaging.broker.core.dedup import NAMES_KEPT, SLICE_NAMES, TOPIC_WINDOW_ENTRIES, WINDOW_ENTRIES, Deduplication
 from messaging.broker.core.memory_charge import Charge
 from messaging.broker.core.memory_limiter import MemoryAccount, MemoryLimiter
+from messaging.broker.core.producer_sequences import NOWHERE
 from messaging.protocol.hot import SendFrame
 from messaging.storage.ledger_store import Position
 

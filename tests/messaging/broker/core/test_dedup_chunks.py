@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messaging.broker.core.chunks import chunk_parts
-from messaging.broker.core.dedup import NOWHERE, Deduplication
-from messaging.broker.core.producer_sequences import CONTINUED_MS_MAX, ChunkPart
+from messaging.broker.core.dedup import Deduplication
+from messaging.broker.core.producer_sequences import CONTINUED_MS_MAX, NOWHERE, ChunkPart
 from messaging.protocol import hot
 from messaging.protocol.hot import CHUNK, SendFrame
 from messaging.storage.ledger_store import Position
