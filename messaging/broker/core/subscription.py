@@ -124,7 +124,7 @@ class Subscription:
         return not self.fenced and self.strategy.can_dispatch()
 
     def next_due(self) -> Due | None:
-        """The next entry to send and where it comes from, or None when all confirmed entries were sent."""
+        """The next entry to send and where it comes from, or None when all that may be delivered were sent."""
         for source in self.state.sources:
             position = source.next_position()
             if position is not None:
@@ -149,7 +149,7 @@ class Subscription:
     ) -> Assignment:
         """Shares out the entries of `block` from `at` (what `next_due` named) to entry `last`, as far as permits go."""
         ledger_id = block.ledger_id
-        first, last = at.entry_id, min(last, self.ledger_list.last_of(ledger_id))
+        first, last = at.entry_id, min(last, self.ledger_list.deliverable_in(ledger_id))
         ranges = source.unacked_ranges(ledger_id, first, last)
         if block.marker or block.broker_time_ms < expired_before_ms:
             expired, deltas = self._expire(block, ranges, now_ms)

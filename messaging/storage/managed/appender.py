@@ -63,6 +63,14 @@ class Appender(OwnedTopicRecord):
         return self._writer.ledger_id if self._writer is not None else -1
 
     @property
+    def written(self) -> Position:
+        """The last entry that was given to the log, durable or not; the durable position if nothing is open."""
+        writer, rollover = self._writer, self.rollover
+        if writer is not None and writer.next_entry:
+            return Position(writer.ledger_id, writer.next_entry - 1)
+        return self.ledger_list.last if rollover is None else rollover.written
+
+    @property
     def stored_bytes(self) -> int:
         return self.sealed_bytes + (self._writer.length_bytes if self._writer else 0)
 
@@ -207,8 +215,8 @@ class Appender(OwnedTopicRecord):
             else:
                 logger.warning("%s goes on in ledger %d: no other could be made: %s", self.record.name, old.ledger_id, error)
             return error
+        rollover = self.rollover = LedgerRollover(new.ledger_id, self.in_flight, self.written)
         self._writer = new
-        rollover = self.rollover = LedgerRollover(new.ledger_id, self.in_flight)
         if not rollover.left:
             self._end_rollover(rollover)
         try:

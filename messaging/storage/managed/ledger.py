@@ -121,7 +121,7 @@ class ManagedLedger(Appender):
         writer = self._writer
         if writer is None or not writer.next_entry or self.failed:
             return False
-        consumed = not self.in_flight and Position(writer.ledger_id, writer.next_entry - 1) <= before
+        consumed = not self.in_flight and self.written <= before
         return ending_is_due(self.storage.safe_expiry_ms() - self._opened_ms, consumed, self.storage.limits, retention)
 
     async def trim(self, before: Position, retention: Retention) -> tuple[int, int]:

@@ -3,6 +3,10 @@
 Ledger ids rise along the list. A ledger may be empty. The last one may be open; its last entry rises as appends are confirmed, so
 everything here refers to confirmed entries only. Pure.
 
+The list has two of a topic's three positions: `last`, the durable one, which receipts follow, and `deliverable`, which dispatch
+follows. They differ only while `withheld_from` is set: by transactions, or for a log that confirms entries before others may read
+them. The third, `Appender.written`, is the writer's. Always `deliverable` <= `last` <= `written`.
+
 Nearly every topic has one ledger, and there may be 100,000 topics: the last ledger is stored as two numbers, the ended ones as two
 tuples.
 """
@@ -15,7 +19,7 @@ from messaging.storage.ledger_store import EARLIEST, Position
 
 
 class LedgerList:
-    __slots__ = ("_ended_ids", "_ended_lasts", "last_entry", "last_id")
+    __slots__ = ("_ended_ids", "_ended_lasts", "last_entry", "last_id", "withheld_from")
 
     def __init__(self, ledgers: list[tuple[int, int]] | None = None) -> None:
         """`ledgers`: (ledger id, last confirmed entry or -1), in rising order of ids."""
@@ -23,6 +27,7 @@ class LedgerList:
         self._ended_ids: tuple[int, ...] = tuple(ledger_id for ledger_id, _ in ended)
         self._ended_lasts: tuple[int, ...] = tuple(last for _, last in ended)
         self.last_id, self.last_entry = ledgers[-1] if ledgers else (-1, -1)  # -1: there is no ledger
+        self.withheld_from: Position | None = None  # from here on, durable entries may not be delivered yet
 
     def add(self, ledger_id: int) -> None:
         if self.last_id >= 0:
@@ -64,8 +69,26 @@ class LedgerList:
 
     @property
     def last(self) -> Position:
-        """The last confirmed entry, or `EARLIEST` if there is none."""
+        """The durable position: the last confirmed entry, or `EARLIEST` if there is none."""
         return Position(self.last_id, self.last_entry) if self.last_entry >= 0 else self._last_ended(len(self._ended_ids))
+
+    @property
+    def deliverable(self) -> Position:
+        """The last entry that may be delivered, or `EARLIEST` if there is none."""
+        return self.last if self.withheld_from is None else self.before(self.withheld_from)
+
+    def deliverable_in(self, ledger_id: int) -> int:
+        """The last entry of a ledger that may be delivered; -1 if there is none or it is not in the list."""
+        withheld_from = self.withheld_from
+        if withheld_from is None:
+            return self.last_entry if ledger_id == self.last_id else self.last_of(ledger_id)
+        if ledger_id > withheld_from.ledger_id:
+            return -1
+        last = self.last_of(ledger_id)
+        return min(last, withheld_from.entry_id - 1) if ledger_id == withheld_from.ledger_id else last
+
+    def may_deliver(self, position: Position) -> bool:
+        return 0 <= position.entry_id <= self.deliverable_in(position.ledger_id)
 
     def _last_ended(self, index: int) -> Position:
         """The last entry of the ended ledgers before index `index`."""

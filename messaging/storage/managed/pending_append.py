@@ -56,10 +56,11 @@ class PendingAppend:
 class LedgerRollover:
     """While blocks of the old ledger are in flight and appends already go to the new one: completions of the latter wait."""
 
-    __slots__ = ("ended", "left", "new_id", "parked")
+    __slots__ = ("ended", "left", "new_id", "parked", "written")
 
-    def __init__(self, new_id: int, left: int) -> None:
+    def __init__(self, new_id: int, left: int, written: Position) -> None:
         self.new_id = new_id
         self.left = left  # blocks in flight in the old ledger
+        self.written = written  # the last entry of the old ledger
         self.parked: list[tuple[PendingAppend, StoreError | None]] = []
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -38,9 +38,10 @@ class World:
     bytes_max: int = 1 << 30
     age_max_ms: int = 1 << 40
     consumed_age_max_ms: int = 1 << 40
+    surely: bool = True  # every fault that is asked for must happen
 
     async def start(self) -> World:
-        self.store = FaultyLedgerStore(self.memory)
+        self.store = FaultyLedgerStore(self.memory, surely=self.surely)
         self.storage = Storage(
             self.store,
             self.meta,

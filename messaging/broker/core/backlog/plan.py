@@ -106,7 +106,7 @@ class BacklogPlan:
         read.state = ReadState.DONE
         read.blocks += blocks
         read.stop_entry = last.last_entry + 1
-        read.to_end = not self._ledger_list.holds(self._ledger_list.next_after(Position(last.ledger_id, last.last_entry)))
+        read.to_end = not self._ledger_list.may_deliver(self._ledger_list.next_after(Position(last.ledger_id, last.last_entry)))
         read.size_bytes = memory_bytes(blocks)
         data_bytes, entries = sum(len(block.data) for block in blocks), sum(block.count for block in blocks)
         self._bytes_per_entry = max(1, data_bytes // entries)
@@ -194,7 +194,7 @@ class BacklogPlan:
         if newest is None or not newest.stop_entry or len(held.ahead) >= AHEAD_READS:
             return
         following = self._ledger_list.next_after(Position(newest.first.ledger_id, newest.stop_entry - 1))
-        if self._ledger_list.holds(following) and not self._cached(following):
+        if self._ledger_list.may_deliver(following) and not self._cached(following):
             held.ahead.append(self._join(subscription, following, READ_BYTES, steps))
 
     def _join(self, subscription: Subscription, position: Position, size: int, steps: Steps) -> BacklogRead:

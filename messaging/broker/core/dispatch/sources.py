@@ -39,10 +39,10 @@ class ReadPosition:
     def next_position(self) -> Position | None:
         ledger_list, position = self._ledger_list, self.position
         ledger_id, entry_id = position
-        if ledger_id == ledger_list.last_id and entry_id >= 0:  # as nearly always; this is asked for each block
-            return position if entry_id <= ledger_list.last_entry else None
+        if ledger_id == ledger_list.last_id and entry_id >= 0 and ledger_list.withheld_from is None:
+            return position if entry_id <= ledger_list.last_entry else None  # as nearly always; this is asked for each block
         self.position = position = ledger_list.resolve(position)
-        return position if ledger_list.holds(position) else None
+        return position if ledger_list.may_deliver(position) else None
 
     def unacked_ranges(self, ledger_id: int, first: int, last: int) -> list[tuple[int, int]]:
         return self._cursor.unacked_ranges(ledger_id, first, last)

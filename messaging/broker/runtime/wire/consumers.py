@@ -187,7 +187,7 @@ async def _target(topic: Topic, message_id: pb.MessageId) -> SeekTarget:
 async def last_message_id(service: Broker, connection: Connection, body: pb.GetLastMessageId, resource: Resource) -> None:
     topic, subscription, _ = _held(connection, body.consumer_id)
     answer = pb.GetLastMessageIdResponse(request_id=body.request_id)
-    last = topic.ledger_list.last
+    last = topic.ledger_list.deliverable
     answer.last_message_id.CopyFrom(id_on_wire(last, topic.name.partition))
     size = await batch_size_of(topic, last)
     if size is not None:

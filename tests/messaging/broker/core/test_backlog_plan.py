@@ -233,3 +233,15 @@ def test_short_memory_is_taken_from_those_who_take_nothing() -> None:
     begun(backlog, reading)
     assert backlog.plan.give_back() == Steps(cancel=[far])
     assert backlog.plan.give_back() is None
+
+
+def test_nothing_is_read_ahead_that_may_not_be_delivered() -> None:
+    backlog = Backlog()
+    backlog.ledger_list.withheld_from = Position(LEDGER, READ)
+    subscription = backlog.subscription()
+    read = begun(backlog, subscription)
+    assert read.to_end, "the entry cache may be next"
+    assert backlog.find(subscription, 0) == (True, Steps())
+    backlog.ledger_list.withheld_from = None
+    there, steps = backlog.find(subscription, 0)
+    assert there and firsts(steps.start) == [READ]

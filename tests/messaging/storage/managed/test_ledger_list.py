@@ -128,3 +128,18 @@ def test_only_ledgers_with_a_successor_have_ended(gaps: list[tuple[int, int]]) -
     assert [ledger_list.ends(ledger_id) for ledger_id in ledger_list.ids] == [True] * (len(ledger_list.ids) - 1) + [False] * bool(
         ledger_list.ids
     )
+
+
+@given(LEDGERS, POSITIONS, POSITIONS)
+def test_what_is_withheld_may_not_be_delivered(gaps: list[tuple[int, int]], withheld_from: Position, position: Position) -> None:
+    ledger_list = chain_of(gaps)
+    exist = positions(ledger_list)
+    assert ledger_list.deliverable == ledger_list.last
+    assert ledger_list.may_deliver(position) == ledger_list.holds(position)
+    ledger_list.withheld_from = withheld_from
+    free = [one for one in exist if one < withheld_from]
+    assert ledger_list.last == (exist[-1] if exist else EARLIEST), "durable all the same"
+    assert ledger_list.deliverable == (free[-1] if free else EARLIEST)
+    assert ledger_list.may_deliver(position) == (position in free)
+    last = max((one.entry_id for one in free if one.ledger_id == position.ledger_id), default=-1)
+    assert max(-1, ledger_list.deliverable_in(position.ledger_id)) == last
