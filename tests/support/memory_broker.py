@@ -111,6 +111,7 @@ class MemoryBroker(TypedCalls):
     async def _start(self) -> None:
         fetch = partial(_fetch, self._feed_page) if self._feed_page is not None else _nobody
         service = await broker_over(self.settings, self.ledgers, self.meta, now_ms=self._now_ms, fetch=fetch)
+        service.access.load()
         service.addresses = ADDRESSES
         service.metering.usage = UsageCollector(
             UsageRecorder(self.settings.broker_id, service.boot_epoch, service.now_ms()),
@@ -130,6 +131,7 @@ class MemoryBroker(TypedCalls):
 
     def restart(self) -> None:
         """Ends it as a crash would, and starts another on what it left."""
+        self.run(_on_loop(self.service.background.cancel))
         memory = self.ledgers.store
         assert isinstance(memory, MemoryLedgerStore)
         self.ledgers = FaultyLedgerStore(MemoryLedgerStore(memory))
@@ -179,6 +181,15 @@ class MemoryBroker(TypedCalls):
         """Entries that some durable subscription has not acknowledged."""
         held = self.run(self._topic(topic))
         return max((one.backlog_entries for one in held.subscriptions.values()), default=0)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Of all topics."""
+        return sum(self.run(self._topic(name)).ledger.stored_bytes for name in self.topics)
+
+    def usage_files(self) -> list[Path]:
+        """What it wrote of usage."""
+        return sorted((self.settings.data_path / "usage" / "raw").rglob("*.parquet"))
 
     # --- what others did to it
 
@@ -239,6 +250,16 @@ class MemoryBroker(TypedCalls):
         finally:
             sender.producer.close()
 
+    def roll(self, topic: str) -> None:
+        """What comes next is stored in a ledger of its own."""
+        self.run(self._roll(topic))
+
+    async def _roll(self, topic: str) -> None:
+        await (await self._topic(topic)).ledger.roll()
+
+    def unload(self, topic: str) -> None:
+        self.run(self.service.topics.unload(parse_topic(topic)))
+
     def connect_producer(self, topic: str) -> LocalProducer:
         return self.run(self.sessions.open_producer(ADMIN, topic, None, Inbox()))
 
@@ -247,6 +268,10 @@ class MemoryBroker(TypedCalls):
 
     async def _topic(self, topic: str) -> Topic:
         return await self.service.topics.get(parse_topic(topic), create=False)
+
+
+async def _on_loop(act: Callable[[], None]) -> None:
+    act()
 
 
 def _fetch(feed_page: Callable[[int, str, str], s.FeedApply], since: int, feed_id: str, after: str) -> s.FeedApply:

@@ -1,23 +1,18 @@
-"""A broker for tests of workers: small, but it keeps its word. Requests and answers cross it as JSON, as they would the wire."""
+"""A real broker for tests of workers, with messages of the ages that a test says, and a clock moved by hand."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
 
-import msgspec
-
-from messaging.adminrpc import schema as s
-from messaging.adminrpc.calls import TypedCalls
-from messaging.broker.core.control_view import ControlView
-from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.runtime.audit import BrokerAudit
-from messaging.errors import MagnetarError, NotReady
+from tests.support.broker_line import BrokerLine
+from tests.support.memory_broker import MemoryBroker
 
-A = TypeVar("A", bound=s.Answer)
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
+TTL_S = 60
+NAMESPACES = {"acme/orders": {"message_ttl_s": TTL_S}, "acme/kept": {}}
 
 
 class Clock:
@@ -33,77 +28,43 @@ class Clock:
         self.at += timedelta(seconds=seconds)
 
 
-class FakeBroker(TypedCalls):
-    """Topics with the publish times of their messages (s) and a TTL. Pages are in order of names and bounded, as the RPC says."""
+class WorkerBroker(BrokerLine):
+    """Messages in acme/orders live for `TTL_S`, those in acme/kept for ever. `on_run` says what happens before each
+    maintenance run."""
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
-        self.now = now
-        self.topics: dict[str, tuple[int, list[float]]] = {}
-        self.away = False
-        self.broken: set[str] = set()
-        self.calls: list[tuple[str, s.Request]] = []
-        self.on_run: Callable[[], None] = lambda: None
-        self.rows_waiting = 0
-        self.restart_audit()
-        self._lock = threading.Lock()
+    def __init__(self, real: MemoryBroker) -> None:
+        super().__init__(real)
+        self.real = real
+        policies = {("namespace", name): {"policies": held} for name, held in NAMESPACES.items()}
+        real.tell(1, {("tenant", "acme"): {"uid": "u1"}, **policies})
 
-    def restart_audit(self) -> None:
-        """The broker's own table, in a new run of it. Knows the tenant acme."""
-        view = ControlView(superuser_roles=(), policy_defaults={}, anonymous_public=False)
-        view.tenants["acme"] = {"uid": "u1"}
-        self.audit = BrokerAudit("broker-1", view, lambda: int(self.now().timestamp() * 1000), MemoryLimiter(256 << 20).records)
+    @property
+    def audit(self) -> BrokerAudit:
+        return self.real.service.audit
 
-    def add(self, topic: str, ttl_s: int, ages_s: list[float]) -> None:
-        self.topics[topic] = (ttl_s, [self.now().timestamp() - age for age in ages_s])
+    def on_run(self, act: Callable[[], None]) -> None:
+        self.divert("upkeep.run", lambda _: act())
+
+    def add(self, topic: str, ages_s: list[float]) -> None:
+        """A topic with a subscription that has acknowledged none of its messages; those past the TTL have ledgers of their own."""
+        self.real.ahead_s = -max(ages_s)
+        self.real.add(topic, "s")
+        for age_s in sorted(ages_s, reverse=True):
+            self.real.ahead_s = -age_s
+            self.real.publish(topic, b"m")
+            if age_s > TTL_S:
+                self.real.roll(topic)
+        self.real.ahead_s = 0
 
     def messages(self) -> int:
-        return sum(len(times) for _, times in self.topics.values())
-
-    def perform(self, method: str, request: s.Request, answer_type: type[A]) -> A:
-        if self.away:
-            raise NotReady("the broker does not answer: try again")
-        expected, gives = s.METHODS[method]
-        request = msgspec.json.decode(msgspec.json.encode(request), type=expected)
-        with self._lock:
-            self.calls.append((method, request))
-            answer = getattr(self, "_" + method.replace(".", "_"))(request)
-        assert isinstance(answer, gives)
-        return msgspec.json.decode(msgspec.json.encode(answer), type=answer_type)
-
-    def _upkeep_topics(self, request: s.MaintenanceTopics) -> s.MaintenancePage:
-        names = sorted(name for name in self.topics if name > request.after)
-        page = names[: request.limit]
-        return s.MaintenancePage(topics=page, next_after=page[-1] if len(names) > len(page) else "")
-
-    def _upkeep_run(self, request: s.MaintenanceRun) -> s.MaintenanceResult:
-        self.on_run()
-        expired, failed = 0, {}
-        for topic in request.topics:
-            if topic in self.broken:
-                failed[topic] = "the disk refused"
-                continue
-            if topic not in self.topics:
-                failed[topic] = "there is no such topic"
-                continue
-            ttl_s, times = self.topics[topic]
-            kept = [at for at in times if not ttl_s or self.now().timestamp() - at <= ttl_s]
-            expired += len(times) - len(kept)
-            self.topics[topic] = (ttl_s, kept)
-        return s.MaintenanceResult(expired_entries=expired, trimmed_ledgers=0, freed_bytes=100 * expired, failed=failed)
-
-    def _usage_flush(self, request: s.UsageFlush) -> s.UsageFlushed:
-        rows, self.rows_waiting = self.rows_waiting, 0
-        return s.UsageFlushed(files=["a.parquet"] if rows else [], rows=rows)
-
-    def _audit_take(self, request: s.AuditTake) -> s.AuditTaken:
-        return self.audit.take(request)
+        """Those that nobody has acknowledged."""
+        return sum(map(self.real.backlog, self.real.topics))
 
 
-class Unpaged(FakeBroker):
-    """Breaks the promise that pages go forward."""
-
-    def _upkeep_topics(self, request: s.MaintenanceTopics) -> s.MaintenancePage:
-        return s.MaintenancePage(topics=[], next_after="a")
-
-
-__all__ = ["Clock", "FakeBroker", "MagnetarError", "START", "Unpaged"]
+@contextmanager
+def worker_broker(now: Callable[[], datetime]) -> Iterator[WorkerBroker]:
+    real = MemoryBroker(now_ms=lambda: int(now().timestamp() * 1000), identity="worker")
+    try:
+        yield WorkerBroker(real)
+    finally:
+        real.stop()

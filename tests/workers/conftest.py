@@ -12,7 +12,7 @@ import redis
 from celery import Celery
 
 from messaging.settings import Settings, load
-from tests.support.worker_broker import Clock, FakeBroker
+from tests.support.worker_broker import Clock, WorkerBroker, worker_broker
 from tests.workers.valkey_server import Server
 from workers.app import make_app
 from workers.environment import Environment
@@ -50,8 +50,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def broker(clock: Clock) -> FakeBroker:
-    return FakeBroker(clock)
+def broker(clock: Clock) -> Iterator[WorkerBroker]:
+    with worker_broker(clock) as held:
+        yield held
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def settings_of(tmp_path: Path) -> Callable[..., Settings]:
 
 
 @pytest.fixture
-def environment(settings_of: Callable[..., Settings], broker: FakeBroker, clock: Clock) -> Environment:
+def environment(settings_of: Callable[..., Settings], broker: WorkerBroker, clock: Clock) -> Environment:
     return Environment(settings_of(), broker, now=clock)
 
 
@@ -76,7 +77,7 @@ def queue(settings_of: Callable[..., Settings], valkey_socket: Path) -> Settings
 
 
 @pytest.fixture
-def celery_app(transactional_db: None, queue: Settings, broker: FakeBroker, clock: Clock) -> Iterator[Celery]:
+def celery_app(transactional_db: None, queue: Settings, broker: WorkerBroker, clock: Clock) -> Iterator[Celery]:
     """The application of a worker that runs: it takes tasks until the test ends."""
     app = make_app(queue, Environment(queue, broker, now=clock))
     worker = Worker(app)

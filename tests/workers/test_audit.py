@@ -8,7 +8,7 @@ from messaging.adminrpc.audit import AuditEvent, AuditTake, AuditTaken
 from messaging.errors import AuthenticationFailed, NotReady
 from messaging.permissions.model import Action, Principal, Resource
 from tenants.models import AuditRecord
-from tests.support.worker_broker import FakeBroker
+from tests.support.worker_broker import WorkerBroker
 from workers.environment import Environment
 from workers.models import AuditCursor
 from workers.runs import run_recorded
@@ -25,12 +25,12 @@ def collect(environment: Environment, run: str = "run-1") -> dict[str, object]:
     return run_recorded(environment, COLLECT_AUDIT, run, collect_audit)
 
 
-def deny(broker: FakeBroker, topic: str, tenant: str = "acme") -> None:
+def deny(broker: WorkerBroker, topic: str, tenant: str = "acme") -> None:
     name = f"persistent://{tenant}/orders/{topic}"
     broker.audit.denied(APP, Action.PRODUCE, Resource(tenant, f"{tenant}/orders", name))
 
 
-def test_events_become_records_of_their_tenant(environment: Environment, broker: FakeBroker) -> None:
+def test_events_become_records_of_their_tenant(environment: Environment, broker: WorkerBroker) -> None:
     for _ in range(3):
         deny(broker, "t")
     assert collect(environment) == {"outcome": "succeeded", "records": 1, "events": 3}
@@ -46,7 +46,7 @@ def test_events_become_records_of_their_tenant(environment: Environment, broker:
     assert broker.audit.events.pending == 0, "acknowledged in the same run"
 
 
-def test_of_a_tenant_that_does_not_exist_they_are_the_platforms(environment: Environment, broker: FakeBroker) -> None:
+def test_of_a_tenant_that_does_not_exist_they_are_the_platforms(environment: Environment, broker: WorkerBroker) -> None:
     deny(broker, "t", tenant="nobody")
     broker.audit.sign_in_failed(AuthenticationFailed("not valid here\x07"), "10.0.0.2")
     collect(environment)
@@ -56,7 +56,7 @@ def test_of_a_tenant_that_does_not_exist_they_are_the_platforms(environment: Env
     assert failed.after is not None and failed.after["why"] == "not valid here "
 
 
-def test_twice_the_same_events_are_recorded_once(environment: Environment, broker: FakeBroker) -> None:
+def test_twice_the_same_events_are_recorded_once(environment: Environment, broker: WorkerBroker) -> None:
     """The answer is written, and the acknowledgement never comes: the broker gives the same events out again."""
     deny(broker, "t")
     taken = broker.call("audit.take", AuditTake())
@@ -67,7 +67,7 @@ def test_twice_the_same_events_are_recorded_once(environment: Environment, broke
 
 
 def test_a_worker_that_dies_before_the_commit_loses_nothing(
-    environment: Environment, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deny(broker, "before")
     collect(environment)
@@ -84,27 +84,27 @@ def test_a_worker_that_dies_before_the_commit_loses_nothing(
     assert AuditRecord.unscoped.count() == 2
 
 
-def test_a_broker_that_is_away_keeps_them(environment: Environment, broker: FakeBroker) -> None:
+def test_a_broker_that_is_away_keeps_them(environment: Environment, broker: WorkerBroker) -> None:
     deny(broker, "t")
-    broker.away = True
+    broker.cut()
     assert collect(environment)["outcome"] == "failed"
-    broker.away = False
+    broker.mend()
     assert collect(environment, "run-2")["records"] == 1
 
 
 def test_a_restarted_broker_begins_its_numbers_anew_and_the_restart_is_recorded(
-    environment: Environment, broker: FakeBroker
+    environment: Environment, broker: WorkerBroker
 ) -> None:
     deny(broker, "t")
     collect(environment)
-    broker.restart_audit()
+    broker.real.restart()
     deny(broker, "t")
     assert collect(environment, "run-2")["records"] == 1
     assert [record.action for record in AuditRecord.unscoped.order_by("id")] == ["broker.denied", "broker.restart", "broker.denied"]
     assert AuditRecord.unscoped.get(action="broker.restart").tenant_uid == ""
 
 
-def test_many_pages_are_one_run_and_further_ones_are_counted(environment: Environment, broker: FakeBroker) -> None:
+def test_many_pages_are_one_run_and_further_ones_are_counted(environment: Environment, broker: WorkerBroker) -> None:
     for number in range(2_000):
         deny(broker, f"t{number}")
     summary = collect(environment)
@@ -116,7 +116,7 @@ def test_many_pages_are_one_run_and_further_ones_are_counted(environment: Enviro
 
 
 def test_what_comes_during_a_run_waits_for_the_next(
-    environment: Environment, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A flood that goes on would keep a run, and the log, going for ever."""
     wrote = audit.write_records
@@ -134,7 +134,7 @@ def test_what_comes_during_a_run_waits_for_the_next(
     assert AuditRecord.unscoped.count() == 2
 
 
-def test_the_answer_of_an_empty_table_writes_nothing(environment: Environment, broker: FakeBroker) -> None:
+def test_the_answer_of_an_empty_table_writes_nothing(environment: Environment, broker: WorkerBroker) -> None:
     assert isinstance(broker.call("audit.take", AuditTake()), AuditTaken)
     assert collect(environment) == {"outcome": "succeeded", "records": 0, "events": 0}
     assert not AuditRecord.unscoped.exists()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import duckdb
 import pytest
 
-from messaging.adminrpc.schema import MaintenanceRun
-from tests.support.worker_broker import Clock, FakeBroker, Unpaged
+from messaging.adminrpc.schema import MaintenancePage, MaintenanceRun
+from messaging.storage.ledger_store import Unavailable
+from tests.support.worker_broker import Clock, WorkerBroker
 from workers import lease
 from workers.environment import Environment
 from workers.models import TaskRun, UsageRun
@@ -19,6 +21,7 @@ from workers.tasks.usage import collect_usage
 from workers.tasks.usage_job import run_usage_job
 
 pytestmark = pytest.mark.django_db
+ORDERS = "persistent://acme/orders"
 
 
 def expire(environment: Environment, task_id: str = "run-1") -> dict[str, object]:
@@ -26,45 +29,56 @@ def expire(environment: Environment, task_id: str = "run-1") -> dict[str, object
 
 
 def test_expiry_reaches_every_topic_over_all_pages(
-    environment: Environment, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expiry, "PAGE_TOPICS", 7)
     monkeypatch.setattr(expiry, "BATCH_TOPICS", 3)
     for index in range(23):
-        broker.add(f"persistent://acme/orders/{index:02}", 60, [10, 61, 100])
-    broker.add("persistent://acme/orders/kept", 0, [10_000])
+        broker.add(f"persistent://acme/orders/{index:02}", [10, 61, 100])
+    broker.add("persistent://acme/kept/old", [10_000])
+    before = broker.real.stored_bytes
     summary = expire(environment)
     assert broker.messages() == 24
     assert (summary["outcome"], summary["topics"], summary["expired_entries"], summary["freed_bytes"]) == (
         "succeeded",
         24,
         46,
-        4600,
+        before - broker.real.stored_bytes,
     )
+    assert summary["freed_bytes"] and summary["trimmed_ledgers"] == 46
     asked = [request.topics for _, request in broker.calls if isinstance(request, MaintenanceRun)]
     assert max(map(len, asked)) == 3
-    assert sorted(topic for topics in asked for topic in topics) == sorted(broker.topics)
+    assert sorted(topic for topics in asked for topic in topics) == sorted(broker.real.topics)
 
 
-def test_expiry_twice_does_nothing_more(environment: Environment, broker: FakeBroker) -> None:
-    broker.add("persistent://acme/orders/new", 60, [61])
+def test_expiry_twice_does_nothing_more(environment: Environment, broker: WorkerBroker) -> None:
+    broker.add("persistent://acme/orders/new", [61])
     expire(environment, "run-1")
     assert expire(environment, "run-2")["expired_entries"] == 0
 
 
-def test_one_topic_that_fails_does_not_hold_up_the_others(environment: Environment, broker: FakeBroker) -> None:
+def test_one_topic_that_fails_does_not_hold_up_the_others(
+    environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expiry, "BATCH_TOPICS", 1)
     for name in ("a", "b", "c"):
-        broker.add(name, 60, [61])
-    broker.broken.add("b")
+        broker.add(f"{ORDERS}/{name}", [61])
+
+    def refuse(request: MaintenanceRun) -> None:
+        if f"{ORDERS}/b" in request.topics:
+            broker.real.ledgers.fail_next("open", Unavailable("the disk refused"))
+
+    broker.divert("upkeep.run", refuse)
     summary = expire(environment)
     assert summary["expired_entries"] == 2
-    assert summary["failed"] == {"b": "the disk refused"}
+    failed = summary["failed"]
+    assert isinstance(failed, dict) and failed.keys() == {f"{ORDERS}/b"} and "the disk refused" in failed[f"{ORDERS}/b"]
     assert TaskRun.objects.get().summary["failures"] == 1
 
 
-def test_every_run_leaves_a_row(environment: Environment, broker: FakeBroker, clock: Clock) -> None:
-    broker.add("a", 60, [61])
-    broker.on_run = lambda: clock.advance(5)
+def test_every_run_leaves_a_row(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
+    broker.add(f"{ORDERS}/a", [61])
+    broker.on_run(lambda: clock.advance(5))
     expire(environment)
     run = TaskRun.objects.get()
     assert (run.task_id, run.name, run.outcome) == ("run-1", EXPIRE_MESSAGES, "succeeded")
@@ -73,42 +87,42 @@ def test_every_run_leaves_a_row(environment: Environment, broker: FakeBroker, cl
     assert run.summary["expired_entries"] == 1
 
 
-def test_a_broker_that_is_away_is_a_failed_run_and_no_exception(environment: Environment, broker: FakeBroker) -> None:
-    broker.away = True
+def test_a_broker_that_is_away_is_a_failed_run_and_no_exception(environment: Environment, broker: WorkerBroker) -> None:
+    broker.cut()
     assert expire(environment)["outcome"] == "failed"
     run = TaskRun.objects.get()
     assert (run.outcome, run.summary["code"]) == ("failed", "not_ready")
-    broker.away = False
+    broker.mend()
     assert expire(environment, "run-2")["outcome"] == "succeeded"  # the lease was given back
 
 
-def test_a_bug_is_recorded_and_raised(environment: Environment, broker: FakeBroker) -> None:
+def test_a_bug_is_recorded_and_raised(environment: Environment, broker: WorkerBroker) -> None:
     def bug() -> None:
         raise KeyError("ours")
 
-    broker.add("a", 60, [61])
-    broker.on_run = bug
+    broker.add(f"{ORDERS}/a", [61])
+    broker.on_run(bug)
     with pytest.raises(KeyError):
         expire(environment)
     assert TaskRun.objects.get().outcome == "failed"
     assert not lease.held(EXPIRE_MESSAGES, environment.now())
 
 
-def test_a_message_delivered_again_after_its_work_is_done_does_nothing(environment: Environment, broker: FakeBroker) -> None:
+def test_a_message_delivered_again_after_its_work_is_done_does_nothing(environment: Environment, broker: WorkerBroker) -> None:
     expire(environment)
     calls = len(broker.calls)
     assert expire(environment) == {"outcome": "done before"}
     assert len(broker.calls) == calls
 
 
-def test_a_message_whose_worker_died_is_worked_off(environment: Environment, broker: FakeBroker) -> None:
-    broker.add("a", 60, [61])
+def test_a_message_whose_worker_died_is_worked_off(environment: Environment, broker: WorkerBroker) -> None:
+    broker.add(f"{ORDERS}/a", [61])
     TaskRun.objects.create(task_id="run-1", name=EXPIRE_MESSAGES, started_at=environment.now())
     assert lease.acquire(EXPIRE_MESSAGES, "run-1", environment.now())
     assert expire(environment)["expired_entries"] == 1
 
 
-def test_one_run_at_a_time_and_none_for_ever(environment: Environment, broker: FakeBroker, clock: Clock) -> None:
+def test_one_run_at_a_time_and_none_for_ever(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
     assert lease.acquire(EXPIRE_MESSAGES, "another", clock())
     assert expire(environment, "run-1")["outcome"] == "skipped"
     assert not broker.calls
@@ -139,41 +153,47 @@ def test_a_usage_run_that_was_passed_over_says_so(environment: Environment, cloc
 
 
 def test_a_run_that_lost_its_lease_stops(
-    environment: Environment, broker: FakeBroker, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    environment: Environment, broker: WorkerBroker, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expiry, "BATCH_TOPICS", 1)
-    broker.add("a", 60, [61])
-    broker.add("b", 60, [61])
+    broker.add(f"{ORDERS}/a", [61])
+    broker.add(f"{ORDERS}/b", [61])
 
     def sleep_too_long() -> None:
         clock.advance(lease.LEASE_S)
         assert lease.acquire(EXPIRE_MESSAGES, "another", clock())
 
-    broker.on_run = sleep_too_long
+    broker.on_run(sleep_too_long)
     assert "took over" in str(expire(environment)["why"])
     assert broker.messages() == 1
     assert lease.held(EXPIRE_MESSAGES, clock())  # and leaves it to the other
 
 
 def test_a_worker_that_ends_stops_between_two_batches(
-    environment: Environment, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expiry, "BATCH_TOPICS", 1)
     for name in "abc":
-        broker.add(name, 60, [61])
-    broker.on_run = environment.stopping.set
+        broker.add(f"{ORDERS}/{name}", [61])
+    broker.on_run(environment.stopping.set)
     assert "ending" in str(expire(environment)["why"])
     assert broker.messages() == 2
 
 
-def test_pages_that_do_not_go_forward_end_the_run(environment: Environment, clock: Clock) -> None:
-    broken = Environment(environment.settings, Unpaged(clock), now=clock)
-    assert "ends where it began" in str(expire(broken)["why"])
+def test_pages_that_do_not_go_forward_end_the_run(environment: Environment, broker: WorkerBroker) -> None:
+    broker.divert("upkeep.topics", lambda _: MaintenancePage(topics=[], next_after="a"))
+    assert "ends where it began" in str(expire(environment)["why"])
 
 
-def test_collecting_usage_says_what_was_written(environment: Environment, broker: FakeBroker) -> None:
-    broker.rows_waiting = 12
-    assert run_recorded(environment, COLLECT_USAGE, "run-1", collect_usage) == {"outcome": "succeeded", "files": 1, "rows": 12}
+def test_collecting_usage_says_what_was_written(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
+    broker.add(f"{ORDERS}/a", [1, 2])
+    clock.advance(5)
+    summary = run_recorded(environment, COLLECT_USAGE, "run-1", collect_usage)
+    (file,) = broker.real.usage_files()
+    found = duckdb.sql(f"select * from read_parquet('{file}')")
+    assert found is not None
+    rows = len(found.fetchall())
+    assert rows and summary == {"outcome": "succeeded", "files": 1, "rows": rows}
     assert run_recorded(environment, COLLECT_USAGE, "run-2", collect_usage)["rows"] == 0
 
 

@@ -15,7 +15,7 @@ from celery import Celery
 from messaging.errors import NotReady
 from messaging.settings import Settings
 from tests.support.waiting import eventually_sync
-from tests.support.worker_broker import FakeBroker
+from tests.support.worker_broker import WorkerBroker
 from workers import app as app_module
 from workers import lease, usage_run
 from workers.environment import Environment, Stopping
@@ -114,7 +114,7 @@ def run_task(environment: Environment, task_id: str = "run-1") -> dict[str, obje
 @pytest.mark.django_db
 class TestTheTask:
     def test_it_collects_first_and_leaves_a_run(
-        self, environment: Environment, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+        self, environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         job_that(monkeypatch, FINISHES)
         assert run_task(environment)["run"] == "succeeded"
@@ -124,10 +124,10 @@ class TestTheTask:
         assert run.finished_at is not None
 
     def test_without_a_broker_what_is_on_disk_is_computed(
-        self, environment: Environment, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+        self, environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         job_that(monkeypatch, FINISHES)
-        broker.away = True
+        broker.cut()
         summary = run_task(environment)
         assert summary["run"] == "succeeded" and "not_collected" in summary
 
@@ -146,7 +146,7 @@ class TestTheTask:
         assert run_task(environment, "run-2")["run"] == "succeeded"
 
     def test_a_worker_that_ends_ends_the_run(
-        self, environment: Environment, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+        self, environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         job_that(monkeypatch, WAITS)
         timer = threading.Timer(0.2, environment.stopping.set)
@@ -165,7 +165,9 @@ def asking(queue: Settings, sender: Celery, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 class TestAsking:
-    def test_a_run_on_demand(self, celery_app: Celery, asking: Celery, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_run_on_demand(
+        self, celery_app: Celery, asking: Celery, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         job_that(monkeypatch, FINISHES)
         run_id = request_usage_run("alice")
         eventually_sync(lambda: UsageRun.objects.filter(run_id=run_id, outcome="succeeded").exists())

@@ -17,7 +17,7 @@ from django.conf import settings as django_settings
 
 from messaging.settings import ConfigError, Settings
 from tests.support.waiting import eventually_sync
-from tests.support.worker_broker import FakeBroker
+from tests.support.worker_broker import WorkerBroker
 from tests.workers.valkey_server import Server
 from workers.app import make_app
 from workers.environment import Environment
@@ -28,8 +28,8 @@ from workers.schedule import PREFIX, ensure_schedule
 from workers.task_catalog import COLLECT_USAGE, EXPIRE_MESSAGES, TASKS
 
 
-def test_a_message_past_its_ttl_goes_when_the_task_is_sent(celery_app: Celery, sender: Celery, broker: FakeBroker) -> None:
-    broker.add("persistent://acme/orders/new", 60, [10, 61])
+def test_a_message_past_its_ttl_goes_when_the_task_is_sent(celery_app: Celery, sender: Celery, broker: WorkerBroker) -> None:
+    broker.add("persistent://acme/orders/new", [10, 61])
     sent = sender.send_task(EXPIRE_MESSAGES, ignore_result=False)
     # The result crosses the queue to another application: without `set_default` in the worker it would go nowhere, in silence.
     assert sent.get(timeout=10, disable_sync_subtasks=False)["expired_entries"] == 1
@@ -37,7 +37,7 @@ def test_a_message_past_its_ttl_goes_when_the_task_is_sent(celery_app: Celery, s
     assert TaskRun.objects.get(task_id=sent.id).outcome == "succeeded"
 
 
-def test_the_same_message_twice_is_worked_off_once(celery_app: Celery, sender: Celery, broker: FakeBroker) -> None:
+def test_the_same_message_twice_is_worked_off_once(celery_app: Celery, sender: Celery, broker: WorkerBroker) -> None:
     first = sender.send_task(COLLECT_USAGE, task_id="one-id", ignore_result=False)
     assert first.get(timeout=10, disable_sync_subtasks=False)["outcome"] == "succeeded"
     first.forget()
@@ -130,7 +130,7 @@ def test_the_queue_is_where_the_settings_say(settings_of: Callable[..., Settings
 
 
 def test_without_any_server_tasks_cross_files(
-    transactional_db: None, settings_of: Callable[..., Settings], broker: FakeBroker
+    transactional_db: None, settings_of: Callable[..., Settings], broker: WorkerBroker
 ) -> None:
     app = make_app(settings_of(), Environment(settings_of(), broker))
     worker = Worker(app)
@@ -148,7 +148,7 @@ def test_without_any_server_tasks_cross_files(
 # Celery announces a changed default at each loss of a connection, also to those who chose.
 @pytest.mark.filterwarnings("ignore::celery.exceptions.CPendingDeprecationWarning")
 def test_a_queue_that_dies_and_comes_back_is_used_again(
-    transactional_db: None, own_server: Server, settings_of: Callable[..., Settings], broker: FakeBroker
+    transactional_db: None, own_server: Server, settings_of: Callable[..., Settings], broker: WorkerBroker
 ) -> None:
     """The supervisor starts it again; worker and beat go on by themselves."""
     settings = settings_of(redis_url=f"unix://{own_server.socket}", usage_interval_s=1)
