@@ -49,11 +49,16 @@ ANSWERS = frozenset(
         "SendError",
         "SendReceipt",
         "Success",
+        "WatchTopicListSuccess",
+        "WatchTopicUpdate",
     }
 )
 
 NAME = Limit(WHY_NAME, bytes_max=NAME_BYTES_MAX)
 TOPIC = Limit(WHY_TOPIC, bytes_max=TOPIC_BYTES_MAX, error=InvalidName)
+NAMESPACE = Limit("two names and a slash", bytes_max=2 * NAME_BYTES_MAX + 1, error=InvalidName)
+PATTERN = Limit("a pattern of topic names", bytes_max=TOPIC_BYTES_MAX)
+TOPICS_HASH = Limit("a hexadecimal checksum, 8 characters today", bytes_max=64)
 PAIRS = Limit(WHY_PAIRS, bytes_max=PAIR_BYTES_MAX, count_max=PAIRS_COUNT_MAX, total_bytes_max=PAIRS_TOTAL_BYTES_MAX)
 TOKEN = Limit(WHY_TOKEN, bytes_max=TOKEN_BYTES_MAX)
 METHOD = Limit("the longest method name in use has 20 characters", bytes_max=255)
@@ -97,9 +102,12 @@ BINARY: dict[str, Limit] = {
     "AuthData.auth_data": TOKEN,
     "AuthResponse.client_version": VERSION,
     "Lookup.advertised_listener_name": NAME,
-    "GetTopicsOfNamespace.namespace": Limit("two names and a slash", bytes_max=2 * NAME_BYTES_MAX + 1, error=InvalidName),
-    "GetTopicsOfNamespace.topics_pattern": Limit("ignored: clients apply it themselves", bytes_max=TOPIC_BYTES_MAX),
-    "GetTopicsOfNamespace.topics_hash": Limit("a hexadecimal checksum, 8 characters today", bytes_max=64),
+    "GetTopicsOfNamespace.namespace": NAMESPACE,
+    "GetTopicsOfNamespace.topics_pattern": PATTERN,
+    "GetTopicsOfNamespace.topics_hash": TOPICS_HASH,
+    "WatchTopicList.namespace": NAMESPACE,
+    "WatchTopicList.topics_pattern": PATTERN,
+    "WatchTopicList.topics_hash": TOPICS_HASH,
     "Producer.producer_name": NAME,
     "Producer.initial_subscription_name": NAME,
     "Producer.topic_epoch": Limit(

@@ -6,13 +6,17 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import structlog
 
+from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor_memory import CursorMemory
 from messaging.broker.core.frame_progress import WINDOW_S
 from messaging.broker.core.ingress_limiter import IngressLimiter
 from messaging.broker.core.memory_limiter import MemoryLimiter
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.topic_discovery import TopicDiscovery
 from messaging.broker.core.topic_policies import TopicPolicies
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.access import Access
@@ -21,6 +25,7 @@ from messaging.broker.runtime.idle_topics import IdleTopics
 from messaging.broker.runtime.metering import Metering
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.permission_checks import PermissionChecks
+from messaging.broker.runtime.topic_watches import TopicWatches
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.backlog_scheduler import BacklogScheduler
 from messaging.broker.runtime.topics.entry_cache import EntryCaches
@@ -54,6 +59,12 @@ class Addresses:
     rpc_url: str
     http_url: str = ""
     http_url_tls: str = ""
+
+
+class ConsumerTable(Protocol):
+    """The consumers of one connection."""
+
+    consumers: dict[int, tuple[Topic, Subscription, Consumer]]
 
 
 class Broker:
@@ -106,6 +117,9 @@ class Broker:
         self.topics.on_unloaded = self.metering.unloaded
         self.idle_topics = IdleTopics(storage, cursors)
         self.topics.on_loaded = self.idle_topics.loaded
+        self.topic_watches = TopicWatches(self.topic_names, self.permission_checks.refusal_of, self.background)
+        self.topics.on_list_changed = lambda name, exists: self.topic_watches.changed(str(name.namespace), str(name), exists)
+        self.discovery: TopicDiscovery[ConsumerTable] = TopicDiscovery()
         self.before_stop: list[Callable[[], Awaitable[None]]] = []  # what stops before clients are sent away
         self._recovering: set[LoadedTopic] = set()
         self._names_given = 0

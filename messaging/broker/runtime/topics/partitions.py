@@ -8,7 +8,7 @@ completed at the next start, or by the next change.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import Protocol
@@ -37,6 +37,7 @@ class TopicStore(Protocol):
     services: TopicServices
     meta: MetaStore
     loaded: dict[str, Topic]
+    on_list_changed: Callable[[TopicName, bool], None]
 
     async def get(self, name: TopicName, *, create: bool) -> Topic: ...
 
@@ -210,7 +211,8 @@ class Partitions:
                 try:
                     await self._meta.cas_topic(self._fence, TopicRecord(text, created_ms=now_ms))
                 except MetaConflict:
-                    pass
+                    return
+                self._topics.on_list_changed(name.of_partition(index), True)
 
         for some in _slices(indexes):
             await asyncio.gather(*(make(index) for index in some))

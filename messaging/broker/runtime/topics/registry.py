@@ -42,6 +42,7 @@ class Topics:
         self._loading: dict[str, asyncio.Task[Topic]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
         self.on_loaded: Callable[[str], None] = lambda text: None
+        self.on_list_changed: Callable[[TopicName, bool], None] = lambda name, exists: None  # created, or deleted
         self.on_unloaded: Callable[[Topic], None] = lambda topic: None
 
     def __iter__(self) -> Iterator[Topic]:
@@ -121,7 +122,7 @@ class Topics:
                 raise refusal
         try:
             async with self.room_for(name, 1, limited=name.partition < 0):
-                return await self.meta.cas_topic(
+                made = await self.meta.cas_topic(
                     self.services.storage.fence, TopicRecord(text, created_ms=self.services.clock_ms())
                 )
         except MetaConflict as error:  # it was created, or a partitioned topic of that name was created or is being deleted
@@ -129,6 +130,8 @@ class Topics:
             if found is None:
                 raise NotReady(f"topic {text} could not be created: {error}; try again") from None
             return found
+        self.on_list_changed(name, True)
+        return made
 
     # --- asking
 
@@ -154,6 +157,7 @@ class Topics:
             raise Conflict(f"topic {text} cannot be created: {error}") from None
         except StoreError as error:
             raise refusal_of(error, f"topic {text} cannot be created") from error
+        self.on_list_changed(name, True)
 
     @asynccontextmanager
     async def room_for(self, name: TopicName, count: int, *, limited: bool = True) -> AsyncIterator[None]:
@@ -220,6 +224,7 @@ class Topics:
         await self.meta.delete_topic(self.services.storage.fence, text, values=(dedup_state.key_of(text),))
         if record is not None:
             self.services.quota.add(name.tenant, str(name.namespace), -1)
+            self.on_list_changed(name, False)
         for ledger in record.ledgers if record else ():
             await self.services.storage.delete_ledger(ledger.ledger_id)
 

@@ -18,6 +18,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.wire import consumers as command_consumer
 from messaging.broker.runtime.wire import lookup as command_lookup
 from messaging.broker.runtime.wire import producers as command_producer
+from messaging.broker.runtime.wire import topic_lists
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.handshake import authenticate, connect, fail
 from messaging.errors import ConsumerNotFound, MagnetarError
@@ -51,10 +52,16 @@ def _consumer_key(body: Any) -> object:
     return "consumer", body.consumer_id
 
 
+def _list_key(body: Any) -> object:
+    return "listing"
+
+
 TABLE: dict[int, Row] = {
     pb.Command.PARTITIONED_METADATA: Row("partitioned_metadata", command_lookup.partitioned_metadata),
     pb.Command.LOOKUP: Row("lookup", command_lookup.lookup),
-    pb.Command.GET_TOPICS_OF_NAMESPACE: Row("get_topics_of_namespace", command_lookup.topics_of_namespace, lambda _: "listing"),
+    pb.Command.GET_TOPICS_OF_NAMESPACE: Row("get_topics_of_namespace", topic_lists.topics_of_namespace, _list_key),
+    pb.Command.WATCH_TOPIC_LIST: Row("watch_topic_list", topic_lists.watch_topics, _list_key),
+    pb.Command.WATCH_TOPIC_LIST_CLOSE: Row("watch_topic_list_close", topic_lists.close_watch, _list_key),
     pb.Command.GET_SCHEMA: Row("get_schema", command_lookup.get_schema),
     pb.Command.GET_OR_CREATE_SCHEMA: Row("get_or_create_schema", command_lookup.get_or_create_schema),
     pb.Command.PRODUCER: Row("producer", command_producer.open_producer, _producer_key),
@@ -199,7 +206,7 @@ def _close(work: Work, within: Work | None) -> None:
 
 def resource_of(kind: int, body: Any) -> Resource:
     """The resource that a command acts on, from its validated names. Raises `InvalidName`."""
-    if kind == pb.Command.GET_TOPICS_OF_NAMESPACE:
+    if kind in (pb.Command.GET_TOPICS_OF_NAMESPACE, pb.Command.WATCH_TOPIC_LIST):
         namespace = parse_namespace(body.namespace)
         return Resource(namespace.tenant, str(namespace))
     topic = parse_topic(body.topic)

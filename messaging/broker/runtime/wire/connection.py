@@ -123,6 +123,8 @@ class Connection(asyncio.Protocol):
         self.throttle.close()
         self.memory_charge.change(self.requests.size_bytes - self.memory_charge.held_bytes)  # these release it themselves
         self.endpoints.close()
+        self.service.topic_watches.left(self)
+        self.service.discovery.left(self.endpoints)
 
     def stop(self) -> None:
         """From now on nothing is received or sent; call `refuse` afterwards."""

@@ -17,6 +17,7 @@ from messaging.broker.runtime.topics.topic_rates import QUIET
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.sessions import BinaryConsumerSession
 from messaging.broker.runtime.wire.sinks import MessageSender
+from messaging.broker.runtime.wire.topic_lists import found_by_looking
 from messaging.clock import time_text
 from messaging.errors import ConsumerNotFound, InvalidValue, NotAllowed, SubscriptionInUse
 from messaging.permissions.model import Resource
@@ -76,6 +77,8 @@ async def _subscription(service: Broker, connection: Connection, topic: Topic, n
             await seek_subscription(service, connection.principal, topic, held, SeekTarget(rolled_back))
         return held
     start = _start(body) if rolled_back is None else topic.ledger_list.next_after(rolled_back)
+    if start == LATEST and not body.HasField("start_message_id") and found_by_looking(service, connection, topic, name):
+        start = EARLIEST
     if not body.durable:
         return topic.create_reader(name, start)
     properties = {pair.key: pair.value for pair in body.subscription_properties}

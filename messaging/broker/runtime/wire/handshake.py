@@ -31,7 +31,7 @@ async def connect(service: Broker, connection: Connection, body: pb.Connect) -> 
         server_version=f"Magnetar {VERSION}",
         protocol_version=connection.protocol_version,
         max_message_size=service.settings.message_bytes_max,
-        feature_flags=pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True),
+        feature_flags=pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True, supports_topic_watchers=True),
     )
     connection.send(frames.command(pb.Command.CONNECTED, connected=connected))
 

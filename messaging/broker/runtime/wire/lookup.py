@@ -1,8 +1,6 @@
-"""Lookups: where a topic is served, how many partitions it has, which topics a namespace has, which schema a topic has."""
+"""Lookups: where a topic is served, how many partitions it has, which schema it has."""
 
 from __future__ import annotations
-
-import asyncio
 
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.wire.connection import Connection
@@ -10,7 +8,7 @@ from messaging.errors import NotReady, TopicNotFound
 from messaging.permissions.model import Resource
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.names import NON_PERSISTENT, parse_topic
+from messaging.protocol.names import parse_topic
 
 
 async def partitioned_metadata(service: Broker, connection: Connection, body: pb.PartitionedMetadata, resource: Resource) -> None:
@@ -36,30 +34,6 @@ async def lookup(service: Broker, connection: Connection, body: pb.Lookup, resou
         broker_service_url_tls=service.addresses.broker_url_tls,
     )
     connection.send(frames.command(pb.Command.LOOKUP_RESPONSE, lookup_response=answer))
-
-
-async def topics_of_namespace(service: Broker, connection: Connection, body: pb.GetTopicsOfNamespace, resource: Resource) -> None:
-    """All persistent topics, partitions one by one; filtering by pattern is left to the client (`filtered` stays false)."""
-    await service.require_namespace(resource.namespace)
-    listings = service.peers.listings
-    async with listings.room(service.memory_limiter.egress, connection.out, resource.namespace):
-        names: list[str] = []
-        if body.mode != pb.GetTopicsOfNamespace.NON_PERSISTENT:
-            names = await service.topic_names(resource.namespace)
-        listings.took(resource.namespace, names)
-        # Sorting and encoding 100,000 names takes a tenth of a second.
-        answer = await asyncio.to_thread(_listing, body.request_id, names, body.topics_hash)
-        connection.send(answer)
-        connection.out.flush()  # from here on, the bytes that the peer has not read are charged
-
-
-def _listing(request_id: int, names: list[str], known_hash: str) -> bytes:
-    found = frames.topics_hash(names)
-    answer = pb.GetTopicsOfNamespaceResponse(request_id=request_id, filtered=False, topics_hash=found)
-    answer.changed = not known_hash or known_hash != found
-    if answer.changed:
-        answer.topics.extend(name for name in names if not name.startswith(NON_PERSISTENT))
-    return frames.command(pb.Command.GET_TOPICS_OF_NAMESPACE_RESPONSE, get_topics_of_namespace_response=answer)
 
 
 async def get_schema(service: Broker, connection: Connection, body: pb.GetSchema, resource: Resource) -> None:

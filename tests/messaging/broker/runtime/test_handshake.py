@@ -31,7 +31,7 @@ async def test_connected_says_what_clients_go_by(world: BrokerWorld) -> None:
     assert answer.max_message_size == 5 << 20
     assert answer.server_version.startswith("Magnetar")
     flags = [descriptor.name for descriptor, _ in answer.feature_flags.ListFields()]
-    assert flags == ["supports_get_partitioned_metadata_without_auto_creation"]
+    assert flags == ["supports_topic_watchers", "supports_get_partitioned_metadata_without_auto_creation"]
 
 
 @pytest.mark.parametrize(("asked", "given"), [(1, 1), (19, 19), (20, 20), (99, 20)])

@@ -32,7 +32,7 @@ BROKER_SAYS = {
 # What clients say and this broker does not serve: it is answered, and nothing happens.
 UNSERVED = {
     "NEW_TXN", "ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "END_TXN", "END_TXN_ON_PARTITION", "END_TXN_ON_SUBSCRIPTION",
-    "TC_CLIENT_CONNECT_REQUEST", "WATCH_TOPIC_LIST", "WATCH_TOPIC_LIST_CLOSE",
+    "TC_CLIENT_CONNECT_REQUEST",
 }  # fmt: skip
 # Served outside the table of commands: by the handshake, and by the hot path.
 ELSEWHERE = {"CONNECT", "AUTH_RESPONSE", "PING", "PONG", "SEND"}
@@ -63,6 +63,13 @@ NAMING: dict[str, tuple[C.Type, dict[str, Any], str, str, set[str]]] = {
         C.GET_TOPICS_OF_NAMESPACE,
         {"namespace": "acme/orders"},
         "GET_TOPICS_OF_NAMESPACE_RESPONSE",
+        "ERROR",
+        LOOKUP,
+    ),
+    "watch_topic_list": (
+        C.WATCH_TOPIC_LIST,
+        {"namespace": "acme/orders", "watcher_id": 1, "topics_pattern": "acme/orders/.*"},
+        "WATCH_TOPIC_LIST_SUCCESS",
         "ERROR",
         LOOKUP,
     ),
@@ -190,6 +197,7 @@ SESSION: dict[str, tuple[C.Type, dict[str, Any], str | None]] = {
     "consumer_stats": (C.CONSUMER_STATS, {"consumer_id": 1}, "CONSUMER_STATS_RESPONSE"),
     "close_consumer": (C.CLOSE_CONSUMER, {"consumer_id": 1}, "SUCCESS"),
     "close_producer": (C.CLOSE_PRODUCER, {"producer_id": 1}, "SUCCESS"),
+    "close_watch": (C.WATCH_TOPIC_LIST_CLOSE, {"watcher_id": 1}, "SUCCESS"),
 }
 
 

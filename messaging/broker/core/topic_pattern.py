@@ -1,0 +1,57 @@
+"""Patterns of topic names, as clients send them with a listing. Pure.
+
+A pattern comes from a client and is matched against names that others chose, so it is matched in linear time, by RE2, as Pulsar's
+broker does. What RE2 does not know (look-ahead, back references), or what takes too much memory, is left to the client.
+"""
+
+from __future__ import annotations
+
+import re2
+
+from messaging.errors import NotAllowed
+from messaging.storage.meta_store import partitioned_name
+
+PATTERN_MEMORY_BYTES = 256 << 10  # of one pattern while it is in use
+
+
+class TopicPattern:
+    """Matches whole names without their scheme (``tenant/namespace/topic``), of a partition that of its topic. Raises `NotAllowed`
+    for a pattern that is not evaluated here. May be used in any thread."""
+
+    __slots__ = ("_matcher",)
+
+    def __init__(self, text: str) -> None:
+        options = re2.Options()
+        options.max_mem = PATTERN_MEMORY_BYTES
+        options.log_errors = False
+        matcher = re2.Set.FullMatchSet(options)
+        try:
+            matcher.Add(text.partition("://")[2] or text)
+        except re2.error:
+            raise NotAllowed(
+                f"the pattern {text[:80]!r} is not evaluated by the broker: use the syntax of RE2, or let the client match names"
+            ) from None
+        matcher.Compile()
+        self._matcher = matcher
+
+    def matching(self, names: list[str]) -> list[str]:
+        """Those of `names`, full names of topics, that it matches."""
+        match, last_base, last = self._matcher.Match, "", False
+        found = []
+        for name in names:
+            base = name.partition("://")[2]
+            if "-partition-" in base:
+                base = partitioned_name(base)
+            if base != last_base:  # partitions of a topic follow one another
+                last_base, last = base, bool(match(base))
+            if last:
+                found.append(name)
+        return found
+
+
+def matching(pattern: str, names: list[str]) -> list[str] | None:
+    """Those of `names` that `pattern` matches; None if it is not evaluated here."""
+    try:
+        return TopicPattern(pattern).matching(names)
+    except NotAllowed:
+        return None

@@ -1,0 +1,121 @@
+"""Lists of the topics of a namespace, and watches of them, for clients that subscribe by pattern."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import islice
+from typing import NamedTuple
+
+from messaging.broker.core.topic_discovery import LOOKS_BYTES, ClientKey, Found
+from messaging.broker.core.topic_pattern import matching
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.topic_watches import Watch
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.wire.connection import Connection
+from messaging.permissions.model import Resource
+from messaging.protocol import frames
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.names import NON_PERSISTENT
+
+ALIKE_MAX, CONSUMERS_MAX = 100, 10_000  # connections, and consumers of each, that are looked at
+
+
+class Listing(NamedTuple):
+    names: list[str]
+    filtered: bool  # by the pattern of the client
+    topics_hash: str
+
+
+async def topics_of_namespace(service: Broker, connection: Connection, body: pb.GetTopicsOfNamespace, resource: Resource) -> None:
+    """All persistent topics that match the pattern, partitions one by one. A pattern that the broker does not evaluate is left to
+    the client: `filtered` is false then."""
+    await service.require_namespace(resource.namespace)
+    listings, looked_ms = service.peers.listings, service.now_ms()
+    async with listings.room(service.memory_limiter.egress, connection.out, resource.namespace):
+        names: list[str] = []
+        if body.mode != pb.GetTopicsOfNamespace.NON_PERSISTENT:
+            names = await service.topic_names(resource.namespace)
+        listings.took(resource.namespace, names)
+        # Matching, sorting and encoding 100,000 names takes a third of a second.
+        answer = await asyncio.to_thread(_listing, body.request_id, names, body.topics_pattern, body.topics_hash)
+        connection.send(answer)
+        connection.out.flush()  # from here on, the bytes that the peer has not read are charged
+    if not connection.closed and service.discovery.listed(
+        connection.endpoints, client_key(connection, resource.namespace), looked_ms
+    ):
+        connection.memory_charge.change(LOOKS_BYTES)
+
+
+def _listed(names: list[str], pattern: str) -> Listing:
+    names = [name for name in names if not name.startswith(NON_PERSISTENT)]
+    found = matching(pattern, names) if pattern else None
+    shown = names if found is None else found
+    return Listing(shown, found is not None, frames.topics_hash(shown))
+
+
+def _listing(request_id: int, names: list[str], pattern: str, known_hash: str) -> bytes:
+    found = _listed(names, pattern)
+    answer = pb.GetTopicsOfNamespaceResponse(request_id=request_id, filtered=found.filtered, topics_hash=found.topics_hash)
+    answer.changed = not known_hash or known_hash != found.topics_hash
+    if answer.changed:
+        answer.topics.extend(found.names)
+    return frames.command(pb.Command.GET_TOPICS_OF_NAMESPACE_RESPONSE, get_topics_of_namespace_response=answer)
+
+
+def client_key(connection: Connection, namespace: str) -> ClientKey:
+    assert connection.principal is not None
+    return ClientKey(connection.principal.role, connection.address, namespace)
+
+
+def found_by_looking(service: Broker, connection: Connection, topic: Topic, subscription: str) -> bool:
+    """Whether this client subscribes by pattern and came upon a topic that was created since it began to look. If it looks on
+    another connection than this one, it must have consumers of the subscription on topics that are older."""
+    namespace, created_ms, own = topic.name.namespace, topic.created_ms, connection.endpoints
+    known = client_key(connection, str(namespace))
+    found = service.discovery.found(own, known, created_ms)
+    if found is not Found.ALIKE:
+        return found is Found.ITSELF
+    for endpoints in (own, *islice(service.discovery.alike(own, known), ALIKE_MAX)):
+        for other, held, consumer in islice(endpoints.consumers.values(), CONSUMERS_MAX):
+            if held.name == subscription and consumer.connected_ms <= created_ms and other.name.namespace == namespace:
+                return True
+    return False
+
+
+async def watch_topics(service: Broker, connection: Connection, body: pb.WatchTopicList, resource: Resource) -> None:
+    """Answers with the list as it is, and from then on with each change."""
+    await service.require_namespace(resource.namespace)
+    assert connection.principal is not None
+    watches, listings, looked_ms = service.topic_watches, service.peers.listings, service.now_ms()
+    if connection.closed:
+        return
+    watch = Watch(connection, body.watcher_id, connection.principal, resource, body.topics_pattern)
+    watches.open(watch)
+    try:
+        async with listings.room(service.memory_limiter.egress, connection.out, resource.namespace):
+            names = await service.topic_names(resource.namespace)
+            listings.took(resource.namespace, names)
+            connection.send(await asyncio.to_thread(_watched, body, names))
+            connection.out.flush()
+    except BaseException:
+        watches.close(connection, body.watcher_id)
+        raise
+    watches.begin(watch)
+    if not connection.closed and service.discovery.watches(
+        connection.endpoints, client_key(connection, resource.namespace), looked_ms
+    ):
+        connection.memory_charge.change(LOOKS_BYTES)
+
+
+def _watched(body: pb.WatchTopicList, names: list[str]) -> bytes:
+    found = _listed(names, body.topics_pattern)
+    answer = pb.WatchTopicListSuccess(request_id=body.request_id, watcher_id=body.watcher_id, topics_hash=found.topics_hash)
+    if found.topics_hash != body.topics_hash:
+        answer.topic.extend(found.names)
+    return frames.command(pb.Command.WATCH_TOPIC_LIST_SUCCESS, watch_topic_list_success=answer)
+
+
+def close_watch(service: Broker, connection: Connection, body: pb.WatchTopicListClose, resource: Resource) -> None:
+    """Always answers SUCCESS."""
+    service.topic_watches.close(connection, body.watcher_id)
+    connection.send(frames.success(body.request_id))
