@@ -85,6 +85,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     http_transfer_timeout_ms: Positive = 10_000  # for a request or response body, plus one second for each 16 KiB
     http_idle_timeout_ms: Positive = 75_000  # a connection may be idle this long between requests
     deduplication: bool = False  # store messages that a producer sends again only once; default of the namespace policy
+    delayed_delivery_enabled: bool = True  # messages wait until their delivery time; default of the namespace policy
+    delayed_delivery_tick_ms: Positive = 1_000  # precision of delivery times; default of the namespace policy
+    delayed_delivery_strict: bool = False  # deliver no message before its delivery time; else up to a tick before
     auto_topic_creation: bool = True  # create a topic when a client first uses it; default of the namespace policy
     durability: Literal["sync", "lose-on-power-loss", "lose-on-crash"] = "sync"  # when a receipt is sent
     segment_bytes: Annotated[int, Meta(ge=1 << 20)] = 128 << 20  # size of a log file

@@ -8,6 +8,7 @@ from messaging.policies.model import Policy
 _TOPIC = "messaging.broker.core.topic_policies:TopicPolicies"
 
 _ADMISSION = "messaging.broker.runtime.topics.admission"
+_DELAYED = "messaging.broker.runtime.topics.delayed_delivery"
 
 TABLE = (
     # Auto-creation
@@ -62,21 +63,23 @@ TABLE = (
     Policy(
         name="delayed_delivery",
         kind=m.Flag,
-        default=False,
+        setting="delayed_delivery_enabled",
         path="delayedDelivery",
         field="active",
         fill=True,
-        meaning="Deliver messages at the delivery time that the producer requests.",
+        meaning="Shared and Key_Shared subscriptions deliver messages at the delivery time that the producer requests.",
+        enforced_by=f"{_DELAYED}:DelayedDelivery.policy",
     ),
     Policy(
         name="delayed_delivery_tick_ms",
         kind=m.Positive,
         unit="milliseconds",
-        default=1000,
+        setting="delayed_delivery_tick_ms",
         path="delayedDelivery",
         field="tickTime",
         fill=1000,
-        meaning="Precision of delivery times.",
+        meaning="Precision of delivery times: messages may come this much earlier, unless `delayed_delivery_strict` is set.",
+        enforced_by=f"{_DELAYED}:DelayedDelivery.policy",
     ),
     Policy(
         name="delayed_delivery_max_ms",
@@ -86,7 +89,9 @@ TABLE = (
         path="delayedDelivery",
         field="maxDeliveryDelayInMillis",
         fill=0,
+        words={0: "unlimited"},
         meaning="The longest delay that a producer may request; 0: unlimited.",
+        enforced_by=f"{_ADMISSION}:delivery_time_max",
     ),
     Policy(
         name="subscription_types",

@@ -4,8 +4,8 @@
     | name_length u16 | producer name (UTF-8) | extensions: (tag u8 | length u32 | bytes)*
 
 All big-endian. `broker_time_ms` is the broker's clock at receipt, the only time that expiry and retention trust. `message_count`
-sums the batch sizes of the entries. Readers skip extension tags that they do not know, so that deliver-at, key hashes,
-transactions and origin clusters need no second format.
+sums the batch sizes of the entries. Readers skip extension tags that they do not know, so that key hashes, transactions
+and origin clusters need no second format.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ VERSION = 1
 MARKER = 0x01  # entries of the broker itself, never delivered
 TRANSACTION = 0x02
 REPLICATED = 0x04
+
+# extension tags
+DELIVER_AT = 1  # i64 for each entry: when it is to be delivered, milliseconds since 1970; 0: at once
 
 
 class BlockHeader(NamedTuple):

@@ -175,6 +175,13 @@ def send_frame(sequence_id: int, payload: bytes, producer_id: int = 1, count: in
     return frames.build_send(producer_id, sequence_id, metadata, payload, count)
 
 
+def delayed_frame(sequence_id: int, payload: bytes, deliver_at_ms: int, producer_id: int = 1, count: int = 1) -> bytes:
+    metadata = pb.Metadata(producer_name="raw", sequence_id=sequence_id, publish_time=1_000, deliver_at_time=deliver_at_ms)
+    if count > 1:
+        metadata.num_messages_in_batch = count
+    return frames.build_send(producer_id, sequence_id, metadata, payload, count)
+
+
 def batch_frame(sequence_id: int, payloads: list[bytes], producer_id: int = 1) -> bytes:
     heads = [pb.SingleMetadata(payload_size=len(payload)).SerializeToString() for payload in payloads]
     body = b"".join(len(head).to_bytes(4, "big") + head + payload for head, payload in zip(heads, payloads, strict=True))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.hot import SendFrame, scan
-from messaging.storage.block_header import MARKER, decode, encode_plain
+from messaging.storage.block_header import DELIVER_AT, MARKER, BlockHeader, decode, encode_plain
 from messaging.storage.ledger_store import Block, Position
 
 BLOCK_BYTES = 400  # memory that a block takes in addition to its data
 STOP_BYTES = 4  # memory of an entry in addition to its data
+TIME_BYTES = 8  # and of its delivery time
 COPIED_BYTES_MAX = 16 << 10  # copying this much costs less than keeping a view of it
 SEND_HEAD = b"\x08\x06"  # type SEND, with which the command of every stored frame begins
 
@@ -20,14 +23,16 @@ class EntryBlock:
     """Consecutive entries of one ledger as they are stored: whole SEND frames back to back. Immutable once confirmed.
 
     Entry ``first_entry + i`` is ``data[end_offsets[i-1]:end_offsets[i]]`` (0 for i = 0), an array of typecode "I". `message_count`
-    sums batch sizes; `uniform` says that every entry is one message, so that counts of both are the same. The same whether it has
-    just come or was read back from the log: nothing in here is looked at before somebody wants it.
+    sums batch sizes; `uniform` says that every entry is one message, so that counts of both are the same. `deliver_at_ms` has the
+    delivery time of each entry, 0 for none, or is None if no entry has one. The same whether it has just come or was read back from
+    the log: nothing in here is looked at before somebody wants it.
     """
 
     __slots__ = (
         "_counts",
         "broker_time_ms",
         "data",
+        "deliver_at_ms",
         "end_offsets",
         "first_entry",
         "ledger_id",
@@ -46,6 +51,7 @@ class EntryBlock:
         message_count: int,
         marker: bool = False,
         counts: list[int] | None = None,
+        deliver_at_ms: Sequence[int] | None = None,
     ) -> None:
         self.ledger_id = ledger_id
         self.first_entry = first_entry
@@ -56,6 +62,7 @@ class EntryBlock:
         self.uniform = message_count == len(end_offsets)
         self.marker = marker
         self._counts = counts
+        self.deliver_at_ms = deliver_at_ms
 
     @property
     def last_entry(self) -> int:
@@ -68,7 +75,8 @@ class EntryBlock:
     @property
     def memory_bytes(self) -> int:
         """Memory that this block keeps. A part of a larger read keeps all of it."""
-        return whole_bytes(self.data) + STOP_BYTES * len(self.end_offsets) + BLOCK_BYTES
+        entry_bytes = STOP_BYTES if self.deliver_at_ms is None else STOP_BYTES + TIME_BYTES
+        return whole_bytes(self.data) + entry_bytes * len(self.end_offsets) + BLOCK_BYTES
 
     @property
     def counts(self) -> list[int]:
@@ -142,10 +150,36 @@ def for_log(buf: bytes, sent: list[SendFrame], end_offsets: Sequence[int]) -> by
     return buf[start:stop] if size <= COPIED_BYTES_MAX else memoryview(buf)[start:stop]
 
 
-def header_of(sent: list[SendFrame], producer: bytes, broker_time_ms: int, message_count: int) -> bytes:
+def header_of(sent: list[SendFrame], producer: bytes, broker_time_ms: int, message_count: int, *, delayed: bool = False) -> bytes:
+    """`delayed`: some of `sent` ask for a delivery time."""
     last = sent[-1]
     highest = max(last.sequence_id, last.highest_sequence_id)
-    return encode_plain(broker_time_ms, message_count, sent[0].sequence_id, highest, producer)
+    if not delayed:
+        return encode_plain(broker_time_ms, message_count, sent[0].sequence_id, highest, producer)
+    extensions = ((DELIVER_AT, _big_endian(delivery_times(sent)).tobytes()),)
+    return BlockHeader(broker_time_ms, message_count, sent[0].sequence_id, highest, producer, 0, extensions).encode()
+
+
+def delivery_times(sent: list[SendFrame]) -> array[int]:
+    """The delivery time of each, 0 for none."""
+    return array("q", [frame.deliver_at_ms for frame in sent])
+
+
+def _big_endian(times: array[int]) -> array[int]:
+    """To the order of the log or back; changes `times`."""
+    if sys.byteorder == "little":
+        times.byteswap()
+    return times
+
+
+def _stored_times(header: BlockHeader, count: int) -> array[int] | None:
+    """The delivery times of a block of `count` entries. Raises `ValueError` if they are not as many."""
+    for tag, value in header.extensions:
+        if tag == DELIVER_AT:
+            if len(value) != TIME_BYTES * count:
+                raise ValueError(f"{len(value)} bytes of delivery times do not belong to {count} entries")
+            return _big_endian(array("q", value))
+    return None
 
 
 def from_log(block: Block) -> EntryBlock:
@@ -161,6 +195,7 @@ def from_log(block: Block) -> EntryBlock:
         header.broker_time_ms,
         header.message_count,
         bool(header.flags & MARKER),
+        deliver_at_ms=_stored_times(header, block.count) if header.extensions else None,
     )
     last = block.count - 1
     if block.end_offsets[-1] != len(block.data) or not _framed(found, 0) or (last and not _framed(found, last)):

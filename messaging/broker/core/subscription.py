@@ -18,7 +18,7 @@ from messaging.broker.core.dispatch.state import DispatchState, Due
 from messaging.broker.core.dispatch.strategies import STRATEGIES
 from messaging.broker.core.dispatch.strategy import DispatchStrategy
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
+from messaging.broker.core.subscription_type import DELAYING, TYPE_NAMES, SubscriptionType
 from messaging.broker.core.unacked import UnackedMessages
 from messaging.errors import ConsumerBusy, NotAllowed, NotReady, QuotaExceeded
 from messaging.storage.ledger_store import EARLIEST, Position
@@ -155,7 +155,13 @@ class Subscription:
             expired, deltas = self._expire(block, ranges, now_ms)
             source.advance(ledger_id, first, last + 1)
             return Assignment([], deltas, expired, True)
+        held_back = None
+        if block.deliver_at_ms is not None and source is self.state.reading and self.delays:
+            held_back = self.state.hold_back(block, ranges)
+            ranges = held_back.ranges
         deliveries, stopped_at = self.strategy.share(block, ranges)
+        if held_back is not None:
+            stopped_at = self.state.pass_over(ledger_id, held_back, stopped_at)
         source.advance(ledger_id, first, last + 1 if stopped_at is None else stopped_at)
         for delivery in deliveries:
             self.messages_out += delivery.messages
@@ -178,6 +184,8 @@ class Subscription:
         deltas = [self.cursor.acknowledge_range(ledger_id, first, last, self.ledger_list) for first, last in ranges]
         for first, last in ranges:
             self.state.redeliveries.acknowledged_range(ledger_id, first, last)
+            if self.state.delayed is not None:
+                self.state.delayed.advance(ledger_id, first, last + 1)
         return [delta for delta in deltas if delta]
 
     # --- what comes back
@@ -248,6 +256,17 @@ class Subscription:
     def active(self) -> Consumer | None:
         """The consumer that gets everything, where only one does."""
         return self.strategy.active
+
+    @property
+    def delays(self) -> bool:
+        """Whether delayed messages wait here until they are due; else they are delivered at once."""
+        return self.kind in DELAYING
+
+    @property
+    def delayed_entries(self) -> int:
+        """Unacknowledged entries that are known to be delivered later."""
+        delayed = self.state.delayed
+        return delayed.waiting_count if delayed is not None else 0
 
     @property
     def read_position(self) -> Position:

@@ -14,6 +14,8 @@ class SubscriptionType(IntEnum):
     KEY_SHARED = 3
 
 
+DELAYING = frozenset({SubscriptionType.SHARED, SubscriptionType.KEY_SHARED})  # the others deliver delayed messages at once
+
 TYPE_NAMES = {
     SubscriptionType.EXCLUSIVE: "Exclusive",
     SubscriptionType.SHARED: "Shared",

@@ -110,6 +110,7 @@ class Broker:
                 background=self.background,
                 failed=self.topic_failed,
                 active=lambda topic: self.metering.active(topic),
+                delayed_delivery_strict=settings.delayed_delivery_strict,
                 admit=self.permission_checks.admit,
             )
         )
@@ -212,6 +213,7 @@ class Broker:
                 topic.follow_unacked_limits()
                 if self.policies.deduplicates(topic.name) != (topic.publisher.dedup is not None):
                     self.background.spawn(dedup_state.follow_policy(topic), f"deduplication of {topic.text}")
+                topic.policies_changed()
 
     # --- work of our own
 
@@ -239,6 +241,8 @@ class Broker:
         loop = self.background.register("sweep_memory")
         loop.each(self.backlog_scheduler.readers, lambda backlog: backlog.sweep())
         self.cursor_memory.measure()
+        passed_ms = round(asyncio.get_running_loop().time() * 1000)
+        self.topics.services.delay_timers.check_clock(self.storage.safe_expiry_ms(), passed_ms)
         loop.each(self.peers.unread, lambda outgoing: outgoing.count())
 
     # --- asking

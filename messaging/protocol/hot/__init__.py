@@ -13,11 +13,12 @@ from messaging.protocol import hot_extensions
 if hot_extensions.built():
     __path__.insert(0, str(hot_extensions.folder()))
 
-from messaging.protocol.hot import common, incoming, outgoing
+from messaging.protocol.hot import common, incoming, metadata, outgoing
 from messaging.protocol.hot.common import BlockSummary, SendFrame, group_by_producer, summarize, varint
 from messaging.protocol.hot.incoming import (
     BAD_CHECKSUM,
     CHUNK,
+    DELAYED,
     DOUBTFUL,
     MALFORMED,
     MARKER,
@@ -25,9 +26,10 @@ from messaging.protocol.hot.incoming import (
     group_acks,
     scan_acks,
 )
+from messaging.protocol.hot.metadata import deliver_at
 from messaging.protocol.hot.outgoing import message_head
 
-COMPILED = common.COMPILED and incoming.COMPILED and outgoing.COMPILED
+COMPILED = common.COMPILED and metadata.COMPILED and incoming.COMPILED and outgoing.COMPILED
 # Frames read and made byte by byte are the cheapest where that is compiled and the dearest where it is not.
 scan = incoming.scan if incoming.COMPILED else incoming.scan_sequential
 messages = outgoing.messages if outgoing.COMPILED else outgoing.joined_messages
@@ -37,6 +39,7 @@ __all__ = [
     "BAD_CHECKSUM",
     "CHUNK",
     "COMPILED",
+    "DELAYED",
     "DOUBTFUL",
     "MALFORMED",
     "MARKER",
@@ -45,6 +48,7 @@ __all__ = [
     "SendFrame",
     "scan_acks",
     "summarize",
+    "deliver_at",
     "message_head",
     "messages",
     "group_by_producer",

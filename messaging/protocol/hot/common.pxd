@@ -14,6 +14,7 @@ cdef class SendFrame:
     cdef public unsigned long long message_count
     cdef public unsigned long long highest_sequence_id
     cdef public unsigned int flags
+    cdef public unsigned long long deliver_at_ms
 
 @cython.final
 cdef class BlockSummary:

@@ -15,9 +15,11 @@ VARINTS = [bytes((value,)) for value in range(128)]
 
 class SendFrame:
     """A SEND frame in the bytes of a read. From `payload_start` on follow the checksum, the metadata and the message itself, which
-    are stored and forwarded unchanged. `highest_sequence_id` is 0 if the frame has none."""
+    are stored and forwarded unchanged. `highest_sequence_id` is 0 if the frame has none, and `deliver_at_ms` if its metadata
+    asks for no delivery time."""
 
     __slots__ = (
+        "deliver_at_ms",
         "end",
         "flags",
         "highest_sequence_id",
@@ -38,6 +40,7 @@ class SendFrame:
         message_count: int,
         highest_sequence_id: int,
         flags: int,
+        deliver_at_ms: int = 0,
     ) -> None:
         self.producer_id = producer_id
         self.sequence_id = sequence_id
@@ -47,6 +50,7 @@ class SendFrame:
         self.message_count = message_count
         self.highest_sequence_id = highest_sequence_id
         self.flags = flags
+        self.deliver_at_ms = deliver_at_ms
 
 
 class BlockSummary:

@@ -2,7 +2,9 @@
 cimport cython
 
 from messaging.protocol.hot.common cimport SendFrame, varint
+from messaging.protocol.hot.metadata cimport deliver_at
 
+cdef bint WALKS
 cdef Py_ssize_t COPIED_BYTES_MAX
 cdef unsigned long long BATCH_MESSAGES_MAX, BATCHED_MESSAGE_BYTES_MIN, COUNT_MAX
 
@@ -10,7 +12,7 @@ cdef unsigned long long BATCH_MESSAGES_MAX, BATCHED_MESSAGE_BYTES_MIN, COUNT_MAX
     stop=Py_ssize_t, size=Py_ssize_t, high=Py_ssize_t, body=Py_ssize_t, i=Py_ssize_t, producer_id="unsigned long long",
     sequence_id="unsigned long long", count="unsigned long long", highest="unsigned long long", flags="unsigned int",
     key="unsigned int", value="unsigned long long", shift="unsigned int", byte="unsigned long long", expected="unsigned int",
-    covered=object, left=Py_ssize_t, frame=SendFrame)
+    covered=object, left=Py_ssize_t, due="unsigned long long", frame=SendFrame)
 cpdef Py_ssize_t scan(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out, bint verified=*, Py_ssize_t most=*) except -1
 
 @cython.locals(consumer_id=object, ledger_id=object, one=tuple, groups=dict, group=list)

@@ -7,8 +7,10 @@ import struct
 from crc32c import crc32c
 
 from messaging.protocol.hot.common import SendFrame, varint
+from messaging.protocol.hot.metadata import DELIVER_AT_KEY, deliver_at
 
 COMPILED = not __file__.endswith(".py")
+WALKS = COMPILED  # walking through metadata is cheaper than searching them for a key; a C constant where it is compiled
 
 # Flags of a scanned SEND that keep it off the plain path.
 TRANSACTION = 1
@@ -17,8 +19,9 @@ MALFORMED = 4
 MARKER = 8
 # Counts that are impossible, or possible only if the payload is compressed: `messaging.protocol.batch.implausible` decides.
 DOUBTFUL = 32
-# A flag that stays on the plain path: the frame is a chunk of a larger message. All its chunks have the same sequence id.
+# Flags that stay on the plain path. The frame is a chunk of a larger message; all its chunks have the same sequence id.
 CHUNK = 16
+DELAYED = 64  # its metadata asks for a delivery time
 
 ALL = 1 << 30  # frames: more than any read can contain
 COPIED_BYTES_MAX = 4096  # up to this size a copy is cheaper than a view
@@ -51,6 +54,7 @@ def scan(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = 
         count = 1
         highest = 0
         flags = 0
+        due = 0
         # Field 6 of the command: its length (at most two bytes, since a SEND is short), then the fields of Send up to its end.
         if size < 4 or body + 4 > stop or buf[pos + 10] != 50:
             i, value = pos, 0
@@ -127,7 +131,13 @@ def scan(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = 
                 i += 6
             high = buf[i]
             size = (high << 24) | (buf[i + 1] << 16) | (buf[i + 2] << 8) | buf[i + 3]
-            if i + 4 + size > stop and not flags & BAD_CHECKSUM:  # the metadata does not fit: no consumer could read this message
+            i += 4
+            if i + size <= stop:
+                if WALKS or DELIVER_AT_KEY in buf[i : i + size]:
+                    due = deliver_at(buf, i, i + size)
+                    if due:
+                        flags |= DELAYED
+            elif not flags & BAD_CHECKSUM:  # the metadata does not fit: no consumer could read this message
                 flags |= MALFORMED
         frame = SendFrame.__new__(SendFrame)
         frame.producer_id = producer_id
@@ -138,6 +148,7 @@ def scan(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = 
         frame.message_count = count
         frame.highest_sequence_id = highest
         frame.flags = flags
+        frame.deliver_at_ms = due
         out.append(frame)
         pos = stop
     return pos
@@ -175,7 +186,12 @@ def scan_sequential(buf: bytes, pos: int, end: int, out: list[SendFrame], verifi
             if stop > end or size != len(command) or not buf.startswith(command, pos + 8) or body + least > stop:
                 break
             magic, expected, size = CHECKED.unpack_from(buf, body)
-            if magic != 0x0E01 or body + 10 + size > stop or sequence_id >> 63:
+            if (
+                magic != 0x0E01
+                or body + 10 + size > stop
+                or sequence_id >> 63
+                or DELIVER_AT_KEY in buf[body + 10 : body + 10 + size]
+            ):
                 break
             if not verified and crc32c(buf[body + 6 : stop], 0, 0) != expected:
                 break
@@ -188,6 +204,7 @@ def scan_sequential(buf: bytes, pos: int, end: int, out: list[SendFrame], verifi
             frame.message_count = count
             frame.highest_sequence_id = 0
             frame.flags = 0
+            frame.deliver_at_ms = 0
             out.append(frame)
             pos = stop
     return pos

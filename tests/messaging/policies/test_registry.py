@@ -14,8 +14,11 @@ from messaging.policies.registry import ENFORCED, POLICIES
 from messaging.policies.validation import valid_value
 from messaging.settings import Settings
 
-EFFECTS = Path("tests/messaging/broker/runtime/test_policies.py")
-EFFECTS_OF_THE_WEB = Path("tests/tenants/test_policies.py")
+EFFECTS = (
+    Path("tests/messaging/broker/runtime/test_policies.py"),
+    Path("tests/messaging/broker/runtime/test_policies_delayed.py"),
+    Path("tests/tenants/test_policies.py"),
+)
 
 
 def _test_names(path: Path, repository: Path) -> set[str]:
@@ -43,7 +46,7 @@ def test_what_is_accepted_is_enforced_by_code_that_exists_and_has_a_test_of_its_
     for name in path.split("."):
         found = getattr(found, name)
     assert callable(found)
-    known = _test_names(EFFECTS, repository) | _test_names(EFFECTS_OF_THE_WEB, repository)
+    known = set().union(*(_test_names(path, repository) for path in EFFECTS))
     assert any(name.startswith(f"test_policy_{policy.name}_") for name in known), f"no test of the effect of {policy.name}"
 
 

@@ -9,7 +9,7 @@ from types import ModuleType
 from messaging.protocol import hot, hot_extensions
 from messaging.protocol.hot import SendFrame
 
-SHARED = ("SendFrame", "BlockSummary", "varint")
+SHARED = ("SendFrame", "BlockSummary", "varint", "deliver_at")
 Fields = tuple[int, int, int, int, int, int, int, int]
 
 
@@ -56,5 +56,5 @@ VARIANTS: dict[str, ModuleType] = {"plain": _plain()}
 VARIANTS["stand-ins"] = _stand_ins(VARIANTS["plain"])
 if hot.COMPILED:
     VARIANTS["compiled"] = ModuleType("hot_compiled")
-    for module in (hot.common, hot.incoming, hot.outgoing):
+    for module in (hot.common, hot.metadata, hot.incoming, hot.outgoing):
         vars(VARIANTS["compiled"]).update(vars(module))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.delayed.delayed_entries import DelayedEntries
+from messaging.broker.core.delayed.topic_delays import HeldBack, TopicDelays
 from messaging.broker.core.dispatch.assignment import Delivery
 from messaging.broker.core.dispatch.redeliveries import Redeliveries
 from messaging.broker.core.dispatch.sources import EntrySource, ReadPosition
@@ -17,7 +19,19 @@ Due = tuple[EntrySource, Position]  # the next entry to send, and the source tha
 
 
 class DispatchState:
-    __slots__ = ("consumers", "cursor", "ledger_list", "partition", "reading", "redeliveries", "sources", "topic", "unacked")
+    __slots__ = (
+        "consumers",
+        "cursor",
+        "delayed",
+        "delays",
+        "ledger_list",
+        "partition",
+        "reading",
+        "redeliveries",
+        "sources",
+        "topic",
+        "unacked",
+    )
 
     def __init__(self, cursor: Cursor, ledger_list: LedgerList, *, topic: str, partition: int, unacked: UnackedMessages) -> None:
         self.cursor = cursor
@@ -28,6 +42,8 @@ class DispatchState:
         self.consumers: dict[Consumer, None] = {}  # in the order in which they came
         self.redeliveries = Redeliveries(cursor)
         self.reading = ReadPosition(cursor, ledger_list)
+        self.delays: TopicDelays | None = None  # both None until reading comes to the first delayed message
+        self.delayed: DelayedEntries | None = None
         self.sources: tuple[EntrySource, ...] = (self.redeliveries, self.reading)
 
     def limit_unacked(self, consumer_max: int, subscription_max: int) -> None:
@@ -46,14 +62,39 @@ class DispatchState:
                 if one.release_part(position, left.bit_count()):
                     return
 
+    def use_delays(self, delays: TopicDelays) -> None:
+        """From now on delayed messages wait until they are due."""
+        self.delays = delays
+        self.delayed = delays.join(self.cursor)
+        self.sources = (self.redeliveries, self.delayed, self.reading)
+
+    def hold_back(self, block: EntryBlock, ranges: list[tuple[int, int]]) -> HeldBack:
+        """Which entries of a delayed block, next to be read, may be sent now."""
+        if self.delays is None:
+            return HeldBack(ranges, (), None)
+        return self.delays.hold_back(block, ranges)
+
+    def pass_over(self, ledger_id: int, held_back: HeldBack, stopped_at: int | None) -> int | None:
+        """What of a delayed block may be sent was sent, up to entry `stopped_at`, or all. What was held back before that waits
+        until it is due. Returns the entry at which reading stops, or None."""
+        stop = held_back.stop if stopped_at is None else stopped_at
+        if self.delays is not None and self.delayed is not None:
+            times = held_back.times if stop is None else [one for one in held_back.times if one[0] < stop]
+            self.delays.wait(self.delayed, ledger_id, times)
+        return stop
+
     def rewind(self) -> None:
         """Reading continues right after the mark-delete position, so that nothing has to be sent again on top of that."""
         self.redeliveries.clear()
+        if self.delayed is not None:
+            self.delayed.clear()
         self.reading.rewind()
 
     def acknowledged_up_to(self, mark: Position) -> None:
         self.reading.skip_to(self.ledger_list.next_after(mark))
         self.redeliveries.acknowledged_up_to(mark)
+        if self.delayed is not None:
+            self.delayed.acknowledged_up_to(mark)
         for consumer in self.consumers:
             consumer.release_up_to(mark)
 

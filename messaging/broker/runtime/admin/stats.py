@@ -95,15 +95,15 @@ def _publisher(producer: Producer, members: MemberRates, context: StatsContext) 
 
 
 def _subscription(topic: Topic, subscription: Subscription, members: MemberRates, context: StatsContext) -> dict[str, Any]:
-    backlog = subscription.backlog_entries
+    backlog, delayed = subscription.backlog_entries, subscription.delayed_entries
     rates = members.of_subscription(subscription)
     consumers = [_consumer(one, subscription, members, context) for one in subscription.consumers]
     oldest_ms = context.oldest_ms.get(subscription.key, UNKNOWN)
     return {
         "type": TYPE_NAMES[subscription.kind] if subscription.consumers else "",
         "msgBacklog": backlog,
-        "msgBacklogNoDelayed": backlog,
-        "msgDelayed": 0,
+        "msgBacklogNoDelayed": backlog - delayed,
+        "msgDelayed": delayed,
         "unackedMessages": subscription.unacked_messages,
         "backlogSize": _backlog_bytes(topic, backlog),
         "backlogGrows": bool(consumers) and members.grows(subscription),  # ours: FALLING BEHIND in the console

@@ -16,7 +16,7 @@ from messaging.broker.runtime.local.messages import (
 )
 from messaging.broker.runtime.topics.exclusive_access import fenced_out
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import InvalidValue, MagnetarError, MessageTooLarge, NotReady, StorageFailed
+from messaging.errors import InvalidValue, MagnetarError, MessageTooLarge, NotAllowed, NotReady, StorageFailed
 from messaging.limits.binary import BINARY
 from messaging.limits.model import violation
 from messaging.permissions.model import Action, Principal, Resource
@@ -63,6 +63,11 @@ class LocalProducer:
         if largest > limit:
             text = f"a message of {largest} bytes is larger than message_bytes_max = {limit}: send it in parts"
             loop.call_soon(on_receipt, None, MessageTooLarge(text))
+            return
+        latest_ms = self.topic.delivery_time_max() if any(message.deliver_at_ms for message in messages) else None
+        if latest_ms is not None and max(message.deliver_at_ms for message in messages) > latest_ms:
+            text = "the delivery time is beyond delayed_delivery_max_ms of the namespace: ask for an earlier one"
+            loop.call_soon(on_receipt, None, NotAllowed(text))
             return
         try:
             buf = b"".join([self._frame(message) for message in messages])

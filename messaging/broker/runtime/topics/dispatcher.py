@@ -18,6 +18,7 @@ from messaging.broker.core.dispatch.state import Due
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.backlog_reader import BacklogReader
+from messaging.broker.runtime.topics.delayed_delivery import DelayedDelivery
 from messaging.broker.runtime.topics.entry_cache import EntryCache
 from messaging.broker.runtime.topics.publisher import PendingPublish
 from messaging.broker.runtime.topics.topic_context import TopicContext
@@ -28,12 +29,13 @@ DISPATCH_ENTRIES_MAX = 2048  # entries of one block per delivery
 
 
 class Dispatcher:
-    __slots__ = ("backlog", "bytes_out", "cache", "closed", "messages_out", "topic")
+    __slots__ = ("backlog", "bytes_out", "cache", "closed", "delayed", "messages_out", "topic")
 
     def __init__(self, topic: TopicContext) -> None:
         self.topic = topic
         self.cache = EntryCache()
         self.backlog: BacklogReader | None = None  # blocks read from storage; None while there are none
+        self.delayed: DelayedDelivery | None = None  # None until a message has to wait
         self.messages_out = 0
         self.bytes_out = 0
         self.closed = False
@@ -131,7 +133,10 @@ class Dispatcher:
         ttl_s = services.message_ttl_s(topic.name)
         expired_before_ms = services.storage.safe_expiry_ms() - ttl_s * 1000 if ttl_s else 0
         topic.mark_active()
+        delayed = self._delayed(subscription) if block.deliver_at_ms is not None and subscription.delays else None
         assignment = subscription.assign(source, block, position, last, expired_before_ms, now_ms)
+        if delayed is not None:
+            delayed.end(subscription)
         total = 0
         for consumer, given, first, stop, redelivery_counts, _, _ in assignment.deliveries:
             size = consumer.sink.deliver(consumer, given, first, stop, redelivery_counts)
@@ -143,6 +148,13 @@ class Dispatcher:
         for delta in assignment.deltas:
             topic.store(subscription, delta)
         return total, assignment.more, len(assignment.deliveries)
+
+    def _delayed(self, subscription: Subscription) -> DelayedDelivery:
+        """`subscription` is about to be sent a block with delayed messages."""
+        if self.delayed is None:
+            self.delayed = DelayedDelivery(self.topic, self.dispatch_soon)
+        self.delayed.begin(subscription)
+        return self.delayed
 
     def block_in_memory(self, position: Position) -> EntryBlock | None:
         """The block that holds `position` if it is cached or was read from storage for any subscription."""
@@ -157,8 +169,19 @@ class Dispatcher:
         if self.backlog is not None:
             self.backlog.forget(subscription)
 
+    def removed(self, subscription: Subscription) -> None:
+        """It is deleted."""
+        if self.delayed is not None:
+            self.delayed.forget(subscription)
+
+    def policies_changed(self) -> None:
+        if self.delayed is not None:
+            self.delayed.wake()
+
     def close(self) -> None:
         self.closed = True
+        if self.delayed is not None:
+            self.delayed.close()
         if self.backlog is not None:
             self.backlog.close()
         self.topic.services.entry_caches.clear(self.cache)

@@ -14,13 +14,13 @@ from typing import Protocol
 
 from messaging.broker.core.chunks import chunk_parts
 from messaging.broker.core.dedup import Deduplication
-from messaging.broker.core.entries import EntryBlock, for_log, header_of, whole_bytes
+from messaging.broker.core.entries import EntryBlock, delivery_times, for_log, header_of, whole_bytes
 from messaging.broker.core.producer_sequences import NO_PARTS, ChunkPart
 from messaging.broker.core.producer_table import ProducerTable
 from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol import hot
-from messaging.protocol.hot import CHUNK, BlockSummary, SendFrame
+from messaging.protocol.hot import CHUNK, DELAYED, BlockSummary, SendFrame
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.ledger import ManagedLedger
 from messaging.storage.managed.pending_append import PendingAppend
@@ -95,7 +95,9 @@ class Publisher:
             end_offsets = summary.end_offsets
             data = for_log(buf, sent, end_offsets)
             pending = PendingPublish(self, producer, data, sent, asked, summary, now_ms, parts)
-            self.ledger.append(header_of(sent, name, now_ms, summary.message_count), data, end_offsets, pending)
+            delayed = summary.flags & DELAYED != 0
+            header = header_of(sent, name, now_ms, summary.message_count, delayed=delayed)
+            self.ledger.append(header, data, end_offsets, pending)
             if dedup is not None:
                 dedup.took(name, sent, now_ms, parts)
             self.published_blocks += 1
@@ -214,4 +216,5 @@ class PendingPublish(PendingAppend):
         messages, end_offsets = summary.message_count, summary.end_offsets
         counts = None if messages == len(end_offsets) else [frame.message_count for frame in self.sent]
         at = self.first
-        return EntryBlock(at.ledger_id, at.entry_id, data, end_offsets, self.now_ms, messages, counts=counts)
+        times = delivery_times(self.sent) if summary.flags & DELAYED else None
+        return EntryBlock(at.ledger_id, at.entry_id, data, end_offsets, self.now_ms, messages, False, counts, times)

@@ -12,6 +12,7 @@ from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.open_sessions import OpenSession
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.topics.backlog_scheduler import BacklogScheduler
+from messaging.broker.runtime.topics.delay_timers import DelayTimers
 from messaging.broker.runtime.topics.entry_cache import EntryCaches
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.turn_loop import TurnLoop
@@ -48,7 +49,9 @@ class TopicServices:
     background: BackgroundLoops
     failed: Callable[[LoadedTopic, MagnetarError], None]  # called if the topic cannot continue and must be unloaded
     active: Callable[[LoadedTopic], None]  # called when a topic without `rates` becomes active: gives it some and samples them
+    delayed_delivery_strict: bool  # no message is delivered before its delivery time
     admit: Callable[[OpenSession], None]  # raises if the permission was withdrawn meanwhile: `PermissionChecks.admit`
+    delay_timers: DelayTimers = field(default_factory=DelayTimers)
     dispatch_turns: TurnLoop[DispatchTurn] = field(default_factory=lambda: TurnLoop(lambda turn: turn.run()))
     dispatching: BackgroundLoop = field(init=False)  # called when sending to one subscription or client raises
 

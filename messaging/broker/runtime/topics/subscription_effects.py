@@ -116,6 +116,11 @@ class SubscriptionEffects(TopicContext):
         elif stored is not None:
             stored(None)
 
+    def policies_changed(self) -> None:
+        """Policies of the namespace changed."""
+        if self._dispatcher is not None:
+            self._dispatcher.policies_changed()
+
     def _dispatch_soon(self, subscription: Subscription) -> None:
         (self._dispatcher or self._ensure_dispatcher()).dispatch_soon(subscription)
 

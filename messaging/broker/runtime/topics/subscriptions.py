@@ -201,6 +201,7 @@ class TopicSubscriptions(SubscriptionEffects):
                 if subscription.durable:
                     await self.services.storage.meta.delete_subscription(self.services.storage.fence, self.text, subscription.name)
                 self.subscriptions.pop(key, None)
+                self._removed(subscription)
                 self.services.cursor_memory.release(self.name.tenant, subscription)
                 self.services.cursors.forget(subscription.subscription_id)
             finally:
@@ -218,6 +219,7 @@ class TopicSubscriptions(SubscriptionEffects):
         stays = subscription.durable or subscription.consumers or subscription.fenced
         if not stays and self.holds(subscription):
             del self.subscriptions[subscription.key]
+            self._removed(subscription)
             self.services.cursor_memory.release(self.name.tenant, subscription)
 
     async def seek(self, subscription: Subscription, target: SeekTarget) -> None:
@@ -252,6 +254,10 @@ class TopicSubscriptions(SubscriptionEffects):
             with self.services.dispatching.guard(topic=self.text, consumer=consumer.name):
                 consumer.sink.closed(consumer)
         self._release_reads(subscription)
+
+    def _removed(self, subscription: Subscription) -> None:
+        if self._dispatcher is not None:
+            self._dispatcher.removed(subscription)
 
     def _release_reads(self, subscription: Subscription) -> None:
         if self._dispatcher is not None:

@@ -12,7 +12,7 @@ from messaging.broker.core.access_modes import AccessMode
 from messaging.broker.core.producer_table import Admission, ProducerTable
 from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.topics import dedup_state, exclusive_access
-from messaging.broker.runtime.topics.admission import check_producer
+from messaging.broker.runtime.topics.admission import check_producer, delivery_time_max
 from messaging.broker.runtime.topics.loaded_topic import TopicCounters
 from messaging.broker.runtime.topics.publisher import PendingPublish, Publisher
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
@@ -74,6 +74,10 @@ class Topic(TopicSubscriptions):
             if self.ledger.failed is not None:
                 self.services.failed(self, refused)
             raise refused from error
+
+    def delivery_time_max(self) -> int | None:
+        """The latest delivery time that a message may ask for now; None: any."""
+        return delivery_time_max(self.services.policy, self, self.services.clock_ms())
 
     def attach_producer(self, producer: Producer) -> Admission:
         """Closes a producer of the same name if it may be replaced, and those that it fences. A producer that owns the topic now

@@ -22,11 +22,11 @@ from messaging.broker.runtime.wire.read_throttle import ReadThrottle
 from messaging.broker.runtime.wire.send_errors import Refusal, fenced_refusal, storable
 from messaging.errors import NotReady
 from messaging.protocol.frames import ProtocolError
-from messaging.protocol.hot import CHUNK, BlockSummary, SendFrame, group_acks, group_by_producer, summarize
+from messaging.protocol.hot import CHUNK, DELAYED, BlockSummary, SendFrame, group_acks, group_by_producer, summarize
 from messaging.storage.ledger_store import StoreError
 
 CLOSED_IDS_KEPT = 1000
-NEEDS_A_LOOK = ~CHUNK  # flags of messages that need more than being stored
+NEEDS_A_LOOK = ~(CHUNK | DELAYED)  # flags of messages that need more than being stored
 
 
 class OpeningProducer(NamedTuple):
@@ -81,7 +81,7 @@ class Endpoints:
                 self._publish_closed(held, part)
                 continue
             summary = summarize(part)
-            if summary.flags & NEEDS_A_LOOK:
+            if summary.flags & NEEDS_A_LOOK or (summary.flags & DELAYED and held[0].delivery_time_max() is not None):
                 self._publish_storable(*held, buf, part)
             else:
                 self.append(*held, buf, part, summary)
@@ -107,7 +107,7 @@ class Endpoints:
     def _publish_storable(self, topic: Topic, producer: Producer, buf: bytes, frames: list[SendFrame]) -> None:
         """Appends what can be stored and refuses the rest, with each error in its place among the receipts, because clients rely on
         the order."""
-        for part in storable(frames, buf, self.service.settings.message_bytes_max):
+        for part in storable(frames, buf, self.service.settings.message_bytes_max, topic.delivery_time_max()):
             if isinstance(part, Refusal):
                 topic.publisher.run_after_pending(partial(self._refuse_message, producer, part))
             else:

@@ -31,15 +31,18 @@ class Refusal(NamedTuple):
         return frames.command(pb.Command.SEND_ERROR, send_error=error)
 
 
-def storable(sent: list[SendFrame], buf: bytes, message_bytes_max: int) -> Iterator[list[SendFrame] | Refusal]:
-    """The messages of `sent` that can be stored, and the refusals of the others, in order.
+def storable(
+    sent: list[SendFrame], buf: bytes, message_bytes_max: int, deliver_by_ms: int | None
+) -> Iterator[list[SendFrame] | Refusal]:
+    """The messages of `sent` that can be stored, and the refusals of the others, in order. `deliver_by_ms` is the latest delivery
+    time that they may ask for; None: any.
 
     Raises `ProtocolError`, before anything else, if a SEND cannot be parsed."""
     if any(frame.flags & hot.MALFORMED for frame in sent):
         raise ProtocolError("a SEND with unreadable fields")
     good: list[SendFrame] = []
     for frame in sent:
-        refusal = _refusal(frame, buf, message_bytes_max)
+        refusal = _refusal(frame, buf, message_bytes_max, deliver_by_ms)
         if refusal is None:
             good.append(frame)
             continue
@@ -59,13 +62,13 @@ def fenced_refusal(frame: SendFrame) -> Refusal:
     )
 
 
-def _refusal(frame: SendFrame, buf: bytes, message_bytes_max: int) -> Refusal | None:
+def _refusal(frame: SendFrame, buf: bytes, message_bytes_max: int, deliver_by_ms: int | None) -> Refusal | None:
     """None for a message that can be stored."""
-    why = _why(frame, buf, message_bytes_max)
+    why = _why(frame, buf, message_bytes_max, deliver_by_ms)
     return None if why is None else Refusal(frame.producer_id, max(frame.sequence_id, frame.highest_sequence_id), *why)
 
 
-def _why(frame: SendFrame, buf: bytes, message_bytes_max: int) -> tuple[int, str] | None:
+def _why(frame: SendFrame, buf: bytes, message_bytes_max: int, deliver_by_ms: int | None) -> tuple[int, str] | None:
     """The error code and text of the refusal."""
     flags = frame.flags
     if flags & hot.BAD_CHECKSUM:
@@ -77,5 +80,12 @@ def _why(frame: SendFrame, buf: bytes, message_bytes_max: int) -> tuple[int, str
     if flags & hot.DOUBTFUL:
         stored = buf[frame.payload_start : frame.end]
         wrong = implausible(frame.sequence_id, frame.highest_sequence_id, frame.message_count, stored, message_bytes_max)
-        return None if wrong is None else (pb.NotAllowedError, wrong)
+        if wrong is not None:
+            return pb.NotAllowedError, wrong
+    if deliver_by_ms is not None and frame.deliver_at_ms > deliver_by_ms:
+        late_ms = frame.deliver_at_ms - deliver_by_ms
+        return (
+            pb.NotAllowedError,
+            f"the delivery time is {late_ms} ms beyond delayed_delivery_max_ms of the namespace: ask for an earlier one",
+        )
     return None

@@ -1,0 +1,29 @@
+"""The topics of a broker that wait for delayed messages."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+JUMP_MS = 1_000
+
+
+class Waiting(Protocol):
+    def wake(self) -> None:
+        """Looks at the time and delivers what is due."""
+
+
+class DelayTimers:
+    def __init__(self) -> None:
+        self.topics: dict[Waiting, None] = {}
+        self._offset_ms: int | None = None
+
+    def check_clock(self, now_ms: int, passed_ms: int) -> None:
+        """Called about once a second. `passed_ms` is the clock that timers go by: where it and the time have parted, because the
+        clock was set or the machine slept, every topic sets its timer anew."""
+        offset_ms, before = now_ms - passed_ms, self._offset_ms
+        if before is not None and abs(offset_ms - before) <= JUMP_MS:
+            return
+        self._offset_ms = offset_ms
+        if before is not None:
+            for one in list(self.topics):
+                one.wake()

@@ -1,0 +1,57 @@
+"""Delayed messages as Apache's own client sends and receives them."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import pulsar
+import pytest
+
+from tests.compat.stock import Stock, nothing_more, receive
+
+pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
+
+SHARED = pulsar.ConsumerType.Shared
+TICK_S = 1.0  # the default: a message may be delivered so much before its time
+
+
+def test_deliver_after_waits_on_a_shared_subscription_and_others_pass(stock: Stock, topic: str) -> None:
+    client = stock.client()
+    consumer = client.subscribe(topic, "s", SHARED)
+    producer = client.create_producer(topic, batching_enabled=True)
+    begin = time.time()
+    producer.send(b"late", deliver_after=timedelta(seconds=3))
+    producer.send(b"now")
+    assert [message.data() for message in receive(consumer, 1)] == [b"now"]
+    assert time.time() < begin + 3 - TICK_S
+    assert [message.data() for message in receive(consumer, 1)] == [b"late"]
+    assert begin + 3 - TICK_S <= time.time() < begin + 3 + TICK_S
+
+
+def test_deliver_at_in_the_past_is_delivered_at_once(stock: Stock, topic: str) -> None:
+    client = stock.client()
+    consumer = client.subscribe(topic, "s", SHARED)
+    client.create_producer(topic).send(b"past", deliver_at=int(time.time() * 1000) - 60_000)
+    assert [message.data() for message in receive(consumer, 1)] == [b"past"]
+
+
+@pytest.mark.parametrize("kind", [pulsar.ConsumerType.Exclusive, pulsar.ConsumerType.Failover])
+def test_the_types_that_keep_the_order_deliver_at_once(stock: Stock, topic: str, kind: pulsar.ConsumerType) -> None:
+    client = stock.client()
+    consumer = client.subscribe(topic, "s", kind)
+    producer = client.create_producer(topic)
+    producer.send(b"late", deliver_after=timedelta(hours=1))
+    producer.send(b"now")
+    assert [message.data() for message in receive(consumer, 2)] == [b"late", b"now"]
+
+
+def test_two_subscriptions_wait_each_for_itself(stock: Stock, topic: str) -> None:
+    client = stock.client()
+    first, second = client.subscribe(topic, "a", SHARED), client.subscribe(topic, "b", SHARED)
+    producer = client.create_producer(topic)
+    for number in range(20):
+        producer.send(str(number).encode(), deliver_after=timedelta(milliseconds=1_500 + 50 * number))
+    for consumer in (first, second):
+        assert sorted(int(message.data()) for message in receive(consumer, 20)) == list(range(20))
+        assert nothing_more(consumer, 200)
