@@ -36,7 +36,7 @@ READING = {
     "block_in_memory",
     "pending_reads",
 }
-PARTS = {"mark_active", "store", "recover"}  # steps, and what the topic does for itself
+PARTS = {"mark_active", "store", "recover", "policies_changed"}  # steps, and what the topic does for itself
 
 
 @dataclass
