@@ -35,7 +35,7 @@ class DelayPolicy(NamedTuple):
         return now_ms if self.strict else now_ms + self.tick_ms
 
 
-class HeldBack(NamedTuple):
+class DueRanges(NamedTuple):
     """What of a block may be sent now. `times`: entries that are not due; `stop`: where reading must stop, because there is no room
     to remember the entry there, or None."""
 
@@ -101,17 +101,17 @@ class TopicDelays:
         if self.index.memory_bytes and not any(one.waiting for one in self.entries):
             self.index.clear()
 
-    def hold_back(self, block: EntryBlock, ranges: Ranges) -> HeldBack:
+    def hold_back(self, block: EntryBlock, ranges: Ranges) -> DueRanges:
         """Parts `ranges` of a delayed block into what is due and what is not. Changes nothing but `full`: call `wait` for what
         reading has passed."""
         times = not_due(block, ranges, self.cutoff_ms)
         if not times:
-            return HeldBack(ranges, times, None)
+            return DueRanges(ranges, times, None)
         if self._allows(ROOM_BYTES * len(times)):
-            return HeldBack(without(ranges, [entry for entry, _ in times]), times, None)
+            return DueRanges(without(ranges, [entry for entry, _ in times]), times, None)
         self.full = True
         stop = times[0][0]
-        return HeldBack([(first, min(last, stop - 1)) for first, last in ranges if first < stop], (), stop)
+        return DueRanges([(first, min(last, stop - 1)) for first, last in ranges if first < stop], (), stop)
 
     def wait(self, one: DelayedEntries, ledger_id: int, times: Sequence[tuple[int, int]]) -> None:
         """Reading passed over these entries: they are delivered when they are due."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.delayed.delayed_entries import DelayedEntries
-from messaging.broker.core.delayed.topic_delays import HeldBack, TopicDelays
+from messaging.broker.core.delayed.topic_delays import DueRanges, TopicDelays
 from messaging.broker.core.dispatch.assignment import Delivery
 from messaging.broker.core.dispatch.redeliveries import Redeliveries
 from messaging.broker.core.dispatch.sources import EntrySource, ReadPosition
@@ -68,13 +68,13 @@ class DispatchState:
         self.delayed = delays.join(self.cursor)
         self.sources = (self.redeliveries, self.delayed, self.reading)
 
-    def hold_back(self, block: EntryBlock, ranges: list[tuple[int, int]]) -> HeldBack:
+    def hold_back(self, block: EntryBlock, ranges: list[tuple[int, int]]) -> DueRanges:
         """Which entries of a delayed block, next to be read, may be sent now."""
         if self.delays is None:
-            return HeldBack(ranges, (), None)
+            return DueRanges(ranges, (), None)
         return self.delays.hold_back(block, ranges)
 
-    def pass_over(self, ledger_id: int, held_back: HeldBack, stopped_at: int | None) -> int | None:
+    def pass_over(self, ledger_id: int, held_back: DueRanges, stopped_at: int | None) -> int | None:
         """What of a delayed block may be sent was sent, up to entry `stopped_at`, or all. What was held back before that waits
         until it is due. Returns the entry at which reading stops, or None."""
         stop = held_back.stop if stopped_at is None else stopped_at

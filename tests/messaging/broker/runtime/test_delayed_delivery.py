@@ -12,7 +12,7 @@ from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from tests.messaging.broker.runtime.conftest import BrokerWorld, MakeWorld
+from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.clock import Clock, give
 from tests.support.consuming import TOPIC, ack, id_of, texts
 from tests.support.publishing import producing, receipts
