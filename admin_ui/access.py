@@ -24,6 +24,7 @@ from messaging.protocol.names import PERSISTENT, TopicName
 from tenants.access import Actor, actor_of_user, sees
 from tenants.http.authentication import client_address_of
 from tenants.http.errors import deny
+from tenants.http.request_state import state_of
 from tenants.models import Membership, Namespace, Tenant, User
 from tenants.scoping import platform_scope, tenant_scope
 
@@ -66,7 +67,7 @@ def page(view: View[P]) -> Guarded[P]:
         if not request.user.is_authenticated:
             return _to_sign_in(request)
         actor = actor_of_user(request.user, getattr(request, "request_id", ""), client_address_of(request))
-        request.actor = actor  # type: ignore[attr-defined]
+        request.actor = state_of(request).actor = actor  # type: ignore[attr-defined]  # views know it as `ConsoleRequest.actor`
         resource = resource_of(kwargs)
         if not actor.may(action, resource):
             if resource.tenant and not sees(actor, resource):

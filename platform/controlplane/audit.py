@@ -36,6 +36,7 @@ from tenants.access import Actor, actor_of_user
 from tenants.actions.change import record
 from tenants.http.authentication import client_address_of
 from tenants.http.errors import answer
+from tenants.http.request_state import state_of
 from tenants.names import namespace_of, subscription_of, topic_of
 
 _log = logs.get_logger("audit")
@@ -67,7 +68,7 @@ class AuditTrail:
             return response
         method = "GET" if request.method == "HEAD" else request.method or ""
         asked = (method, match.view_name)
-        denied = getattr(request, "magnetar_denied", "")
+        denied = state_of(request).denied
         if denied:
             _refuse(request, asked, DENIED, denied, response.status_code)
             return response
@@ -86,11 +87,11 @@ class AuditTrail:
         match = request.resolver_match
         user: Any = getattr(request, "user", None)
         if match is not None and AUDITED.get((request.method or "", match.view_name)) == SIGN_OUT and user.is_authenticated:
-            request.magnetar_actor = actor_of_user(user, request.request_id, client_address_of(request))  # type: ignore[attr-defined]
+            state_of(request).actor = actor_of_user(user, request.request_id, client_address_of(request))  # type: ignore[attr-defined]
 
 
 def actor_of_request(request: HttpRequest) -> Actor | None:
-    return getattr(request, "actor", None) or getattr(request, "magnetar_actor", None)
+    return state_of(request).actor
 
 
 def _recorded(request: HttpRequest) -> bool:

@@ -22,6 +22,7 @@ from tenants.access import Actor, require
 from tenants.http import segments
 from tenants.http.authentication import actor_of, service_of
 from tenants.http.errors import answer, answer_error
+from tenants.http.request_state import state_of
 from tenants.names import namespace_of, subscription_of, topic_of
 
 _log = logs.get_logger("web")
@@ -99,7 +100,7 @@ class PermissionTable:
         if action is Action.PUBLIC:
             return
         if action is Action.SERVICE:
-            request.magnetar_actor = Actor(service_of(request))  # type: ignore[attr-defined]
+            state_of(request).actor = Actor(service_of(request))
             return
         actor = actor_of(request)
         if action is Action.AUTHENTICATED and actor.principal.anonymous:

@@ -20,6 +20,7 @@ from messaging.local_caller import is_local_caller
 from messaging.permissions.model import ANONYMOUS, Principal
 from tenants.access import Actor
 from tenants.grants import DatabaseGrants
+from tenants.http.request_state import state_of
 from tenants.models import Key
 
 _SAFE_METHODS = ("GET", "HEAD")
@@ -30,12 +31,11 @@ _service_verifier: ServiceVerifier | None = None
 
 def actor_of(request: HttpRequest) -> Actor:
     """The actor of a request, found once. Raises `AuthenticationFailed`; `NotAuthorized` for a session without CSRF token."""
-    found: Actor | None = getattr(request, "magnetar_actor", None)
-    if found is None:
+    state = state_of(request)
+    if state.actor is None:
         grants = DatabaseGrants(anonymous_public=_is_local(request))
-        found = Actor(_principal(request), getattr(request, "request_id", ""), grants, address=client_address_of(request))
-        request.magnetar_actor = found  # type: ignore[attr-defined]
-    return found
+        state.actor = Actor(_principal(request), getattr(request, "request_id", ""), grants, address=client_address_of(request))
+    return state.actor
 
 
 def service_of(request: HttpRequest) -> Principal:

@@ -15,6 +15,7 @@ from django.template.loader import render_to_string
 from messaging import errors
 from messaging.permissions.model import ANONYMOUS
 from tenants.access import NotVisible
+from tenants.http.request_state import state_of
 
 API, PULSAR, INTERNAL = "/api/", ("/admin/", "/lookup/"), "/internal/"
 _PROBLEM_TYPE = "https://magnetar.invalid/problems/"  # identifies, leads nowhere (RFC 9457 section 3.1.1)
@@ -26,7 +27,7 @@ def answer_error(request: HttpRequest, error: errors.MagnetarError) -> HttpRespo
     status, code, message = error.http_status, error.code, error.message
     if isinstance(error, errors.NotAuthorized | errors.AuthenticationFailed):
         deny(request, message)
-    actor = getattr(request, "magnetar_actor", None)
+    actor = state_of(request).actor
     if isinstance(error, errors.NotAuthorized) and actor is not None and actor.principal.role == ANONYMOUS:
         status, code = 401, "authentication_failed"
         message = f"sign in, or send `Authorization: Bearer <token>`: {message}"
@@ -44,7 +45,7 @@ def answer_error(request: HttpRequest, error: errors.MagnetarError) -> HttpRespo
 
 def deny(request: HttpRequest, why: str) -> None:
     """This request is refused for want of a right, or of a name: `controlplane.audit` records it when its answer is made."""
-    request.magnetar_denied = why or "refused"  # type: ignore[attr-defined]
+    state_of(request).denied = why or "refused"
 
 
 def answer(request: HttpRequest, status: int, code: str, message: str) -> HttpResponse:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from random import Random
 
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from tests.support.storage.fake_disk import FakeDisk
@@ -21,6 +23,31 @@ CONFIG = LocalConfig(
     extent_bytes_max=4 << 10,
     snapshot_pairs=0,
 )
+
+
+async def lives(
+    workload: Workload, random: Random, count: int, *, steps: int, power: range, check: Callable[[FakeDisk], Awaitable[object]]
+) -> None:
+    """`count` lives of a log, each of `steps` steps on what the power loss of the one before left, which comes after an operation
+    counted in `power`, if so many there are. `check` opens a disk after each of them. One life at least ends by its power loss."""
+    disk, crashes = FakeDisk(), 0
+    for _ in range(count):
+        disk.image_at = disk.operations + random.randrange(power.start, power.stop)
+        workload.frozen = None
+        disk.on_image = workload.freeze
+        store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
+        await workload.run(store, await started(store), steps)
+        await store.stop()
+        crashes += disk.image is not None
+        if workload.frozen is None:
+            workload.freeze()
+        disk = (disk.image or disk).power_loss(random)
+        await check(disk)
+        workload.promises = workload.frozen or {}
+        for promise in workload.promises.values():
+            if not promise.created:
+                promise.deleting = True  # its outcome is unknown
+    assert crashes
 
 
 async def reopen_and_check(disk: FakeDisk, workload: Workload, config: LocalConfig = CONFIG) -> LocalLedgerStore:

@@ -23,7 +23,7 @@ from messaging.storage.local.format.records import (
 )
 from messaging.storage.local.ledger_state import LedgerState
 from messaging.storage.local.write.active import ActiveSegment
-from messaging.storage.local.write.queue import Item
+from messaging.storage.local.write.queue import END_OFFSETS, FIRST, Item
 
 pack_crc = CRC.pack
 end_offsets_bytes = records.end_offsets_bytes
@@ -57,7 +57,7 @@ class CommitLayout:
     def lay_out(self, active: ActiveSegment, items: list[Item], synced: tuple[int, int]) -> Commit | None:
         """Lays out the next commit of `active` and advances it; None if there is nothing to write. `synced`: (segment, offset) up
         to which the log is durable. The items must fit."""
-        if all(item[4] is None and not item[5] for item in items):
+        if all(item[END_OFFSETS] is None and not item[FIRST] for item in items):
             return None  # only items that wait, with nothing to write
         segment = active.segment
         checkpoint = b""

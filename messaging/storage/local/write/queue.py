@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from messaging.storage.ledger_store import AppendFailed, Buffer, Done, LedgerClosed, StoreError
 from messaging.storage.local.config import Durability
@@ -29,6 +29,13 @@ class Item(NamedTuple):
     end_offsets: array[int] | None
     first: int
     size_bytes: int
+
+
+# Places of an `Item`: a plain tuple has no fields, and to make a named one would be a call more for every block.
+STATE: Final = 0
+END_OFFSETS: Final = 4
+FIRST: Final = 5
+SIZE_BYTES: Final = 6
 
 
 class Committed(NamedTuple):
@@ -63,7 +70,7 @@ class CommitQueue:
 
     def push(self, item: Item) -> None:
         self.pending.append(item)
-        self.pending_bytes += item[6]
+        self.pending_bytes += item[SIZE_BYTES]
         if not self.busy:
             self.begin()
 
@@ -90,11 +97,11 @@ class CommitQueue:
             items, self.pending, self.pending_bytes = self.pending, [], 0
         else:
             items, self.pending = fair_shares(self.pending, self._bytes_max)
-            self.pending_bytes -= sum(item[6] for item in items)
+            self.pending_bytes -= sum(item[SIZE_BYTES] for item in items)
         self.commits += 1
         self._commit(items)
         if self._early:
-            self._confirm([item for item in items if item[4] is not None])
+            self._confirm([item for item in items if item[END_OFFSETS] is not None])
 
     def committed(self, outcome: Committed) -> None:
         """Called on the loop after a commit ended."""
@@ -108,7 +115,7 @@ class CommitQueue:
             self._settle(items)
         else:
             for item in items:
-                self._fail(item, AppendFailed(str(error), item[0].ledger_id))
+                self._fail(item, AppendFailed(str(error), item[STATE].ledger_id))
         self._kick()
 
     async def idle(self) -> None:
@@ -157,23 +164,23 @@ class CommitQueue:
         state, done, _, data, end_offsets, _, _ = item
         if end_offsets is not None and state.writer is not None:
             state.writer.refuse(reason, len(data))
-            if self._early and item[5] <= state.writer.last_confirmed:
+            if self._early and item[FIRST] <= state.writer.last_confirmed:
                 return  # its `done` was called before the write: this durability permits that loss
         self._call(done, reason)
 
     def _drop(self, reason: StoreError) -> None:
         items, self.pending, self.pending_bytes = self.pending, [], 0
         for item in items:
-            self._fail(item, AppendFailed(str(reason), item[0].ledger_id))
+            self._fail(item, AppendFailed(str(reason), item[STATE].ledger_id))
 
     def _drop_refused(self) -> None:
         """After the first failure of a writer, none of its later appends may succeed (G1)."""
         kept: list[Item] = []
         for item in self.pending:
-            writer = item[0].writer
-            if item[4] is not None and writer is not None and writer.refusal is not None and writer.broken:
-                self.pending_bytes -= item[6]
-                self._fail(item, LedgerClosed("an earlier append of this writer failed", item[0].ledger_id))
+            writer = item[STATE].writer
+            if item[END_OFFSETS] is not None and writer is not None and writer.refusal is not None and writer.broken:
+                self.pending_bytes -= item[SIZE_BYTES]
+                self._fail(item, LedgerClosed("an earlier append of this writer failed", item[STATE].ledger_id))
             else:
                 kept.append(item)
         self.pending = kept
@@ -197,7 +204,7 @@ def fair_shares(items: list[Item], bytes_max: int) -> tuple[list[Item], list[Ite
     Both lists keep the order of each owner's items."""
     waiting: dict[str, list[Item]] = {}
     for item in items:
-        waiting.setdefault(item[0].owner, []).append(item)
+        waiting.setdefault(item[STATE].owner, []).append(item)
     used = dict.fromkeys(waiting, 0)
     room = bytes_max
     hungry = list(waiting)
@@ -215,12 +222,12 @@ def fair_shares(items: list[Item], bytes_max: int) -> tuple[list[Item], list[Ite
             used[owner] = index
         hungry = still
     if not any(used.values()):
-        used[items[0][0].owner] = 1
+        used[items[0][STATE].owner] = 1
     taken = [item for owner, queue in waiting.items() for item in queue[: used[owner]]]
     left: list[Item] = []
     passed = dict.fromkeys(waiting, 0)
     for item in items:
-        owner = item[0].owner
+        owner = item[STATE].owner
         if passed[owner] >= used[owner]:
             left.append(item)
         passed[owner] += 1

@@ -24,7 +24,7 @@ from messaging.storage.local.format.records import COMMIT_BYTES, CREATED
 from messaging.storage.local.log import Log
 from messaging.storage.local.write.active import ActiveSegment
 from messaging.storage.local.write.commit import Commit, CommitLayout
-from messaging.storage.local.write.queue import Committed, Item
+from messaging.storage.local.write.queue import END_OFFSETS, STATE, Committed, Item
 from messaging.storage.local.write.segment_files import NoSpace
 
 
@@ -82,7 +82,7 @@ class LogWriter:
             and self._room(need) >= self._config.reserved_bytes
             and self._fits(need)
             and not self._layout.checkpoint_due(self.active)
-            and not any(item[4] is None for item in items)
+            and not any(item[END_OFFSETS] is None for item in items)
         )
 
     def _begin(self, items: list[Item], aio: AioContext) -> None:
@@ -168,7 +168,7 @@ class LogWriter:
             kept = [item for item in items if not _ordinary(item)]
             reason = f"the disk under {self._environment.directory} is full: free some space; appending goes on by itself"
             refused: list[tuple[Item, StoreError]] = [
-                (item, DiskFull(reason, item[0].ledger_id)) for item in items if _ordinary(item)
+                (item, DiskFull(reason, item[STATE].ledger_id)) for item in items if _ordinary(item)
             ]
             return self._admit_reserved(kept, refused)
         return self._admit_reserved(items, [])
@@ -183,7 +183,7 @@ class LogWriter:
             self._roll(need)
         except NoSpace as error:
             reason = f"the disk under {self._environment.directory} is full, the kept space too: {error}"
-            return [], refused + [(item, DiskFull(reason, item[0].ledger_id)) for item in items]
+            return [], refused + [(item, DiskFull(reason, item[STATE].ledger_id)) for item in items]
         return items, refused
 
     def _left(self) -> int:

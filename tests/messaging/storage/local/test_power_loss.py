@@ -13,7 +13,7 @@ from messaging.storage.local import Durability, LocalConfig, LocalLedgerStore
 from tests.simulation.alone import alone, simulated
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.owning import started
-from tests.support.storage.power_loss import CONFIG, DIRECTORY, reopen_and_check
+from tests.support.storage.power_loss import CONFIG, DIRECTORY, lives, reopen_and_check
 from tests.support.storage.workload import Workload
 
 STEPS = 400
@@ -88,24 +88,10 @@ async def test_what_was_served_after_a_kill_survives_a_power_loss(seed: int) -> 
 @pytest.mark.parametrize("seed", range(10))
 async def test_power_loss_again_and_again(seed: int) -> None:
     """Each life of the store begins with what the power loss of the last one left."""
-    random = Random(1000 + seed)
     workload = Workload(Random(seed))
-    disk = FakeDisk()
-    crashes = 0
-    for _ in range(6):
-        disk.image_at = disk.operations + random.randrange(20, 300)
-        workload.frozen = None
-        disk.on_image = workload.freeze
-        await run(disk, workload, steps=150)
-        crashes += disk.image is not None
-        if workload.frozen is None:
-            workload.freeze()
-        disk = (disk.image or disk).power_loss(random)
-        await reopen_and_check(disk, workload)
-        workload.promises = workload.frozen or {}
-        for ledger_id in [key for key, promise in workload.promises.items() if not promise.created]:
-            workload.promises[ledger_id].deleting = True  # its outcome is unknown
-    assert crashes
+    await lives(
+        workload, Random(1000 + seed), 6, steps=150, power=range(20, 300), check=lambda disk: reopen_and_check(disk, workload)
+    )
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -15,7 +15,7 @@ from tests.support.storage.damaged_log import append
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.filled_log import blocks_read_back, filled, segment_names
 from tests.support.storage.owning import fence_of, started
-from tests.support.storage.power_loss import CONFIG, DIRECTORY, reopen_and_check
+from tests.support.storage.power_loss import CONFIG, DIRECTORY, lives, reopen_and_check
 from tests.support.storage.workload import Workload, entry_bytes
 from tests.support.waiting import eventually, eventually_sync
 
@@ -129,27 +129,8 @@ def test_power_loss_before_every_operation_of_a_reclaim() -> None:
 
 @pytest.mark.parametrize("seed", range(15))
 async def test_power_loss_with_many_deletes_over_several_lives(seed: int) -> None:
-    random = Random(seed)
     workload = Workload(Random(seed), delete_share=0.12)
-    disk = FakeDisk()
-    crashes = 0
-    for _ in range(5):
-        disk.image_at = disk.operations + random.randrange(30, 300)
-        workload.frozen = None
-        disk.on_image = workload.freeze
-        store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
-        await workload.run(store, await started(store), 300)
-        await store.stop()
-        crashes += disk.image is not None
-        if workload.frozen is None:
-            workload.freeze()
-        disk = (disk.image or disk).power_loss(random)
-        await reopen_and_check(disk, workload)
-        workload.promises = workload.frozen or {}
-        for promise in workload.promises.values():
-            if not promise.created:
-                promise.deleting = True  # its outcome is unknown
-    assert crashes
+    await lives(workload, Random(seed), 5, steps=300, power=range(30, 300), check=lambda disk: reopen_and_check(disk, workload))
 
 
 @pytest.mark.parametrize("together", [1, 50])

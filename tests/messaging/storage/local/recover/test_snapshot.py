@@ -8,15 +8,14 @@ from random import Random
 
 import pytest
 
-from messaging.storage.local import LocalLedgerStore
 from messaging.storage.local.format import snapshot
 from messaging.storage.local.format.segment import name_of
 from messaging.storage.local.recover.inspect import inspect, repair, verify
 from tests.support.storage.damaged_log import append
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.filled_log import blocks_read_back, filled, segment_names
-from tests.support.storage.owning import fence_of, started
-from tests.support.storage.power_loss import CONFIG, DIRECTORY, reopen_and_check
+from tests.support.storage.owning import fence_of
+from tests.support.storage.power_loss import DIRECTORY, lives, reopen_and_check
 from tests.support.storage.snapshots import NEVER, ledgers_in, opened, snapshotted
 from tests.support.storage.workload import Workload
 from tests.support.waiting import eventually
@@ -186,31 +185,16 @@ async def test_what_was_deleted_after_the_snapshot_stays_deleted_when_its_segmen
 @pytest.mark.parametrize("seed", range(20))
 async def test_no_deleted_ledger_comes_back_whichever_way_the_log_is_opened(seed: int) -> None:
     """Deletes, rewriting, snapshots and crashes, life after life; each life opened once with the snapshot and once without."""
-    random = Random(seed)
     workload = Workload(Random(seed), delete_share=0.12)
-    disk = FakeDisk()
-    crashes = 0
-    for _ in range(4):
-        disk.image_at = disk.operations + random.randrange(20, 250)
-        workload.frozen = None
-        disk.on_image = workload.freeze
-        store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
-        await workload.run(store, await started(store), 300)
-        await store.stop()
-        crashes += disk.image is not None
-        if workload.frozen is None:
-            workload.freeze()
-        disk = (disk.image or disk).power_loss(random)
+
+    async def check_both(disk: FakeDisk) -> None:
         for path in (PATH, None):
             left = disk.frozen()
             if path is not None:
                 left.remove(path)
             await reopen_and_check(left, workload)
-        workload.promises = workload.frozen or {}
-        for promise in workload.promises.values():
-            if not promise.created:
-                promise.deleting = True  # its outcome is unknown
-    assert crashes
+
+    await lives(workload, Random(seed), 4, steps=300, power=range(20, 250), check=check_both)
 
 
 async def test_a_snapshot_that_cannot_be_written_does_not_stop_reclaim() -> None:

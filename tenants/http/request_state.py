@@ -1,0 +1,26 @@
+"""What the web process knows of a request beside what Django does. Everything that looks for it asks here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.http import HttpRequest
+
+from tenants.access import Actor
+
+
+@dataclass(slots=True)
+class RequestState:
+    """`actor`: who makes the request, once somebody asked. `denied`: why it is refused, "" if it is not."""
+
+    actor: Actor | None = None
+    denied: str = ""
+
+
+def state_of(request: HttpRequest) -> RequestState:
+    """Made with the first question, and the same one from then on."""
+    found: RequestState | None = getattr(request, "magnetar", None)
+    if found is None:
+        found = RequestState()
+        request.magnetar = found  # type: ignore[attr-defined]
+    return found
