@@ -13,17 +13,28 @@ from types import ModuleType
 from typing import Any
 
 from tests.compat.scenarios import (
+    access_modes,
     acknowledgements,
+    administration,
     batches,
+    chunks,
+    dead_letters,
+    deduplication,
+    delays,
+    encryption,
     failover,
     identifiers,
     key_shared,
+    limits,
+    many_topics,
     producers,
     readers,
     redelivery,
     seeks,
     shared,
+    statistics,
     subscriptions,
+    table_views,
 )
 from tests.compat.scenarios.run import run_all, run_and_compare
 from tests.compat.scenarios.world import Outcome, Platform, Scenario
@@ -43,17 +54,28 @@ __all__ = [
 ]
 
 MODULES: tuple[ModuleType, ...] = (
+    access_modes,
     acknowledgements,
+    administration,
     batches,
+    chunks,
+    dead_letters,
+    deduplication,
+    delays,
+    encryption,
     failover,
     identifiers,
     key_shared,
+    limits,
+    many_topics,
     producers,
     readers,
     redelivery,
     seeks,
     shared,
+    statistics,
     subscriptions,
+    table_views,
 )
 _HERE = Path(__file__).parent
 RECORDED = _HERE / "recorded"

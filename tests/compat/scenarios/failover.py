@@ -75,6 +75,7 @@ def holes_stay_holes_after_the_change(w: World) -> Outcome:
     held = take(working, 4)
     working.acknowledge(held[1])
     working.acknowledge(held[3])
+    w.settled(lambda: w.backlog(topic), 2)
     working.close()
     return texts(waiting, 2)
 

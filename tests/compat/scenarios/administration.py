@@ -1,0 +1,136 @@
+"""What clients notice when somebody administers their topic."""
+
+from __future__ import annotations
+
+import pulsar
+
+from tests.compat.scenarios.values import attempt, rest, take, texts
+from tests.compat.scenarios.world import Outcome, World, topic_path
+
+
+def unloading_is_not_noticed(w: World) -> Outcome:
+    topic = w.topic()
+    consumer, producer = w.consumer(topic), w.producer(topic)
+    producer.send(b"a")
+    first = texts(consumer, 1)
+    w.settled(lambda: w.backlog(topic), 0)
+    status = w.admin("PUT", f"{topic_path(topic)}/unload").status
+    producer.send(b"b")
+    return [first, status, texts(consumer, 1)]
+
+
+def a_topic_in_use_is_not_deleted(w: World) -> Outcome:
+    topic = w.topic()
+    producer = w.producer(topic)
+    status = w.admin("DELETE", topic_path(topic)).status
+    producer.close()
+    return [status, w.admin("DELETE", topic_path(topic)).status, w.admin("DELETE", topic_path(topic)).status]
+
+
+def a_topic_with_subscriptions_is_not_deleted(w: World) -> Outcome:
+    topic = w.topic()
+    w.consumer(topic).close()
+    return [w.admin("DELETE", topic_path(topic)).status, w.admin("DELETE", f"{topic_path(topic)}?force=true").status]
+
+
+def skipping_some(w: World) -> Outcome:
+    topic = w.topic()
+    w.consumer(topic).close()
+    w.send(topic, *"abcd")
+    status = w.admin("POST", f"{topic_path(topic)}/subscription/s/skip/2").status
+    return [status, rest(w.consumer(topic))]
+
+
+def skipping_all(w: World) -> Outcome:
+    topic = w.topic()
+    consumer = w.consumer(topic, receiver_queue_size=1)
+    w.send(topic, *"abcd")
+    take(consumer, 1)
+    consumer.close()
+    status = w.admin("POST", f"{topic_path(topic)}/subscription/s/skip_all").status
+    left = w.backlog(topic)
+    w.send(topic, "e")
+    return [status, left, rest(w.consumer(topic))]
+
+
+def expiring_what_is_old(w: World) -> Outcome:
+    topic = w.topic()
+    w.consumer(topic).close()
+    w.send(topic, *"ab")
+    return [w.admin("POST", f"{topic_path(topic)}/subscription/s/expireMessages/3600").status, rest(w.consumer(topic))]
+
+
+def peeking(w: World) -> Outcome:
+    topic = w.topic()
+    w.consumer(topic).close()
+    w.send(topic, "first", "second")
+    answers = [w.admin("GET", f"{topic_path(topic)}/subscription/s/position/{number}") for number in (1, 2, 3)]
+    return [[answer.status, answer.body if answer.status == 200 else None] for answer in answers]
+
+
+def terminating_tells_the_last_id(w: World) -> Outcome:
+    topic = w.topic()
+    ids = w.send(topic, "a", "b")
+    answer = w.admin("POST", f"{topic_path(topic)}/terminate")
+    return [answer.status, answer.body.get("entryId"), answer.body.get("ledgerId") == ids[1].ledger_id()]
+
+
+def a_terminated_topic_can_be_read(w: World) -> Outcome:
+    topic = w.topic()
+    consumer = w.consumer(topic)
+    w.send(topic, "a", "b")
+    w.admin("POST", f"{topic_path(topic)}/terminate")
+    return texts(consumer, 2)
+
+
+def a_subscription_on_a_terminated_topic(w: World) -> Outcome:
+    topic = w.topic()
+    w.send(topic, "a")
+    w.admin("POST", f"{topic_path(topic)}/terminate")
+    consumer = w.consumer(topic, initial_position=pulsar.InitialPosition.Earliest)
+    return texts(consumer, 1)
+
+
+def truncating(w: World) -> Outcome:
+    topic = w.topic()
+    w.consumer(topic).close()
+    w.send(topic, *"abc")
+    return [w.admin("DELETE", f"{topic_path(topic)}/truncate").status, rest(w.consumer(topic))]
+
+
+def topics_are_listed(w: World) -> Outcome:
+    prefix = w.namespace()
+    for name in ("b", "a"):
+        w.send(f"{prefix}{name}", "x")
+    namespace = prefix.split("://")[1].rstrip("/")
+    listed = w.admin("GET", f"persistent/{namespace}").body
+    return sorted(name.rpartition("/")[2] for name in listed)
+
+
+def more_partitions(w: World) -> Outcome:
+    topic = w.partitioned(2)
+    statuses = [w.admin("POST", f"{topic_path(topic)}/partitions", count).status for count in (3, 2)]
+    return [
+        statuses,
+        len(w.new_client().get_topic_partitions(topic)),
+        w.admin("GET", f"{topic_path(topic)}/partitions").body["partitions"],
+    ]
+
+
+def a_partitioned_topic_twice(w: World) -> Outcome:
+    topic = w.partitioned(2)
+    return w.admin("PUT", f"{topic_path(topic)}/partitions", 2).status
+
+
+def deleting_a_partitioned_topic(w: World) -> Outcome:
+    topic = w.partitioned(2)
+    w.send(topic, "x")
+    statuses = [w.admin("DELETE", f"{topic_path(topic)}/partitions").status for _ in range(2)]
+    return [statuses, len(w.new_client().get_topic_partitions(topic))]
+
+
+def a_namespace_with_topics_is_not_deleted(w: World) -> Outcome:
+    prefix = w.namespace()
+    w.send(f"{prefix}t", "x")
+    namespace = prefix.split("://")[1].rstrip("/")
+    return [w.admin("DELETE", f"namespaces/{namespace}").status, attempt(w.producer, f"{prefix}t")]

@@ -1,0 +1,151 @@
+"""Chunked messages: one message to a client, several entries to the broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulsar
+
+from tests.compat.scenarios.values import rest, shapes, take
+from tests.compat.scenarios.world import Outcome, World, topic_path
+
+_SIZE = 12_000_000
+_ENTRIES = 3
+
+
+def _large(text: str) -> bytes:
+    return text.encode() * _SIZE
+
+
+def _seen(messages: list[pulsar.Message]) -> list[list[Any]]:
+    return [[message.data()[:1].decode(), len(message.data()), message.redelivery_count()] for message in messages]
+
+
+def _chunking(w: World, topic: str) -> pulsar.Producer:
+    return w.producer(topic, chunking_enabled=True, send_timeout_millis=30_000)
+
+
+def _received_on(w: World, kind: str) -> Outcome:
+    topic = w.topic()
+    consumer = w.consumer(topic, kind=kind)
+    producer = _chunking(w, topic)
+    producer.send(_large("a"), partition_key="k")
+    producer.send(b"b", partition_key="k")
+    return [*_seen(take(consumer, 2, acknowledge=True)), w.settled(lambda: w.backlog(topic), 0)]
+
+
+def on_exclusive(w: World) -> Outcome:
+    return _received_on(w, "Exclusive")
+
+
+def on_failover(w: World) -> Outcome:
+    return _received_on(w, "Failover")
+
+
+def on_shared(w: World) -> Outcome:
+    return _received_on(w, "Shared")
+
+
+def on_key_shared(w: World) -> Outcome:
+    return _received_on(w, "KeyShared")
+
+
+def their_ids(w: World) -> Outcome:
+    producer = _chunking(w, w.topic())
+    return shapes([producer.send(_large("a")), producer.send(b"b"), producer.send(_large("c"))])
+
+
+def they_are_several_entries_of_backlog(w: World) -> Outcome:
+    topic = w.topic()
+    w.consumer(topic).close()
+    _chunking(w, topic).send(_large("a"))
+    return [w.backlog(topic), w.stats(topic)["msgInCounter"]]
+
+
+def refused_they_come_again_whole(w: World) -> Outcome:
+    topic = w.topic()
+    consumer = w.consumer(topic, kind="Shared", negative_ack_redelivery_delay_ms=100)
+    _chunking(w, topic).send(_large("a"))
+    first = take(consumer, 1)
+    consumer.negative_acknowledge(first[0])
+    return [_seen(first), _seen(take(consumer, 1))]
+
+
+def unacknowledged_they_come_again_to_the_next(w: World) -> Outcome:
+    topic = w.topic()
+    consumer = w.consumer(topic)
+    _chunking(w, topic).send(_large("a"))
+    first = take(consumer, 1)
+    consumer.close()
+    return [_seen(first), _seen(take(w.consumer(topic), 1))]
+
+
+def seek_to_their_beginning(w: World) -> Outcome:
+    topic = w.topic()
+    consumer = w.consumer(topic, start_message_id_inclusive=True)
+    producer = _chunking(w, topic)
+    producer.send(b"0")
+    identifier = producer.send(_large("a"))
+    producer.send(b"b")
+    take(consumer, 3)
+    consumer.seek(identifier)
+    return _seen(take(consumer, 2))
+
+
+def seek_behind_them(w: World) -> Outcome:
+    topic = w.topic()
+    consumer = w.consumer(topic)
+    producer = _chunking(w, topic)
+    identifier = producer.send(_large("a"))
+    producer.send(b"b")
+    take(consumer, 2)
+    consumer.seek(identifier)
+    return _seen(take(consumer, 1))
+
+
+def a_reader_from_one(w: World) -> Outcome:
+    topic = w.topic()
+    producer = _chunking(w, topic)
+    identifier = producer.send(_large("a"))
+    producer.send(b"b")
+    inclusive = w.reader(topic, identifier, start_message_id_inclusive=True)
+    return [_seen(take(inclusive, 2)), rest(w.reader(topic, identifier))]
+
+
+def two_producers_at_a_time(w: World) -> Outcome:
+    topic = w.topic()
+    consumer = w.consumer(topic)
+    producers = [_chunking(w, topic) for _ in range(2)]
+    for producer, text in zip(producers, "ab", strict=True):
+        producer.send_async(_large(text), lambda *_: None)
+    for producer in producers:
+        producer.flush()
+    return sorted(_seen(take(consumer, 2)))
+
+
+def compressed_ones(w: World) -> Outcome:
+    topic = w.topic()
+    consumer = w.consumer(topic)
+    producer = w.producer(topic, chunking_enabled=True, compression_type=pulsar.CompressionType.LZ4)
+    identifier = producer.send(_large("a"))
+    return [shapes([identifier]), _seen(take(consumer, 1))]
+
+
+def cumulatively_acknowledged(w: World) -> Outcome:
+    topic = w.topic()
+    consumer = w.consumer(topic)
+    producer = _chunking(w, topic)
+    producer.send(_large("a"))
+    producer.send(b"b")
+    found = take(consumer, 2)
+    consumer.acknowledge_cumulative(found[0])
+    consumer.close()
+    return rest(w.consumer(topic))
+
+
+def they_survive_unloading(w: World) -> Outcome:
+    topic = w.topic()
+    w.consumer(topic).close()
+    _chunking(w, topic).send(_large("a"))
+    w.admin("PUT", f"{topic_path(topic)}/unload")
+    return _seen(take(w.consumer(topic), 1))
