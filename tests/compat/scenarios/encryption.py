@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -18,21 +20,21 @@ _ACTION = pulsar.ConsumerCryptoFailureAction
 
 
 @cache
-def _keys() -> tuple[tempfile.TemporaryDirectory[str], str, str]:
-    """A folder that lives as long as the process, and the paths of a public and a private key in it."""
-    folder = tempfile.TemporaryDirectory(prefix="scenario-keys-")
+def _keys() -> tuple[str, str]:
+    """The paths of a public and a private key, which lie there as long as the process lives."""
+    folder = tempfile.mkdtemp(prefix="scenario-keys-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     key = rsa.generate_private_key(public_exponent=65_537, key_size=2048)
-    public, private = Path(folder.name) / "public.pem", Path(folder.name) / "private.pem"
+    public, private = Path(folder) / "public.pem", Path(folder) / "private.pem"
     public.write_bytes(key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
     private.write_bytes(
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
     )
-    return folder, str(public), str(private)
+    return str(public), str(private)
 
 
 def _reader() -> pulsar.CryptoKeyReader:
-    _, public, private = _keys()
-    return pulsar.CryptoKeyReader(public, private)
+    return pulsar.CryptoKeyReader(*_keys())
 
 
 def _encrypting(w: World, topic: str, **options: Any) -> pulsar.Producer:
