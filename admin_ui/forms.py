@@ -81,6 +81,30 @@ class TopicForm(forms.Form):
         return _topic(self.tenant, self.namespace, self.cleaned_data["name"])
 
 
+class DeadLetterForm(forms.Form):
+    max_redeliver_count = forms.IntegerField(
+        label="Redeliveries",
+        required=False,
+        min_value=0,
+        max_value=2**31 - 1,
+        help_text="A message that is redelivered more often is moved. Empty: no message is moved.",
+    )
+    target = forms.CharField(
+        label="Target topic",
+        required=False,
+        max_length=NAME_LENGTH_MAX,
+        widget=forms.TextInput(attrs=_PLAIN),
+        help_text="Full name of a topic. Empty: the name of this topic with -SUBSCRIPTION-DLQ.",
+    )
+    initial_subscription = forms.CharField(
+        label="Subscription of the target",
+        required=False,
+        max_length=NAME_LENGTH_MAX,
+        widget=forms.TextInput(attrs=_PLAIN),
+        help_text="Created with the target, so that nothing is lost before somebody subscribes. Empty: none.",
+    )
+
+
 class QuickStartForm(forms.Form):
     topic = forms.CharField(
         label="Topic",

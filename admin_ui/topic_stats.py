@@ -76,6 +76,7 @@ class SubscriptionRow:
     ack_rate: float | None
     delivered: int | None
     expired: int | None
+    dead_letters: str  # "off", or how many messages were moved and what is in the way
     consumers: list[ConsumerRow]
 
 
@@ -133,8 +134,16 @@ def _subscription(name: str, one: Json) -> SubscriptionRow:
         one.get("messageAckRate"),
         one.get("msgOutCounter"),
         one.get("totalMsgExpired"),
+        _dead_letters(one.get("deadLetters")),
         consumers,
     )
+
+
+def _dead_letters(one: Json | None) -> str:
+    if one is None:
+        return "off"
+    moved, waiting = one.get("movedMessages", 0), one.get("waitingEntries", 0)
+    return f"{moved} moved" + (f", {waiting} waiting" if waiting else "")
 
 
 def _states(one: Json, consumers: list[ConsumerRow]) -> list[State]:

@@ -6,7 +6,20 @@ from __future__ import annotations
 
 from django.urls import path
 
-from admin_ui.views import audit, jump, keys, namespaces, people, platform, quick_start, session, tenants, topics, usage
+from admin_ui.views import (
+    audit,
+    jump,
+    keys,
+    namespaces,
+    people,
+    platform,
+    quick_start,
+    session,
+    subscriptions,
+    tenants,
+    topics,
+    usage,
+)
 
 app_name = "console"
 
@@ -37,6 +50,7 @@ urlpatterns = [
     path(_TOPIC, topics.topic, name="topic"),
     path(f"{_TOPIC}/detail", topics.topic_fragment, name="topic_fragment"),
     path(f"{_TOPIC}/delete", topics.topic_delete, name="topic_delete"),
+    path(f"{_TOPIC}/subscriptions/<str:subscription>/dead-letters", subscriptions.dead_letters, name="dead_letter_policy"),
     path("people", people.people, name="people"),
     path("new-person", people.person_create, name="person_create"),
     path("people/<str:person>/password", people.person_password, name="person_password"),

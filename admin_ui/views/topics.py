@@ -20,7 +20,7 @@ from messaging.protocol.names import TopicName, parse_topic
 from tenants.actions.topics import create_topic, delete_topic
 
 
-def _name(tenant: str, namespace: str, topic: str) -> TopicName:
+def topic_name(tenant: str, namespace: str, topic: str) -> TopicName:
     try:
         return parse_topic(resource_of({"tenant": tenant, "namespace": namespace, "topic": topic}).topic)
     except InvalidName:
@@ -47,7 +47,7 @@ def _look(name: TopicName) -> dict[str, Any]:
 
 @page
 def topic(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
-    name = _name(tenant, namespace, topic)
+    name = topic_name(tenant, namespace, topic)
     further: tuple[tuple[str, str], ...] = ()
     if name.partition >= 0:
         further = ((name.base.local, reverse("console:topic", args=[tenant, namespace, name.base.local])),)
@@ -67,8 +67,8 @@ def topic(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> H
 @page
 def topic_fragment(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     """The part of the topic page that is refreshed every two seconds."""
-    found = _look(_name(tenant, namespace, topic))
-    return show(request, "parts/topic_stats.html", navigation(request, "topic", tenant, namespace), **found)
+    found = _look(topic_name(tenant, namespace, topic))
+    return show(request, "parts/topic_stats.html", navigation(request, "topic", tenant, namespace), local=topic, **found)
 
 
 @page
@@ -98,7 +98,7 @@ def topic_create(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRe
 
 @page
 def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
-    name = _name(tenant, namespace, topic)
+    name = topic_name(tenant, namespace, topic)
     found = _look(name)
     form = ConfirmForm(request.POST or None, expected=topic)
     if request.method == "POST" and form.is_valid():

@@ -33,6 +33,8 @@ from messaging.adminrpc.maintenance import (
 from messaging.adminrpc.status import BrokerStatus
 from messaging.adminrpc.subscriptions import (
     MOVED_SHOWN,
+    DeadLetterPolicyAnswer,
+    DeadLetterPolicySet,
     PeekAnswer,
     SubscriptionCreate,
     SubscriptionDelete,
@@ -73,6 +75,8 @@ __all__ = [
     "AuditTake",
     "AuditTaken",
     "BrokerStatus",
+    "DeadLetterPolicyAnswer",
+    "DeadLetterPolicySet",
     "Empty",
     "FeedApply",
     "FeedChange",
@@ -153,6 +157,9 @@ METHODS: dict[str, Method] = {
     "subscriptions.skip": Method(SubscriptionSkip, SubscriptionMoved),
     "subscriptions.reset": Method(SubscriptionReset, SubscriptionMoved),
     "subscriptions.expire": Method(SubscriptionExpire, SubscriptionMoved),
+    "subscriptions.dead_letter_policy": Method(SubscriptionRef, DeadLetterPolicyAnswer),
+    "subscriptions.set_dead_letter_policy": Method(DeadLetterPolicySet, DeadLetterPolicyAnswer),
+    "subscriptions.remove_dead_letter_policy": Method(SubscriptionRef, Empty),
     "subscriptions.peek": Method(SubscriptionPeek, PeekAnswer),
     "upkeep.topics": Method(MaintenanceTopics, MaintenancePage),
     "upkeep.run": Method(MaintenanceRun, MaintenanceResult),

@@ -61,6 +61,29 @@ class SubscriptionMoved(Answer, kw_only=True):
     moved: dict[str, tuple[str, str]] = {}
 
 
+class DeadLetterPolicySet(Request, kw_only=True):
+    """`target` "": Pulsar's name, ``<topic>-<subscription>-DLQ``. `owner`: the role that must be allowed to publish to it."""
+
+    topic: str
+    subscription: str
+    max_redeliver_count: int
+    target: str = ""
+    initial_subscription: str = ""
+    owner: str
+
+
+class DeadLetterPolicyAnswer(Answer, kw_only=True):
+    """`target` "": there is no policy. `waiting_entries`: to be moved; `last_error`: why the last attempt failed, or ""."""
+
+    max_redeliver_count: int = 0
+    target: str = ""
+    initial_subscription: str = ""
+    owner: str = ""
+    waiting_entries: int = 0
+    moved_messages: int = 0
+    last_error: str = ""
+
+
 class SubscriptionNames(Answer, kw_only=True):
     subscriptions: list[str]
 

@@ -36,6 +36,8 @@ _COUNT_OR_UNLIMITED = Limit("exactly representable in JSON; -1 is unlimited", mi
 _VERSION = Limit("incremented with each change, 64 bits", minimum=0, maximum=INT64_MAX)
 _LEDGER_ID = Limit("a position: -1 is the earliest, 2^63-1 the latest", minimum=-1, maximum=INT64_MAX)
 
+_REDELIVERIES = Limit("a 32-bit number, as with Pulsar's clients", minimum=0, maximum=2**31 - 1)
+
 API: dict[str, Limit] = {
     "NewTenant.name": _NAME,
     "NewTenant.admin_roles": _ROLES,
@@ -48,6 +50,9 @@ API: dict[str, Limit] = {
     "NewTopic.name": _NAME,
     "NewTopic.partitions": _PARTITIONS,
     "NewKey.name": _NAME,
+    "NewDeadLetterPolicy.max_redeliver_count": _REDELIVERIES,
+    "NewDeadLetterPolicy.target": _TOPIC,
+    "NewDeadLetterPolicy.initial_subscription": _NAME,
 }
 
 PULSAR: dict[str, Limit] = {
@@ -94,6 +99,10 @@ RPC: dict[str, Limit] = {
     "timestamp_ms": Limit("milliseconds since 1970, 64 bits", minimum=0, maximum=INT64_MAX),
     "older_than_s": Limit("seconds; the milliseconds fit 64 bits", minimum=0, maximum=INT64_MAX // 1000),
     "entries": Limit("of one subscription, 64 bits", minimum=0, maximum=INT64_MAX),
+    "max_redeliver_count": _REDELIVERIES,
+    "target": _TOPIC,
+    "initial_subscription": _NAME,
+    "owner": Limit("the role of a key or a person", bytes_max=2 * NAME_BYTES_MAX + 1),
     "position": Limit("counts from 1, 64 bits", minimum=1, maximum=INT64_MAX),
     "after": _TOPIC,
     "words": Limit("part of the name of a topic or subscription", bytes_max=TOPIC_BYTES_MAX),

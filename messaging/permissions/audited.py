@@ -34,6 +34,8 @@ _API: dict[tuple[str, str], str] = {
     ("DELETE", "api:permission"): "permission.revoke",
     ("POST", "api:topics"): "topic.create",
     ("DELETE", "api:topic"): "topic.delete",
+    ("PUT", "api:dead-letter-policy"): "subscription.set_dead_letter_policy",
+    ("DELETE", "api:dead-letter-policy"): "subscription.remove_dead_letter_policy",
 }
 
 _PULSAR: dict[tuple[str, str], str] = {
@@ -90,6 +92,7 @@ _CONSOLE: dict[tuple[str, str], str] = {
     ("POST", "console:quick_start"): "key.create",
     ("POST", "console:topic_create"): "topic.create",
     ("POST", "console:topic_delete"): "topic.delete",
+    ("POST", "console:dead_letter_policy"): "subscription.set_dead_letter_policy",
     ("POST", "console:usage_compute"): "usage.compute",
 }
 

@@ -19,8 +19,9 @@ ANONYMOUS = "anonymous"
 USER_ROLE_PREFIX = "user:"
 SERVICE_ROLE_PREFIX = "service:"
 EXTERNAL_ROLE_PREFIX = "external:"  # of tokens of another issuer, unless a setting maps them to a role
-# Roles that no token may carry: people act by their session, our processes by their service identity.
-RESERVED_ROLE_PREFIXES = (USER_ROLE_PREFIX, SERVICE_ROLE_PREFIX)
+TENANT_ROLE_PREFIX = "tenant:"  # of a tenant itself: what its administrators set up goes on when they are gone
+# Roles that no token may carry: people act by their session, our processes by their service identity, tenants by what is set up.
+RESERVED_ROLE_PREFIXES = (USER_ROLE_PREFIX, SERVICE_ROLE_PREFIX, TENANT_ROLE_PREFIX)
 RESERVED_KEY_NAME_PREFIXES = (*RESERVED_ROLE_PREFIXES, EXTERNAL_ROLE_PREFIX)
 
 
@@ -88,6 +89,11 @@ def user_role(username: str) -> str:
     return USER_ROLE_PREFIX + username
 
 
+def tenant_role(tenant: str) -> str:
+    """The role of a tenant itself, which may do within it what its administrators may."""
+    return TENANT_ROLE_PREFIX + tenant
+
+
 class Grants(Protocol):
     def is_superuser(self, role: str) -> bool: ...
 
@@ -123,7 +129,9 @@ def allowed(grants: Grants, principal: Principal, action: Action, resource: Reso
         return True
     if action is Action.SUPERUSER:
         return False
-    if principal.role in grants.tenant_admins(resource.tenant):
+    if principal.role in grants.tenant_admins(resource.tenant) or (
+        principal.role.startswith(TENANT_ROLE_PREFIX) and principal.role == tenant_role(resource.tenant)
+    ):
         return True
     reads = action in (Action.TENANT_READ, Action.NAMESPACE_READ)
     if reads and isinstance(grants, TenantMembers) and principal.role in grants.tenant_members(resource.tenant):

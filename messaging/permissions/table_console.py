@@ -48,6 +48,8 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:topic_fragment"): Action.NAMESPACE_READ,
     ("GET", "console:topic_delete"): Action.TENANT_ADMIN,
     ("POST", "console:topic_delete"): Action.TENANT_ADMIN,
+    ("GET", "console:dead_letter_policy"): Action.TENANT_ADMIN,
+    ("POST", "console:dead_letter_policy"): Action.TENANT_ADMIN,
     # People, usage and the platform
     ("GET", "console:people"): Action.SUPERUSER,
     ("GET", "console:person_create"): Action.SUPERUSER,

@@ -42,6 +42,9 @@ _API: dict[tuple[str, str], Action] = {
     ("GET", "api:topic"): Action.LOOKUP,
     ("DELETE", "api:topic"): Action.TENANT_ADMIN,
     ("GET", "api:topic-stats"): Action.LOOKUP,
+    ("GET", "api:dead-letter-policy"): Action.CONSUME,
+    ("PUT", "api:dead-letter-policy"): Action.CONSUME,  # and PRODUCE on the target, on behalf of which the broker publishes
+    ("DELETE", "api:dead-letter-policy"): Action.CONSUME,
 }
 
 _PULSAR: dict[tuple[str, str], Action] = {

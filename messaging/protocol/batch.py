@@ -152,6 +152,23 @@ def singles(stored: Stored, data: bytes) -> Iterator[Single]:
     if not size:
         yield _whole(metadata, data)
         return
+    for index, one, payload in parts(stored, data):
+        yield Single(
+            index,
+            size,
+            _properties(one),
+            as_text(one.partition_key) if one.HasField("partition_key") else None,
+            one.partition_key_b64_encoded,
+            one.event_time,
+            one.sequence_id if one.HasField("sequence_id") else metadata.sequence_id + index,
+            payload,
+        )
+
+
+def parts(stored: Stored, data: bytes) -> Iterator[tuple[int, pb.SingleMetadata, bytes]]:
+    """Yields (index, metadata, payload) of the messages of a batch; `data`: its unpacked payload. Raises `ProtocolError` if
+    the next one is malformed."""
+    size = batch_size(stored, data)
     position = 0
     for index in range(size):
         length = int.from_bytes(data[position : position + 4], "big")
@@ -168,16 +185,7 @@ def singles(stored: Stored, data: bytes) -> Iterator[Single]:
             raise ProtocolError(
                 f"message {index} of a batch of {size} declares a payload of {one.payload_size} bytes, which exceeds the batch"
             )
-        yield Single(
-            index,
-            size,
-            _properties(one),
-            as_text(one.partition_key) if one.HasField("partition_key") else None,
-            one.partition_key_b64_encoded,
-            one.event_time,
-            one.sequence_id if one.HasField("sequence_id") else metadata.sequence_id + index,
-            data[start:position],
-        )
+        yield index, one, data[start:position]
 
 
 def _properties(metadata: pb.Metadata | pb.SingleMetadata) -> dict[str, str]:

@@ -23,7 +23,11 @@ TRANSACTION = 0x02
 REPLICATED = 0x04
 
 # extension tags
+DEAD_LETTER_MOVE = 2  # of dead letters: policy id / sequence id of the first message
 DELIVER_AT = 1  # i64 for each entry: when it is to be delivered, milliseconds since 1970; 0: at once
+
+
+Extensions = tuple[tuple[int, bytes], ...]  # (tag, value)
 
 
 class BlockHeader(NamedTuple):
@@ -33,7 +37,7 @@ class BlockHeader(NamedTuple):
     last_sequence: int
     producer: bytes
     flags: int = 0
-    extensions: tuple[tuple[int, bytes], ...] = ()
+    extensions: Extensions = ()
 
     def encode(self) -> bytes:
         fixed = _FIXED.pack(

@@ -112,7 +112,7 @@ def _is_partition(topic: str, partitioned: Mapping[str, int]) -> bool:
     return base in partitioned and index.isdecimal()
 
 
-def _found(parts: dict[str, str]) -> tuple[TopicName, int]:
+def found_topic(parts: dict[str, str]) -> tuple[TopicName, int]:
     """The name and the number of partitions. Raises `NotFound` for namespace and topic."""
     topic = topic_of(parts)
     existing_namespace(topic.tenant, topic.namespace_local)
@@ -122,12 +122,12 @@ def _found(parts: dict[str, str]) -> tuple[TopicName, int]:
 class Topic(View):
     @describe("A topic", shapes.TopicShape)
     def get(self, request: Request, **parts: str) -> Response:
-        topic, partitions = _found(parts)
+        topic, partitions = found_topic(parts)
         return Response({"topic": str(topic), "partitions": partitions})
 
     @describe("Delete a topic and its messages", None, status=204, parameters=[FORCE])
     def delete(self, request: Request, **parts: str) -> Response:
-        topic, partitions = _found(parts)
+        topic, partitions = found_topic(parts)
         actions.delete_topic(self.actor(), topic, force=self.query_flag("force"), partitioned=partitions > 0)
         return Response(status=204)
 
@@ -135,7 +135,7 @@ class Topic(View):
 class Stats(View):
     @describe("Statistics of a topic: rates, backlog, subscriptions, clients", shapes.TopicStats)
     def get(self, request: Request, **parts: str) -> Response:
-        topic, partitions = _found(parts)
+        topic, partitions = found_topic(parts)
         asked = TopicRef(topic=str(topic))
         found = broker.rpc().call("topics.partitioned_stats", asked) if partitions else broker.rpc().call("topics.stats", asked)
         return Response({"stats": found.stats})

@@ -97,6 +97,26 @@ class TopicStats(serializers.Serializer[Any]):
     stats = serializers.DictField(help_text="Pulsar's TopicStats.")
 
 
+class DeadLetterPolicyShape(serializers.Serializer[Any]):
+    max_redeliver_count = serializers.IntegerField()
+    target = serializers.CharField(help_text="Full name of the topic that dead letters are moved to.")
+    initial_subscription = serializers.CharField(help_text="Created on the target if it is missing; empty: none.")
+    owner = serializers.CharField(help_text="The role on whose behalf the broker publishes to the target.")
+    waiting_entries = serializers.IntegerField(help_text="That are to be moved.")
+    moved_messages = serializers.IntegerField(help_text="Since the policy was set or the topic was loaded.")
+    last_error = serializers.CharField(help_text="Why the last attempt to move messages failed; empty: it did not.")
+
+
+class NewDeadLetterPolicy(serializers.Serializer[Any]):
+    max_redeliver_count = serializers.IntegerField(help_text="A message that is redelivered more often is moved.")
+    target = serializers.CharField(
+        required=False, allow_blank=True, help_text="Full name of a topic; missing: <topic>-<subscription>-DLQ."
+    )
+    initial_subscription = serializers.CharField(
+        required=False, allow_blank=True, help_text="Created on the target if it is missing."
+    )
+
+
 class KeyShape(serializers.Serializer[Any]):
     id = serializers.CharField()
     name = serializers.CharField()

@@ -37,5 +37,10 @@ urlpatterns = [
     _path(f"{_N}/permissions/<segment:role>", "namespaces:NamespacePermission", "permission"),
     _path(f"{_N}/topics", "namespaces:Topics", "topics"),
     _path(_TOPIC, "namespaces:Topic", "topic"),
+    _path(
+        f"{_TOPIC}/subscriptions/<segment:subscription>/dead-letter-policy",
+        "subscriptions:DeadLetterPolicy",
+        "dead-letter-policy",
+    ),
     _path(f"{_TOPIC}/stats", "namespaces:Stats", "topic-stats"),
 ]

@@ -18,7 +18,7 @@ from tenants.actions import create_key
 from tenants.models import User
 from tests.admin_ui.console_broker import ConsoleBroker
 
-FILLING = {"tenant": "acme", "namespace": "orders", "topic": "placed", "person": "teammate"}
+FILLING = {"tenant": "acme", "namespace": "orders", "topic": "placed", "person": "teammate", "subscription": "s"}
 # What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?
 EXPECTED = {
     Action.PUBLIC: {"owner": "yes", "teammate": "yes", "stranger": "yes", "superuser": "yes"},

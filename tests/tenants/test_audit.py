@@ -20,7 +20,7 @@ READING = ("GET", "WEBSOCKET")
 
 
 # Routes of Action.CONSUME that read, and whose answer holds nothing that was published.
-NO_PAYLOAD = {("GET", "admin_v2:last-message-id"), ("GET", "admin_v2:subscriptions")}
+NO_PAYLOAD = {("GET", "admin_v2:last-message-id"), ("GET", "admin_v2:subscriptions"), ("GET", "api:dead-letter-policy")}
 
 
 TOPIC, PARTITIONED = "persistent://acme/orders/t", "persistent://acme/orders/p"
@@ -47,6 +47,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("PATCH", "api:policies"): {"message_ttl_s": 61},
     ("PUT", "api:permission"): {"actions": ["produce"]},
     ("POST", "api:topics"): {"name": "fresh"},
+    ("PUT", "api:dead-letter-policy"): {"max_redeliver_count": 1},
     ("POST", "admin_v2:tenant"): {"adminRoles": ["boss"], "allowedClusters": ["standalone"]},
     ("POST", "admin_v2:namespace-permission"): ["produce"],
     ("POST", "admin_v2:subscription-permission"): ["r"],

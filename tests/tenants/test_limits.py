@@ -23,12 +23,13 @@ BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "PermissionActions": ("PUT", f"{N}/permissions/r", {}),
     "NewTopic": ("POST", f"{N}/topics", {"name": "t"}),
     "NewKey": ("POST", "/api/v1/tenants/acme/keys", {"name": "k"}),
+    "NewDeadLetterPolicy": ("PUT", f"{N}/topics/t/subscriptions/s/dead-letter-policy", {"max_redeliver_count": 1}),
 }
 LISTS = ("admin_roles", "allowed_clusters", "actions")
 OURS = [
     (name, what, over)
     for name, limit in API.items()
-    for kind in ["number" if name.endswith(".partitions") else "list" if name.partition(".")[2] in LISTS else "text"]
+    for kind in ["number" if name.endswith((".partitions", "_count")) else "list" if name.partition(".")[2] in LISTS else "text"]
     if name != "NewNamespace.policies"
     for what, _, over in at_and_over(limit, kind)
 ]

@@ -70,8 +70,9 @@ def test_answers_fit_the_document(world: World, path: str, method: str, paramete
     operation = schema()[path][method.upper()]
     headers = {"Authorization": f"Bearer {world.superuser_token}"}
     existing = {"tenant": "acme", "namespace": "orders", "topic": "t", "username": "tom", "role": "r", "key_id": "k1"}
+    existing["subscription"] = "s"
     world.token("app@acme")
-    world.broker.add("persistent://acme/orders/t")
+    world.broker.add("persistent://acme/orders/t", "s")
 
     @seed(1)
     @settings(max_examples=5, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.hot import SendFrame, scan
-from messaging.storage.block_header import DELIVER_AT, MARKER, BlockHeader, decode, encode_plain
+from messaging.storage.block_header import DELIVER_AT, MARKER, BlockHeader, Extensions, decode, encode_plain
 from messaging.storage.ledger_store import Block, Position
 
 BLOCK_BYTES = 400  # memory that a block takes in addition to its data
@@ -150,13 +150,22 @@ def for_log(buf: bytes, sent: list[SendFrame], end_offsets: Sequence[int]) -> by
     return buf[start:stop] if size <= COPIED_BYTES_MAX else memoryview(buf)[start:stop]
 
 
-def header_of(sent: list[SendFrame], producer: bytes, broker_time_ms: int, message_count: int, *, delayed: bool = False) -> bytes:
+def header_of(
+    sent: list[SendFrame],
+    producer: bytes,
+    broker_time_ms: int,
+    message_count: int,
+    *,
+    delayed: bool = False,
+    extensions: Extensions = (),
+) -> bytes:
     """`delayed`: some of `sent` ask for a delivery time."""
     last = sent[-1]
     highest = max(last.sequence_id, last.highest_sequence_id)
-    if not delayed:
+    if delayed:
+        extensions = ((DELIVER_AT, _big_endian(delivery_times(sent)).tobytes()), *extensions)
+    if not extensions:
         return encode_plain(broker_time_ms, message_count, sent[0].sequence_id, highest, producer)
-    extensions = ((DELIVER_AT, _big_endian(delivery_times(sent)).tobytes()),)
     return BlockHeader(broker_time_ms, message_count, sent[0].sequence_id, highest, producer, 0, extensions).encode()
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from messaging.broker.core import ack_sets
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.dead_letters import DeadLetters
 from messaging.broker.core.dispatch.assignment import Assignment
 from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.dispatch.state import DispatchState, Due
@@ -70,6 +71,8 @@ class Subscription:
         self.strategy: DispatchStrategy = STRATEGIES[SubscriptionType.EXCLUSIVE](self.state)
         self.fenced = False
         self.resets = 0  # by seeks: what was asked before one says nothing about what comes after it
+        self.dead_letters: DeadLetters | None = None  # the dead-letter policy
+        self.recovering = False  # whether its last move to the dead letters was made is being found out: nothing is sent
         self.messages_out = 0
         self.bytes_out = 0
         self.entries_expired = 0
@@ -121,7 +124,7 @@ class Subscription:
 
     def can_dispatch(self) -> bool:
         """Whether some consumer could take a message now."""
-        return not self.fenced and self.strategy.can_dispatch()
+        return not self.fenced and not self.recovering and self.strategy.can_dispatch()
 
     def next_due(self) -> Due | None:
         """The next entry to send and where it comes from, or None when all that may be delivered were sent."""
@@ -230,6 +233,11 @@ class Subscription:
     def limit_unacked(self, consumer_max: int, subscription_max: int) -> None:
         """How many messages one consumer, and all together, may hold unacknowledged; 0: no limit."""
         self.state.limit_unacked(consumer_max, subscription_max)
+
+    def follow_dead_letters(self, dead_letters: DeadLetters | None) -> None:
+        """The dead-letter policy was set, changed or removed."""
+        self.dead_letters = dead_letters
+        self.state.redeliveries.limit_counts(None if dead_letters is None else dead_letters.policy.max_redeliver_count)
 
     def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None) -> None:
         """The client wants these again; None: all that it has not acknowledged."""

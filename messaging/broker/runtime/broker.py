@@ -21,6 +21,7 @@ from messaging.broker.core.topic_policies import TopicPolicies
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.audit import BrokerAudit
+from messaging.broker.runtime.dead_letters import RETRY_S, DeadLetterMoves
 from messaging.broker.runtime.idle_topics import IdleTopics
 from messaging.broker.runtime.metering import Metering
 from messaging.broker.runtime.peers import Peer, Peers
@@ -111,6 +112,7 @@ class Broker:
                 failed=self.topic_failed,
                 active=lambda topic: self.metering.active(topic),
                 delayed_delivery_strict=settings.delayed_delivery_strict,
+                dead_letters_due=lambda topic, subscription: self.dead_letters.due(topic, subscription),
                 admit=self.permission_checks.admit,
             )
         )
@@ -121,6 +123,17 @@ class Broker:
         self.topic_watches = TopicWatches(self.topic_names, self.permission_checks.refusal_of, self.background)
         self.topics.on_list_changed = lambda name, exists: self.topic_watches.changed(str(name.namespace), str(name), exists)
         self.discovery: TopicDiscovery[ConsumerTable] = TopicDiscovery()
+        self.dead_letters = DeadLetterMoves(
+            self.open_topic,
+            lambda name: self.topics.get(name, create=False),
+            lambda name: self.partition_count(name, auto_create=True),
+            self.authorize,
+            self.memory_limiter.egress,
+            lambda: self.now_ms(),
+            self.background,
+            settings.message_bytes_max,
+        )
+        self.topics.recover_dead_letters = self.dead_letters.recover
         self.before_stop: list[Callable[[], Awaitable[None]]] = []  # what stops before clients are sent away
         self._recovering: set[LoadedTopic] = set()
         self._names_given = 0
@@ -222,6 +235,7 @@ class Broker:
         background = self.background
         background.watch(asyncio.get_running_loop())
         background.every(RATE_SAMPLE_S, "sample_rates", self.metering.sample_rates)
+        background.every(RETRY_S, "dead_letters", self.dead_letters.retry)
         background.every(MEMORY_SWEEP_S, "sweep_memory", self.sweep_memory)
         keep_alive = self._each_peer("keep_alive", lambda peer: peer.liveness.keep_alive())
         background.every(self.settings.keep_alive_ms / 1000, "keep_alive", keep_alive)

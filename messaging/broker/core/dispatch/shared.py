@@ -36,7 +36,7 @@ class SharedDispatch(HoldingDispatch):
             self._give_back(ledger_id, entries)
         if not self._state.consumers:
             self._unreleased.clear()
-            self._state.redeliveries.counts.clear()
+            self._state.redeliveries.forget_counts()
 
     # --- sending
 

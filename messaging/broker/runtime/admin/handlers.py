@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from messaging.adminrpc.schema import Answer
+from messaging.broker.runtime.admin.dead_letters import DeadLetterHandlers
 from messaging.broker.runtime.admin.feed import FeedHandlers
 from messaging.broker.runtime.admin.maintenance import MaintenanceHandlers
 from messaging.broker.runtime.admin.namespaces import NamespaceHandlers
@@ -29,6 +30,7 @@ class AdminHandlers:
         self.topics = TopicHandlers(broker)
         self.topic_stats = TopicStatsHandlers(broker)
         self.subscriptions = SubscriptionHandlers(broker)
+        self.dead_letters = DeadLetterHandlers(broker)
         self.maintenance = MaintenanceHandlers(broker)
         self.usage = UsageHandlers(broker)
         self.methods: Mapping[str, Method] = {
@@ -59,6 +61,9 @@ class AdminHandlers:
             "subscriptions.skip": self.subscriptions.skip,
             "subscriptions.reset": self.subscriptions.reset,
             "subscriptions.expire": self.subscriptions.expire,
+            "subscriptions.dead_letter_policy": self.dead_letters.get,
+            "subscriptions.set_dead_letter_policy": self.dead_letters.set,
+            "subscriptions.remove_dead_letter_policy": self.dead_letters.remove,
             "subscriptions.peek": self.subscriptions.peek,
             "upkeep.topics": self.maintenance.list_topics,
             "upkeep.run": self.maintenance.run,

@@ -127,11 +127,26 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
         "allowOutOfOrderDelivery": False,
         "nonContiguousDeletedMessagesRanges": _ack_ranges(subscription),
         "subscriptionProperties": subscription.properties,
+        "deadLetters": _dead_letters(subscription),  # ours: of the subscription's dead-letter policy
         "durable": subscription.durable,
         "isDurable": subscription.durable,
         "replicated": False,
         "isReplicated": False,
         "consumers": consumers,
+    }
+
+
+def _dead_letters(subscription: Subscription) -> dict[str, Any] | None:
+    letters = subscription.dead_letters
+    if letters is None:
+        return None
+    return {
+        "maxRedeliverCount": letters.policy.max_redeliver_count,
+        "target": letters.policy.target,
+        "waitingEntries": subscription.state.redeliveries.dead_entries,
+        "movedMessages": letters.moved_messages,
+        "lastMovedTimestamp": letters.last_moved_ms,
+        "lastError": letters.last_error,
     }
 
 

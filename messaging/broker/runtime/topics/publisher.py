@@ -21,6 +21,7 @@ from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol import hot
 from messaging.protocol.hot import CHUNK, DELAYED, BlockSummary, SendFrame
+from messaging.storage.block_header import Extensions
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.ledger import ManagedLedger
 from messaging.storage.managed.pending_append import PendingAppend
@@ -72,8 +73,11 @@ class Publisher:
         # (number of completed blocks to wait for, callback); None while nothing waits
         self.after_pending: deque[tuple[int, Callable[[bool], None]]] | None = None
 
-    def publish(self, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary) -> int:
+    def publish(
+        self, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary, extensions: Extensions = ()
+    ) -> int:
         """Appends one block of a producer; receipts are sent through its sink. Returns the number of bytes appended.
+        `extensions`: of the header.
 
         Raises `StoreError` if the log accepts nothing: the topic is then recovered, and its producers reconnect.
         """
@@ -96,7 +100,7 @@ class Publisher:
             data = for_log(buf, sent, end_offsets)
             pending = PendingPublish(self, producer, data, sent, asked, summary, now_ms, parts)
             delayed = summary.flags & DELAYED != 0
-            header = header_of(sent, name, now_ms, summary.message_count, delayed=delayed)
+            header = header_of(sent, name, now_ms, summary.message_count, delayed=delayed, extensions=extensions)
             self.ledger.append(header, data, end_offsets, pending)
             if dedup is not None:
                 dedup.took(name, sent, now_ms, parts)

@@ -9,7 +9,8 @@ from typing import Any
 
 import structlog
 
-from messaging.broker.runtime.topics import dedup_state
+from messaging.broker.core.dead_letters import key_of as dead_letters_key_of
+from messaging.broker.runtime.topics import dead_letter_state, dedup_state
 from messaging.broker.runtime.topics.partitions import Partitions
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.topic import Topic
@@ -43,6 +44,7 @@ class Topics:
         self._closing: dict[str, asyncio.Task[None]] = {}
         self.on_loaded: Callable[[str], None] = lambda text: None
         self.on_list_changed: Callable[[TopicName, bool], None] = lambda name, exists: None  # created, or deleted
+        self.recover_dead_letters: Callable[[Topic], None] = lambda topic: None
         self.on_unloaded: Callable[[Topic], None] = lambda topic: None
 
     def __iter__(self) -> Iterator[Topic]:
@@ -94,6 +96,7 @@ class Topics:
             topic = Topic(name, self.services, ledger)
             for stored in await self.meta.subscriptions(text):
                 topic.restore(stored)
+            await dead_letter_state.restore(topic)
             await dedup_state.follow_policy(topic)
         except StoreError as error:
             log.error("topic.load_failed", topic=text, error=str(error))
@@ -102,6 +105,7 @@ class Topics:
         self._loaded_of.setdefault(str(topic.name.namespace), {})[topic.text] = topic
         self.on_loaded(topic.text)
         topic.claim()
+        self.recover_dead_letters(topic)
         return topic
 
     async def _first_record(self, name: TopicName, text: str, create: bool) -> TopicRecord:
@@ -221,7 +225,8 @@ class Topics:
         """Deletes the record first, then the ledgers: a crash in between leaves orphans, never a topic with missing ledgers."""
         text = str(name)
         record = await self.meta.get_topic(text)
-        await self.meta.delete_topic(self.services.storage.fence, text, values=(dedup_state.key_of(text),))
+        values = (dedup_state.key_of(text), dead_letters_key_of(text))
+        await self.meta.delete_topic(self.services.storage.fence, text, values=values)
         if record is not None:
             self.services.quota.add(name.tenant, str(name.namespace), -1)
             self.on_list_changed(name, False)

@@ -50,6 +50,7 @@ class TopicServices:
     failed: Callable[[LoadedTopic, MagnetarError], None]  # called if the topic cannot continue and must be unloaded
     active: Callable[[LoadedTopic], None]  # called when a topic without `rates` becomes active: gives it some and samples them
     delayed_delivery_strict: bool  # no message is delivered before its delivery time
+    dead_letters_due: Callable[[Any, Any], None]  # a topic and a subscription of which entries may have to be moved
     admit: Callable[[OpenSession], None]  # raises if the permission was withdrawn meanwhile: `PermissionChecks.admit`
     delay_timers: DelayTimers = field(default_factory=DelayTimers)
     dispatch_turns: TurnLoop[DispatchTurn] = field(default_factory=lambda: TurnLoop(lambda turn: turn.run()))

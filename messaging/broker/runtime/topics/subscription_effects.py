@@ -156,6 +156,28 @@ class SubscriptionEffects(TopicContext):
     def redeliver(self, subscription: Subscription, consumer: Consumer, positions: Iterable[Position] | None) -> None:
         """Redelivers `positions`, or, if None, everything the consumer has not acknowledged."""
         subscription.redeliver(consumer, positions)
+        if subscription.dead_letters is not None:
+            self.services.dead_letters_due(self, subscription)
+        self._dispatch_soon(subscription)
+
+    # --- dead letters
+
+    def follow_dead_letters(self, subscription: Subscription) -> None:
+        """Its policy was set or removed: what waited to be moved may have to be sent again."""
+        subscription.follow_dead_letters(subscription.dead_letters)
+        self._dispatch_soon(subscription)
+
+    async def acknowledge_moved(self, subscription: Subscription, positions: Iterable[Position]) -> None:
+        """These entries are in the target of the dead letters. Raises `StorageFailed`."""
+        now_ms = self.services.clock_ms()
+        for position in positions:
+            delta = subscription.acknowledge(None, position.ledger_id, (position.entry_id,), now_ms)
+            self.store(subscription, delta)
+        await self._finish_durably(subscription, b"", "the end of a move")
+
+    def resume(self, subscription: Subscription) -> None:
+        """It is known again what was moved: consumers are sent the rest."""
+        subscription.recovering = False
         self._dispatch_soon(subscription)
 
     # --- acknowledging

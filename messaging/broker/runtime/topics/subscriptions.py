@@ -18,6 +18,7 @@ from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.cursor_deltas import merged
 from messaging.broker.core.subscription import SeekTarget, Subscription, subscription_key
 from messaging.broker.core.subscription_type import SubscriptionType
+from messaging.broker.runtime.topics import dead_letter_state
 from messaging.broker.runtime.topics.admission import check_consumer, check_durable_subscription
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.subscription_effects import NO_SUBSCRIPTIONS, SubscriptionEffects
@@ -202,6 +203,8 @@ class TopicSubscriptions(SubscriptionEffects):
                     await self.services.storage.meta.delete_subscription(self.services.storage.fence, self.text, subscription.name)
                 self.subscriptions.pop(key, None)
                 self._removed(subscription)
+                if subscription.dead_letters is not None:
+                    await dead_letter_state.save(self)
                 self.services.cursor_memory.release(self.name.tenant, subscription)
                 self.services.cursors.forget(subscription.subscription_id)
             finally:

@@ -113,6 +113,24 @@ def follow_unacked_limits(held: Held) -> None:
     held.topic.follow_unacked_limits()
 
 
+def follow_dead_letters(held: Held) -> None:
+    """The policy is removed: what waited is sent again."""
+    redeliveries = held.subscription.state.redeliveries
+    redeliveries.limit_counts(0)
+    held.topic.redeliver(held.subscription, held.consumer, [held.at(0)])
+    held.topic.follow_dead_letters(held.subscription)
+
+
+def acknowledge_moved(held: Held) -> Awaitable[None]:
+    return held.topic.acknowledge_moved(held.subscription, [held.at(0)])
+
+
+def resume(held: Held) -> None:
+    held.subscription.recovering = True
+    held.consumer.flow(1, 0)
+    held.topic.resume(held.subscription)
+
+
 def consumer_writable(held: Held) -> None:
     held.sink.writable = True
     held.topic.consumer_writable(held.subscription, held.consumer)
@@ -127,8 +145,10 @@ AT_ITS_LIMIT: list[Effect] = [
     skip_to,
     expire_up_to,
     follow_unacked_limits,
+    follow_dead_letters,
+    acknowledge_moved,
 ]
-WITHOUT_PERMITS: list[Effect] = [flow, return_permits]
+WITHOUT_PERMITS: list[Effect] = [flow, return_permits, resume]
 NOT_WRITABLE: list[Effect] = [consumer_writable]
 
 

@@ -1,0 +1,76 @@
+"""Admin RPC: the dead-letter policy of a subscription. On a partitioned topic each call acts on every partition."""
+
+from __future__ import annotations
+
+from messaging.adminrpc import schema
+from messaging.broker.core.dead_letters import default_target
+from messaging.broker.runtime.admin.naming import parts_of, topic_name
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.errors import InvalidValue, NotAllowed, SubscriptionNotFound
+from messaging.protocol.names import TopicName, parse_topic, subscription_name
+
+
+class DeadLetterHandlers:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def get(self, request: schema.SubscriptionRef) -> schema.DeadLetterPolicyAnswer:
+        _, topics = await self._topics(request.topic, request.subscription)
+        return _answer(topics, request.subscription)
+
+    async def set(self, request: schema.DeadLetterPolicySet) -> schema.DeadLetterPolicyAnswer:
+        name, topics = await self._topics(request.topic, request.subscription)
+        base = name.base if name.partition >= 0 else name
+        target = parse_topic(request.target or default_target(str(base), request.subscription))
+        if target.partition >= 0 or not target.persistent:
+            raise InvalidValue(f"{target} cannot be the target of dead letters: use a persistent topic, not one of its partitions")
+        if str(target) == str(base):
+            raise InvalidValue(f"{target} cannot be the target of its own dead letters: use another topic")
+        if request.initial_subscription:
+            subscription_name(request.initial_subscription)
+        for topic in topics:
+            await self._broker.dead_letters.set_policy(
+                topic,
+                topic.subscription(request.subscription),
+                max_redeliver_count=request.max_redeliver_count,
+                target=str(target),
+                initial=request.initial_subscription,
+                owner=request.owner,
+            )
+        return _answer(topics, request.subscription)
+
+    async def remove(self, request: schema.SubscriptionRef) -> schema.Empty:
+        _, topics = await self._topics(request.topic, request.subscription)
+        for topic in topics:
+            await self._broker.dead_letters.remove_policy(topic, topic.subscription(request.subscription))
+        return schema.Empty()
+
+    async def _topics(self, text: str, subscription: str) -> tuple[TopicName, list[Topic]]:
+        """Those that have the subscription. Raises `SubscriptionNotFound`, `NotAllowed` for one that is not durable."""
+        name = await topic_name(self._broker, text)
+        parts = await parts_of(self._broker, name)
+        topics = [await self._broker.topics.get(one, create=parts.partitioned) for one in parts.names]
+        found = [topic for topic in topics if topic.find(subscription) is not None]
+        if not found:
+            raise SubscriptionNotFound(f"topic {name} has no subscription {subscription!r}")
+        if not all(topic.subscription(subscription).durable for topic in found):
+            raise NotAllowed(f"subscription {subscription!r} is not durable: it ends with its consumers, and keeps no policy")
+        return name, found
+
+
+def _answer(topics: list[Topic], subscription: str) -> schema.DeadLetterPolicyAnswer:
+    held = [topic.subscription(subscription) for topic in topics]
+    letters = [one.dead_letters for one in held if one.dead_letters is not None]
+    if not letters:
+        return schema.DeadLetterPolicyAnswer()
+    policy = letters[0].policy
+    return schema.DeadLetterPolicyAnswer(
+        max_redeliver_count=policy.max_redeliver_count,
+        target=policy.target,
+        initial_subscription=policy.initial_subscription,
+        owner=policy.owner,
+        waiting_entries=sum(one.state.redeliveries.dead_entries for one in held),
+        moved_messages=sum(one.moved_messages for one in letters),
+        last_error=next((one.last_error for one in letters if one.last_error), ""),
+    )

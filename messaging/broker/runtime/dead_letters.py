@@ -1,0 +1,283 @@
+"""Moves dead letters: entries that were redelivered too often go to the target of their subscription's dead-letter policy.
+
+First the move is written down, then its block is appended to the target, and only when that is durable its entries are
+acknowledged. After a crash, or an append whose end is not known, the number of the move that the block carries tells whether the
+entries are in the target: each is there exactly once. What cannot be moved (the target is gone, full, or forbidden to the owner of
+the policy) stays and is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import msgspec
+import structlog
+
+from messaging.background import BackgroundLoops
+from messaging.broker.core.dead_letters import (
+    DeadEntry,
+    DeadLetterPolicy,
+    DeadLetterRecord,
+    DeadLetters,
+    Move,
+    Origin,
+    frames_of,
+    producer_name,
+)
+from messaging.broker.core.memory_limiter import MemoryAccount
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer
+from messaging.broker.runtime.topics.admission import check_creation_by_use
+from messaging.broker.runtime.topics.dead_letter_state import save, was_moved
+from messaging.broker.runtime.topics.entry_lookup import block_at
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.errors import MagnetarError, NotReady, StorageFailed, TopicNotFound
+from messaging.permissions.model import Action, Principal, Resource
+from messaging.protocol.batch import UNPACKED_TIMES_MAX
+from messaging.protocol.names import TopicName, parse_topic
+from messaging.storage.ledger_store import EARLIEST, Position, StoreError
+from messaging.storage.meta_store import MetaConflict
+
+log = structlog.get_logger("broker.dead_letters")
+
+MOVE_BYTES = 1 << 20  # of the entries of one move; a larger one goes alone
+MOVE_ENTRIES_MAX = 1_000
+MOVES_AT_ONCE = 4  # of all subscriptions
+RETRY_S = 1.0  # how often what failed is looked at
+
+OpenTopic = Callable[[TopicName], Awaitable[Topic]]  # created where that is allowed
+
+
+class DeadLetterMoves:
+    """`open_topic` opens a target; `existing` only if it exists; `partitions` counts those of a topic; `authorize` raises
+    `NotAuthorized`."""
+
+    def __init__(
+        self,
+        open_topic: OpenTopic,
+        existing: OpenTopic,
+        partitions: Callable[[TopicName], Awaitable[int]],
+        authorize: Callable[[Principal, Action, Resource], Awaitable[None]],
+        memory: MemoryAccount,
+        now_ms: Callable[[], int],
+        background: BackgroundLoops,
+        message_bytes_max: int,
+    ) -> None:
+        self._open_topic = open_topic
+        self._existing = existing
+        self._partitions = partitions
+        self._authorize = authorize
+        self._memory = memory
+        self._now_ms = now_ms
+        self._background = background
+        self._unpacked_bytes_max = message_bytes_max * UNPACKED_TIMES_MAX
+        self._room = asyncio.Semaphore(MOVES_AT_ONCE)
+        self._delayed: dict[Subscription, Topic] = {}  # to be tried again
+
+    # --- what begins a move
+
+    def due(self, topic: Topic, subscription: Subscription) -> None:
+        """Entries of a subscription may be dead."""
+        letters = subscription.dead_letters
+        if letters is None or letters.moving or not subscription.state.redeliveries.dead:
+            return
+        if letters.retry_at_ms > self._now_ms():
+            self._delayed[subscription] = topic
+            return
+        letters.moving = True
+        self._background.spawn(self._move_all(topic, subscription, letters), f"dead letters of {topic.text}")
+
+    def retry(self) -> None:
+        delayed, self._delayed = self._delayed, {}
+        for subscription, topic in delayed.items():
+            if topic.closed is None:
+                self.due(topic, subscription)
+
+    def recover(self, topic: Topic) -> None:
+        """A topic was loaded: finds out whether the last moves of its subscriptions were made."""
+        for subscription in topic.subscriptions.values():
+            letters = subscription.dead_letters
+            if letters is not None and subscription.recovering:
+                letters.moving = True
+                self._background.spawn(self._recover(topic, subscription, letters), f"dead letters of {topic.text}")
+
+    async def set_policy(
+        self, topic: Topic, subscription: Subscription, *, max_redeliver_count: int, target: str, initial: str, owner: str
+    ) -> None:
+        """Durable when it returns. What was being moved under the former policy is finished first."""
+        policy = DeadLetterPolicy(uuid.uuid4().hex, max_redeliver_count, target, owner, initial)
+        await self._replace(topic, subscription, DeadLetterRecord(subscription.subscription_id, policy))
+        self.due(topic, subscription)
+
+    async def remove_policy(self, topic: Topic, subscription: Subscription) -> None:
+        await self._replace(topic, subscription, None)
+
+    async def _replace(self, topic: Topic, subscription: Subscription, record: DeadLetterRecord | None) -> None:
+        held = subscription.dead_letters
+        if held is not None and held.moving:
+            raise NotReady(f"dead letters of subscription {subscription.name!r} are being moved: try again")
+        if held is not None:
+            await self._settle(topic, subscription, held)
+        letters = None if record is None else DeadLetters(record)
+        if letters is not None:
+            letters.moving = True  # until it is stored
+        subscription.dead_letters = letters
+        try:
+            await save(topic)
+        except BaseException:
+            subscription.dead_letters = held
+            raise
+        if letters is not None:
+            letters.moving = False
+        topic.follow_dead_letters(subscription)
+
+    # --- moving
+
+    async def _move_all(self, topic: Topic, subscription: Subscription, letters: DeadLetters) -> None:
+        producers: dict[str, DeadLetterProducer] = {}
+        try:
+            async with self._room:
+                await self._settle(topic, subscription, letters)
+                while _current(topic, subscription, letters) and subscription.state.redeliveries.dead:
+                    await self._move(topic, subscription, letters, producers)
+                if letters.record.move is not None and _current(topic, subscription, letters):
+                    await _end_move(topic, letters)
+        except (MagnetarError, StoreError) as error:
+            letters.failed(error.message if isinstance(error, MagnetarError) else str(error), self._now_ms())
+            self._delayed[subscription] = topic
+            log.warning("dead_letters.not_moved", topic=topic.text, subscription=subscription.name, error=letters.last_error)
+        finally:
+            letters.moving = False
+            for producer in producers.values():
+                producer.close()
+        self.due(topic, subscription)
+
+    async def _move(
+        self, topic: Topic, subscription: Subscription, letters: DeadLetters, producers: dict[str, DeadLetterProducer]
+    ) -> None:
+        policy = letters.policy
+        producer = await self._producer(policy, letters.record.sequence_id, producers)
+        entries, size = await self._entries(topic, subscription)
+        if not entries:
+            return
+        tenant = topic.name.tenant
+        if not self._memory.allows(tenant, size):
+            raise NotReady(f"there is not enough memory to move {size} bytes of dead letters")
+        self._memory.take(tenant, size)
+        try:
+            first = letters.record.sequence_id
+            origin = Origin(topic.text, subscription.name, topic.name.partition)
+            made = await asyncio.to_thread(
+                lambda: list(
+                    frames_of(origin, entries, producer_name(policy.policy_id), first, self._now_ms(), self._unpacked_bytes_max)
+                )
+            )
+            messages = sum(count for _, count in made)
+            after = producer.topic.ledger_list.last
+            move = Move(
+                first, tuple((one.position.ledger_id, one.position.entry_id) for one in entries), producer.topic.text, after
+            )
+            letters.record = msgspec.structs.replace(letters.record, sequence_id=first + messages, move=move)
+            await save(topic)
+            if not _current(topic, subscription, letters) or _entries_changed(subscription, entries):
+                return  # a consumer acknowledged some meanwhile, or somebody moved the subscription: look again
+            if made:
+                await producer.publish([frame for frame, _ in made], policy.policy_id, first)
+        finally:
+            self._memory.give(tenant, size)
+        await topic.acknowledge_moved(subscription, [one.position for one in entries])
+        letters.moved(messages, self._now_ms())
+
+    async def _entries(self, topic: Topic, subscription: Subscription) -> tuple[list[DeadEntry], int]:
+        """The next entries to be moved, and how many bytes to make room for."""
+        redeliveries, cursor = subscription.state.redeliveries, subscription.cursor
+        found: list[DeadEntry] = []
+        size = 0
+        for position in redeliveries.first_dead(MOVE_ENTRIES_MAX):
+            block = await block_at(topic, position)
+            if block is None:
+                raise StorageFailed(f"entry {position.ledger_id}:{position.entry_id} of {topic.text} does not exist any more")
+            stored = block.payload(position.entry_id)
+            if found and size + len(stored) > MOVE_BYTES:
+                break
+            size += len(stored) * (1 if block.messages_of(position.entry_id) == 1 else UNPACKED_TIMES_MAX)
+            found.append(DeadEntry(position, stored, cursor.batches.bits(position), redeliveries.counts.get(position, 0)))
+        return found, size
+
+    async def _producer(
+        self, policy: DeadLetterPolicy, sequence_id: int, producers: dict[str, DeadLetterProducer]
+    ) -> DeadLetterProducer:
+        """A producer on the target, or on one partition of it, on behalf of the owner."""
+        name = parse_topic(policy.target)
+        owner = Principal(policy.owner)
+        await self._authorize(owner, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
+        count = await self._partitions(name)
+        if count:
+            name = parse_topic(f"{policy.target}-partition-{sequence_id % count}")
+        producer = producers.get(str(name))
+        if producer is None or not producer.open:
+            target = await self._open_topic(name)
+            await target.writable()
+            await _ensure_subscription(target, policy.initial_subscription)
+            producer = producers[str(name)] = DeadLetterProducer(target, producer_name(policy.policy_id), owner, self._now_ms())
+        return producer
+
+    # --- after a crash
+
+    async def _recover(self, topic: Topic, subscription: Subscription, letters: DeadLetters) -> None:
+        """Nothing is sent to consumers until it is known which entries are in the target."""
+        try:
+            await self._background.until_done("recover_dead_letters", partial(self._settle, topic, subscription, letters))
+        finally:
+            letters.moving = False
+        topic.resume(subscription)
+
+    async def _settle(self, topic: Topic, subscription: Subscription, letters: DeadLetters) -> None:
+        """Ends a move of which it is not known whether its block was stored."""
+        move = letters.record.move
+        if move is None or not _current(topic, subscription, letters):
+            return
+        try:
+            target = await self._existing(parse_topic(move.target))
+            await _appends_ended(target)
+            moved = await was_moved(target, letters.policy.policy_id, move)
+        except TopicNotFound:
+            moved = False  # it was deleted, and what it held with it
+        if moved:
+            await topic.acknowledge_moved(subscription, [Position(*one) for one in move.entries])
+        await _end_move(topic, letters)
+
+
+async def _end_move(topic: Topic, letters: DeadLetters) -> None:
+    letters.record = msgspec.structs.replace(letters.record, move=None)
+    await save(topic)
+
+
+async def _appends_ended(target: Topic) -> None:
+    """Returns when it is known of everything appended so far whether it is stored."""
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    target.publisher.run_after_pending(lambda stored: None if ended.done() else ended.set_result(None))
+    await ended
+
+
+def _current(topic: Topic, subscription: Subscription, letters: DeadLetters) -> bool:
+    """Whether the policy is still the subscription's, and the subscription the topic's."""
+    return topic.closed is None and topic.holds(subscription) and subscription.dead_letters is letters
+
+
+def _entries_changed(subscription: Subscription, entries: list[DeadEntry]) -> bool:
+    redeliveries, batches = subscription.state.redeliveries, subscription.cursor.batches
+    return any(not redeliveries.is_dead(one.position) or batches.bits(one.position) != one.open_bits for one in entries)
+
+
+async def _ensure_subscription(target: Topic, name: str) -> None:
+    """So that nothing is lost before somebody subscribes. Raises `SubscriptionNotFound` where the namespace creates none by use."""
+    if name and name not in target.subscriptions:
+        check_creation_by_use(target.services.policy, target, name)
+        try:
+            await target.create_subscription(name, EARLIEST)
+        except MetaConflict:
+            pass  # a client was faster
