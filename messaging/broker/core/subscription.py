@@ -230,10 +230,6 @@ class Subscription:
             self.state.acknowledged_up_to(self.cursor.mark_delete)
         return delta
 
-    def limit_unacked(self, consumer_max: int, subscription_max: int) -> None:
-        """How many messages one consumer, and all together, may hold unacknowledged; 0: no limit."""
-        self.state.limit_unacked(consumer_max, subscription_max)
-
     def follow_dead_letters(self, dead_letters: DeadLetters | None) -> None:
         """The dead-letter policy was set, changed or removed."""
         self.dead_letters = dead_letters

@@ -251,7 +251,7 @@ class SubscriptionEffects(TopicContext):
         policy = self.services.policy
         limits = policy("max_unacked_per_consumer", self.name), policy("max_unacked_per_subscription", self.name)
         for subscription in self.subscriptions.values():
-            subscription.limit_unacked(*limits)
+            subscription.state.limit_unacked(*limits)
             if subscription.consumers:
                 self._dispatch_soon(subscription)
 

@@ -159,7 +159,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @rule(consumer_max=st.sampled_from([0, 1, 5, 40, 10**6]), subscription_max=st.sampled_from([0, 1, 5, 70, 10**6]))
     def limits_change(self, consumer_max: int, subscription_max: int) -> None:
-        self.world.subscription.limit_unacked(consumer_max, subscription_max)
+        self.world.subscription.state.limit_unacked(consumer_max, subscription_max)
         self.world.dispatch()
         self.look()
 
@@ -251,7 +251,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             self.world.subscription.detach(consumer)
         self.with_whom.clear()
         last = self.world.attach(self.kind)
-        self.world.subscription.limit_unacked(0, 0)
+        self.world.subscription.state.limit_unacked(0, 0)
         self.world.flow(last, 10**6)
         assert [position for position, _ in counted(last)] == [position for position in self.sizes if position not in self.acked]
 

@@ -118,18 +118,18 @@ def test_a_changed_limit_holds_at_once() -> None:
     consumer = world.attach(SubscriptionType.SHARED, permits=100)
     positions = world.publish([1] * 20)
     assert len(received(consumer)) == 20
-    world.subscription.limit_unacked(10, 0)
+    world.subscription.state.limit_unacked(10, 0)
     assert consumer.blocked
     world.publish([1])
     assert received(consumer) == []
-    world.subscription.limit_unacked(0, 10)
+    world.subscription.state.limit_unacked(0, 10)
     world.dispatch()
     assert world.subscription.unacked.blocked and not consumer.blocked
     assert received(consumer) == []
-    world.subscription.limit_unacked(0, 0)
+    world.subscription.state.limit_unacked(0, 0)
     world.dispatch()
     assert len(received(consumer)) == 1
-    world.subscription.limit_unacked(1, 1)
+    world.subscription.state.limit_unacked(1, 1)
     world.ack(consumer, *positions[:-1])
     world.publish([1])
     assert received(consumer) == []
