@@ -17,6 +17,7 @@ from messaging.permissions.table import CONSOLE
 from tenants.actions import create_key
 from tenants.models import User
 from tests.admin_ui.console_broker import ConsoleBroker
+from tests.admin_ui.people import PLACED
 
 FILLING = {"tenant": "acme", "namespace": "orders", "topic": "placed", "person": "teammate", "subscription": "s"}
 # What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?
@@ -68,13 +69,14 @@ def verdict(response: HttpResponseBase) -> str:
 @pytest.mark.parametrize("person", ["owner", "teammate", "stranger", "superuser"])
 @pytest.mark.parametrize(("method", "name"), ROWS, ids=[f"{method} {name}" for method, name in ROWS])
 def test_what_each_person_gets(
-    method: str, name: str, person: str, browse: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
+    method: str, name: str, person: str, broker: ConsoleBroker, browse: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     action = CONSOLE[(method, name)]
     expected = EXPECTED[action][person]
     if action is Action.SUPERUSER and expected == "404" and "tenant_delete" not in name:
         expected = "403"  # no tenant in the address: there is nothing to hide
     monkeypatch.setattr("admin_ui.views.usage.request_usage_run", lambda requested_by: "run-1")  # there is no worker here
+    broker.real.add(PLACED, "s")
     where = address(name)
     response = browse(person).generic(method, where)
     assert verdict(response) == expected, f"{person} got {response.status_code} for {method} {where}"
