@@ -1,0 +1,225 @@
+"""Avro definitions: validity, equality, and whether data written with one can be read with another (the rules of schema resolution
+in the Avro specification). Names of records are not compared, as in Pulsar: only their fields matter.
+
+Definitions come from clients, so the work is bounded: `TYPES_MAX` types in a definition, `COMPARISONS_MAX` pairs of types.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastavro import parse_schema
+from fastavro.schema import SchemaParseException, UnknownType
+
+from messaging.broker.core.schemas.model import SchemaError
+
+DEPTH_MAX = 64
+TYPES_MAX = 10_000
+COMPARISONS_MAX = 50_000  # some 50 ms
+PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+NAMED = frozenset({"record", "error", "enum", "fixed"})
+# What a writer's type may be read as, besides itself.
+PROMOTIONS = {
+    "int": {"long", "float", "double"},
+    "long": {"float", "double"},
+    "float": {"double"},
+    "string": {"bytes"},
+    "bytes": {"string"},
+}
+
+_LEFT_OUT = frozenset({"doc", "__fastavro_parsed__", "__named_schemas"})  # the last two: notes of the library
+
+Definition = Any  # parsed JSON: a name, a list (union), or an object
+
+
+class Avro:
+    """A parsed definition; `named` are its named types by full name. Raises `SchemaError` if it is not valid. Definitions that
+    differ only in their documentation are equal."""
+
+    def __init__(self, data: bytes) -> None:
+        self.root = _parsed(data)
+        self.named: dict[str, dict[str, Any]] = {}
+        _collect(self.root, self.named)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Avro) and bool(_undocumented(self.root) == _undocumented(other.root))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def resolve(self, definition: Definition) -> Definition:
+        """A named type in place of its name; an object without further content as its type's name."""
+        while True:
+            if isinstance(definition, str):
+                return self.named.get(definition, definition)
+            if isinstance(definition, dict) and definition["type"] not in NAMED | {"array", "map"}:
+                definition = definition["type"]
+                continue
+            return definition
+
+
+def _parsed(data: bytes) -> Definition:
+    try:
+        definition = json.loads(data)
+        _check_size(definition)
+        parsed = parse_schema(definition)
+    except (ValueError, RecursionError) as error:
+        raise SchemaError(f"the schema is not valid JSON: {error}") from None
+    except (SchemaParseException, UnknownType) as error:
+        raise SchemaError(f"the schema is not a valid Avro definition: {error}") from None
+    except (KeyError, TypeError, AttributeError):  # what the library does not check by itself
+        raise SchemaError("the schema is not a valid Avro definition: a part of it has the wrong shape for its type") from None
+    return parsed
+
+
+def _undocumented(definition: Definition) -> Definition:
+    if isinstance(definition, list):
+        return [_undocumented(one) for one in definition]
+    if not isinstance(definition, dict):
+        return definition
+    return {key: value if key == "default" else _undocumented(value) for key, value in definition.items() if key not in _LEFT_OUT}
+
+
+def _check_size(definition: Definition) -> None:
+    left, level = TYPES_MAX, [definition]
+    for _ in range(DEPTH_MAX):
+        level = [inner for outer in level for inner in _inner(outer)]
+        left -= len(level)
+        if left < 0:
+            raise SchemaError(f"the schema has more than {TYPES_MAX} parts: use a smaller one")
+        if not level:
+            return
+    raise SchemaError(f"the schema is nested more than {DEPTH_MAX} levels deep: use a flatter one")
+
+
+def _inner(definition: Definition) -> list[Definition]:
+    if isinstance(definition, dict):
+        return list(definition.values())
+    return definition if isinstance(definition, list) else []
+
+
+def _collect(definition: Definition, named: dict[str, dict[str, Any]]) -> None:
+    """Adds the named types in `definition`. The library has written full names everywhere."""
+    if isinstance(definition, list):
+        for one in definition:
+            _collect(one, named)
+    elif isinstance(definition, dict):
+        kind = definition["type"]
+        if kind in NAMED:
+            named[definition["name"]] = definition
+        if kind in ("record", "error"):
+            for field in definition["fields"]:
+                _collect(field["type"], named)
+        elif kind == "array":
+            _collect(definition["items"], named)
+        elif kind == "map":
+            _collect(definition["values"], named)
+        elif not isinstance(kind, str):
+            _collect(kind, named)
+
+
+def why_unreadable(reader: Avro, writer: Avro) -> str:
+    """Why data written with `writer` cannot be read with `reader`; "" if it can. Raises `SchemaError` for too many comparisons."""
+    return _Resolution(reader, writer).why()
+
+
+class _Resolution:
+    """Types may refer to themselves, so each pair of named types is first taken to match. Pairs are compared again until nothing
+    changes: what still matches then does."""
+
+    def __init__(self, reader: Avro, writer: Avro) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._named: dict[tuple[str, str], str] = {}  # why the data of the second cannot be read with the first
+        self._paths: dict[tuple[str, str], str] = {}  # where each pair was met first
+        self._known = 0  # raised by each new pair, and by each one that turns out not to match
+        self._left = COMPARISONS_MAX
+
+    def why(self) -> str:
+        while True:
+            known = self._known
+            why = self._why(self._reader.root, self._writer.root, "")
+            for pair in [pair for pair, found in self._named.items() if not found]:
+                self._named[pair] = found = self._why_not_named(pair)
+                self._known += bool(found)
+            if self._known == known:
+                return why
+
+    def _why(self, reader: Definition, writer: Definition, path: str) -> str:
+        self._left -= 1
+        if self._left < 0:
+            raise SchemaError("comparing the schemas takes too long: use simpler ones")
+        reader, writer = self._reader.resolve(reader), self._writer.resolve(writer)
+        if isinstance(writer, list):
+            return next((why for one in writer if (why := self._why(reader, one, path))), "")
+        if isinstance(reader, list):
+            if any(not self._why(one, writer, path) for one in reader):
+                return ""
+            kinds = ", ".join(_kind(self._reader.resolve(one)) for one in reader)
+            return f"{_at(path)}: {_kind(writer)} cannot be read as any of {kinds}"
+        reads, wrote = _kind(reader), _kind(writer)
+        if reads != wrote:
+            return "" if reads in PROMOTIONS.get(wrote, ()) else f"{_at(path)}: {wrote} cannot be read as {reads}"
+        if reads == "array":
+            return self._why(reader["items"], writer["items"], f"{path}[]")
+        if reads == "map":
+            return self._why(reader["values"], writer["values"], f"{path}{{}}")
+        if reads in NAMED:
+            pair = reader["name"], writer["name"]
+            if pair not in self._named:
+                self._named[pair], self._paths[pair] = "", path
+                self._known += 1
+            return self._named[pair]
+        return ""
+
+    def _why_not_named(self, pair: tuple[str, str]) -> str:
+        reader, writer = self._reader.named[pair[0]], self._writer.named[pair[1]]
+        path = self._paths[pair]
+        kind = _kind(reader)
+        if kind == "enum":
+            return _why_not_enum(reader, writer, path)
+        if kind == "fixed":
+            return _why_not_fixed(reader, writer, path)
+        written = {field["name"]: field for field in writer["fields"]}
+        for field in reader["fields"]:
+            name = field["name"]
+            place = f"{path}.{name}" if path else name
+            source = next((written[one] for one in (name, *field.get("aliases", ())) if one in written), None)
+            if source is None:
+                if "default" not in field:
+                    return f"{place}: the field is missing in the data and has no default"
+            elif why := self._why(field["type"], source["type"], place):
+                return why
+        return ""
+
+
+def _at(path: str) -> str:
+    return path or "the schema"
+
+
+def _kind(definition: Definition) -> str:
+    if isinstance(definition, str):
+        return definition
+    kind = str(definition["type"])
+    return "record" if kind == "error" else kind
+
+
+def _name(definition: dict[str, Any]) -> set[str]:
+    return {str(definition["name"]), *(str(alias) for alias in definition.get("aliases", ()))}
+
+
+def _why_not_enum(reader: dict[str, Any], writer: dict[str, Any], path: str) -> str:
+    if str(writer["name"]) not in _name(reader):
+        return f"{_at(path)}: enum {writer['name']} cannot be read as enum {reader['name']}"
+    missing = [symbol for symbol in writer["symbols"] if symbol not in reader["symbols"]]
+    if missing and "default" not in reader:
+        return f"{_at(path)}: symbols {', '.join(missing)} of enum {writer['name']} are unknown to the reader"
+    return ""
+
+
+def _why_not_fixed(reader: dict[str, Any], writer: dict[str, Any], path: str) -> str:
+    if str(writer["name"]) not in _name(reader):
+        return f"{_at(path)}: fixed {writer['name']} cannot be read as fixed {reader['name']}"
+    if reader["size"] != writer["size"]:
+        return f"{_at(path)}: fixed {writer['name']} has {writer['size']} bytes, the reader wants {reader['size']}"
+    return ""

@@ -1,0 +1,94 @@
+"""The versions of one topic's schema, and what registering or using a schema does to them. Decisions only: the caller stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from messaging.broker.core.schemas.model import SCHEMALESS, Schema, SchemaError, SchemaVersion
+from messaging.broker.core.schemas.strategies import Strategy, check_valid, same, why_incompatible
+from messaging.errors import IncompatibleSchema, InvalidValue
+
+# Of one topic. They bound the work of comparing with all of them.
+VERSIONS_MAX = 1_000
+VERSIONS_BYTES_MAX = 4 << 20
+
+# Under these strategies consumers are checked as readers of the latest version only.
+READERS_OF_LATEST = frozenset({Strategy.UNDEFINED, Strategy.BACKWARD, Strategy.FORWARD, Strategy.FORWARD_TRANSITIVE, Strategy.FULL})
+
+
+def current(versions: Sequence[SchemaVersion]) -> list[Schema]:
+    """The schemas since the last deletion, oldest first."""
+    since = max((at + 1 for at, one in enumerate(versions) if one.schema is None), default=0)
+    return [one.schema for one in versions[since:] if one.schema is not None]
+
+
+def latest(versions: Sequence[SchemaVersion]) -> SchemaVersion | None:
+    """None if there is no schema, or it was deleted."""
+    return versions[-1] if versions and versions[-1].schema is not None else None
+
+
+def find(versions: Sequence[SchemaVersion], schema: Schema) -> SchemaVersion | None:
+    """The newest version since the last deletion that has this schema. Raises `IncompatibleSchema` if `schema` is not valid."""
+    _require_valid(schema)
+    for one in reversed(versions):
+        if one.schema is None:
+            return None
+        if same(one.schema, schema):
+            return one
+    return None
+
+
+def check_new(versions: Sequence[SchemaVersion], schema: Schema, strategy: Strategy, *, may_update: bool = True) -> None:
+    """Raises `IncompatibleSchema` if `schema`, which is none of `versions`, may not become the next one. `may_update`: whether
+    clients may register versions after the first."""
+    _require_valid(schema)
+    earlier = current(versions)
+    if earlier and not may_update:
+        raise IncompatibleSchema("clients may not register new versions of the schema (schema_auto_update): use the admin API")
+    if len(versions) >= VERSIONS_MAX or sum(map(_size_bytes, versions)) + len(schema.data) > VERSIONS_BYTES_MAX:
+        raise IncompatibleSchema(
+            f"the schema has {len(versions)} versions; {VERSIONS_MAX} with {VERSIONS_BYTES_MAX} bytes in all are allowed: "
+            f"delete the topic's schema with force, or use another topic"
+        )
+    if earlier and (why := _why_incompatible(strategy, schema, earlier)):
+        raise IncompatibleSchema(f"the schema is not compatible: {why}")
+
+
+def check_consumer(versions: Sequence[SchemaVersion], schema: Schema, strategy: Strategy) -> None:
+    """Raises `IncompatibleSchema` if a consumer with `schema` may not read the topic, which has a schema."""
+    if find(versions, schema) is not None:
+        return
+    applied = Strategy.BACKWARD if strategy in READERS_OF_LATEST else strategy
+    if why := _why_incompatible(applied, schema, current(versions)):
+        raise IncompatibleSchema(f"the consumer's schema is not compatible: {why}")
+
+
+def has_schema(schema: Schema | None) -> bool:
+    """Whether a client that sends this has a schema at all. Bytes are none."""
+    return schema is not None and schema.type not in SCHEMALESS
+
+
+def strategy_of(text: str) -> Strategy:
+    """Raises `InvalidValue`."""
+    try:
+        return Strategy(text)
+    except ValueError:
+        raise InvalidValue(f"{text[:40]!r} is no schema compatibility strategy: use one of {', '.join(Strategy)}") from None
+
+
+def _why_incompatible(strategy: Strategy, schema: Schema, earlier: list[Schema]) -> str:
+    try:
+        return why_incompatible(strategy, schema, earlier)
+    except SchemaError as error:
+        return str(error)
+
+
+def _require_valid(schema: Schema) -> None:
+    try:
+        check_valid(schema)
+    except SchemaError as error:
+        raise IncompatibleSchema(str(error)) from None
+
+
+def _size_bytes(version: SchemaVersion) -> int:
+    return len(version.schema.data) if version.schema is not None else 0

@@ -1,0 +1,154 @@
+"""Avro definitions against the rules of the specification, and against data written and read with the library."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from fastavro import parse_schema, schemaless_reader, schemaless_writer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messaging.broker.core.schemas.avro import Avro, why_unreadable
+from messaging.broker.core.schemas.model import SchemaError
+
+
+def avro(definition: Any) -> Avro:
+    return Avro(json.dumps(definition).encode())
+
+
+def record(*fields: Any, name: str = "R") -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": list(fields)}
+
+
+def field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, **more}
+
+
+def enum(*symbols: str, **more: Any) -> dict[str, Any]:
+    return {"type": "enum", "name": "E", "symbols": list(symbols), **more}
+
+
+def fixed(size: int, name: str = "F") -> dict[str, Any]:
+    return {"type": "fixed", "name": name, "size": size}
+
+
+TREE = record(field("value", "int"), field("children", {"type": "array", "items": "R"}))
+TREE_LONG = record(field("value", "long"), field("children", {"type": "array", "items": "R"}))
+
+# (reader, writer, why not)
+TABLE: list[tuple[Any, Any, str]] = [
+    ("int", "int", ""),
+    *[(wider, "int", "") for wider in ("long", "float", "double")],
+    ("float", "long", ""),
+    ("double", "float", ""),
+    ("bytes", "string", ""),
+    ("string", "bytes", ""),
+    ("int", "long", "long cannot be read as int"),
+    ("string", "int", "int cannot be read as string"),
+    ({"type": "array", "items": "long"}, {"type": "array", "items": "int"}, ""),
+    ({"type": "map", "values": "int"}, {"type": "map", "values": "string"}, "string cannot be read as int"),
+    ({"type": "array", "items": "int"}, {"type": "map", "values": "int"}, "map cannot be read as array"),
+    (["null", "int"], "int", ""),
+    (["null", "long"], ["null", "int"], ""),
+    ("int", ["null", "int"], "null cannot be read as int"),
+    (["null", "string"], "int", "cannot be read as any of null, string"),
+    (enum("a", "b"), enum("a"), ""),
+    (enum("a"), enum("a", "b"), "symbols b of enum E are unknown"),
+    (enum("a", default="a"), enum("a", "b"), ""),
+    (fixed(4), fixed(4), ""),
+    (fixed(4), fixed(8), "has 8 bytes, the reader wants 4"),
+    (fixed(4), fixed(4, "G"), "fixed G cannot be read as fixed F"),
+    (record(field("a", "int"), name="A"), record(field("a", "int"), name="B"), ""),  # names of records do not count
+    (record(field("a", "int")), record(field("a", "int"), field("b", "int")), ""),
+    (record(field("a", "int"), field("b", "int")), record(field("a", "int")), "b: the field is missing in the data"),
+    (record(field("a", "int"), field("b", "int", default=1)), record(field("a", "int")), ""),
+    (record(field("b", "int", aliases=["a"])), record(field("a", "int")), ""),
+    (record(field("a", record(field("x", "int"), name="I"))), record(field("a", record(name="I"))), "a.x: the field is missing"),
+    (TREE_LONG, TREE, ""),
+    (TREE, TREE_LONG, "value: long cannot be read as int"),
+    # A record that refers to itself, in a union: whether the branch fits is known only after its fields were compared.
+    (
+        record(field("next", ["null", "R"]), field("v", "int")),
+        record(field("next", ["null", "R"]), field("v", "string")),
+        "cannot be read",
+    ),
+    ({"type": "int", "logicalType": "date"}, "int", ""),
+    # The branch that fits is not the first one of its kind.
+    ([record(field("a", fixed(4)), name="A"), record(field("a", "int"), name="B")], record(field("a", "int"), name="W"), ""),
+]
+
+
+@pytest.mark.parametrize(("reader", "writer", "why"), TABLE)
+def test_the_rules_of_resolution(reader: Any, writer: Any, why: str) -> None:
+    found = why_unreadable(avro(reader), avro(writer))
+    assert why in found if why else not found, found
+
+
+VALUES: dict[str, Any] = {"int": 7, "long": 2**40, "float": 1.5, "double": 2.5, "string": "s", "bytes": b"b", "boolean": True}
+kinds = st.sampled_from(sorted(VALUES))
+fields = st.dictionaries(st.sampled_from("abcde"), kinds, min_size=1)
+
+
+@given(fields, fields)
+def test_what_is_said_to_be_readable_is(reads: dict[str, str], wrote: dict[str, str]) -> None:
+    """The other way round the library is more generous: it converts what the specification does not."""
+    writer = record(*(field(name, kind) for name, kind in wrote.items()))
+    reader = record(*(field(name, kind) for name, kind in reads.items()))
+    stream = io.BytesIO()
+    schemaless_writer(stream, parse_schema(writer), {name: VALUES[kind] for name, kind in wrote.items()})
+    if why_unreadable(avro(reader), avro(writer)):
+        return
+    stream.seek(0)
+    data = schemaless_reader(stream, parse_schema(writer), parse_schema(reader))
+    assert isinstance(data, dict) and set(data) == set(reads)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"nonsense",
+        b"[]x",
+        b'{"type": "unknown"}',
+        b'{"type": "record", "fields": []}',
+        b'{"type": "record", "name": "R", "fields": [{"name": "a"}]}',
+        b'{"type": "record", "name": "R", "fields": 7}',
+        b'{"type": "enum", "name": "E", "symbols": 1}',
+        b'{"type": {"type": ["null", "int"]}}',
+        b'{"type": []}',
+        b"7",
+        b"null",
+        b'{"type": "array"}',
+        b"[" * 100_000,
+        b"\xff\xfe",
+    ],
+)
+def test_what_is_not_avro_is_refused(data: bytes) -> None:
+    with pytest.raises(SchemaError, match="schema"):
+        Avro(data)
+
+
+def test_work_is_bounded() -> None:
+    deep: Any = "int"
+    for _ in range(100):
+        deep = {"type": "array", "items": deep}
+    with pytest.raises(SchemaError, match="nested more than"):
+        avro(deep)
+    with pytest.raises(SchemaError, match="more than 10000 parts"):
+        avro(record(*(field(f"f{number}", "int") for number in range(10_000))))
+    with pytest.raises(SchemaError, match="takes too long"):
+        why_unreadable(many_records("F"), many_records("G"))
+
+
+def many_records(letter: str) -> Avro:
+    return avro([record(field("x", fixed(4, f"{letter}{number}")), name=f"{letter}R{number}") for number in range(400)])
+
+
+def test_equal_but_for_documentation() -> None:
+    one = record(field("a", "int", doc="how many", default=1))
+    assert avro(one) == avro(record(field("a", "int", default=1), name="R"))
+    assert avro(one) != avro(record(field("a", "int", default=2)))
+    assert avro(record(field("doc", "int"))) != avro(record(field("text", "int")))
