@@ -138,7 +138,8 @@ class MetaStore(Protocol):
         Raises `MetaConflict`, also for a new one that cannot be made beside the partitioned topics: see `creation_conflict`."""
 
     async def delete_topic(self, fence: Fence, name: str, *, values: Sequence[str] = ()) -> None:
-        """Forgets a topic, its subscriptions and the values under these keys, in one commit: nothing of it is left. Idempotent."""
+        """Forgets a topic, its subscriptions, its schema and the values under these keys, in one commit: nothing of it is left.
+        Idempotent."""
 
     async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
         """Full names of the topics (partitions listed one by one) of ``tenant/namespace``, sorted, beginning after `after`."""
@@ -182,6 +183,18 @@ class MetaStore(Protocol):
 
     async def existing_subscriptions(self, ids: Iterable[int]) -> set[int]:
         """Those of `ids` that a subscription has; the others' were deleted."""
+
+    async def schema_versions(self, topic: str) -> list[bytes]:
+        """The versions of a topic's schema as they were stored, version 0 first. The topic need not exist."""
+
+    async def topics_with_schemas(self, namespace: str) -> list[str]:
+        """Full names, sorted."""
+
+    async def add_schema_version(self, fence: Fence, topic: str, version: int, record: bytes) -> None:
+        """Stores the next version. Raises `MetaConflict` if `version` is not the number of those stored."""
+
+    async def delete_schema_versions(self, fence: Fence, topic: str) -> None:
+        """Idempotent. Deleting a topic or a partitioned topic does the same."""
 
     async def get_value(self, key: str) -> bytes | None:
         """Small named values of the broker itself (the cursor ledgers in use, for one)."""

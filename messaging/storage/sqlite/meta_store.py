@@ -129,6 +129,7 @@ class SqliteMetaStore:
             db.executemany("delete from value where key = ?", [(key,) for key in values])
             db.execute("delete from topic where name = ?", (name,))
             db.execute("delete from subscription where topic = ?", (name,))
+            db.execute("delete from schema_version where topic = ?", (name,))
 
         await self._change(fence, run)
 
@@ -185,7 +186,11 @@ class SqliteMetaStore:
         return await self._call(run)
 
     async def delete_partitioned(self, fence: Fence, name: str) -> None:
-        await self._change(fence, lambda db: db.execute("delete from partitioned where name = ?", (name,)) and None)
+        def run(db: sqlite3.Connection) -> None:
+            db.execute("delete from partitioned where name = ?", (name,))
+            db.execute("delete from schema_version where topic = ?", (name,))
+
+        await self._change(fence, run)
 
     async def list_partitioned(self, namespace: str) -> list[PartitionedRecord]:
         sql = "select record from partitioned where namespace = ? order by name"
@@ -221,6 +226,27 @@ class SqliteMetaStore:
         asked = json.dumps(list(ids))
         sql = "select id from subscription where id in (select value from json_each(?))"
         return await self._call(lambda db: {row[0] for row in db.execute(sql, (asked,))})
+
+    async def schema_versions(self, topic: str) -> list[bytes]:
+        sql = "select record from schema_version where topic = ? order by version"
+        return await self._call(lambda db: [bytes(row[0]) for row in db.execute(sql, (topic,))])
+
+    async def topics_with_schemas(self, namespace: str) -> list[str]:
+        sql = "select distinct topic from schema_version where namespace = ? order by topic"
+        return await self._call(lambda db: [row[0] for row in db.execute(sql, (namespace,))])
+
+    async def add_schema_version(self, fence: Fence, topic: str, version: int, record: bytes) -> None:
+        def run(db: sqlite3.Connection) -> None:
+            stored = db.execute("select count(*) from schema_version where topic = ?", (topic,)).fetchone()[0]
+            if stored != version:
+                raise MetaConflict(f"the schema of {topic} has {stored} versions, so the next one is not {version}")
+            self._check_space(f"the schema of {topic}")
+            db.execute("insert into schema_version values (?, ?, ?, ?)", (topic, version, namespace_of(topic), record))
+
+        await self._change(fence, run)
+
+    async def delete_schema_versions(self, fence: Fence, topic: str) -> None:
+        await self._change(fence, lambda db: db.execute("delete from schema_version where topic = ?", (topic,)) and None)
 
     async def get_value(self, key: str) -> bytes | None:
         def run(db: sqlite3.Connection) -> bytes | None:

@@ -24,6 +24,10 @@ create index if not exists partitioned_namespace on partitioned (namespace, name
 create table if not exists subscription (
     id integer primary key autoincrement, topic text not null, name text not null, created_ms integer not null,
     ledger_id integer not null, entry_id integer not null, state blob not null, properties blob not null, unique (topic, name));
+create table if not exists schema_version (
+    topic text not null, version integer not null, namespace text not null, record blob not null, primary key (topic, version))
+    without rowid;
+create index if not exists schema_namespace on schema_version (namespace, topic);
 create table if not exists fence (scope text primary key, epoch integer not null) without rowid;
 create table if not exists value (key text primary key, value blob not null) without rowid;
 """

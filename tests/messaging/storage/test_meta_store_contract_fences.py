@@ -26,6 +26,8 @@ CHANGES: dict[str, Change] = {
     ),
     "delete_subscription": lambda store, fence, _: store.delete_subscription(fence, TOPIC, "s"),
     "save_cursors": lambda store, fence, made: store.save_cursors(fence, [(made.subscription_id, EARLIEST, b"new")]),
+    "add_schema_version": lambda store, fence, _: store.add_schema_version(fence, TOPIC, 1, b"new"),
+    "delete_schema_versions": lambda store, fence, _: store.delete_schema_versions(fence, TOPIC),
     "put_value": lambda store, fence, _: store.put_value(fence, "key", b"new"),
     "delete_value": lambda store, fence, _: store.delete_value(fence, "key"),
 }
@@ -35,12 +37,14 @@ async def filled(store: MetaStore) -> SubscriptionRecord:
     await store.cas_topic(FENCE, TopicRecord(TOPIC))
     await store.cas_partitioned(FENCE, PartitionedRecord(PARTITIONED, 2))
     await store.put_value(FENCE, "key", b"old")
+    await store.add_schema_version(FENCE, TOPIC, 0, b"old")
     return await store.create_subscription(FENCE, TOPIC, "s", created_ms=1, mark_delete=EARLIEST, properties={})
 
 
 async def content(store: MetaStore) -> list[object]:
     topics = [await store.get_topic(name) for name in await store.list_all_topics()]
-    return [topics, await store.get_partitioned(PARTITIONED), await store.subscriptions(TOPIC), await store.get_value("key")]
+    rest = [await store.subscriptions(TOPIC), await store.get_value("key"), await store.schema_versions(TOPIC)]
+    return [topics, await store.get_partitioned(PARTITIONED), *rest]
 
 
 @pytest.mark.parametrize("change", CHANGES)

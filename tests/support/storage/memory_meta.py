@@ -32,6 +32,7 @@ class MemoryMetaStore:
         self._subscriptions: dict[tuple[str, str], SubscriptionRecord] = {}
         self._by_id: dict[int, tuple[str, str]] = {}
         self.values: dict[str, bytes] = {}
+        self._schemas: dict[str, list[bytes]] = {}
 
     async def start(self) -> None:
         return None
@@ -73,6 +74,7 @@ class MemoryMetaStore:
         for value in values:
             self.values.pop(value, None)
         self._topics.pop(name, None)
+        self._schemas.pop(name, None)
         for key in [key for key in self._subscriptions if key[0] == name]:
             self._by_id.pop(self._subscriptions.pop(key).subscription_id)
 
@@ -129,6 +131,7 @@ class MemoryMetaStore:
     async def delete_partitioned(self, fence: Fence, name: str) -> None:
         self._check(fence)
         self._partitioned.pop(name, None)
+        self._schemas.pop(name, None)
 
     async def list_partitioned(self, namespace: str) -> list[PartitionedRecord]:
         return [record for name, record in sorted(self._partitioned.items()) if namespace_of(name) == namespace]
@@ -168,6 +171,23 @@ class MemoryMetaStore:
     async def existing_subscriptions(self, ids: Iterable[int]) -> set[int]:
         await asyncio.sleep(0)
         return {one for one in ids if one in self._by_id}
+
+    async def schema_versions(self, topic: str) -> list[bytes]:
+        return list(self._schemas.get(topic, ()))
+
+    async def topics_with_schemas(self, namespace: str) -> list[str]:
+        return sorted(topic for topic in self._schemas if namespace_of(topic) == namespace)
+
+    async def add_schema_version(self, fence: Fence, topic: str, version: int, record: bytes) -> None:
+        await asyncio.sleep(0)
+        self._check(fence)
+        if version != len(self._schemas.get(topic, ())):
+            raise MetaConflict(f"the schema of {topic} has {len(self._schemas.get(topic, ()))} versions")
+        self._schemas.setdefault(topic, []).append(record)
+
+    async def delete_schema_versions(self, fence: Fence, topic: str) -> None:
+        self._check(fence)
+        self._schemas.pop(topic, None)
 
     async def get_value(self, key: str) -> bytes | None:
         return self.values.get(key)
