@@ -154,6 +154,10 @@ class IncompatibleSchema(StateError):
     code, http_status, wire_code = "incompatible_schema", 409, 18
 
 
+class InvalidSchema(IncompatibleSchema):
+    code, http_status, wire_code = "invalid_schema", 422, 18
+
+
 # --- the platform is at fault ----------------------------------------------------------------------------------------------------
 
 

@@ -30,6 +30,15 @@ from messaging.adminrpc.maintenance import (
     MaintenanceRun,
     MaintenanceTopics,
 )
+from messaging.adminrpc.schemas import (
+    SchemaCompatible,
+    SchemaDelete,
+    SchemaGet,
+    SchemaGiven,
+    SchemaStored,
+    SchemaVersionAnswer,
+    SchemaVersions,
+)
 from messaging.adminrpc.status import BrokerStatus
 from messaging.adminrpc.subscriptions import (
     MOVED_SHOWN,
@@ -96,6 +105,13 @@ __all__ = [
     "PartitionsUpdate",
     "PeekAnswer",
     "Request",
+    "SchemaCompatible",
+    "SchemaDelete",
+    "SchemaGet",
+    "SchemaGiven",
+    "SchemaStored",
+    "SchemaVersionAnswer",
+    "SchemaVersions",
     "SearchResult",
     "Stats",
     "SubscriptionCreate",
@@ -140,6 +156,12 @@ METHODS: dict[str, Method] = {
     "topics.partitions": Method(PartitionsGet, Partitions),
     "topics.update_partitions": Method(PartitionsUpdate, Empty),
     "topics.lookup": Method(TopicLookup, LookupAnswer),
+    "schemas.get": Method(SchemaGet, SchemaVersions),
+    "schemas.list": Method(TopicRef, SchemaVersions),
+    "schemas.add": Method(SchemaGiven, SchemaVersionAnswer),
+    "schemas.find": Method(SchemaGiven, SchemaVersionAnswer),
+    "schemas.check": Method(SchemaGiven, SchemaCompatible),
+    "schemas.delete": Method(SchemaDelete, SchemaVersionAnswer),
     "topics.stats": Method(TopicRef, Stats),
     "topics.internal_stats": Method(TopicRef, Stats),
     "topics.partitioned_stats": Method(TopicRef, Stats),

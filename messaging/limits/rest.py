@@ -16,9 +16,11 @@ from messaging.limits.sizes import (
     PAIRS_TOTAL_BYTES_MAX,
     PARTITIONS_MAX,
     ROLES_MAX,
+    SCHEMA_BYTES_MAX,
     TOPIC_BYTES_MAX,
     WHY_NAME,
     WHY_PAIRS,
+    WHY_SCHEMA,
     WHY_TOPIC,
 )
 
@@ -35,6 +37,8 @@ _PULSAR_PARTITIONS = Limit("each partition is a topic", minimum=1, maximum=PARTI
 _COUNT_OR_UNLIMITED = Limit("exactly representable in JSON; -1 is unlimited", minimum=-1, maximum=2**53 - 1)
 _VERSION = Limit("incremented with each change, 64 bits", minimum=0, maximum=INT64_MAX)
 _LEDGER_ID = Limit("a position: -1 is the earliest, 2^63-1 the latest", minimum=-1, maximum=INT64_MAX)
+_SCHEMA_TYPE = Limit("one of about twenty names", bytes_max=64)
+_SCHEMA = Limit("a quarter of a request body; clients of the binary protocol may send more", bytes_max=BODY_BYTES_MAX // 4)
 
 _REDELIVERIES = Limit("a 32-bit number, as with Pulsar's clients", minimum=0, maximum=2**31 - 1)
 
@@ -81,6 +85,9 @@ PULSAR: dict[str, Limit] = {
     "BacklogQuota.policy": Limit("one of three values", bytes_max=64),
     "PartitionedTopicMetadata.partitions": _PULSAR_PARTITIONS,
     "PartitionedTopicMetadata.properties": _PROPERTIES,
+    "SchemaPayload.type": _SCHEMA_TYPE,
+    "SchemaPayload.schema": _SCHEMA,
+    "SchemaPayload.properties": _PROPERTIES,
     "ResetCursorData.ledger_id": _LEDGER_ID,
     "ResetCursorData.entry_id": _LEDGER_ID,
     "ResetCursorData.partition_index": Limit("a partition, or -1", minimum=-1, maximum=PARTITIONS_MAX - 1),
@@ -94,6 +101,9 @@ RPC: dict[str, Limit] = {
     "subscription": _NAME,
     "properties": _PROPERTIES,
     "partitions": _PARTITIONS,
+    "type": _SCHEMA_TYPE,
+    "data": Limit(WHY_SCHEMA, bytes_max=SCHEMA_BYTES_MAX),
+    "role": Limit(WHY_NAME, bytes_max=2 * NAME_BYTES_MAX + 1),
     "ledger_id": _LEDGER_ID,
     "entry_id": _LEDGER_ID,
     "timestamp_ms": Limit("milliseconds since 1970, 64 bits", minimum=0, maximum=INT64_MAX),

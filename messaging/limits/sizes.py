@@ -17,7 +17,7 @@ PAIRS_TOTAL_BYTES_MAX = 32 << 10
 WHY_PAIRS = "kept in memory with the object they describe and shown in stats; meant for labels, not for data"
 
 SCHEMA_BYTES_MAX = 1 << 20
-WHY_SCHEMA = "schemas are accepted but not stored; a larger one is most likely a mistake"
+WHY_SCHEMA = "definitions have some KiB; a larger one is most likely a mistake, and takes long to compare"
 
 TOKEN_BYTES_MAX = 16_384
 WHY_TOKEN = "a token with several hundred claims; longer ones are not parsed (messaging/identity/tokens.py)"

@@ -65,6 +65,8 @@ _PULSAR: dict[tuple[str, str], str] = {
     ("PUT", "admin_v2:topic-unload"): "topic.unload",
     ("POST", "admin_v2:topic-terminate"): "topic.terminate",
     ("DELETE", "admin_v2:topic-truncate"): "topic.truncate",
+    ("POST", "admin_v2:schema"): "schema.add",
+    ("DELETE", "admin_v2:schema"): "schema.delete",
     ("PUT", "admin_v2:subscription"): "subscription.create",
     ("DELETE", "admin_v2:subscription"): "subscription.delete",
     ("POST", "admin_v2:skip-all"): "subscription.clear_backlog",

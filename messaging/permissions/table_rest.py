@@ -83,6 +83,13 @@ _PULSAR: dict[tuple[str, str], Action] = {
     ("POST", "admin_v2:namespace-clear-backlog"): Action.NAMESPACE_READ,  # and CONSUME on each subscription, one by one
     ("POST", "admin_v2:namespace-clear-backlog-of"): Action.CONSUME,
     ("POST", "admin_v2:namespace-unsubscribe"): Action.CONSUME,
+    ("GET", "admin_v2:schema"): Action.LOOKUP,
+    ("POST", "admin_v2:schema"): Action.PRODUCE,
+    ("DELETE", "admin_v2:schema"): Action.TENANT_ADMIN,
+    ("GET", "admin_v2:schema-version"): Action.LOOKUP,
+    ("GET", "admin_v2:schema-versions"): Action.LOOKUP,
+    ("POST", "admin_v2:schema-compatibility"): Action.LOOKUP,
+    ("POST", "admin_v2:schema-find"): Action.LOOKUP,
     ("GET", "admin_v2:topics"): Action.NAMESPACE_READ,
     ("GET", "admin_v2:partitioned-topics"): Action.NAMESPACE_READ,
     ("PUT", "admin_v2:topic"): Action.TENANT_ADMIN,

@@ -7,6 +7,7 @@ from messaging.policies.model import Policy
 
 _TOPIC = "messaging.broker.core.topic_policies:TopicPolicies"
 
+_SCHEMAS = "messaging.broker.runtime.topic_schemas"
 _ADMISSION = "messaging.broker.runtime.topics.admission"
 _DELAYED = "messaging.broker.runtime.topics.delayed_delivery"
 
@@ -123,14 +124,16 @@ TABLE = (
         kind=m.SchemaStrategy,
         default="UNDEFINED",
         path="schemaCompatibilityStrategy",
-        meaning="Which schema changes are allowed.",
+        meaning="Which schema changes are allowed. UNDEFINED: FULL.",
+        enforced_by=f"{_SCHEMAS}:TopicSchemas.strategy",
     ),
     Policy(
         name="schema_auto_update",
         kind=m.Flag,
         default=True,
         path="isAllowAutoUpdateSchema",
-        meaning="Producers may register new versions of a schema.",
+        meaning="Clients may register new versions of a schema; without it only the admin API may.",
+        enforced_by=f"{_SCHEMAS}:TopicSchemas.register",
     ),
     Policy(
         name="schema_enforced",
@@ -138,6 +141,7 @@ TABLE = (
         default=False,
         path="schemaValidationEnforced",
         meaning="Refuse producers without a schema on topics that have one.",
+        enforced_by=f"{_SCHEMAS}:TopicSchemas.check_producer",
     ),
     # Properties
     Policy(

@@ -6,7 +6,7 @@ from django.urls import path, register_converter
 
 from messaging.policies.pulsar import PATHS
 from tenants.http.segments import SegmentConverter
-from tenants.pulsar import brokers, namespace_permissions, namespace_policies, namespaces, subscriptions, tenants, topics
+from tenants.pulsar import brokers, namespace_permissions, namespace_policies, namespaces, schemas, subscriptions, tenants, topics
 
 register_converter(SegmentConverter, "segment")
 
@@ -21,6 +21,7 @@ app_name = "admin_v2"
 _N = "namespaces/<segment:tenant>/<segment:namespace>"
 _T = "<domain:domain>/<segment:tenant>/<segment:namespace>"
 _TOPIC = f"{_T}/<segment:topic>"
+_SCHEMAS = "schemas/<segment:tenant>/<segment:namespace>/<segment:topic>"
 _SUB = f"{_TOPIC}/subscription/<segment:subscription>"
 
 urlpatterns = [
@@ -65,6 +66,11 @@ urlpatterns = [
     path(f"{_N}/clearBacklog/<segment:subscription>", namespaces.clear_backlog_view, name="namespace-clear-backlog-of"),
     path(f"{_N}/unsubscribe/<segment:subscription>", namespaces.unsubscribe_view, name="namespace-unsubscribe"),
     *(path(f"{_N}/{one.path}", namespace_policies.policy_view(one), name=f"policy-{one.path}") for one in PATHS.values()),
+    path(f"{_SCHEMAS}/schema", schemas.schema_view, name="schema"),
+    path(f"{_SCHEMAS}/schema/<segment:version>", schemas.version_view, name="schema-version"),
+    path(f"{_SCHEMAS}/schemas", schemas.versions_view, name="schema-versions"),
+    path(f"{_SCHEMAS}/compatibility", schemas.compatibility_view, name="schema-compatibility"),
+    path(f"{_SCHEMAS}/version", schemas.find_view, name="schema-find"),
     path(_T, topics.list_view, name="topics"),
     path(f"{_T}/partitioned", topics.partitioned_list_view, name="partitioned-topics"),
     path(_TOPIC, topics.topic_view, name="topic"),

@@ -57,6 +57,7 @@ class Producer:
         "metadata",
         "name_bytes",
         "producer_id",
+        "schema_version",
         "session",
         "sink",
         "topic_epoch",
@@ -87,6 +88,7 @@ class Producer:
         self.access = access
         self.topic_epoch = topic_epoch  # from the moment it owns the topic, the epoch of that
         self.encrypted = False  # every message it sends has to be
+        self.schema_version: int | None = None  # of the schema it publishes with; None if it has none
         self.closed = False
         self.fenced = False  # closed because another producer took the topic over
         self.messages_in = 0

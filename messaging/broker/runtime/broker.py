@@ -26,6 +26,7 @@ from messaging.broker.runtime.idle_topics import IdleTopics
 from messaging.broker.runtime.metering import Metering
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.permission_checks import PermissionChecks
+from messaging.broker.runtime.topic_schemas import TopicSchemas
 from messaging.broker.runtime.topic_watches import TopicWatches
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.backlog_scheduler import BacklogScheduler
@@ -118,6 +119,7 @@ class Broker:
         )
         self.metering = Metering(lambda: self.topics, self.now_ms, self.background)
         self.topics.on_unloaded = self.metering.unloaded
+        self.schemas = TopicSchemas(storage, self.policies.value, self.now_ms, settings.topics_per_namespace_max)
         self.idle_topics = IdleTopics(storage, cursors)
         self.topics.on_loaded = self.idle_topics.loaded
         self.topic_watches = TopicWatches(self.topic_names, self.permission_checks.refusal_of, self.background)

@@ -1,7 +1,7 @@
 """The schema registry: versions of topics' schemas, as producers, consumers and the admin API use them.
 
-A partitioned topic has one schema for all its partitions. Versions are kept in MetaStore and read for each request; comparing schemas
-runs in a thread. `core/schemas/` decides.
+A partitioned topic has one schema for all its partitions. Versions are kept in MetaStore and read for each request; comparing
+schemas runs in a thread. `core/schemas/` decides.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from messaging.broker.core.schemas import registry
 from messaging.broker.core.schemas.model import Schema, SchemaType, SchemaVersion
-from messaging.broker.core.schemas.strategies import Strategy
+from messaging.broker.core.schemas.strategies import DEFAULT, Strategy
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.errors import Conflict, IncompatibleSchema, InvalidValue, PreconditionFailed, TopicNotFound
 from messaging.protocol import pulsar_pb2 as pb
@@ -77,12 +77,9 @@ class TopicSchemas:
             raise TopicNotFound(f"topic {name.base} has {which}")
         return found
 
-    async def find(self, name: TopicName, schema: Schema) -> SchemaVersion:
-        """The version that equals `schema`. Raises `TopicNotFound`, `IncompatibleSchema` for an invalid schema."""
-        found = await asyncio.to_thread(registry.find, await self.versions(name), schema)
-        if found is None:
-            raise TopicNotFound(f"topic {name.base} has no such version of its schema")
-        return found
+    async def find(self, name: TopicName, schema: Schema) -> SchemaVersion | None:
+        """The version that equals `schema`, since the last deletion. Raises `IncompatibleSchema` for an invalid schema."""
+        return await asyncio.to_thread(registry.find, await self.versions(name), schema)
 
     async def why_incompatible(self, name: TopicName, schema: Schema) -> str:
         """Why `schema` could not become the next version; "" if it could."""
@@ -93,7 +90,9 @@ class TopicSchemas:
         return ""
 
     def strategy(self, name: TopicName) -> Strategy:
-        return registry.strategy_of(str(self._policy("schema_compatibility", name)))
+        """The effective one."""
+        strategy = registry.strategy_of(str(self._policy("schema_compatibility", name)))
+        return DEFAULT if strategy is Strategy.UNDEFINED else strategy
 
     # --- changing
 
@@ -113,16 +112,18 @@ class TopicSchemas:
         raise Conflict(f"the schema of {name.base} is changed by many at once: try again")
 
     async def delete(self, name: TopicName, role: str, *, force: bool) -> int:
-        """Marks the schema as deleted; `force` removes all versions. Returns the version of the deletion, -1 with `force`. Raises
-        `TopicNotFound`."""
-        latest = (await self.get(name)) if not force else None
-        if latest is None:
+        """Marks the schema as deleted; `force` removes all versions. Returns the version of the last deletion, -1 if nothing is
+        left. Idempotent."""
+        if force:
             try:
                 await self._storage.meta.delete_schema_versions(self._storage.fence, str(name.base))
             except StoreError as error:
                 raise refusal_of(error, f"the schema of {name.base} cannot be deleted") from error
             return -1
-        deletion = SchemaVersion(latest.version + 1, self._clock_ms(), None, role)
+        versions = await self.versions(name)
+        if registry.latest(versions) is None:
+            return len(versions) - 1
+        deletion = SchemaVersion(len(versions), self._clock_ms(), None, role)
         if not await self._add(name, deletion):
             raise Conflict(f"the schema of {name.base} was changed by another request: check it and try again")
         return deletion.version

@@ -16,7 +16,7 @@ from messaging.broker.http.websocket import parameters
 from messaging.limits import binary, metadata, rest, websocket
 from messaging.limits.model import Limit
 from messaging.protocol import pulsar_pb2 as pb
-from tenants.pulsar import namespace_policies, namespaces, subscriptions, tenants, topics
+from tenants.pulsar import namespace_policies, namespaces, schemas, subscriptions, tenants, topics
 from tenants.rest import shapes
 
 SIZED = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
@@ -27,6 +27,7 @@ STRUCTS = (
     namespaces.CreationPolicies,
     namespace_policies.BacklogQuota,
     topics.PartitionedTopicMetadata,
+    schemas.SchemaPayload,
     subscriptions.ResetCursorData,
 )
 WEBSOCKET_STRUCTS = (

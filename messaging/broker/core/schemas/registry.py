@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from messaging.broker.core.schemas.model import SCHEMALESS, Schema, SchemaError, SchemaVersion
 from messaging.broker.core.schemas.strategies import Strategy, check_valid, same, why_incompatible
-from messaging.errors import IncompatibleSchema, InvalidValue
+from messaging.errors import IncompatibleSchema, InvalidSchema, InvalidValue
 
 # Of one topic. They bound the work of comparing with all of them.
 VERSIONS_MAX = 1_000
@@ -28,7 +28,7 @@ def latest(versions: Sequence[SchemaVersion]) -> SchemaVersion | None:
 
 
 def find(versions: Sequence[SchemaVersion], schema: Schema) -> SchemaVersion | None:
-    """The newest version since the last deletion that has this schema. Raises `IncompatibleSchema` if `schema` is not valid."""
+    """The newest version since the last deletion that has this schema. Raises `InvalidSchema`."""
     _require_valid(schema)
     for one in reversed(versions):
         if one.schema is None:
@@ -87,7 +87,7 @@ def _require_valid(schema: Schema) -> None:
     try:
         check_valid(schema)
     except SchemaError as error:
-        raise IncompatibleSchema(str(error)) from None
+        raise InvalidSchema(str(error)) from None
 
 
 def _size_bytes(version: SchemaVersion) -> int:

@@ -10,6 +10,7 @@ from messaging.broker.runtime.admin.dead_letters import DeadLetterHandlers
 from messaging.broker.runtime.admin.feed import FeedHandlers
 from messaging.broker.runtime.admin.maintenance import MaintenanceHandlers
 from messaging.broker.runtime.admin.namespaces import NamespaceHandlers
+from messaging.broker.runtime.admin.schemas import SchemaHandlers
 from messaging.broker.runtime.admin.status import StatusHandlers
 from messaging.broker.runtime.admin.subscriptions import SubscriptionHandlers
 from messaging.broker.runtime.admin.topic_stats import TopicStatsHandlers
@@ -28,6 +29,7 @@ class AdminHandlers:
         self.feed = FeedHandlers(broker)
         self.namespaces = NamespaceHandlers(broker)
         self.topics = TopicHandlers(broker)
+        self.schemas = SchemaHandlers(broker)
         self.topic_stats = TopicStatsHandlers(broker)
         self.subscriptions = SubscriptionHandlers(broker)
         self.dead_letters = DeadLetterHandlers(broker)
@@ -52,6 +54,12 @@ class AdminHandlers:
             "topics.terminate": self.topics.terminate,
             "topics.truncate": self.topics.truncate,
             "topics.last_message_id": self.topics.last_message_id,
+            "schemas.get": self.schemas.get,
+            "schemas.list": self.schemas.list_versions,
+            "schemas.add": self.schemas.add,
+            "schemas.find": self.schemas.find,
+            "schemas.check": self.schemas.check,
+            "schemas.delete": self.schemas.delete,
             "topics.stats": self.topic_stats.stats,
             "topics.internal_stats": self.topic_stats.internal_stats,
             "topics.partitioned_stats": self.topic_stats.partitioned_stats,

@@ -56,6 +56,9 @@ class NamespaceHandlers:
             except TopicNotFound:
                 continue  # a partition that went with its topic
             log.warning("namespace.leftover_deleted", topic=text)
+        for text in await self._broker.storage.meta.topics_with_schemas(namespace):
+            if namespace not in self._broker.access.view.namespaces:
+                await self._broker.schemas.delete(parse_topic(text), "", force=True)
         if namespace in self._broker.access.view.namespaces:
             raise PreconditionFailed(f"namespace {namespace} still exists: delete its topics individually")
         return schema.Empty()

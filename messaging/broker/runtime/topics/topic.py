@@ -45,6 +45,11 @@ class Topic(TopicSubscriptions):
     def created_ms(self) -> int:
         return self.ledger.record.created_ms
 
+    @property
+    def never_used(self) -> bool:
+        """Whether it has no messages and no clients."""
+        return not (self.ledger.stored_bytes or len(self.producers) or any(one.consumers for one in self.subscriptions.values()))
+
     def resource(self, subscription: str = "") -> Resource:
         """This topic as a resource of the permission table."""
         return Resource(self.name.tenant, str(self.name.namespace), self.text, subscription)

@@ -18,6 +18,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.wire import consumers as command_consumer
 from messaging.broker.runtime.wire import lookup as command_lookup
 from messaging.broker.runtime.wire import producers as command_producer
+from messaging.broker.runtime.wire import schemas as command_schemas
 from messaging.broker.runtime.wire import topic_lists
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.handshake import authenticate, connect, fail
@@ -62,8 +63,8 @@ TABLE: dict[int, Row] = {
     pb.Command.GET_TOPICS_OF_NAMESPACE: Row("get_topics_of_namespace", topic_lists.topics_of_namespace, _list_key),
     pb.Command.WATCH_TOPIC_LIST: Row("watch_topic_list", topic_lists.watch_topics, _list_key),
     pb.Command.WATCH_TOPIC_LIST_CLOSE: Row("watch_topic_list_close", topic_lists.close_watch, _list_key),
-    pb.Command.GET_SCHEMA: Row("get_schema", command_lookup.get_schema),
-    pb.Command.GET_OR_CREATE_SCHEMA: Row("get_or_create_schema", command_lookup.get_or_create_schema),
+    pb.Command.GET_SCHEMA: Row("get_schema", command_schemas.get_schema),
+    pb.Command.GET_OR_CREATE_SCHEMA: Row("get_or_create_schema", command_schemas.get_or_create_schema),
     pb.Command.PRODUCER: Row("producer", command_producer.open_producer, _producer_key),
     pb.Command.CLOSE_PRODUCER: Row("close_producer", command_producer.close_producer, _producer_key),
     pb.Command.SUBSCRIBE: Row("subscribe", command_consumer.subscribe, _consumer_key),

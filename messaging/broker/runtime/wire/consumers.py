@@ -15,6 +15,7 @@ from messaging.broker.runtime.topics.entry_lookup import batch_size_of, block_at
 from messaging.broker.runtime.topics.topic import LATEST, Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
 from messaging.broker.runtime.wire.connection import Connection
+from messaging.broker.runtime.wire.schemas import given_schema, role_of
 from messaging.broker.runtime.wire.sessions import BinaryConsumerSession
 from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.broker.runtime.wire.topic_lists import found_by_looking
@@ -44,6 +45,7 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     if kind is SubscriptionType.KEY_SHARED:
         raise NotAllowed("Key_Shared subscriptions are not supported yet: use Shared, Failover or Exclusive")
     topic = await service.open_topic(parse_topic(resource.topic), create=body.force_topic_creation)
+    await service.schemas.check_consumer(topic.name, given_schema(body), role_of(connection), idle=topic.never_used)
     subscription = await _subscription(service, connection, topic, name, body)
     await topic.wait_until_unchanged(subscription)
     await probe_consumers(subscription, kind)

@@ -1,10 +1,10 @@
-"""Lookups: where a topic is served, how many partitions it has, which schema it has."""
+"""Lookups: where a topic is served, and how many partitions it has."""
 
 from __future__ import annotations
 
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.wire.connection import Connection
-from messaging.errors import NotReady, TopicNotFound
+from messaging.errors import NotReady
 from messaging.permissions.model import Resource
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
@@ -34,13 +34,3 @@ async def lookup(service: Broker, connection: Connection, body: pb.Lookup, resou
         broker_service_url_tls=service.addresses.broker_url_tls,
     )
     connection.send(frames.command(pb.Command.LOOKUP_RESPONSE, lookup_response=answer))
-
-
-async def get_schema(service: Broker, connection: Connection, body: pb.GetSchema, resource: Resource) -> None:
-    raise TopicNotFound(f"topic {resource.topic} has no schema")
-
-
-async def get_or_create_schema(service: Broker, connection: Connection, body: pb.GetOrCreateSchema, resource: Resource) -> None:
-    """Schemas are not supported yet: any is accepted, none is stored, and the version in the response is empty."""
-    answer = pb.GetOrCreateSchemaResponse(request_id=body.request_id, schema_version=b"")
-    connection.send(frames.command(pb.Command.GET_OR_CREATE_SCHEMA_RESPONSE, get_or_create_schema_response=answer))

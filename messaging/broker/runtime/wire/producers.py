@@ -9,6 +9,7 @@ from messaging.broker.runtime.client_subscriptions import open_subscription
 from messaging.broker.runtime.liveness_probe import probe_producers
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire.connection import Connection
+from messaging.broker.runtime.wire.schemas import given_schema, role_of
 from messaging.broker.runtime.wire.sessions import BinaryProducerSession
 from messaging.broker.runtime.wire.sinks import producer_success
 from messaging.errors import MagnetarError, NotAllowed, NotReady, SubscriptionNotFound
@@ -33,6 +34,7 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
         endpoints.end_opening(opening.producer)
     topic = await service.open_topic(parse_topic(resource.topic))
     await topic.writable()
+    schema_version = await service.schemas.check_producer(topic.name, given_schema(body), role_of(connection))
     if body.initial_subscription_name:
         await _open_initial_subscription(service, connection, body.initial_subscription_name, topic, resource)
     access = AccessMode(body.producer_access_mode)
@@ -41,6 +43,7 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
         return
     producer = _producer(service, connection, body, access)
     endpoints.check_room(producer.name, producer.metadata)
+    producer.schema_version = schema_version
     producer.session = BinaryProducerSession(connection, topic, body.producer_id)
     answer = topic.attach_producer(producer).answer
     if answer is Answer.JOIN:

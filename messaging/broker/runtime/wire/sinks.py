@@ -9,6 +9,7 @@ from messaging.broker.core.access_modes import AccessMode
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.producers import NO_EPOCH, Producer
+from messaging.broker.core.schemas.model import encode_version
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire.endpoints import Endpoints
@@ -68,7 +69,8 @@ class ReceiptSender:
 def producer_success(request_id: int, topic: Topic, producer: Producer) -> bytes:
     """The response to PRODUCER. A topic that never had an exclusive producer has no epoch."""
     last = topic.publisher.last_sequence_id(producer.name_bytes)
-    answer = pb.ProducerSuccess(request_id=request_id, producer_name=producer.name, last_sequence_id=last, schema_version=b"")
+    version = b"" if producer.schema_version is None else encode_version(producer.schema_version)
+    answer = pb.ProducerSuccess(request_id=request_id, producer_name=producer.name, last_sequence_id=last, schema_version=version)
     epoch = topic.producers.topic_epoch if producer.access is AccessMode.SHARED else producer.topic_epoch
     if epoch != NO_EPOCH:
         answer.topic_epoch = epoch

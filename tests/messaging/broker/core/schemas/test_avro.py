@@ -56,8 +56,8 @@ TABLE: list[tuple[Any, Any, str]] = [
     ("int", ["null", "int"], "null cannot be read as int"),
     (["null", "string"], "int", "cannot be read as any of null, string"),
     (enum("a", "b"), enum("a"), ""),
-    (enum("a"), enum("a", "b"), "symbols b of enum E are unknown"),
-    (enum("a", default="a"), enum("a", "b"), ""),
+    (enum("a"), enum("a", "b"), ""),  # an error only of messages with b
+    ({**enum("a"), "name": "G"}, enum("a"), "enum E cannot be read as enum G"),
     (fixed(4), fixed(4), ""),
     (fixed(4), fixed(8), "has 8 bytes, the reader wants 4"),
     (fixed(4), fixed(4, "G"), "fixed G cannot be read as fixed F"),

@@ -1,0 +1,47 @@
+"""Schema commands of the binary protocol. Versions are 8 bytes on the wire; the first one is 8 zero bytes."""
+
+from __future__ import annotations
+
+from messaging.broker.core.schemas.model import Schema, encode_version
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.topic_schemas import message_of, schema_of
+from messaging.broker.runtime.wire.connection import Connection
+from messaging.errors import IncompatibleSchema, TopicNotFound
+from messaging.permissions.model import Resource
+from messaging.protocol import frames
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.names import parse_topic
+
+
+def given_schema(body: pb.Producer | pb.Subscribe) -> Schema | None:
+    """Raises `InvalidValue` for an unknown type."""
+    return schema_of(body.schema) if body.HasField("schema") else None
+
+
+def role_of(connection: Connection) -> str:
+    return connection.principal.role if connection.principal is not None else ""
+
+
+async def get_schema(service: Broker, connection: Connection, body: pb.GetSchema, resource: Resource) -> None:
+    version: int | None = None
+    if body.HasField("schema_version"):
+        if len(body.schema_version) != 8:
+            raise IncompatibleSchema(f"a schema version of {len(body.schema_version)} bytes was asked for: it has 8")
+        version = int.from_bytes(body.schema_version, "big", signed=True)
+    await service.require_namespace(resource.namespace)
+    found = await service.schemas.get(parse_topic(resource.topic), version)
+    assert found.schema is not None
+    answer = pb.GetSchemaResponse(
+        request_id=body.request_id, schema=message_of(found.schema), schema_version=encode_version(found.version)
+    )
+    connection.send(frames.command(pb.Command.GET_SCHEMA_RESPONSE, get_schema_response=answer))
+
+
+async def get_or_create_schema(service: Broker, connection: Connection, body: pb.GetOrCreateSchema, resource: Resource) -> None:
+    await service.require_namespace(resource.namespace)
+    name = parse_topic(resource.topic)
+    if not await service.topics.exists(name) and await service.topics.partitioned.get(name.base) is None:
+        raise TopicNotFound(f"topic {name} does not exist: open a producer or consumer of it first")
+    found = await service.schemas.register(name, schema_of(body.schema), role_of(connection), by_client=True)
+    answer = pb.GetOrCreateSchemaResponse(request_id=body.request_id, schema_version=encode_version(found.version))
+    connection.send(frames.command(pb.Command.GET_OR_CREATE_SCHEMA_RESPONSE, get_or_create_schema_response=answer))

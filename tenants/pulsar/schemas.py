@@ -1,0 +1,126 @@
+"""Schemas of topics, as Pulsar's admin API has them. The broker keeps them."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from typing import Any
+
+import msgspec
+from django.http import HttpRequest, HttpResponse
+
+from messaging.adminrpc.schema import SchemaDelete, SchemaGet, SchemaGiven, SchemaStored, TopicRef
+from messaging.errors import InvalidSchema, NotAcceptable
+from messaging.protocol.names import TopicName
+from tenants import broker
+from tenants.http.views import actor, body, flag, json, number, route
+from tenants.pulsar.topics import existing
+
+
+class SchemaPayload(msgspec.Struct):
+    """`schema`: the definition as text; of KEY_VALUE, a JSON object with ``key`` and ``value``."""
+
+    type: str
+    schema: str = ""
+    properties: dict[str, str] | None = None
+
+
+def _topic(parts: dict[str, str]) -> TopicName:
+    """Schemas are addressed without a domain."""
+    return existing({"domain": "persistent", **parts})
+
+
+def _given(request: HttpRequest, topic: TopicName) -> SchemaGiven:
+    payload = body(request, SchemaPayload)
+    if payload is None:
+        raise NotAcceptable("the request body has no schema: send an object with type, schema and properties")
+    data = _key_value_data(payload.schema) if payload.type == "KEY_VALUE" else payload.schema.encode()
+    role = actor(request).principal.role
+    return SchemaGiven(topic=str(topic), type=payload.type, data=data, properties=payload.properties or {}, role=role)
+
+
+def _key_value_data(text: str) -> bytes:
+    """Length and data of both parts, as clients send them."""
+    try:
+        parts = jsonlib.loads(text)
+        data = [_part(parts[which]) for which in ("key", "value")]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InvalidSchema("the schema of a KEY_VALUE is not a JSON object with key and value") from None
+    return b"".join(len(one).to_bytes(4, "big") + one for one in data)
+
+
+def _part(part: Any) -> bytes:
+    return (part if isinstance(part, str) else jsonlib.dumps(part, separators=(",", ":"))).encode()
+
+
+def _text(stored: SchemaStored) -> str:
+    if stored.type != "KEY_VALUE":
+        return stored.data.decode(errors="replace")
+    parts, rest = {}, stored.data
+    for which in ("key", "value"):
+        size = max(int.from_bytes(rest[:4], "big", signed=True), 0)
+        part, rest = rest[4 : 4 + size].decode(errors="replace"), rest[4 + size :]
+        parts[which] = _definition(part)
+    return jsonlib.dumps(parts, separators=(",", ":"))
+
+
+def _definition(text: str) -> Any:
+    try:
+        found = jsonlib.loads(text)
+    except ValueError:
+        return text
+    return found if isinstance(found, dict | list) else text
+
+
+def _answer(stored: SchemaStored) -> dict[str, Any]:
+    kind = "BYTES" if stored.type == "NONE" else stored.type
+    return {
+        "version": stored.version,
+        "type": kind,
+        "timestamp": stored.created_ms,
+        "data": _text(stored),
+        "properties": stored.properties,
+    }
+
+
+def _get(request: HttpRequest, version: str | None = None, **parts: str) -> dict[str, Any]:
+    asked = SchemaGet(topic=str(_topic(parts)), version=None if version is None else number(version, "version"))
+    return _answer(broker.rpc().call("schemas.get", asked).versions[0])
+
+
+def _list(request: HttpRequest, **parts: str) -> dict[str, Any]:
+    found = broker.rpc().call("schemas.list", TopicRef(topic=str(_topic(parts)))).versions
+    return {"getSchemaResponses": [_answer(one) for one in found]}
+
+
+def _post(request: HttpRequest, **parts: str) -> dict[str, Any]:
+    topic = _topic(parts)
+    given = _given(request, topic)
+    version = broker.rpc().call("schemas.add", given).version
+    actor(request).trail.after = {"type": given.type, "version": version}
+    return {"version": {"version": version}}
+
+
+def _delete(request: HttpRequest, **parts: str) -> dict[str, Any]:
+    force = flag(request, "force")
+    deletion = SchemaDelete(topic=str(_topic(parts)), force=force, role=actor(request).principal.role)
+    version = broker.rpc().call("schemas.delete", deletion).version
+    actor(request).trail.after = {"force": force, "version": version}
+    return {"version": version}
+
+
+def _check(request: HttpRequest, **parts: str) -> HttpResponse:
+    """Pulsar answers 500 for an incompatible schema; here the field says so."""
+    found = broker.rpc().call("schemas.check", _given(request, _topic(parts)))
+    answer: dict[str, Any] = {"schemaCompatibilityStrategy": found.strategy, "compatibility": not found.why_not}
+    return json(answer | ({"reason": found.why_not} if found.why_not else {}), 202)
+
+
+def _find(request: HttpRequest, **parts: str) -> dict[str, Any]:
+    return {"version": broker.rpc().call("schemas.find", _given(request, _topic(parts))).version}
+
+
+schema_view = route(GET=_get, POST=_post, DELETE=_delete)
+version_view = route(GET=_get)
+versions_view = route(GET=_list)
+compatibility_view = route(POST=_check)
+find_view = route(POST=_find)
