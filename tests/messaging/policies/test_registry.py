@@ -14,16 +14,12 @@ from messaging.policies.registry import ENFORCED, POLICIES
 from messaging.policies.validation import valid_value
 from messaging.settings import Settings
 
-EFFECTS = (
-    Path("tests/messaging/broker/runtime/test_policies.py"),
-    Path("tests/messaging/broker/runtime/test_policies_delayed.py"),
-    Path("tests/tenants/test_policies.py"),
-)
+EFFECTS = ("tests/messaging/broker/runtime/test_policies*.py", "tests/tenants/test_policies.py")
 
 
-def _test_names(path: Path, repository: Path) -> set[str]:
-    tree = ast.parse((repository / path).read_text())
-    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+def _test_names(repository: Path) -> set[str]:
+    trees = [ast.parse(path.read_text()) for pattern in EFFECTS for path in repository.glob(pattern)]
+    return {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
@@ -46,7 +42,7 @@ def test_what_is_accepted_is_enforced_by_code_that_exists_and_has_a_test_of_its_
     for name in path.split("."):
         found = getattr(found, name)
     assert callable(found)
-    known = set().union(*(_test_names(path, repository) for path in EFFECTS))
+    known = _test_names(repository)
     assert any(name.startswith(f"test_policy_{policy.name}_") for name in known), f"no test of the effect of {policy.name}"
 
 
