@@ -77,6 +77,9 @@ _PULSAR: dict[tuple[str, str], str] = {
     ("POST", "admin_v2:reset-cursor-to-time"): "subscription.reset",
 }
 
+# They change nothing, although their method says otherwise.
+QUESTIONS = frozenset({("POST", "admin_v2:schema-compatibility"), ("POST", "admin_v2:schema-find")})
+
 _CONSOLE: dict[tuple[str, str], str] = {
     ("POST", "console:sign_in"): SIGN_IN,
     ("POST", "console:sign_out"): SIGN_OUT,

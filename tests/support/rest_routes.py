@@ -23,6 +23,7 @@ FILLING = {
     "seconds": "60",
     "timestamp": "1",
     "position": "1",
+    "version": "0",
 }
 
 
