@@ -7,6 +7,7 @@ Grouped by who is at fault, and so by who can do something about it:
     │   ├── InvalidName          a tenant, namespace, topic or subscription name that is not valid
     │   ├── InvalidValue         a field that is not valid
     │   ├── NotAcceptable        fields of one request contradict each other
+    │   ├── EncryptionRequired   the namespace takes only encrypted messages
     │   ├── NotAllowed           this operation does not exist for this kind of thing
     │   │   └── MessageTooLarge
     │   ├── ChecksumMismatch     the bytes are not those that the client sent
@@ -66,6 +67,10 @@ class InvalidValue(RequestError):
 
 class NotAcceptable(RequestError):
     code, http_status, wire_code = "not_acceptable", 406, 22
+
+
+class EncryptionRequired(RequestError):
+    code, http_status, wire_code = "encryption_required", 412, 1  # MetadataError, as by Pulsar
 
 
 class NotAllowed(RequestError):

@@ -116,7 +116,8 @@ TABLE = (
         kind=m.Flag,
         default=False,
         path="encryptionRequired",
-        meaning="Producers must encrypt their messages.",
+        meaning="Producers must encrypt their messages; others are refused.",
+        enforced_by=f"{_ADMISSION}:check_encryption",
     ),
     # Schemas
     Policy(

@@ -182,6 +182,23 @@ def delayed_frame(sequence_id: int, payload: bytes, deliver_at_ms: int, producer
     return frames.build_send(producer_id, sequence_id, metadata, payload, count)
 
 
+def encrypted_frame(sequence_id: int, payload: bytes, producer_id: int = 1, count: int = 1) -> bytes:
+    """`payload` is what encrypting gave: bytes of no meaning to a broker. With a `count` it is a batch, packed before."""
+    metadata = pb.Metadata(
+        producer_name="raw",
+        sequence_id=sequence_id,
+        publish_time=1_000 + sequence_id,
+        encryption_keys=[pb.EncryptionKey(key="app", value=b"\x00key\xff", metadata=[pb.KeyValue(key="version", value="1")])],
+        encryption_algo="",
+        encryption_param=b"nonce",
+        compression=pb.LZ4,
+        uncompressed_size=10 * len(payload),
+    )
+    if count > 1:
+        metadata.num_messages_in_batch = count
+    return frames.build_send(producer_id, sequence_id, metadata, payload, count)
+
+
 def batch_frame(sequence_id: int, payloads: list[bytes], producer_id: int = 1) -> bytes:
     heads = [pb.SingleMetadata(payload_size=len(payload)).SerializeToString() for payload in payloads]
     body = b"".join(len(head).to_bytes(4, "big") + head + payload for head, payload in zip(heads, payloads, strict=True))

@@ -225,6 +225,7 @@ class Broker:
         self.permission_checks.changed(changed)
         for namespace in [key for kind, key in changed if kind == "namespace"]:
             for topic in self.topics.loaded_of(namespace):
+                topic.enforce_encryption()
                 topic.follow_unacked_limits()
                 if self.policies.deduplicates(topic.name) != (topic.publisher.dedup is not None):
                     self.background.spawn(dedup_state.follow_policy(topic), f"deduplication of {topic.text}")

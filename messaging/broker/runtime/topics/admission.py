@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
-from messaging.errors import ConsumerBusy, NotAllowed, PreconditionFailed, ProducerBusy, SubscriptionNotFound
+from messaging.errors import ConsumerBusy, EncryptionRequired, NotAllowed, PreconditionFailed, ProducerBusy, SubscriptionNotFound
 from messaging.protocol.names import TopicName
 
 Policy = Callable[[str, TopicName], Any]  # the effective value of a policy for a topic
@@ -19,6 +20,15 @@ def check_producer(policy: Policy, topic: LoadedTopic, name: str) -> None:
     limit = policy("max_producers_per_topic", topic.name)
     if limit and (held := len(topic.producers)) >= limit and topic.producers.get(name) is None:
         raise ProducerBusy(f"topic {topic.text} has {held} producers, which is max_producers_per_topic = {limit}: close one first")
+
+
+def check_encryption(policy: Policy, topic: LoadedTopic, producer: Producer) -> None:
+    """Raises `EncryptionRequired`. The messages of a producer that says it encrypts are checked one by one."""
+    if not producer.encrypted and policy("encryption_required", topic.name):
+        raise EncryptionRequired(
+            f"encryption_required is set for topic {topic.text}, and producer {producer.name!r} does not encrypt its messages: "
+            f"open it with encryption keys"
+        )
 
 
 def check_consumer(policy: Policy, topic: LoadedTopic, subscription: Subscription, kind: SubscriptionType) -> None:

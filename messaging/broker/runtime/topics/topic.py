@@ -12,12 +12,12 @@ from messaging.broker.core.access_modes import AccessMode
 from messaging.broker.core.producer_table import Admission, ProducerTable
 from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.topics import dedup_state, exclusive_access
-from messaging.broker.runtime.topics.admission import check_producer, delivery_time_max
+from messaging.broker.runtime.topics.admission import check_encryption, check_producer, delivery_time_max
 from messaging.broker.runtime.topics.loaded_topic import TopicCounters
 from messaging.broker.runtime.topics.publisher import PendingPublish, Publisher
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.subscriptions import LATEST, TopicSubscriptions
-from messaging.errors import MagnetarError, NotReady, PreconditionFailed, StorageFailed, TopicTerminated
+from messaging.errors import EncryptionRequired, MagnetarError, NotReady, PreconditionFailed, StorageFailed, TopicTerminated
 from messaging.permissions.model import Resource
 from messaging.protocol.frames import message_id_tail
 from messaging.protocol.names import TopicName
@@ -92,6 +92,7 @@ class Topic(TopicSubscriptions):
         permission was withdrawn meanwhile.
         """
         self.check_writable()
+        check_encryption(self.services.policy, self, producer)
         if producer.access is AccessMode.SHARED:  # an exclusive one is alone
             check_producer(self.services.policy, self, producer.name)
         if producer.session is not None:
@@ -110,6 +111,16 @@ class Topic(TopicSubscriptions):
         departure = self.producers.detach(producer)
         if departure is not None:
             exclusive_access.departed(self, departure)
+
+    def enforce_encryption(self) -> None:
+        """Called when policies have changed: closes the producers that may not publish any more."""
+        for producer in self.producers:
+            try:
+                check_encryption(self.services.policy, self, producer)
+            except EncryptionRequired:
+                self.detach_producer(producer)
+                with self.services.dispatching.guard(topic=self.text, producer=producer.name):
+                    producer.sink.closed(producer)
 
     # --- called by the publisher
 

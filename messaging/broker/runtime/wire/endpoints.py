@@ -81,7 +81,11 @@ class Endpoints:
                 self._publish_closed(held, part)
                 continue
             summary = summarize(part)
-            if summary.flags & NEEDS_A_LOOK or (summary.flags & DELAYED and held[0].delivery_time_max() is not None):
+            if (
+                summary.flags & NEEDS_A_LOOK
+                or held[1].encrypted
+                or (summary.flags & DELAYED and held[0].delivery_time_max() is not None)
+            ):
                 self._publish_storable(*held, buf, part)
             else:
                 self.append(*held, buf, part, summary)
@@ -107,7 +111,8 @@ class Endpoints:
     def _publish_storable(self, topic: Topic, producer: Producer, buf: bytes, frames: list[SendFrame]) -> None:
         """Appends what can be stored and refuses the rest, with each error in its place among the receipts, because clients rely on
         the order."""
-        for part in storable(frames, buf, self.service.settings.message_bytes_max, topic.delivery_time_max()):
+        bytes_max, deliver_by_ms = self.service.settings.message_bytes_max, topic.delivery_time_max()
+        for part in storable(frames, buf, bytes_max, deliver_by_ms, encrypted=producer.encrypted):
             if isinstance(part, Refusal):
                 topic.publisher.run_after_pending(partial(self._refuse_message, producer, part))
             else:

@@ -76,6 +76,7 @@ def _producer(service: Broker, connection: Connection, body: pb.Producer, access
     if body.metadata:
         producer.metadata = {pair.key: pair.value for pair in body.metadata}
     producer.client = connection.client_info
+    producer.encrypted = body.encrypted
     return producer
 
 

@@ -32,17 +32,17 @@ class Refusal(NamedTuple):
 
 
 def storable(
-    sent: list[SendFrame], buf: bytes, message_bytes_max: int, deliver_by_ms: int | None
+    sent: list[SendFrame], buf: bytes, message_bytes_max: int, deliver_by_ms: int | None, *, encrypted: bool = False
 ) -> Iterator[list[SendFrame] | Refusal]:
     """The messages of `sent` that can be stored, and the refusals of the others, in order. `deliver_by_ms` is the latest delivery
-    time that they may ask for; None: any.
+    time that they may ask for; None: any. `encrypted`: only those that are.
 
     Raises `ProtocolError`, before anything else, if a SEND cannot be parsed."""
     if any(frame.flags & hot.MALFORMED for frame in sent):
         raise ProtocolError("a SEND with unreadable fields")
     good: list[SendFrame] = []
     for frame in sent:
-        refusal = _refusal(frame, buf, message_bytes_max, deliver_by_ms)
+        refusal = _refusal(frame, buf, message_bytes_max, deliver_by_ms, encrypted)
         if refusal is None:
             good.append(frame)
             continue
@@ -62,10 +62,22 @@ def fenced_refusal(frame: SendFrame) -> Refusal:
     )
 
 
-def _refusal(frame: SendFrame, buf: bytes, message_bytes_max: int, deliver_by_ms: int | None) -> Refusal | None:
+def _refusal(frame: SendFrame, buf: bytes, message_bytes_max: int, deliver_by_ms: int | None, encrypted: bool) -> Refusal | None:
     """None for a message that can be stored."""
     why = _why(frame, buf, message_bytes_max, deliver_by_ms)
+    if why is None and encrypted:
+        why = _unencrypted(frame, buf)
     return None if why is None else Refusal(frame.producer_id, max(frame.sequence_id, frame.highest_sequence_id), *why)
+
+
+def _unencrypted(frame: SendFrame, buf: bytes) -> tuple[int, str] | None:
+    try:
+        metadata = frames.parse_metadata(memoryview(buf)[frame.payload_start : frame.end])
+    except ProtocolError as error:
+        return pb.MetadataError, str(error)
+    if metadata.encryption_keys:
+        return None
+    return pb.MetadataError, "the message is not encrypted, and its producer was opened as one that encrypts"
 
 
 def _why(frame: SendFrame, buf: bytes, message_bytes_max: int, deliver_by_ms: int | None) -> tuple[int, str] | None:
