@@ -39,7 +39,7 @@ class _ReceiptFrame(msgspec.Struct, rename="camel"):
 
 class _MessageFrame(msgspec.Struct, rename="camel"):
     message_id: str
-    payload: bytes
+    payload: bytes | None
     publish_time: str
     properties: dict[str, str] | None = None
     redelivery_count: int = 0
@@ -93,12 +93,13 @@ def decode_message(text: str) -> Message:
         frame = _MESSAGES.decode(text)
         return Message(
             MessageId(frame.message_id),
-            frame.payload,
+            frame.payload or b"",
             frame.properties or {},
             _time_ms(frame.publish_time),
             frame.redelivery_count,
             frame.key,
             None if frame.event_time is None else _time_ms(frame.event_time),
+            frame.payload is None,
         )
     except (msgspec.DecodeError, ValueError) as error:
         raise InvalidAnswer(f"the broker sent an invalid message: {error}") from None

@@ -42,7 +42,8 @@ class OutgoingMessage:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A received message. `redelivery_count` is how often it was delivered before. `publish_time_ms` is the producer's clock."""
+    """A received message. `redelivery_count` is how often it was delivered before. `publish_time_ms` is the producer's clock. With
+    `null_value` it has no value, which is not an empty one."""
 
     id: MessageId
     payload: bytes
@@ -51,3 +52,4 @@ class Message:
     redelivery_count: int = 0
     key: str | None = None
     event_time_ms: int | None = None
+    null_value: bool = False

@@ -28,7 +28,7 @@ def over_limit(value: msgspec.Struct, table: str) -> tuple[str, Limit] | None:
     """What is wrong with the first field over its limit, in this object or a nested one, and that limit; None if nothing is."""
     for attribute, name, limit in _rows(type(value), table):
         held: Any = getattr(value, attribute)
-        if held is None:
+        if held is None or held is msgspec.UNSET:
             continue
         if limit is not None and (wrong := violation(name, held, limit)) is not None:
             return wrong, limit

@@ -72,6 +72,7 @@ class Single(NamedTuple):
     event_time_ms: int
     sequence_id: int
     payload: bytes
+    null_value: bool
 
 
 def decompress(compression: int, payload: bytes, uncompressed_size: int, bytes_max: int) -> bytes:
@@ -162,6 +163,7 @@ def singles(stored: Stored, data: bytes) -> Iterator[Single]:
             one.event_time,
             one.sequence_id if one.HasField("sequence_id") else metadata.sequence_id + index,
             payload,
+            one.null_value,
         )
 
 
@@ -202,4 +204,5 @@ def _whole(metadata: pb.Metadata, payload: bytes) -> Single:
         metadata.event_time,
         metadata.sequence_id,
         payload,
+        metadata.null_value,
     )

@@ -25,8 +25,8 @@ class _Receipts(ProducerEnd):
         self.first.set_result(first)
 
 
-def single(payload: bytes) -> bytes:
-    head = pb.SingleMetadata(payload_size=len(payload)).SerializeToString()
+def single(payload: bytes, *, null_value: bool = False) -> bytes:
+    head = pb.SingleMetadata(payload_size=len(payload), null_value=null_value or None).SerializeToString()
     return len(head).to_bytes(4, "big") + head + payload
 
 
@@ -49,6 +49,11 @@ async def store(
         uncompressed_size=len(body) if declared_bytes is None else declared_bytes,
     )
     frame = build_send(0, 0, metadata, compress(compression, body), messages)
+    return await store_frame(service, topic_text, frame)
+
+
+async def store_frame(service: Broker, topic_text: str, frame: bytes) -> Position:
+    """Stores a SEND as it is."""
     sent: list[SendFrame] = []
     assert hot.scan(frame, 0, len(frame), sent) == len(frame)
     topic = await service.topics.get(parse_topic(topic_text), create=True)

@@ -17,6 +17,7 @@ from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.runtime.local.messages import (
     ConsumerListener,
     DeliveredMessage,
+    EncryptionContext,
     MessagePosition,
     OutgoingMessage,
     ProducerListener,
@@ -106,6 +107,7 @@ class FakeProducer:
                         message.event_time_ms,
                         producer_name=self.producer_name,
                         sequence_id=self.last_sequence_id,
+                        null_value=message.null_value,
                     )
                 )
                 positions.append(position)
@@ -255,6 +257,13 @@ class FakeService:
 
     def topic(self, name: str) -> FakeTopic:
         return self.topics.setdefault(name, FakeTopic(name, ledger_id=len(self.topics) + 1))
+
+    def store(self, topic: str, payload: bytes, encryption: EncryptionContext | None = None) -> None:
+        """A message of some other client."""
+        held = self.topic(topic)
+        position = MessagePosition(held.ledger_id, len(held.messages))
+        held.messages.append(DeliveredMessage(position, payload, PUBLISH_TIME_MS, encryption=encryption))
+        held.dispatch()
 
     def consumer(self, topic: str) -> FakeConsumer:
         """The one consumer of the topic."""

@@ -20,7 +20,7 @@ from messaging.broker.http.websocket.frames import (
     send_error_code,
     send_error_frame,
 )
-from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition
+from messaging.broker.runtime.local.messages import DeliveredMessage, EncryptionContext, EncryptionKey, MessagePosition
 from messaging.clock import time_text
 from messaging.errors import AuthenticationFailed, NotAuthorized, NotReady
 
@@ -121,6 +121,28 @@ def test_messages_for_consumers_and_readers() -> None:
         "payload": "",
         "properties": {},
         "publishTime": "1970-01-01T00:00:00.000Z",
+    }
+
+
+def test_a_message_without_a_value_is_not_an_empty_one() -> None:
+    tombstone, empty = outgoing(payload=None, key="k"), outgoing(payload="", key="k")
+    assert (tombstone.payload, tombstone.null_value) == (b"", True) and not empty.null_value
+    delivered = DeliveredMessage(MessagePosition(3, 7), b"", 0, key="k", null_value=True)
+    frame = json.loads(message_frame(delivered, with_redelivery_count=False))
+    assert frame["payload"] is None and frame["key"] == "k"
+
+
+def test_what_decrypting_needs_comes_with_an_encrypted_message() -> None:
+    """By the names and in the form that Pulsar's WebSocket proxy gives it."""
+    context = EncryptionContext({"app": EncryptionKey(b"key", {"version": "1"})}, b"nonce", "AES", "LZ4", 500, 10)
+    message = DeliveredMessage(MessagePosition(3, 7), b"\x00", 0, encryption=context)
+    assert json.loads(message_frame(message, with_redelivery_count=False))["encryptionContext"] == {
+        "keys": {"app": {"keyValue": "a2V5", "metadata": {"version": "1"}}},
+        "param": "bm9uY2U=",
+        "algorithm": "AES",
+        "compressionType": "LZ4",
+        "uncompressedMessageSize": 500,
+        "batchSize": 10,
     }
 
 

@@ -136,17 +136,17 @@ def stored(data: bytes, count: int | None, **fields: object) -> Stored:
 @each_codec
 def test_the_messages_of_a_batch(codec: int) -> None:
     data = single(b"one", partition_key="k", properties=[pb.KeyValue(key="a", value="b")]) + single(
-        b"", sequence_id=7, event_time=5
+        b"", sequence_id=7, event_time=5, null_value=True
     )
     packed = stored(batch.compress(codec, data), 2, compression=codec, uncompressed_size=len(data))
     first, second = singles(packed, 1000)
-    assert first == (0, 2, {"a": "b"}, "k", False, 0, 40, b"one")
-    assert second == (1, 2, {}, None, False, 5, 7, b"")
+    assert first == (0, 2, {"a": "b"}, "k", False, 0, 40, b"one", False)
+    assert second == (1, 2, {}, None, False, 5, 7, b"", True)
 
 
 def test_a_message_that_is_no_batch() -> None:
     (one,) = singles(stored(b"hello", None, partition_key="k", event_time=3), 1000)
-    assert one == (-1, 1, {}, "k", False, 3, 40, b"hello")
+    assert one == (-1, 1, {}, "k", False, 3, 40, b"hello", False)
 
 
 def test_a_batch_of_one_has_an_index() -> None:

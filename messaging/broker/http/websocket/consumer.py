@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
+from typing import Literal
 
 from messaging.broker.http.context import EdgeCounters
 from messaging.broker.http.websocket.frames import (
@@ -25,6 +26,9 @@ from messaging.errors import InvalidValue, MagnetarError
 
 logger = logging.getLogger(__name__)
 
+CryptoFailureAction = Literal["FAIL", "DISCARD", "CONSUME"]
+"""What becomes of an encrypted message: it is not sent and stays unacknowledged, or is acknowledged; or it is sent as it is."""
+
 PAIR_OVERHEAD_BYTES = 128  # of a property, beside its texts
 MESSAGE_OVERHEAD_BYTES = 256  # what a queued message costs beside its payload
 TIMED_POSITIONS_MAX = 50_000  # a connection's positions that wait for a time
@@ -34,8 +38,11 @@ POSITION_BYTES = 256  # what one of them costs
 class _Receiving:
     """What consumers and readers share: messages queue up here until the peer takes them."""
 
-    def __init__(self, link: Link, window: PushWindow, counters: EdgeCounters, memory: TenantMemory) -> None:
+    def __init__(
+        self, link: Link, window: PushWindow, counters: EdgeCounters, memory: TenantMemory, encrypted: CryptoFailureAction
+    ) -> None:
         self._link = link
+        self._encrypted = encrypted
         self._memory = memory
         self._window = window
         self._counters = counters
@@ -52,11 +59,24 @@ class _Receiving:
         self._handle = handle
 
     def deliver(self, messages: Sequence[DeliveredMessage]) -> None:
+        if any(message.encryption is not None for message in messages):
+            messages = self._without_encrypted(messages)
         self._queue.extend(messages)
         sizes = [_size_bytes(message) for message in messages]
         self._window.arrived(sizes)
         self._memory.take(sum(sizes))
         self._link.wake()
+
+    def _without_encrypted(self, messages: Sequence[DeliveredMessage]) -> list[DeliveredMessage]:
+        """The broker has no keys: an encrypted message is a failure to decrypt, and the client has said what that means."""
+        if self._encrypted == "CONSUME":
+            return list(messages)
+        kept = [message for message in messages if message.encryption is None]
+        self._window.passed_over(len(messages) - len(kept))
+        if self._encrypted == "DISCARD":
+            self._acknowledged += [message.position for message in messages if message.encryption is not None]
+        self._flush_soon()
+        return kept
 
     def end_of_topic(self) -> None:
         self._ended = True
@@ -133,12 +153,13 @@ class ConsumerSession(_Receiving):
         window: PushWindow,
         counters: EdgeCounters,
         memory: TenantMemory,
+        encrypted: CryptoFailureAction,
         *,
         positions: MemoryReservation,
         nack_delay_s: float,
         ack_timeout_s: float = 0,
     ) -> None:
-        super().__init__(link, window, counters, memory)
+        super().__init__(link, window, counters, memory, encrypted)
         self._positions = positions
         self._nacked = TimedPositions(nack_delay_s)
         self._unacknowledged = TimedPositions(ack_timeout_s) if ack_timeout_s > 0 else None

@@ -1,10 +1,13 @@
 """The JSON frames of the WebSocket API, both directions. Field names are Pulsar's.
 
-producer  in   {"payload": base64, "properties"?, "context"?, "key"?, "eventTime"?, "sequenceId"?, "deliverAt"?, "deliverAfterMs"?}
+producer  in   {"payload": base64 or null, "properties"?, "context"?, "key"?, "eventTime"?, "sequenceId"?, "deliverAt"?,
+                "deliverAfterMs"?}
           out  {"result": "ok", "messageId", "context"?}  |  {"result": "send-error:<code>", "errorMsg", "context"?}
-consumer  out  {"messageId", "payload", "properties", "publishTime", "redeliveryCount", "key"?, "eventTime"?}
+consumer  out  {"messageId", "payload", "properties", "publishTime", "redeliveryCount", "key"?, "eventTime"?, "encryptionContext"?}
           in   {"messageId"} acknowledges; {"type": "negativeAcknowledge", "messageId"}; {"type": "permit", "permitMessages"};
                {"type": "unsubscribe"}; {"type": "isEndOfTopic"}
+
+A payload that is null is a message without a value: a tombstone, which is not the same as an empty message.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition, OutgoingMessage
+from messaging.broker.runtime.local.messages import DeliveredMessage, EncryptionContext, MessagePosition, OutgoingMessage
 from messaging.clock import EPOCH, time_text
 from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotAuthorized
 from messaging.limits.structs import over_limit
@@ -39,7 +42,7 @@ class InvalidFrame(Exception):
 
 
 class ProducerFrame(msgspec.Struct, rename="camel"):
-    payload: str | None = None
+    payload: str | UnsetType | None = UNSET
     properties: dict[str, str | int | float | bool | None] | None = None
     context: str | None = None
     key: str | None = None
@@ -65,14 +68,29 @@ class _Receipt(msgspec.Struct, rename="camel", omit_defaults=True):
     context: str | UnsetType = UNSET
 
 
+class _EncryptionKey(msgspec.Struct, rename="camel"):
+    key_value: bytes
+    metadata: dict[str, str]
+
+
+class _EncryptionContext(msgspec.Struct, rename="camel"):
+    keys: dict[str, _EncryptionKey]
+    param: bytes
+    algorithm: str
+    compression_type: str
+    uncompressed_message_size: int
+    batch_size: int | None
+
+
 class _Message(msgspec.Struct, rename="camel", omit_defaults=True):
     message_id: str
-    payload: bytes
+    payload: bytes | None
     properties: dict[str, str]
     publish_time: str
     redelivery_count: int | UnsetType = UNSET
     key: str | UnsetType = UNSET
     event_time: str | UnsetType = UNSET
+    encryption_context: _EncryptionContext | UnsetType = UNSET
 
 
 _PRODUCER_FRAMES = msgspec.json.Decoder(ProducerFrame)
@@ -106,13 +124,18 @@ def read_outgoing(text: str | bytes, now_ms: int) -> tuple[OutgoingMessage, str 
         event_time_ms=_read_time_ms(frame),
         sequence_id=frame.sequence_id,
         deliver_at_ms=_deliver_at_ms(frame, now_ms),
+        null_value=frame.payload is None,
     )
     return message, frame.context
 
 
 def _payload(frame: ProducerFrame) -> bytes:
     if frame.payload is None:
-        raise InvalidFrame(BAD_PAYLOAD, 'the frame has no payload: send base64, which is "" for an empty message', frame.context)
+        return b""
+    if frame.payload is UNSET:
+        raise InvalidFrame(
+            BAD_PAYLOAD, 'the frame has no payload: send base64, which is "" for an empty message, or null', frame.context
+        )
     padding = "=" * (-len(frame.payload) % 4)  # some clients leave it out
     try:
         return binascii.a2b_base64((frame.payload + padding).encode("ascii"), strict_mode=True) if frame.payload else b""
@@ -187,13 +210,25 @@ def message_frame(message: DeliveredMessage, *, with_redelivery_count: bool) -> 
     return _text(
         _Message(
             message_id=position_text(message.position),
-            payload=message.payload,
+            payload=None if message.null_value else message.payload,
             properties=message.properties,
             publish_time=time_text(message.publish_time_ms),
             redelivery_count=message.redelivery_count if with_redelivery_count else UNSET,
             key=UNSET if message.key is None else message.key,
             event_time=time_text(message.event_time_ms) if message.event_time_ms else UNSET,
+            encryption_context=UNSET if message.encryption is None else _encryption_context(message.encryption),
         )
+    )
+
+
+def _encryption_context(encryption: EncryptionContext) -> _EncryptionContext:
+    return _EncryptionContext(
+        {name: _EncryptionKey(key.value, key.metadata) for name, key in encryption.keys.items()},
+        encryption.param,
+        encryption.algorithm,
+        encryption.compression,
+        encryption.uncompressed_bytes,
+        encryption.batch_size,
     )
 
 

@@ -106,6 +106,7 @@ async def open_consumer(opening: Opening) -> Session:
         PushWindow(parameters.window, pull=parameters.pull_mode),
         opening.context.counters,
         opening.memory,
+        parameters.crypto_failure_action,
         positions=opening.positions,
         nack_delay_s=parameters.negative_ack_redelivery_delay / 1000,
         ack_timeout_s=parameters.ack_timeout_millis / 1000,
@@ -127,7 +128,13 @@ async def open_consumer(opening: Opening) -> Session:
 
 async def open_reader(opening: Opening) -> Session:
     parameters = read_parameters(ReaderParameters, opening.query)
-    session = ReaderSession(opening.link, PushWindow(parameters.window), opening.context.counters, opening.memory)
+    session = ReaderSession(
+        opening.link,
+        PushWindow(parameters.window),
+        opening.context.counters,
+        opening.memory,
+        parameters.crypto_failure_action,
+    )
     start: MessagePosition | None = None
     initial: InitialPosition = "earliest" if parameters.message_id == "earliest" else "latest"
     if parameters.message_id not in ("earliest", "latest"):

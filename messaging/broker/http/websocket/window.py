@@ -57,6 +57,10 @@ class PushWindow:
             # The largest recently, forgotten slowly: one large message among small ones must not come sixty-fold.
             self._size_bytes = max(size, self._size_bytes - self._size_bytes // 16, 1)
 
+    def passed_over(self, count: int) -> None:
+        """So many came and are not for this client."""
+        self.outstanding -= count
+
     def sent(self, size_bytes: int) -> None:
         self.queued -= 1
         self.queued_bytes -= size_bytes

@@ -27,6 +27,25 @@ class MessagePosition(NamedTuple):
     partition: int = -1
 
 
+class EncryptionKey(NamedTuple):
+    """The key of a message, itself encrypted, and what its producer says of it."""
+
+    value: bytes
+    metadata: dict[str, str]
+
+
+@dataclass(slots=True)
+class EncryptionContext:
+    """What whoever can decrypt a message needs besides its payload. The message may be compressed, or a batch of `batch_size`."""
+
+    keys: dict[str, EncryptionKey]
+    param: bytes
+    algorithm: str
+    compression: str  # by its name in the protocol
+    uncompressed_bytes: int
+    batch_size: int | None
+
+
 @dataclass(slots=True)
 class OutgoingMessage:
     """A message to publish. `sequence_id` None: the broker numbers it. Times are milliseconds since 1970 UTC; 0: not set."""
@@ -37,11 +56,13 @@ class OutgoingMessage:
     event_time_ms: int = 0
     sequence_id: int | None = None
     deliver_at_ms: int = 0
+    null_value: bool = False  # has no value, which is not an empty one
 
 
 @dataclass(slots=True)
 class DeliveredMessage:
-    """A message handed to a consumer. `batch_size` is the number of messages in its entry, 1 for a plain one."""
+    """A message handed to a consumer. `batch_size` is the number of messages in its entry, 1 for a plain one. With an `encryption`
+    the payload is as its producer encrypted it."""
 
     position: MessagePosition
     payload: bytes
@@ -53,6 +74,8 @@ class DeliveredMessage:
     batch_size: int = 1
     producer_name: str = ""
     sequence_id: int = -1
+    null_value: bool = False
+    encryption: EncryptionContext | None = None
 
 
 class ProducerListener(Protocol):

@@ -96,6 +96,8 @@ class LocalProducer:
             metadata.partition_key = message.key
         if message.event_time_ms:
             metadata.event_time = message.event_time_ms
+        if message.null_value:
+            metadata.null_value = True
         if message.deliver_at_ms:
             metadata.deliver_at_time = message.deliver_at_ms
         self._sequence = max(self._sequence, sequence_id + 1)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from messaging.broker.core.memory_limiter import MemoryAccount
-from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition
+from messaging.broker.runtime.local.messages import DeliveredMessage, EncryptionContext, EncryptionKey, MessagePosition
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import Single, batch_size, singles, unpack, unpacked_bytes
 from messaging.protocol.frames import ProtocolError, Stored, as_text, parse_stored
@@ -230,6 +230,8 @@ class Unpacker:
             batch_size=single.batch_size,
             producer_name=as_text(metadata.producer_name),
             sequence_id=single.sequence_id,
+            null_value=single.null_value,
+            encryption=_encryption(metadata) if metadata.encryption_keys else None,
         )
 
 
@@ -241,6 +243,20 @@ def _unpacked(stored: Stored, bytes_max: int) -> bytes | ProtocolError:
         return error
 
 
+def _encryption(metadata: pb.Metadata) -> EncryptionContext:
+    return EncryptionContext(
+        keys={
+            as_text(key.key): EncryptionKey(key.value, {as_text(pair.key): as_text(pair.value) for pair in key.metadata})
+            for key in metadata.encryption_keys
+        },
+        param=metadata.encryption_param,
+        algorithm=as_text(metadata.encryption_algo),
+        compression=pb.Compression.Name(metadata.compression),
+        uncompressed_bytes=metadata.uncompressed_size,
+        batch_size=metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else None,
+    )
+
+
 def _unreadable(payload: bytes, error: ProtocolError) -> Single:
     """Acknowledging it acknowledges the whole entry."""
-    return Single(-1, 1, {UNREADABLE: str(error)}, None, False, 0, -1, payload)
+    return Single(-1, 1, {UNREADABLE: str(error)}, None, False, 0, -1, payload, False)

@@ -12,7 +12,7 @@ from messaging.adminrpc.schema import FeedApply, FeedChange, TopicRef
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.consumer import LocalConsumer
-from messaging.broker.runtime.local.messages import DeliveredMessage, OutgoingMessage
+from messaging.broker.runtime.local.messages import DeliveredMessage, EncryptionContext, EncryptionKey, OutgoingMessage
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.main import start
 from messaging.errors import MagnetarError
@@ -21,7 +21,8 @@ from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
 from messaging.storage.ledger_store import Position
-from tests.support.batches import single, store
+from tests.support.batches import single, store, store_frame
+from tests.support.raw_client import encrypted_frame
 from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/new"
@@ -113,3 +114,30 @@ async def test_a_message_that_cannot_be_written_is_answered_and_stops_nobody(bro
     await eventually(lambda: len(answers) == 3)
     assert sorted(type(answer).__name__ for answer in answers) == ["InvalidValue", "InvalidValue", "NoneType"]
     producer.close()
+
+
+async def test_an_encrypted_batch_is_not_unpacked_and_comes_with_what_decrypting_it_needs(broker: Broker) -> None:
+    inbox = Inbox()
+    await store_frame(broker, TOPIC, encrypted_frame(0, b"\x00secret", count=3))
+    consumer = await consume(broker, inbox)
+    consumer.flow(10)
+    await eventually(lambda: inbox.messages)
+    [message] = inbox.messages
+    assert (message.payload, message.position.batch_index, message.encryption is not None) == (b"\x00secret", -1, True)
+    assert message.encryption == EncryptionContext(
+        {"app": EncryptionKey(b"\x00key\xff", {"version": "1"})}, b"nonce", "", "LZ4", 70, 3
+    )
+    await consumer.ack([message.position])
+    topic = await broker.topics.get(parse_topic(TOPIC), create=False)
+    assert topic.subscriptions["s"].backlog_entries == 0
+
+
+async def test_messages_without_a_value_stay_so(broker: Broker) -> None:
+    inbox = Inbox()
+    producer = await LocalSessions(broker).open_producer(ADMIN, TOPIC, None, inbox)
+    consumer = await consume(broker, inbox)
+    consumer.flow(10)
+    producer.publish([OutgoingMessage(b"", key="k", null_value=True), OutgoingMessage(b"", key="k")], lambda positions, error: None)
+    await store(broker, TOPIC, single(b"x") + single(b"", null_value=True), 2)
+    await eventually(lambda: len(inbox.messages) == 4)
+    assert [(one.payload, one.null_value) for one in inbox.messages] == [(b"", True), (b"", False), (b"x", False), (b"", True)]
