@@ -17,7 +17,6 @@ from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.runtime.local.messages import (
     ConsumerListener,
     DeliveredMessage,
-    EncryptionContext,
     MessagePosition,
     OutgoingMessage,
     ProducerListener,
@@ -257,13 +256,6 @@ class FakeService:
 
     def topic(self, name: str) -> FakeTopic:
         return self.topics.setdefault(name, FakeTopic(name, ledger_id=len(self.topics) + 1))
-
-    def store(self, topic: str, payload: bytes, encryption: EncryptionContext | None = None) -> None:
-        """A message of some other client."""
-        held = self.topic(topic)
-        position = MessagePosition(held.ledger_id, len(held.messages))
-        held.messages.append(DeliveredMessage(position, payload, PUBLISH_TIME_MS, encryption=encryption))
-        held.dispatch()
 
     def consumer(self, topic: str) -> FakeConsumer:
         """The one consumer of the topic."""

@@ -34,3 +34,13 @@ class ProducerEnd:
 
     def alive(self) -> bool:
         return self.connected
+
+
+class ProducerWatch:
+    """The client of a local producer: a `messaging.broker.runtime.local.messages.ProducerListener`."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def closed(self, error: MagnetarError | None) -> None:
+        self.told.append("closed" if error is None else error.code)

@@ -1,22 +1,16 @@
-"""Producers that want a topic for themselves, send things again, or encrypt what they send."""
+"""Producers that want a topic for themselves."""
 
 from __future__ import annotations
 
 import threading
-from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pulsar
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 
-from tests.compat.scenarios.values import attempt, rest, take, texts
-from tests.compat.scenarios.world import Outcome, World, send_together, topic_path
+from tests.compat.scenarios.values import attempt, rest, texts
+from tests.compat.scenarios.world import Outcome, World, topic_path
 
 MODES = pulsar.ProducerAccessMode
-ACTIONS = pulsar.ConsumerCryptoFailureAction
 
 
 def an_exclusive_producer_is_alone(w: World) -> Outcome:
@@ -163,111 +157,6 @@ def exclusive_on_partitions(w: World) -> Outcome:
     return [attempt(w.producer, topic), attempt(w.producer, f"{topic}-partition-1")]
 
 
-# --- what is sent again
-
-
-def what_is_sent_again_is_stored_once(w: World) -> Outcome:
-    topic = f"{w.namespace(deduplication=True)}t"
-    consumer = w.consumer(topic)
-    found = []
-    for numbers in ([1, 2, 3], [2, 3, 4], [1], [4, 5]):
-        producer = w.producer(topic, producer_name="p")
-        before = producer.last_sequence_id()
-        for number in numbers:
-            producer.send(b"%d" % number, sequence_id=number)
-        found.append([before, producer.last_sequence_id()])
-        producer.close()
-    return [found, texts(consumer, 5), rest(consumer)]
-
-
-def batches_that_are_sent_again(w: World) -> Outcome:
-    topic = f"{w.namespace(deduplication=True)}t"
-    consumer = w.consumer(topic)
-    found = []
-    for _ in range(2):
-        producer = w.batching(topic, 3, producer_name="p")
-        found.append(producer.last_sequence_id())
-        for number in (1, 2, 3):
-            producer.send_async(b"%d" % number, lambda *_: None, sequence_id=number)
-        producer.flush()
-        producer.close()
-    return [found, texts(consumer, 3), rest(consumer)]
-
-
-def chunks_that_are_sent_again(w: World) -> Outcome:
-    topic = f"{w.namespace(deduplication=True)}t"
-    consumer = w.consumer(topic)
-    payload = bytes(12 << 20)
-    found = []
-    for _ in range(2):
-        producer = w.producer(topic, producer_name="p", chunking_enabled=True)
-        found.append(producer.last_sequence_id())
-        producer.send(payload, sequence_id=5)
-        producer.send(b"last", sequence_id=6)
-        producer.close()
-    return [found, [len(message.data()) for message in take(consumer, 3)]]
-
-
-def other_producers_are_not_duplicates(w: World) -> Outcome:
-    topic = f"{w.namespace(deduplication=True)}t"
-    consumer = w.consumer(topic)
-    for name in "ab":
-        producer = w.producer(topic, producer_name=name)
-        producer.send(name.encode(), sequence_id=1)
-    return [texts(consumer, 2), rest(consumer)]
-
-
-def a_lower_sequence_id_is_a_duplicate(w: World) -> Outcome:
-    topic = f"{w.namespace(deduplication=True)}t"
-    consumer = w.consumer(topic)
-    producer = w.producer(topic)
-    for number in (10, 5, 11):
-        producer.send(b"%d" % number, sequence_id=number)
-    return [texts(consumer, 2), rest(consumer)]
-
-
-# --- encryption
-
-
-def encrypted_messages_arrive(w: World) -> Outcome:
-    topic, keys = w.topic(), _Keys()
-    consumer = w.consumer(topic, crypto_key_reader=keys.reader)
-    w.producer(topic, **keys.producing).send(b"plain", properties={"a": "1"}, partition_key="k")
-    packed = w.batching(topic, 3, compression_type=pulsar.CompressionType.LZ4, **keys.producing)
-    send_together(packed, "a", "b", "c")
-    w.producer(topic, chunking_enabled=True, **keys.producing).send(bytes(6 << 20))
-    messages = take(consumer, 5, acknowledge=True)
-    return [
-        [message.data().decode() if len(message.data()) < 10 else len(message.data()) for message in messages],
-        messages[0].properties(),
-        messages[0].partition_key(),
-        w.settled(lambda: w.backlog(topic), 0),
-    ]
-
-
-def encrypted_messages_for_one_without_keys(w: World) -> Outcome:
-    topic, keys = w.topic(), _Keys()
-    found: dict[str, Any] = {}
-    actions = (ACTIONS.DISCARD, ACTIONS.CONSUME)
-    consumers = {one.name: w.consumer(topic, one.name, crypto_failure_action=one) for one in actions}
-    w.producer(topic, **keys.producing).send(b"secret")
-    w.send(topic, "plain")
-    for name, consumer in consumers.items():
-        messages = take(consumer, 2 if name == "CONSUME" else 1, acknowledge=True)
-        found[name] = [[message.data() == b"secret", message.data() == b"plain"] for message in messages]
-        found[f"backlog of {name}"] = w.settled(partial(w.backlog, topic, name), 0)
-    return found
-
-
-def encryption_required(w: World) -> Outcome:
-    prefix, keys = w.namespace(encryptionRequired=True), _Keys()
-    client = w.new_client(operation_timeout_seconds=3)
-    consumer = w.consumer(f"{prefix}t", crypto_key_reader=keys.reader)
-    plain = attempt(lambda: w.producer(f"{prefix}t", client=client))
-    w.producer(f"{prefix}t", **keys.producing).send(b"secret")
-    return [plain, texts(consumer, 1)]
-
-
 # --- helpers
 
 
@@ -297,22 +186,6 @@ class _Waiting:
     def outcome(self) -> str:
         self._thread.join(10)
         return self._ended
-
-
-class _Keys:
-    """A pair of RSA keys in files that go with it."""
-
-    def __init__(self) -> None:
-        self._folder = TemporaryDirectory(prefix="keys-")
-        key = rsa.generate_private_key(65537, 2048)
-        private, public = Path(self._folder.name, "private.pem"), Path(self._folder.name, "public.pem")
-        encoding = serialization.Encoding.PEM
-        private.write_bytes(
-            key.private_bytes(encoding, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
-        )
-        public.write_bytes(key.public_key().public_bytes(encoding, serialization.PublicFormat.SubjectPublicKeyInfo))
-        self.reader = pulsar.CryptoKeyReader(str(public), str(private))
-        self.producing = {"encryption_key": "app", "crypto_key_reader": self.reader}
 
 
 def _epoch(w: World, topic: str) -> Any:

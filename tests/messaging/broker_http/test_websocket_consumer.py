@@ -8,7 +8,7 @@ import json
 import pytest
 
 from messaging.broker.http.websocket import window as window_module
-from messaging.broker.runtime.local.messages import EncryptionContext, EncryptionKey
+from messaging.broker.runtime.local.messages import DeliveredMessage, EncryptionContext, EncryptionKey, MessagePosition
 from tests.messaging.broker_http.addresses import CONSUMER, READER, TOPIC, publish
 from tests.messaging.broker_http.websocket_peer import close_of, masked_text_frame
 from tests.support.http_edge import Edge, receive_json, send_json
@@ -163,13 +163,21 @@ async def test_a_consumer_that_does_not_read_is_not_served_without_end(edge: Edg
     assert topic.subscriptions["billing"].position == 100
 
 
+def stored(edge: Edge, payload: bytes, encryption: EncryptionContext | None = None) -> None:
+    """A message of some other client."""
+    topic = edge.service.topic(TOPIC)
+    position = MessagePosition(topic.ledger_id, len(topic.messages))
+    topic.messages.append(DeliveredMessage(position, payload, 0, encryption=encryption))
+    topic.dispatch()
+
+
 @pytest.mark.parametrize("action", ["", "FAIL", "DISCARD", "CONSUME"])
 async def test_what_becomes_of_encrypted_messages_is_the_clients_choice(edge: Edge, action: str) -> None:
     query = f"?receiverQueueSize=2{action and f'&cryptoFailureAction={action}'}"
     context = EncryptionContext({"app": EncryptionKey(b"key", {})}, b"", "", "NONE", 1, None)
     async with edge.connect(CONSUMER + query) as consumer:
         for number in range(10):
-            edge.service.store(TOPIC, b"%d" % number, encryption=None if number % 5 == 4 else context)
+            stored(edge, b"%d" % number, None if number % 5 == 4 else context)
         expected = list(range(10)) if action == "CONSUME" else [4, 9]
         for number in expected:
             message = await receive_json(consumer)
@@ -183,8 +191,8 @@ async def test_what_becomes_of_encrypted_messages_is_the_clients_choice(edge: Ed
 
 async def test_readers_get_encrypted_messages_where_they_ask_for_them(edge: Edge) -> None:
     context = EncryptionContext({"app": EncryptionKey(b"key", {})}, b"", "", "NONE", 1, None)
-    edge.service.store(TOPIC, b"secret", encryption=context)
-    edge.service.store(TOPIC, b"plain")
+    stored(edge, b"secret", context)
+    stored(edge, b"plain")
     for query, expected in (("", [b"plain"]), ("&cryptoFailureAction=CONSUME", [b"secret", b"plain"])):
         async with edge.connect(f"{READER}?messageId=earliest{query}") as reader:
             assert [base64.b64decode((await receive_json(reader))["payload"]) for _ in expected] == expected

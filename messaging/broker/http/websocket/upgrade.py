@@ -128,17 +128,10 @@ async def open_consumer(opening: Opening) -> Session:
 
 async def open_reader(opening: Opening) -> Session:
     parameters = read_parameters(ReaderParameters, opening.query)
-    session = ReaderSession(
-        opening.link,
-        PushWindow(parameters.window),
-        opening.context.counters,
-        opening.memory,
-        parameters.crypto_failure_action,
-    )
-    start: MessagePosition | None = None
+    window, counters = PushWindow(parameters.window), opening.context.counters
+    session = ReaderSession(opening.link, window, counters, opening.memory, parameters.crypto_failure_action)
     initial: InitialPosition = "earliest" if parameters.message_id == "earliest" else "latest"
-    if parameters.message_id not in ("earliest", "latest"):
-        start = MessagePosition(*decode_message_id(parameters.message_id))
+    start = None if parameters.message_id in ("earliest", "latest") else MessagePosition(*decode_message_id(parameters.message_id))
     handle = await opening.context.edge.sessions.open_consumer(
         opening.principal,
         str(opening.target.topic),

@@ -6,12 +6,13 @@ import pytest
 
 from messaging.adminrpc.schema import TopicRef
 from messaging.broker.runtime.local.messages import OutgoingMessage
-from messaging.errors import MagnetarError, ProducerBusy
+from messaging.errors import ProducerBusy
 from messaging.permissions.model import Principal
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import Unavailable
 from messaging.storage.meta_store import TopicRecord
 from tests.support.broker_world import BrokerWorld, MakeWorld
+from tests.support.producer_sink import ProducerWatch
 from tests.support.publishing import TOPIC, producing, receipts
 from tests.support.raw_client import RawClient, send_frame
 from tests.support.waiting import eventually
@@ -219,16 +220,8 @@ async def test_one_that_lost_its_permission_waits_no_longer(world: BrokerWorld) 
     assert await owner.quiet() == []
 
 
-class Listener:
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def closed(self, error: MagnetarError | None) -> None:
-        self.told.append("closed" if error is None else error.code)
-
-
 async def test_a_producer_on_a_websocket_is_fenced_after_its_receipts(world: BrokerWorld) -> None:
-    listener, fencing = Listener(), await world.connected("owner")
+    listener, fencing = ProducerWatch(), await world.connected("owner")
     local = await world.sessions.open_producer(Principal("admin"), TOPIC, None, listener)
     world.ledgers.hold()
     local.publish([OutgoingMessage(b"a")], lambda positions, error: listener.told.append("failed" if error else "stored"))
@@ -243,4 +236,4 @@ async def test_a_producer_on_a_websocket_is_fenced_after_its_receipts(world: Bro
     assert listener.told.index("stored") < listener.told.index("producer_fenced")
     assert world.service.topics.loaded[TOPIC].ledger_list.entries == 1
     with pytest.raises(ProducerBusy):
-        await world.sessions.open_producer(Principal("admin"), TOPIC, None, Listener())
+        await world.sessions.open_producer(Principal("admin"), TOPIC, None, ProducerWatch())
