@@ -16,7 +16,6 @@ from tests.support.producer_sink import ProducerWatch
 from tests.support.publishing import TOPIC, producing, receipts
 from tests.support.raw_client import RawClient, batch_frame, encrypted_frame, send_frame
 
-TOPIC = "persistent://acme/orders/t"
 GOOD = send_frame(0, b"x" * 50)
 
 
