@@ -7,10 +7,6 @@ import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
-
-"""Messages that clients encrypt."""
-from functools import partial
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pulsar
@@ -127,62 +123,3 @@ def by_namespaces_that_demand_it(w: World) -> Outcome:
     topic = f"{w.namespace(encryptionRequired=True)}t"
     client = w.new_client(operation_timeout_seconds=3)
     return [attempt(client.create_producer, topic), attempt(_encrypting, w, topic)]
-
-
-from tests.compat.scenarios.values import texts
-
-ACTIONS = pulsar.ConsumerCryptoFailureAction
-
-
-def encrypted_messages_arrive(w: World) -> Outcome:
-    topic, keys = w.topic(), _Keys()
-    consumer = w.consumer(topic, crypto_key_reader=keys.reader)
-    w.producer(topic, **keys.producing).send(b"plain", properties={"a": "1"}, partition_key="k")
-    packed = w.batching(topic, 3, compression_type=pulsar.CompressionType.LZ4, **keys.producing)
-    send_together(packed, "a", "b", "c")
-    w.producer(topic, chunking_enabled=True, **keys.producing).send(bytes(6 << 20))
-    messages = take(consumer, 5, acknowledge=True)
-    return [
-        [message.data().decode() if len(message.data()) < 10 else len(message.data()) for message in messages],
-        messages[0].properties(),
-        messages[0].partition_key(),
-        w.settled(lambda: w.backlog(topic), 0),
-    ]
-
-
-def encrypted_messages_for_one_without_keys(w: World) -> Outcome:
-    topic, keys = w.topic(), _Keys()
-    found: dict[str, Any] = {}
-    actions = (ACTIONS.DISCARD, ACTIONS.CONSUME)
-    consumers = {one.name: w.consumer(topic, one.name, crypto_failure_action=one) for one in actions}
-    w.producer(topic, **keys.producing).send(b"secret")
-    w.send(topic, "plain")
-    for name, consumer in consumers.items():
-        messages = take(consumer, 2 if name == "CONSUME" else 1, acknowledge=True)
-        found[name] = [[message.data() == b"secret", message.data() == b"plain"] for message in messages]
-        found[f"backlog of {name}"] = w.settled(partial(w.backlog, topic, name), 0)
-    return found
-
-
-def encryption_required(w: World) -> Outcome:
-    prefix, keys = w.namespace(encryptionRequired=True), _Keys()
-    consumer = w.consumer(f"{prefix}t", crypto_key_reader=keys.reader)
-    plain = attempt(lambda: w.producer(f"{prefix}t", client=client))
-    w.producer(f"{prefix}t", **keys.producing).send(b"secret")
-    return [plain, texts(consumer, 1)]
-
-
-class _Keys:
-    """A pair of RSA keys in files that go with it."""
-
-    def __init__(self) -> None:
-        self._folder = TemporaryDirectory(prefix="keys-")
-        key = rsa.generate_private_key(65537, 2048)
-        private, public = Path(self._folder.name, "private.pem"), Path(self._folder.name, "public.pem")
-        encoding = serialization.Encoding.PEM
-        private.write_bytes(
-            key.private_bytes(encoding, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
-        )
-        public.write_bytes(key.public_key().public_bytes(encoding, serialization.PublicFormat.SubjectPublicKeyInfo))
-        self.reader = pulsar.CryptoKeyReader(str(public), str(private))
-        self.producing = {"encryption_key": "app", "crypto_key_reader": self.reader}
