@@ -7,14 +7,11 @@ import random
 import pytest
 from crc32c import crc32c
 
-from messaging.errors import EncryptionRequired
-from messaging.permissions.model import Principal
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld
-from tests.support.producer_sink import ProducerWatch
-from tests.support.publishing import TOPIC, producing, receipts
-from tests.support.raw_client import RawClient, batch_frame, encrypted_frame, send_frame
+from tests.support.publishing import TOPIC
+from tests.support.raw_client import RawClient, send_frame
 
 GOOD = send_frame(0, b"x" * 50)
 
@@ -153,23 +150,3 @@ async def test_a_message_of_the_largest_size(world: BrokerWorld) -> None:
     client.write(send_frame(0, payload))
     found = {one.name: one for one in [await client.next(), await client.next()]}
     assert found["MESSAGE"].text == payload
-
-
-async def test_whoever_says_that_it_encrypts_must(world: BrokerWorld) -> None:
-    client = await producing(world, encrypted=True)
-    batch = batch_frame(1, [b"a", b"b"])
-    client.write(encrypted_frame(0, b"secret"), batch, send_frame(3, b"plain"), encrypted_frame(4, b"secret", count=2))
-    assert await receipts(client, 1) == [(1, 0)]
-    for number in (1, 3):
-        refusal = await client.expect("SEND_ERROR")
-        assert (refusal.sequence_id, refusal.error) == (number, pb.MetadataError)
-    assert await receipts(client, 1) == [(1, 4)]
-
-
-async def test_producers_of_the_broker_itself_do_not_encrypt(world: BrokerWorld) -> None:
-    principal, watch = Principal("admin"), ProducerWatch()
-    await world.sessions.open_producer(principal, TOPIC, None, watch)
-    await world.feed(("namespace", "acme/orders", {"policies": {"encryption_required": True}}))
-    assert watch.told == ["not_ready"]
-    with pytest.raises(EncryptionRequired):
-        await world.sessions.open_producer(principal, TOPIC, None, ProducerWatch())

@@ -293,14 +293,3 @@ async def test_limits_on_unacknowledged_messages_do_not_concern_a_single_reader(
     client = await world.connected("owner")
     await client.subscribe(TOPIC, "s", permits=100, sub_type=pb.Subscribe.Exclusive)
     await client.messages(5)
-
-
-async def test_policy_encryption_required_lets_only_encrypted_messages_in(world: BrokerWorld) -> None:
-    client = await world.connected("owner")
-    await client.producer(TOPIC)
-    await set_policies(world, encryption_required=True)
-    assert (await client.expect("CLOSE_PRODUCER")).producer_id == 1
-    assert await refused(client, C.PRODUCER, producer_id=2) == pb.MetadataError
-    await client.producer(TOPIC, 3, encrypted=True)
-    await set_policies(world, encryption_required=False)
-    await client.producer(TOPIC, 4)
