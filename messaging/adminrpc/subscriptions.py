@@ -54,6 +54,18 @@ class SubscriptionExpire(Request, kw_only=True):
     older_than_s: int
 
 
+class SubscriptionPropertiesSet(Request, kw_only=True):
+    """Replaces all of them."""
+
+    topic: str
+    subscription: str
+    properties: dict[str, str]
+
+
+class SubscriptionProperties(Answer, kw_only=True):
+    properties: dict[str, str]
+
+
 class SubscriptionMoved(Answer, kw_only=True):
     """Topic, or partition -> the mark-delete position before and after, each as ``ledger:entry``; "" before it
     was created and after it was deleted. Of the first `MOVED_SHOWN` partitions."""

@@ -75,6 +75,7 @@ _PULSAR: dict[tuple[str, str], str] = {
     ("POST", "admin_v2:expire-all"): "topic.expire",
     ("POST", "admin_v2:reset-cursor"): "subscription.reset",
     ("POST", "admin_v2:reset-cursor-to-time"): "subscription.reset",
+    ("PUT", "admin_v2:subscription-properties"): "subscription.set_properties",
 }
 
 # They change nothing, although their method says otherwise.

@@ -118,6 +118,8 @@ _PULSAR: dict[tuple[str, str], Action] = {
     ("POST", "admin_v2:expire-all"): Action.CONSUME,  # and on each subscription, one by one
     ("POST", "admin_v2:reset-cursor"): Action.CONSUME,
     ("POST", "admin_v2:reset-cursor-to-time"): Action.CONSUME,
+    ("GET", "admin_v2:subscription-properties"): Action.CONSUME,
+    ("PUT", "admin_v2:subscription-properties"): Action.CONSUME,
     ("GET", "admin_v2:peek"): Action.CONSUME,
     ("GET", "lookup:topic"): Action.LOOKUP,
     ("GET", "lookup:bundle"): Action.LOOKUP,

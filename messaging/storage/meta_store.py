@@ -176,6 +176,9 @@ class MetaStore(Protocol):
     ) -> SubscriptionRecord:
         """Raises `MetaConflict` if it exists."""
 
+    async def set_subscription_properties(self, fence: Fence, topic: str, name: str, properties: dict[str, str]) -> None:
+        """Replaces them. An unknown subscription is passed over."""
+
     async def delete_subscription(self, fence: Fence, topic: str, name: str) -> None: ...
 
     async def save_cursors(self, fence: Fence, states: list[tuple[int, Position, bytes]]) -> None:

@@ -11,6 +11,8 @@ from messaging.adminrpc.schema import (
     SubscriptionDelete,
     SubscriptionExpire,
     SubscriptionPeek,
+    SubscriptionPropertiesSet,
+    SubscriptionRef,
     SubscriptionReset,
     SubscriptionSkip,
     TopicRef,
@@ -155,6 +157,20 @@ def _peek(request: HttpRequest, subscription: str, position: str, **parts: str) 
     return response
 
 
+def _get_properties(request: HttpRequest, subscription: str, **parts: str) -> dict[str, str]:
+    asked = SubscriptionRef(topic=str(existing(parts)), subscription=subscription_of(subscription))
+    return broker.rpc().call("subscriptions.properties", asked).properties
+
+
+def _set_properties(request: HttpRequest, subscription: str, **parts: str) -> None:
+    """Replaces all of them, on every partition."""
+    topic, name = str(existing(parts)), subscription_of(subscription)
+    properties = body(request, dict[str, str], {}, field="properties")
+    broker.rpc().call(
+        "subscriptions.set_properties", SubscriptionPropertiesSet(topic=topic, subscription=name, properties=properties)
+    )
+
+
 def _on_each(topic: TopicName, act: Any) -> None:
     """Runs on the topic or each of its partitions. Raises `SubscriptionNotFound` only if none of them has the subscription."""
     missing: SubscriptionNotFound | None = None
@@ -178,3 +194,4 @@ expire_all_view = route(POST=_expire_all)
 reset_view = route(POST=_reset)
 reset_to_time_view = route(POST=_reset_to_time)
 peek_view = route(GET=_peek)
+properties_view = route(GET=_get_properties, PUT=_set_properties)

@@ -93,5 +93,6 @@ urlpatterns = [
     path(f"{_TOPIC}/all_subscription/expireMessages/<segment:seconds>", subscriptions.expire_all_view, name="expire-all"),
     path(f"{_SUB}/resetcursor", subscriptions.reset_view, name="reset-cursor"),
     path(f"{_SUB}/resetcursor/<segment:timestamp>", subscriptions.reset_to_time_view, name="reset-cursor-to-time"),
+    path(f"{_SUB}/properties", subscriptions.properties_view, name="subscription-properties"),
     path(f"{_SUB}/position/<segment:position>", subscriptions.peek_view, name="peek"),
 ]

@@ -20,7 +20,12 @@ READING = ("GET", "WEBSOCKET")
 
 
 # Routes of Action.CONSUME that read, and whose answer holds nothing that was published.
-NO_PAYLOAD = {("GET", "admin_v2:last-message-id"), ("GET", "admin_v2:subscriptions"), ("GET", "api:dead-letter-policy")}
+NO_PAYLOAD = {
+    ("GET", "admin_v2:last-message-id"),
+    ("GET", "admin_v2:subscriptions"),
+    ("GET", "admin_v2:subscription-properties"),
+    ("GET", "api:dead-letter-policy"),
+}
 
 
 TOPIC, PARTITIONED = "persistent://acme/orders/t", "persistent://acme/orders/p"
@@ -55,6 +60,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "admin_v2:topic-permission"): ["produce"],
     ("POST", "admin_v2:reset-cursor"): {"ledgerId": 1, "entryId": 1},
     ("POST", "admin_v2:schema"): {"type": "STRING", "schema": "", "properties": {}},
+    ("PUT", "admin_v2:subscription-properties"): {"a": "b"},
     ("PUT", "admin_v2:partitions"): 2,
     ("POST", "admin_v2:partitions"): 3,
 }

@@ -113,6 +113,15 @@ def test_subscriptions_of_a_plain_topic(call: Call, world: World) -> None:
     assert status(call("POST", f"{sub}/resetcursor/1700000000000")) == 204
     position = {"ledgerId": 3, "entryId": 4, "partitionIndex": -1, "batchIndex": -1, "excluded": False}
     assert status(call("POST", f"{sub}/resetcursor", position)) == 204
+    assert call("GET", f"{sub}/properties").json() == {}
+    assert status(call("PUT", f"{sub}/properties", {"team": "ships"})) == 204
+    assert status(call("PUT", f"{sub}/properties", {"a": "b"})) == 204  # replaces all
+    assert call("GET", f"{sub}/properties").json() == {"a": "b"}
+    assert call("GET", f"{T}/t/stats").json()["subscriptions"]["s"]["subscriptionProperties"] == {"a": "b"}
+    assert status(call("PUT", f"{sub}/properties", b"")) == 204
+    assert call("GET", f"{sub}/properties").json() == {}
+    assert status(call("PUT", f"{sub}/properties", {"a": 1})) == status(call("PUT", f"{sub}/properties", {"a": "x" * 9_000})) == 400
+    assert status(call("GET", f"{T}/t/subscription/none/properties")) == 404
     world.broker.publish(topic, b"stored bytes")
     first = world.broker.run(batches.store(world.broker.service, topic, batches.single(b"of a batch"), 1))
     peeked = call("GET", f"{sub}/position/1")

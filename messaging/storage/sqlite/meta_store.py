@@ -213,6 +213,13 @@ class SqliteMetaStore:
 
         return await self._change(fence, run)
 
+    async def set_subscription_properties(self, fence: Fence, topic: str, name: str, properties: dict[str, str]) -> None:
+        sql, values = (
+            "update subscription set properties = ? where topic = ? and name = ?",
+            (tables.encode(properties), topic, name),
+        )
+        await self._change(fence, lambda db: db.execute(sql, values) and None)
+
     async def delete_subscription(self, fence: Fence, topic: str, name: str) -> None:
         sql = "delete from subscription where topic = ? and name = ?"
         await self._change(fence, lambda db: db.execute(sql, (topic, name)) and None)

@@ -238,3 +238,12 @@ async def test_names_are_searched_within_a_tenant_or_in_all(store: MetaStore) ->
     assert await store.search("acme", "persistent", 10) == ([], [])
     first = await store.search("", "", 2)
     assert len(first.topics) == len(first.subscriptions) == 2
+
+
+async def test_properties_of_a_subscription_are_replaced(store: MetaStore) -> None:
+    await store.cas_topic(FENCE, TopicRecord(TOPIC))
+    made = await store.create_subscription(FENCE, TOPIC, "s", created_ms=1, mark_delete=EARLIEST, properties={"a": "1"})
+    await store.set_subscription_properties(FENCE, TOPIC, "s", {"b": "2"})
+    assert await store.subscriptions(TOPIC) == [replace(made, properties={"b": "2"})]
+    await store.set_subscription_properties(FENCE, TOPIC, "unknown", {"c": "3"})
+    assert len(await store.subscriptions(TOPIC)) == 1

@@ -24,6 +24,7 @@ CHANGES: dict[str, Change] = {
     "create_subscription": lambda store, fence, _: store.create_subscription(
         fence, TOPIC, "other", created_ms=2, mark_delete=EARLIEST, properties={}
     ),
+    "set_subscription_properties": lambda store, fence, _: store.set_subscription_properties(fence, TOPIC, "s", {"a": "b"}),
     "delete_subscription": lambda store, fence, _: store.delete_subscription(fence, TOPIC, "s"),
     "save_cursors": lambda store, fence, made: store.save_cursors(fence, [(made.subscription_id, EARLIEST, b"new")]),
     "add_schema_version": lambda store, fence, _: store.add_schema_version(fence, TOPIC, 1, b"new"),

@@ -153,6 +153,12 @@ class MemoryMetaStore:
         self._by_id[record.subscription_id] = (topic, name)
         return record
 
+    async def set_subscription_properties(self, fence: Fence, topic: str, name: str, properties: dict[str, str]) -> None:
+        await asyncio.sleep(0)
+        self._check(fence)
+        if (topic, name) in self._subscriptions:
+            self._subscriptions[topic, name] = replace(self._subscriptions[topic, name], properties=dict(properties))
+
     async def delete_subscription(self, fence: Fence, topic: str, name: str) -> None:
         await asyncio.sleep(0)
         self._check(fence)

@@ -72,6 +72,8 @@ class AdminHandlers:
             "subscriptions.dead_letter_policy": self.dead_letters.get,
             "subscriptions.set_dead_letter_policy": self.dead_letters.set,
             "subscriptions.remove_dead_letter_policy": self.dead_letters.remove,
+            "subscriptions.properties": self.subscriptions.properties,
+            "subscriptions.set_properties": self.subscriptions.set_properties,
             "subscriptions.peek": self.subscriptions.peek,
             "upkeep.topics": self.maintenance.list_topics,
             "upkeep.run": self.maintenance.run,

@@ -92,6 +92,17 @@ class SubscriptionHandlers:
             await positions.expire(topic, subscription, cutoff_ms)
         return _moved(pairs, before) if request.subscription else schema.SubscriptionMoved()
 
+    async def properties(self, request: schema.SubscriptionRef) -> schema.SubscriptionProperties:
+        found: dict[str, str] = {}
+        for _, subscription in await self._each(request.topic, request.subscription):
+            found |= subscription.properties
+        return schema.SubscriptionProperties(properties=found)
+
+    async def set_properties(self, request: schema.SubscriptionPropertiesSet) -> schema.Empty:
+        for topic, subscription in await self._each(request.topic, request.subscription):
+            await topic.set_properties(subscription, request.properties)
+        return schema.Empty()
+
     async def peek(self, request: schema.SubscriptionPeek) -> schema.PeekAnswer:
         return await peek(self._broker, request)
 

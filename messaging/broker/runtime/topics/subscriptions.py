@@ -210,6 +210,16 @@ class TopicSubscriptions(SubscriptionEffects):
             finally:
                 subscription.fenced = False
 
+    async def set_properties(self, subscription: Subscription, properties: dict[str, str]) -> None:
+        """Replaces the subscription's properties. Raises `NotReady`, `SubscriptionNotFound`, `StorageFailed`."""
+        async with self._change(subscription.key):
+            self.check_current(subscription)
+            if subscription.durable:
+                await self.services.storage.meta.set_subscription_properties(
+                    self.services.storage.fence, self.text, subscription.name, properties
+                )
+            subscription.properties = properties
+
     def detach(self, subscription: Subscription, consumer: Consumer) -> None:
         subscription.detach(consumer)
         if not subscription.consumers:

@@ -70,6 +70,7 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
 async def _subscription(service: Broker, connection: Connection, topic: Topic, name: str, body: pb.Subscribe) -> Subscription:
     assert connection.principal is not None
     key, rollback_s = subscription_key(name, body.durable), body.start_message_rollback_duration_sec
+    properties = {pair.key: pair.value for pair in body.subscription_properties}
     rolled_back = None
     if rollback_s:  # it counts even where the subscription exists, unless that would move others
         rolled_back = await mark_delete_at_time(topic, max(0, service.now_ms() - rollback_s * 1000))
@@ -77,13 +78,14 @@ async def _subscription(service: Broker, connection: Connection, topic: Topic, n
     if held is not None:
         if rolled_back is not None and not held.consumers:
             await seek_subscription(service, connection.principal, topic, held, SeekTarget(rolled_back))
+        if properties and held.durable and not held.properties:  # where there are some they stay, as in Pulsar
+            await topic.set_properties(held, properties)
         return held
     start = _start(body) if rolled_back is None else topic.ledger_list.next_after(rolled_back)
     if start == LATEST and not body.HasField("start_message_id") and found_by_looking(service, connection, topic, name):
         start = EARLIEST
     if not body.durable:
         return topic.create_reader(name, start)
-    properties = {pair.key: pair.value for pair in body.subscription_properties}
     return await open_subscription(service, connection.principal, topic, name, start=start, properties=properties)
 
 
