@@ -47,3 +47,13 @@ _numbers = count(1)
 def topic() -> str:
     """A topic of public/default that no other test uses."""
     return f"persistent://public/default/compat-{next(_numbers)}"
+
+
+@pytest.fixture
+def partitioned(standalone: Standalone) -> str:
+    """A topic of three partitions."""
+    name = f"parts-{next(_numbers)}"
+    body = {"name": name, "partitions": 3}
+    path = "/api/v1/tenants/public/namespaces/default/topics"
+    assert standalone.http("POST", path, body, standalone.admin_token).status == 201
+    return f"persistent://public/default/{name}"

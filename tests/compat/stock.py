@@ -48,3 +48,34 @@ def nothing_more(consumer: pulsar.Consumer, wait_ms: int = 700) -> bool:
     except pulsar.Timeout:
         return True
     raise AssertionError(f"unexpected message {message.data()!r}")
+
+
+def published(client: pulsar.Client, topic: str, numbers: range, **options: Any) -> list[pulsar.MessageId]:
+    producer = client.create_producer(topic, **options)
+    found = [producer.send(b"%d" % number) for number in numbers]
+    producer.close()
+    return found
+
+
+def batched(client: pulsar.Client, topic: str, numbers: range) -> list[pulsar.MessageId]:
+    """As one batch."""
+    producer = client.create_producer(
+        topic, batching_enabled=True, batching_max_publish_delay_ms=60_000, batching_max_messages=len(numbers)
+    )
+    ids: list[pulsar.MessageId] = []
+    for number in numbers:
+        producer.send_async(b"%d" % number, lambda result, message_id: ids.append(message_id))
+    producer.flush()
+    producer.close()
+    return ids
+
+
+def read_all(reader: pulsar.Reader) -> list[int]:
+    seen = []
+    while reader.has_message_available():
+        seen.append(int(reader.read_next(RECEIVE_MS).data()))
+    return seen
+
+
+def numbers_of(consumer: pulsar.Consumer, expected: int) -> list[int]:
+    return [int(message.data()) for message in receive(consumer, expected)]
