@@ -100,6 +100,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     memory_budget_bytes: Annotated[int, Meta(ge=16 << 20)] = 256 << 20  # for all buffers, caches and queues of a broker
     consumer_unacked_max: Counted = 50_000  # a consumer with so many unacknowledged messages receives no more; 0: unlimited
     subscription_unacked_max: Counted = 200_000  # all consumers of a subscription together; both apply to Shared and Key_Shared
+    incomplete_chunks_expire_s: Positive = 600  # chunks of a message that its producer has not completed are then acknowledged
     acknowledgment_at_batch_index_level: bool = True  # messages of a batch can be acknowledged one by one, not only the whole
     # Limits on numbers
     namespaces_per_tenant_max: Positive = 1_000  # further ones are refused

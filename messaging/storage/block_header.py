@@ -21,6 +21,7 @@ VERSION = 1
 MARKER = 0x01  # entries of the broker itself, never delivered
 TRANSACTION = 0x02
 REPLICATED = 0x04
+CHUNKS = 0x08  # some entries are chunks of larger messages
 
 # extension tags
 DEAD_LETTER_MOVE = 2  # of dead letters: policy id / sequence id of the first message

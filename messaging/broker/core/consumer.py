@@ -39,6 +39,7 @@ class Consumer:
     __slots__ = (
         "blocked",
         "bytes_out",
+        "chunks_out",
         "client",
         "connected_ms",
         "consumer_id",
@@ -79,6 +80,7 @@ class Consumer:
         self.blocked = False  # it holds too many unacknowledged messages
         self.messages_out = 0
         self.entries_out = 0
+        self.chunks_out = 0  # of those entries, chunks of larger messages
         self.bytes_out = 0
         self.messages_redelivered = 0  # messages sent that the client asked for again
         self.entries_redelivered = 0

@@ -7,7 +7,15 @@ from __future__ import annotations
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 
+COUNT_BYTES = 200  # memory of one redelivery count
 MEASURED_MAX = 5_000  # subscriptions at a time
+
+
+def memory_bytes(subscription: Subscription) -> int:
+    """About how much memory its acknowledgements, redelivery counts and chunks take."""
+    state = subscription.state
+    chunk_bytes = 0 if state.chunks is None else state.chunks.memory_bytes
+    return subscription.cursor.memory_bytes + COUNT_BYTES * len(state.redeliveries.counts) + chunk_bytes
 
 
 class CursorMemory:
@@ -27,7 +35,7 @@ class CursorMemory:
             self.charge(self._changed.pop(subscription), subscription)
 
     def charge(self, tenant: str, subscription: Subscription) -> None:
-        self._charge(tenant, subscription, subscription.cursor.memory_bytes)
+        self._charge(tenant, subscription, memory_bytes(subscription))
 
     def release(self, tenant: str, subscription: Subscription) -> None:
         """It is deleted, or its topic is unloaded."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.hot import SendFrame, scan
-from messaging.storage.block_header import DELIVER_AT, MARKER, BlockHeader, Extensions, decode, encode_plain
+from messaging.storage.block_header import CHUNKS, DELIVER_AT, MARKER, BlockHeader, Extensions, decode, encode_plain
 from messaging.storage.ledger_store import Block, Position
 
 BLOCK_BYTES = 400  # memory that a block takes in addition to its data
@@ -31,6 +31,7 @@ class EntryBlock:
     __slots__ = (
         "_counts",
         "broker_time_ms",
+        "chunked",
         "data",
         "deliver_at_ms",
         "end_offsets",
@@ -52,6 +53,7 @@ class EntryBlock:
         marker: bool = False,
         counts: list[int] | None = None,
         deliver_at_ms: Sequence[int] | None = None,
+        chunked: bool = False,
     ) -> None:
         self.ledger_id = ledger_id
         self.first_entry = first_entry
@@ -63,6 +65,7 @@ class EntryBlock:
         self.marker = marker
         self._counts = counts
         self.deliver_at_ms = deliver_at_ms
+        self.chunked = chunked  # some entries are chunks of larger messages
 
     @property
     def last_entry(self) -> int:
@@ -157,16 +160,18 @@ def header_of(
     message_count: int,
     *,
     delayed: bool = False,
+    chunked: bool = False,
     extensions: Extensions = (),
 ) -> bytes:
-    """`delayed`: some of `sent` ask for a delivery time."""
+    """`delayed`: some of `sent` ask for a delivery time; `chunked`: some are chunks."""
     last = sent[-1]
     highest = max(last.sequence_id, last.highest_sequence_id)
     if delayed:
         extensions = ((DELIVER_AT, _big_endian(delivery_times(sent)).tobytes()), *extensions)
-    if not extensions:
+    if not extensions and not chunked:
         return encode_plain(broker_time_ms, message_count, sent[0].sequence_id, highest, producer)
-    return BlockHeader(broker_time_ms, message_count, sent[0].sequence_id, highest, producer, 0, extensions).encode()
+    flags = CHUNKS if chunked else 0
+    return BlockHeader(broker_time_ms, message_count, sent[0].sequence_id, highest, producer, flags, extensions).encode()
 
 
 def delivery_times(sent: list[SendFrame]) -> array[int]:
@@ -205,6 +210,7 @@ def from_log(block: Block) -> EntryBlock:
         header.message_count,
         bool(header.flags & MARKER),
         deliver_at_ms=_stored_times(header, block.count) if header.extensions else None,
+        chunked=header.flags & CHUNKS != 0,
     )
     last = block.count - 1
     if block.end_offsets[-1] != len(block.data) or not _framed(found, 0) or (last and not _framed(found, last)):

@@ -47,6 +47,7 @@ class Producer:
     __slots__ = (
         "access",
         "bytes_in",
+        "chunks_in",
         "client",
         "closed",
         "connected_ms",
@@ -92,6 +93,7 @@ class Producer:
         self.closed = False
         self.fenced = False  # closed because another producer took the topic over
         self.messages_in = 0
+        self.chunks_in = 0
         self.bytes_in = 0
         self.connected_ms = now_ms
 

@@ -158,6 +158,8 @@ class Subscription:
             expired, deltas = self._expire(block, ranges, now_ms)
             source.advance(ledger_id, first, last + 1)
             return Assignment([], deltas, expired, True)
+        if self.state.chunks and source is self.state.reading:
+            self.state.chunks.newest_ms = block.broker_time_ms
         held_back = None
         if block.deliver_at_ms is not None and source is self.state.reading and self.delays:
             held_back = self.state.hold_back(block, ranges)
@@ -196,6 +198,8 @@ class Subscription:
     def acknowledge(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int], now_ms: int) -> bytes:
         """Individual acknowledgement of whole entries, also of those that another consumer holds. Returns the delta, b"" if nothing
         changed."""
+        chunks = self.state.chunks
+        entries = chunks.acknowledged(ledger_id, entries) if chunks else entries
         delta = self.cursor.acknowledge(ledger_id, entries, self.ledger_list)
         if consumer is not None:
             consumer.last_acked_ms = now_ms
@@ -279,10 +283,6 @@ class Subscription:
     @property
     def backlog_entries(self) -> int:
         return self.cursor.backlog_entries(self.ledger_list)
-
-    def unacked_messages_in(self, block: EntryBlock, index: int) -> int:
-        """Messages of an entry that are not acknowledged."""
-        return self.state.unacked_messages_in(block, index)
 
     def unacked_of(self, consumer: Consumer) -> int:
         """What `consumer` was sent and has not acknowledged: messages for Shared, entries for the active consumer of the others."""

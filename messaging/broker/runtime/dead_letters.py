@@ -188,7 +188,7 @@ class DeadLetterMoves:
                 await producer.publish([frame for frame, _ in made], policy.policy_id, first)
         finally:
             self._memory.give(tenant, size)
-        await topic.acknowledge_moved(subscription, [one.position for one in entries])
+        await topic.acknowledge_for_nobody(subscription, [one.position for one in entries])
         letters.moved(messages, self._now_ms())
 
     async def _entries(self, topic: Topic, subscription: Subscription) -> tuple[list[DeadEntry], int]:
@@ -247,7 +247,7 @@ class DeadLetterMoves:
         except TopicNotFound:
             moved = False  # it was deleted, and what it held with it
         if moved:
-            await topic.acknowledge_moved(subscription, [Position(*one) for one in move.entries])
+            await topic.acknowledge_for_nobody(subscription, [Position(*one) for one in move.entries])
         await _end_move(topic, letters)
 
 

@@ -29,6 +29,11 @@ class HoldingDispatch:
         """These are to be sent again."""
         self._state.redeliveries.add(ledger_id, entries)
 
+    def _forget_chunks(self, consumer: Consumer) -> None:
+        """Whoever is sent its messages next gets them from their first chunk on."""
+        if self._state.chunks:
+            self._state.chunks.forget_consumer(consumer)
+
     # --- what comes back
 
     def acknowledged(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int]) -> None:
@@ -52,8 +57,12 @@ class HoldingDispatch:
 
     def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None) -> None:
         """Only what it holds is sent again, with a higher count."""
-        held = consumer.unacked_messages
+        held, chunks = consumer.unacked_messages, self._state.chunks
+        if chunks and positions is not None:
+            positions = chunks.with_others(positions)
+            chunks.forget(positions)
         if positions is None:
+            self._forget_chunks(consumer)
             returned = consumer.release_all()
         else:
             wanted: dict[int, BitMap] = {}

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.dispatch.assignment import Delivery
+from messaging.broker.core.dispatch.chunk_sets import chunk_at
 from messaging.broker.core.dispatch.holding import HoldingDispatch, ready
 from messaging.broker.core.dispatch.round_robin import RoundRobin
 from messaging.broker.core.dispatch.state import DispatchState
@@ -32,6 +33,7 @@ class SharedDispatch(HoldingDispatch):
     def detach(self, consumer: Consumer) -> None:
         consumer.on_ready = None
         self._order.discard(consumer)
+        self._forget_chunks(consumer)
         for ledger_id, entries in consumer.release_all().items():
             self._give_back(ledger_id, entries)
         if not self._state.consumers:
@@ -46,6 +48,8 @@ class SharedDispatch(HoldingDispatch):
         return not self._state.unacked.blocked and self._order.first(ready) is not None
 
     def share(self, block: EntryBlock, ranges: Sequence[tuple[int, int]]) -> tuple[list[Delivery], int | None]:
+        if block.chunked:
+            return self._share_chunks(block, ranges)
         state, begin = self._state, block.first_entry
         unacked = state.unacked
         deliveries: list[Delivery] = []
@@ -60,4 +64,22 @@ class SharedDispatch(HoldingDispatch):
                 delivery = state.deliver(consumer, block, start - begin, stop - begin + 1, messages_max, hold=True)
                 deliveries.append(delivery)
                 start = begin + delivery.last
+        return deliveries, None
+
+    def _share_chunks(self, block: EntryBlock, ranges: Sequence[tuple[int, int]]) -> tuple[list[Delivery], int | None]:
+        """As `share`, for a block that holds chunks: all chunks of a message follow the first one, whatever permits their consumer
+        has left, because the message is one, and of no use in parts."""
+        state, begin = self._state, block.first_entry
+        deliveries: list[Delivery] = []
+        for start, stop in ranges:
+            for entry in range(start, stop + 1):
+                chunk = chunk_at(block, entry - begin)
+                consumer = state.chunks.holder(chunk) if chunk is not None and state.chunks else None
+                if consumer is None:
+                    consumer = None if state.unacked.blocked else self._order.take(ready)
+                elif not consumer.sink.writable:
+                    consumer = None
+                if consumer is None:
+                    return deliveries, entry
+                deliveries.append(state.deliver(consumer, block, entry - begin, entry - begin + 1, 1, hold=True))
         return deliveries, None

@@ -7,6 +7,7 @@ from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.delayed.delayed_entries import DelayedEntries
 from messaging.broker.core.delayed.topic_delays import DueRanges, TopicDelays
 from messaging.broker.core.dispatch.assignment import Delivery
+from messaging.broker.core.dispatch.chunk_sets import ChunkSets, chunk_at
 from messaging.broker.core.dispatch.redeliveries import Redeliveries
 from messaging.broker.core.dispatch.sources import EntrySource, ReadPosition
 from messaging.broker.core.entries import EntryBlock
@@ -20,6 +21,7 @@ Due = tuple[EntrySource, Position]  # the next entry to send, and the source tha
 
 class DispatchState:
     __slots__ = (
+        "chunks",
         "consumers",
         "cursor",
         "delayed",
@@ -44,6 +46,7 @@ class DispatchState:
         self.reading = ReadPosition(cursor, ledger_list)
         self.delays: TopicDelays | None = None  # both None until reading comes to the first delayed message
         self.delayed: DelayedEntries | None = None
+        self.chunks: ChunkSets | None = None  # None while there are none
         self.sources: tuple[EntrySource, ...] = (self.redeliveries, self.reading)
 
     def limit_unacked(self, consumer_max: int, subscription_max: int) -> None:
@@ -89,14 +92,34 @@ class DispatchState:
         if self.delayed is not None:
             self.delayed.clear()
         self.reading.rewind()
+        self.chunks = None
 
     def acknowledged_up_to(self, mark: Position) -> None:
         self.reading.skip_to(self.ledger_list.next_after(mark))
         self.redeliveries.acknowledged_up_to(mark)
         if self.delayed is not None:
             self.delayed.acknowledged_up_to(mark)
+        if self.chunks:
+            self.chunks.acknowledged_up_to(mark)
         for consumer in self.consumers:
             consumer.release_up_to(mark)
+
+    def _sent_chunks(self, consumer: Consumer, block: EntryBlock, first: int, last: int) -> None:
+        """Some of the entries with index `first` to ``last - 1`` are chunks."""
+        for index in range(first, last):
+            chunk = chunk_at(block, index)
+            if chunk is not None:
+                consumer.chunks_out += 1
+                if self.chunks is None:
+                    self.chunks = ChunkSets()
+                self.chunks.sent(consumer, Position(block.ledger_id, block.first_entry + index), chunk, block.broker_time_ms)
+
+    def unfinished_chunks(self, now_ms: int, silent_ms: int) -> list[Position]:
+        """The chunks of messages that nobody will complete: for `silent_ms` none came, though everything stored since was read."""
+        if not self.chunks:
+            return []
+        all_read = all(source.next_position() is None for source in self.sources)
+        return self.chunks.unfinished((now_ms if all_read else self.chunks.newest_ms) - silent_ms)
 
     def unacked_messages_in(self, block: EntryBlock, index: int) -> int:
         """Messages of an entry that are not acknowledged: only those take permits, the client skips the others."""
@@ -124,5 +147,7 @@ class DispatchState:
         consumer.entries_out += last - first
         if hold:
             consumer.hold(block, first, last, unacked)
+        if block.chunked:
+            self._sent_chunks(consumer, block, first, last)
         counts = self.redeliveries.counts_of(block.ledger_id, block.first_entry + first, block.first_entry + last)
         return Delivery(consumer, block, first, last, counts, messages)

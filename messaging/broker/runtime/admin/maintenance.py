@@ -55,6 +55,10 @@ class MaintenanceHandlers:
             for subscription in list(topic.subscriptions.values()):
                 if subscription.durable:
                     result.expired_entries += await expire(topic, subscription, cutoff_ms)
+        silent_ms = self._broker.settings.incomplete_chunks_expire_s * 1000
+        for subscription in list(topic.subscriptions.values()):
+            if subscription.durable and subscription.state.chunks:
+                result.expired_entries += await topic.expire_chunks(subscription, silent_ms)
         ledgers, freed = await self._trim(topic)
         result.trimmed_ledgers += ledgers
         result.freed_bytes += freed

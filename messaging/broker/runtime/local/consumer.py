@@ -141,7 +141,7 @@ class LocalConsumer:
                     payload,
                     block.broker_time_ms,
                     redelivery_counts[index - first] if redelivery_counts else 0,
-                    self.subscription.unacked_messages_in(block, index),
+                    self.subscription.state.unacked_messages_in(block, index),
                 )
             )
         return size

@@ -137,6 +137,8 @@ class Dispatcher:
         assignment = subscription.assign(source, block, position, last, expired_before_ms, now_ms)
         if delayed is not None:
             delayed.end(subscription)
+        if block.chunked:
+            services.cursor_memory.changed(topic.name.tenant, subscription)
         total = 0
         for consumer, given, first, stop, redelivery_counts, _, _ in assignment.deliveries:
             size = consumer.sink.deliver(consumer, given, first, stop, redelivery_counts)

@@ -18,6 +18,7 @@ Member = Producer | Subscription | tuple[Subscription, Consumer]
 class ProducerTotals(NamedTuple):
     messages_in: float
     bytes_in: float
+    chunks_in: float
 
 
 class ConsumerTotals(NamedTuple):
@@ -25,6 +26,7 @@ class ConsumerTotals(NamedTuple):
     bytes_out: float
     messages_redelivered: float
     messages_acknowledged: float
+    chunks_out: float
 
 
 class SubscriptionTotals(NamedTuple):
@@ -50,7 +52,7 @@ class MemberRates:
         stop = self._next + most
         for member in members[self._next : stop]:
             if isinstance(member, Producer):
-                self.record(member, now_ms, ProducerTotals(member.messages_in, member.bytes_in))
+                self.record(member, now_ms, ProducerTotals(member.messages_in, member.bytes_in, member.chunks_in))
             elif isinstance(member, Subscription):
                 self.record(member, now_ms, SubscriptionTotals(member.messages_out, member.bytes_out, member.entries_expired))
                 self._trends.setdefault(member, BacklogTrend()).sample(now_ms, member.backlog_entries)
@@ -101,4 +103,5 @@ def _members(producers: Iterable[Producer], subscriptions: Iterable[Subscription
 
 def _consumed(subscription: Subscription, consumer: Consumer) -> ConsumerTotals:
     acknowledged = subscription.acknowledged_messages(consumer)
-    return ConsumerTotals(consumer.messages_out, consumer.bytes_out, consumer.messages_redelivered, acknowledged)
+    sent = consumer.messages_out, consumer.bytes_out, consumer.messages_redelivered
+    return ConsumerTotals(*sent, acknowledged, consumer.chunks_out)

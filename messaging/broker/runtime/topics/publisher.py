@@ -46,6 +46,7 @@ class Publisher:
     __slots__ = (
         "after_pending",
         "bytes_in",
+        "chunks_published",
         "completed_blocks",
         "dedup",
         "dedup_changes",
@@ -67,6 +68,7 @@ class Publisher:
         self.dedup_saving: asyncio.Lock | None = None  # one snapshot is packed and stored at a time
         self.messages_in = 0
         self.bytes_in = 0
+        self.chunks_published = False  # since the topic was loaded
         self.last_published_ms = 0
         self.published_blocks = 0
         self.completed_blocks = 0
@@ -99,8 +101,9 @@ class Publisher:
             end_offsets = summary.end_offsets
             data = for_log(buf, sent, end_offsets)
             pending = PendingPublish(self, producer, data, sent, asked, summary, now_ms, parts)
-            delayed = summary.flags & DELAYED != 0
-            header = header_of(sent, name, now_ms, summary.message_count, delayed=delayed, extensions=extensions)
+            delayed, chunked = summary.flags & DELAYED != 0, summary.flags & CHUNK != 0
+            count = summary.message_count
+            header = header_of(sent, name, now_ms, count, delayed=delayed, chunked=chunked, extensions=extensions)
             self.ledger.append(header, data, end_offsets, pending)
             if dedup is not None:
                 dedup.took(name, sent, now_ms, parts)
@@ -203,6 +206,9 @@ class PendingPublish(PendingAppend):
             publisher.last_published_ms = self.now_ms
             producer.messages_in += summary.message_count
             producer.bytes_in += summary.payload_bytes
+            if summary.flags & CHUNK:
+                producer.chunks_in += sum(frame.flags & CHUNK != 0 for frame in self.sent)
+                publisher.chunks_published = True
             if publisher.dedup is not None:
                 publisher.dedup.stored(producer.name_bytes, self.sent, self.first, self.now_ms, self.parts)
         producer.sink.append_completed(summary.end_offsets[-1])
@@ -221,4 +227,5 @@ class PendingPublish(PendingAppend):
         counts = None if messages == len(end_offsets) else [frame.message_count for frame in self.sent]
         at = self.first
         times = delivery_times(self.sent) if summary.flags & DELAYED else None
-        return EntryBlock(at.ledger_id, at.entry_id, data, end_offsets, self.now_ms, messages, False, counts, times)
+        chunked = summary.flags & CHUNK != 0
+        return EntryBlock(at.ledger_id, at.entry_id, data, end_offsets, self.now_ms, messages, False, counts, times, chunked)

@@ -167,13 +167,13 @@ class SubscriptionEffects(TopicContext):
         subscription.follow_dead_letters(subscription.dead_letters)
         self._dispatch_soon(subscription)
 
-    async def acknowledge_moved(self, subscription: Subscription, positions: Iterable[Position]) -> None:
-        """These entries are in the target of the dead letters. Raises `StorageFailed`."""
+    async def acknowledge_for_nobody(self, subscription: Subscription, positions: Iterable[Position]) -> None:
+        """Entries that no consumer gets any more, such as dead letters that are in their target. Raises `StorageFailed`."""
         now_ms = self.services.clock_ms()
         for position in positions:
             delta = subscription.acknowledge(None, position.ledger_id, (position.entry_id,), now_ms)
             self.store(subscription, delta)
-        await self._finish_durably(subscription, b"", "the end of a move")
+        await self._finish_durably(subscription, b"", "the change")
 
     def resume(self, subscription: Subscription) -> None:
         """It is known again what was moved: consumers are sent the rest."""
@@ -264,6 +264,14 @@ class SubscriptionEffects(TopicContext):
         self.check_current(subscription)
         delta = subscription.acknowledge_up_to(last, self.services.clock_ms())
         await self._finish_durably(subscription, delta, "the change")
+
+    async def expire_chunks(self, subscription: Subscription, silent_ms: int) -> int:
+        """Acknowledges chunks of messages that nobody completed for `silent_ms`. Returns how many."""
+        found = subscription.state.unfinished_chunks(self.services.storage.safe_expiry_ms(), silent_ms)
+        if found:
+            subscription.entries_expired += len(found)
+            await self.acknowledge_for_nobody(subscription, found)
+        return len(found)
 
     async def expire_up_to(self, subscription: Subscription, last: Position) -> int:
         """Like `skip_to`, for expired messages. Returns the number of expired entries."""

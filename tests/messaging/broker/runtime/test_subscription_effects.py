@@ -10,6 +10,7 @@ import pytest
 
 from messaging.broker.core.ack_validation import MessageAck
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.dispatch.chunk_sets import Chunk, ChunkSets
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime.topics.subscription_effects import SubscriptionEffects
@@ -121,8 +122,16 @@ def follow_dead_letters(held: Held) -> None:
     held.topic.follow_dead_letters(held.subscription)
 
 
-def acknowledge_moved(held: Held) -> Awaitable[None]:
-    return held.topic.acknowledge_moved(held.subscription, [held.at(0)])
+def acknowledge_for_nobody(held: Held) -> Awaitable[None]:
+    return held.topic.acknowledge_for_nobody(held.subscription, [held.at(0)])
+
+
+async def expire_chunks(held: Held) -> None:
+    """One of a message that nobody completed."""
+    chunks = held.subscription.state.chunks = ChunkSets()
+    chunks.sent(held.consumer, held.at(0), Chunk(b"m", 0, 2), 0)
+    chunks.newest_ms = 1_000
+    assert await held.topic.expire_chunks(held.subscription, 1) == 1
 
 
 def resume(held: Held) -> None:
@@ -146,7 +155,8 @@ AT_ITS_LIMIT: list[Effect] = [
     expire_up_to,
     follow_unacked_limits,
     follow_dead_letters,
-    acknowledge_moved,
+    acknowledge_for_nobody,
+    expire_chunks,
 ]
 WITHOUT_PERMITS: list[Effect] = [flow, return_permits, resume]
 NOT_WRITABLE: list[Effect] = [consumer_writable]

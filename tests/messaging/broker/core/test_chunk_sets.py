@@ -1,0 +1,125 @@
+"""Chunks of one message are sent to one consumer, acknowledged and sent again together, and never held forever."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.dispatch.chunk_sets import CHUNKS_MAX, Chunk, ChunkSets, chunk_at
+from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.subscription_type import SubscriptionType
+from messaging.storage.ledger_store import Position
+from tests.support.chunking import chunk_frame
+from tests.support.raw_client import send_frame
+from tests.support.subscription_world import Sink, World, counted, received
+
+SHARED = SubscriptionType.SHARED
+
+
+class ChunkWorld(World):
+    def publish_frames(self, *frames: bytes) -> list[Position]:
+        """One block."""
+        ledger, first = self.ledger_list.ids[-1], self.ledger_list.lasts[-1] + 1
+        ends = array("I")
+        for frame in frames:
+            ends.append(len(frame) + (ends[-1] if ends else 0))
+        self.blocks.append(EntryBlock(ledger, first, b"".join(frames), ends, self.now_ms, len(frames), chunked=True))
+        self.ledger_list.confirm(ledger, first + len(frames) - 1)
+        self.dispatch()
+        return [Position(ledger, first + index) for index in range(len(frames))]
+
+
+def chunks_of(sequence_id: int, *ids: int, chunks: int = 3) -> list[bytes]:
+    return [chunk_frame(sequence_id, b"x", index, chunks) for index in ids]
+
+
+def test_all_chunks_of_a_message_go_to_one_consumer_over_blocks_and_between_others() -> None:
+    world = ChunkWorld()
+    consumers = [world.attach(SHARED, permits=100) for _ in range(3)]
+    first = world.publish_frames(*chunks_of(1, 0), send_frame(2, b"plain"), *chunks_of(3, 0), *chunks_of(1, 1))
+    second = world.publish_frames(*chunks_of(3, 1, 2), *chunks_of(1, 2))
+    sent = {position: consumer for consumer in consumers for position in received(consumer)}
+    assert len({sent[one] for one in (first[0], first[3], second[2])}) == 1
+    assert len({sent[one] for one in (first[2], second[0], second[1])}) == 1
+    assert len(sent) == 7
+
+
+def test_the_rest_of_a_message_comes_although_its_consumer_has_no_permits_left() -> None:
+    world = ChunkWorld()
+    one, other = world.attach(SHARED, permits=1), world.attach(SHARED, permits=1)
+    positions = world.publish_frames(*chunks_of(1, 0, 1, 2))
+    assert received(one) == positions
+    assert (one.permits, received(other)) == (-2, [])
+
+
+def test_a_rejected_chunk_brings_the_whole_message_with_one_count() -> None:
+    world = ChunkWorld()
+    one = world.attach(SHARED, permits=100)
+    positions = world.publish_frames(*chunks_of(1, 0, 1, 2), send_frame(2, b"plain"))
+    received(one)
+    world.nack(one, positions[2])
+    assert counted(one) == [(position, 1) for position in positions[:3]]
+    world.nack(one)
+    assert counted(one) == [*((position, 2) for position in positions[:3]), (positions[3], 1)]
+
+
+def test_a_message_whose_consumer_left_goes_to_another_from_its_start() -> None:
+    world = ChunkWorld()
+    one, other = world.attach(SHARED, permits=100), world.attach(SHARED)
+    positions = world.publish_frames(*chunks_of(1, 0, 1))
+    assert received(one) == positions
+    world.flow(other, 10)
+    world.detach(one)
+    rest = world.publish_frames(*chunks_of(1, 2))
+    assert received(other) == [*positions, *rest]
+
+
+def test_acknowledging_any_chunk_of_a_whole_message_acknowledges_it() -> None:
+    world = ChunkWorld()
+    one = world.attach(SHARED, permits=100)
+    positions = world.publish_frames(*chunks_of(1, 0, 1, 2), *chunks_of(2, 0))
+    world.ack(one, positions[2])
+    assert world.subscription.backlog_entries == 1
+    assert one.unacked_messages == 1
+    world.ack(one, positions[3])
+    assert world.subscription.backlog_entries == 0, "an incomplete one is acknowledged chunk by chunk"
+
+
+def test_what_nobody_completes_is_let_go() -> None:
+    world = ChunkWorld()
+    world.attach(SHARED, permits=100)
+    positions = world.publish_frames(*chunks_of(1, 0, 1), *chunks_of(2, 0, 1, 2))
+    state = world.subscription.state
+    assert state.unfinished_chunks(world.now_ms + 600, 600) == []
+    assert state.unfinished_chunks(world.now_ms + 601, 600) == positions[:2]
+    assert state.unfinished_chunks(world.now_ms + 601, 600) == []
+
+
+def test_what_may_still_be_read_is_waited_for() -> None:
+    world = ChunkWorld()
+    one = world.attach(SHARED, permits=2)
+    world.publish_frames(*chunks_of(1, 0, 1))
+    world.publish([1])
+    state = world.subscription.state
+    assert one.permits == 0
+    assert state.unfinished_chunks(world.now_ms + 10_000, 600) == [], "the rest may lie beyond what was read"
+
+
+def test_what_is_kept_of_hostile_names_is_limited() -> None:
+    sets, consumer = ChunkSets(), Consumer(1, "c", Sink())
+    for number in range(CHUNKS_MAX + 50):
+        sets.sent(consumer, Position(1, number), Chunk(b"%d" % number, 0, 2), 0)
+    assert sets.memory_bytes == 400 * CHUNKS_MAX
+    assert sets.holder(Chunk(b"0", 1, 2)) is None
+    assert sets.holder(Chunk(b"%d" % CHUNKS_MAX, 1, 2)) is consumer
+    block = EntryBlock(1, 0, frame := chunk_frame(1, b"x", 0, 2, uuid="u" * 100_000), [len(frame)], 0, 1, chunked=True)
+    chunk = chunk_at(block, 0)
+    assert chunk is not None and len(chunk.message) == 16
+
+
+@pytest.mark.parametrize(("chunk_id", "chunks"), [(3, 3), (-1, 3), (0, 0)])
+def test_what_says_no_valid_number_is_no_chunk(chunk_id: int, chunks: int) -> None:
+    frame = chunk_frame(1, b"x", chunk_id, chunks)
+    assert chunk_at(EntryBlock(1, 0, frame, [len(frame)], 0, 1, chunked=True), 0) is None
