@@ -101,15 +101,18 @@ def sampled(world: BrokerWorld, clock: Clock) -> None:
     world.service.metering.sample_rates()
 
 
-async def test_rates_of_chunks_are_in_the_stats(world: BrokerWorld) -> None:
+async def test_rates_of_chunks_are_in_the_stats(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    give(world.service, clock)
-    client = await filled(world, 0)
+    monkeypatch.setattr("messaging.broker.runtime.metering.boottime_ms", clock)
     reader = await world.connected("reader")
     await reader.subscribe(TOPIC, permits=100)
+    client = await filled(world, 1)
+    await reader.messages(1)
     sampled(world, clock)
-    client.write(*chunk_frames(0, b"abcdef", 2), send_frame(1, b"plain"))
+    client.write(*chunk_frames(1, b"abcdef", 2), send_frame(2, b"plain"))
     await reader.messages(4)
+    for _ in range(4):
+        await client.expect("SEND_RECEIPT")
     sampled(world, clock)
     found: dict[str, Any] = (await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats
     assert found["msgChunkPublished"]
