@@ -90,3 +90,27 @@ def test_what_is_sent_again_is_stored_once(standalone: Standalone, stock: Stock,
         assert [message.data() for message in receive(consumer, len(payloads))] == payloads, kind
         assert nothing_more(consumer)
         consumer.close()
+
+
+def test_epochs_and_sequence_ids_outlive_a_kill(standalone: Standalone, stock: Stock, topic: str, deduplicating: str) -> None:
+    old = stock.client().create_producer(topic, access_mode=MODES.Exclusive)
+    new = stock.client().create_producer(topic, access_mode=MODES.ExclusiveWithFencing)
+    again = f"{deduplicating}/killed"
+    client = stock.client(standalone.admin_token)
+    consumer = client.subscribe(again, "all", initial_position=pulsar.InitialPosition.Earliest)
+    first = client.create_producer(again, producer_name="ingest")
+    for number in (1, 2, 3):
+        first.send(b"%d" % number, sequence_id=number)
+    first.close()
+    standalone.kill_child("broker")
+    new.send(b"mine")
+    with pytest.raises(pulsar.ProducerFenced):
+        old.send(b"too late")
+    path = f"/admin/v2/{topic.replace('://', '/')}/stats"
+    assert standalone.http("GET", path, token=standalone.admin_token).json()["topicEpoch"] == 1
+    second = client.create_producer(again, producer_name="ingest")
+    assert second.last_sequence_id() == 3
+    for number in (2, 3, 4):
+        second.send(b"%d" % number, sequence_id=number)
+    assert [message.data() for message in receive(consumer, 4)] == [b"1", b"2", b"3", b"4"]
+    assert nothing_more(consumer)

@@ -107,6 +107,7 @@ class FakeProducer:
                         producer_name=self.producer_name,
                         sequence_id=self.last_sequence_id,
                         null_value=message.null_value,
+                        encryption=message.encryption,
                     )
                 )
                 positions.append(position)
@@ -222,7 +223,7 @@ class FakeService:
         return self.samples
 
     async def open_producer(
-        self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerListener
+        self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerListener, *, encrypts: bool = False
     ) -> FakeProducer:
         found = self._topic(principal, Action.PRODUCE, topic)
         name = producer_name or f"standalone-{len(found.producers)}"

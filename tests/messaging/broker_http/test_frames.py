@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from messaging.broker.http.websocket.encryption import read_keys
 from messaging.broker.http.websocket.frames import (
     BAD_JSON,
     BAD_PAYLOAD,
@@ -22,7 +23,7 @@ from messaging.broker.http.websocket.frames import (
 )
 from messaging.broker.runtime.local.messages import DeliveredMessage, EncryptionContext, EncryptionKey, MessagePosition
 from messaging.clock import time_text
-from messaging.errors import AuthenticationFailed, NotAuthorized, NotReady
+from messaging.errors import AuthenticationFailed, InvalidValue, NotAuthorized, NotReady
 
 NOW_MS = 1_700_000_000_000
 
@@ -79,7 +80,7 @@ def test_base64_may_lack_its_padding() -> None:
         ('{"payload": "", "eventTime": "yesterday"}', BAD_JSON),
         ('{"payload": "", "deliverAt": -1}', BAD_JSON),
         ('{"payload": "", "sequenceId": 1e400}', BAD_JSON),
-        ('{"payload": "", "encryptionParam": "x"}', BAD_JSON),
+        ('{"payload": "", "encryptionParam": "bm9uY2U="}', BAD_JSON),
         ('{"payload": "", "replicationClusters": ["other"]}', BAD_JSON),
         ("{}", BAD_PAYLOAD),
         ('{"payload": "not base64!"}', BAD_PAYLOAD),
@@ -144,6 +145,38 @@ def test_what_decrypting_needs_comes_with_an_encrypted_message() -> None:
         "uncompressedMessageSize": 500,
         "batchSize": 10,
     }
+
+
+KEYS = base64.b64encode(b'{"app": {"keyValue": "a2V5", "metadata": {"version": "1"}}, "old": {"keyValue": "b2xk"}}').decode()
+
+
+def test_what_a_producer_encrypted_keeps_what_decrypting_it_needs() -> None:
+    keys = read_keys(KEYS)
+    assert keys == {"app": EncryptionKey(b"key", {"version": "1"}), "old": EncryptionKey(b"old", {})} and read_keys("") == {}
+    frame = {"payload": "AA==", "encryptionParam": "bm9uY2U=", "compressionType": "LZ4", "uncompressedMessageSize": 7}
+    message, _ = read_outgoing(json.dumps(frame), NOW_MS, keys)
+    assert message.encryption == EncryptionContext(keys, b"nonce", "", "LZ4", 7, None)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"payload": ""},
+        {"payload": "", "encryptionParam": "x!"},
+        {"payload": "", "encryptionParam": "bm9uY2U=", "compressionType": "LZ4"},
+        {"payload": "", "encryptionParam": "bm9uY2U=", "compressionType": "RAR", "uncompressedMessageSize": 1},
+    ],
+)
+def test_frames_of_a_producer_that_encrypts_are_complete(frame: dict[str, Any]) -> None:
+    with pytest.raises(InvalidFrame) as refused:
+        read_outgoing(json.dumps(frame), NOW_MS, read_keys(KEYS))
+    assert refused.value.code == BAD_JSON
+
+
+@pytest.mark.parametrize("text", ["app", "e30=", "!", "eyJhIjoge319", "eyJhIjogeyJrZXlWYWx1ZSI6ICIifX0="])
+def test_keys_that_are_only_named_are_refused(text: str) -> None:
+    with pytest.raises(InvalidValue):
+        read_keys(text)
 
 
 @given(st.integers(-(2**63), 2**64))

@@ -17,7 +17,7 @@ TOPIC = "persistent://acme/orders/in"
 
 async def test_topic_round_trip_survives_restart(store: MetaStore) -> None:
     ledgers = (LedgerRecord(7, 41, 1000, 5, 6), LedgerRecord(9))
-    record = TopicRecord(TOPIC, 0, 123, ledgers, Position(9, 3), {"a": "ä"})
+    record = TopicRecord(TOPIC, 0, 123, ledgers, Position(9, 3), {"a": "ä"}, topic_epoch=7)
     stored = await store.cas_topic(FENCE, record)
     assert stored.version == 1
     await store.stop()

@@ -1,7 +1,7 @@
 """The JSON frames of the WebSocket API, both directions. Field names are Pulsar's.
 
 producer  in   {"payload": base64 or null, "properties"?, "context"?, "key"?, "eventTime"?, "sequenceId"?, "deliverAt"?,
-                "deliverAfterMs"?}
+                "deliverAfterMs"?, "encryptionParam"?, "compressionType"?, "uncompressedMessageSize"?}
           out  {"result": "ok", "messageId", "context"?}  |  {"result": "send-error:<code>", "errorMsg", "context"?}
 consumer  out  {"messageId", "payload", "properties", "publishTime", "redeliveryCount", "key"?, "eventTime"?, "encryptionContext"?}
           in   {"messageId"} acknowledges; {"type": "negativeAcknowledge", "messageId"}; {"type": "permit", "permitMessages"};
@@ -15,11 +15,12 @@ from __future__ import annotations
 import binascii
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from messaging.broker.http.websocket.encryption import Keys, read_context
 from messaging.broker.runtime.local.messages import DeliveredMessage, EncryptionContext, MessagePosition, OutgoingMessage
 from messaging.clock import EPOCH, time_text
 from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotAuthorized
@@ -29,6 +30,7 @@ from messaging.message_id import decode_message_id, encode_message_id
 # Codes after "send-error:", and in the reason of a close frame.
 AUTHENTICATION_ERROR, NOT_AUTHORIZED, BAD_JSON, BAD_PAYLOAD, UNKNOWN_ERROR = 5, 6, 3, 7, 8
 
+Compression = Literal["NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"]
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -53,6 +55,8 @@ class ProducerFrame(msgspec.Struct, rename="camel"):
     replication_clusters: list[str] | None = None
     disable_replication: bool | None = None
     encryption_param: str | None = None
+    compression_type: Compression | None = None
+    uncompressed_message_size: int | None = None
 
 
 class ConsumerCommand(msgspec.Struct, rename="camel"):
@@ -100,8 +104,8 @@ _COMMANDS = msgspec.json.Decoder(ConsumerCommand)
 # --- what clients send -------------------------------------------------------------------------------------------------------
 
 
-def read_outgoing(text: str | bytes, now_ms: int) -> tuple[OutgoingMessage, str | None]:
-    """The message to publish and the frame's context. Raises `InvalidFrame`."""
+def read_outgoing(text: str | bytes, now_ms: int, keys: Keys | None = None) -> tuple[OutgoingMessage, str | None]:
+    """The message to publish and the frame's context. `keys`: those of a producer that encrypts. Raises `InvalidFrame`."""
     try:
         frame = _PRODUCER_FRAMES.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -109,10 +113,6 @@ def read_outgoing(text: str | bytes, now_ms: int) -> tuple[OutgoingMessage, str 
     wrong = over_limit(frame, "websocket")
     if wrong is not None:  # the context is sent back, unless it is what is too long
         raise InvalidFrame(BAD_JSON, wrong[0], frame.context if not wrong[0].startswith("context ") else None)
-    if frame.encryption_param:
-        raise InvalidFrame(
-            BAD_JSON, "encryptionParam is not supported: encrypt the payload yourself and remove encryptionParam", frame.context
-        )
     if frame.replication_clusters or frame.disable_replication:
         raise InvalidFrame(
             BAD_JSON, "replication is not supported: remove replicationClusters and disableReplication", frame.context
@@ -125,8 +125,24 @@ def read_outgoing(text: str | bytes, now_ms: int) -> tuple[OutgoingMessage, str 
         sequence_id=frame.sequence_id,
         deliver_at_ms=_deliver_at_ms(frame, now_ms),
         null_value=frame.payload is None,
+        encryption=_encryption(frame, keys or {}),
     )
     return message, frame.context
+
+
+def _encryption(frame: ProducerFrame, keys: Keys) -> EncryptionContext | None:
+    if bool(keys) != bool(frame.encryption_param):
+        wrong = "has no encryptionParam" if keys else "has an encryptionParam, and its producer was opened without encryptionKeys"
+        raise InvalidFrame(BAD_JSON, f"the frame {wrong}: send both or none of them", frame.context)
+    if not frame.encryption_param:
+        return None
+    compression, size = frame.compression_type or "NONE", frame.uncompressed_message_size
+    if compression != "NONE" and size is None:
+        raise InvalidFrame(BAD_JSON, "uncompressedMessageSize is missing: send it with compressionType", frame.context)
+    try:
+        return read_context(keys, frame.encryption_param, compression, size or 0)
+    except ValueError as error:
+        raise InvalidFrame(BAD_JSON, f"encryptionParam is not base64: {error}", frame.context) from None
 
 
 def _payload(frame: ProducerFrame) -> bytes:

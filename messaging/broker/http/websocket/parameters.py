@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Meta
 
+from messaging.broker.http.websocket.encryption import read_keys
 from messaging.errors import InvalidValue
 from messaging.limits.structs import check
 
@@ -39,7 +40,7 @@ class ProducerParameters(msgspec.Struct, rename="camel"):
     encryption_keys: str = ""
 
     def check(self) -> None:
-        _refuse("encryptionKeys", bool(self.encryption_keys), "encrypt in the client, before it sends")
+        read_keys(self.encryption_keys)
 
 
 class ConsumerParameters(msgspec.Struct, rename="camel"):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from messaging.broker.http.context import EdgeCounters
+from messaging.broker.http.websocket.encryption import read_keys
 from messaging.broker.http.websocket.frames import (
     UNKNOWN_ERROR,
     InvalidFrame,
@@ -52,6 +53,7 @@ class ProducerSession:
         self._counters = counters
         self._message_bytes_max = message_bytes_max
         self._clock_ms = clock_ms
+        self._keys = read_keys(parameters.encryption_keys)
         self._pending_max = min(max(parameters.max_pending_messages, 1), PENDING_MESSAGES_MAX)
         initial = parameters.initial_sequence_id
         self._next_sequence_id = None if initial is None else initial + 1
@@ -76,7 +78,7 @@ class ProducerSession:
 
     async def on_text(self, text: str) -> None:
         try:
-            message, context = read_outgoing(text, self._clock_ms())
+            message, context = read_outgoing(text, self._clock_ms(), self._keys)
             if len(message.payload) > self._message_bytes_max:
                 reason = (
                     f"the message has {len(message.payload)} bytes; at most {self._message_bytes_max} are taken: send it in parts"

@@ -92,8 +92,8 @@ async def open_producer(opening: Opening) -> Session:
     session = ProducerSession(
         opening.link, parameters, context.counters, context.settings.message_bytes_max, context.clock_ms, throttle
     )
-    topic = str(opening.target.topic)
-    session.attach(await context.edge.sessions.open_producer(opening.principal, topic, parameters.producer_name, session))
+    sessions, name, encrypts = context.edge.sessions, parameters.producer_name, bool(parameters.encryption_keys)
+    session.attach(await sessions.open_producer(opening.principal, str(opening.target.topic), name, session, encrypts=encrypts))
     return session
 
 

@@ -38,6 +38,7 @@ RULES: Mapping[str, Callable[[Any, Any], Any]] = {
     "avgMessagesPerEntry": max,
 }
 DERIVED = ("averageMsgSize", "oldestBacklogMessageSubscriptionName")
+OF_EACH_PARTITION = ("topicEpoch",)  # each counts its own exclusive producers
 NESTED = ("publishers", "subscriptions", "consumers", "replication")
 
 
@@ -82,7 +83,7 @@ def _merged(members: Iterable[Stats], name: str) -> list[Stats]:
 
 def _add(total: Stats, part: Stats) -> None:
     for key, value in part.items():
-        if key in DERIVED or key in NESTED:
+        if key in DERIVED or key in NESTED or key in OF_EACH_PARTITION:
             continue
         if key not in total:
             total[key] = value

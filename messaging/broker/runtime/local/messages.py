@@ -57,6 +57,7 @@ class OutgoingMessage:
     sequence_id: int | None = None
     deliver_at_ms: int = 0
     null_value: bool = False  # has no value, which is not an empty one
+    encryption: EncryptionContext | None = None  # the payload is encrypted
 
 
 @dataclass(slots=True)
@@ -137,8 +138,10 @@ class LocalService(Protocol):
     """
 
     async def open_producer(
-        self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerListener
-    ) -> ProducerHandle: ...
+        self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerListener, *, encrypts: bool = False
+    ) -> ProducerHandle:
+        """`encrypts`: every message it publishes has an `encryption`."""
+        ...
 
     async def open_consumer(
         self,

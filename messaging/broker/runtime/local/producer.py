@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.messages import (
+    EncryptionContext,
     MessagePosition,
     OutgoingMessage,
     ProducerListener,
@@ -33,7 +34,16 @@ class LocalProducer:
 
     action = Action.PRODUCE
 
-    def __init__(self, service: Broker, topic: Topic, name: str, sink: ProducerListener | None, principal: Principal) -> None:
+    def __init__(
+        self,
+        service: Broker,
+        topic: Topic,
+        name: str,
+        sink: ProducerListener | None,
+        principal: Principal,
+        *,
+        encrypts: bool = False,
+    ) -> None:
         self.service = service
         self.topic = topic
         self.principal = principal
@@ -46,6 +56,7 @@ class LocalProducer:
         self._sequence = self.last_sequence_id + 1
         self.open = True
         self._stopped = False
+        self._producer.encrypted = encrypts
         self._producer.session = None if principal.service else self
         topic.attach_producer(self._producer)
 
@@ -98,6 +109,8 @@ class LocalProducer:
             metadata.event_time = message.event_time_ms
         if message.null_value:
             metadata.null_value = True
+        if message.encryption is not None:
+            _encrypt(metadata, message.encryption)
         if message.deliver_at_ms:
             metadata.deliver_at_time = message.deliver_at_ms
         self._sequence = max(self._sequence, sequence_id + 1)
@@ -155,3 +168,13 @@ class LocalProducer:
         self.open = False
         self.topic.detach_producer(self._producer)
         self.service.peers.sessions.discard(self)
+
+
+def _encrypt(metadata: pb.Metadata, encryption: EncryptionContext) -> None:
+    for name, key in encryption.keys.items():
+        pairs = [pb.KeyValue(key=one, value=value) for one, value in key.metadata.items()]
+        metadata.encryption_keys.add(key=name, value=key.value, metadata=pairs)
+    metadata.encryption_param = encryption.param
+    if encryption.compression != "NONE":
+        metadata.compression = pb.Compression.Value(encryption.compression)  # type: ignore[assignment]
+        metadata.uncompressed_size = encryption.uncompressed_bytes

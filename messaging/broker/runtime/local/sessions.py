@@ -43,14 +43,15 @@ class LocalSessions:
         self._broker = broker
 
     async def open_producer(
-        self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerListener
+        self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerListener, *, encrypts: bool = False
     ) -> LocalProducer:
         name = parse_topic(topic)
         await self._broker.authorize(principal, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
         opened = await self._broker.open_topic(name)
         await opened.writable()
         await probe_producers(opened.producers, producer_name or "")
-        producer = LocalProducer(self._broker, opened, producer_name or self._broker.new_producer_name(), sink, principal)
+        name_given = producer_name or self._broker.new_producer_name()
+        producer = LocalProducer(self._broker, opened, name_given, sink, principal, encrypts=encrypts)
         self._broker.peers.sessions.add(producer)
         return producer
 

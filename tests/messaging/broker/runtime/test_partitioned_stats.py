@@ -115,3 +115,9 @@ def test_what_comes_in_is_not_changed() -> None:
     one = part(publishers=[publisher()], subscriptions={"s": subscription(consumer())})
     total(one, one, one)
     assert one == part(publishers=[publisher()], subscriptions={"s": subscription(consumer())})
+
+
+def test_epochs_are_of_each_partition() -> None:
+    """A partition without an exclusive producer has none, and adding up failed."""
+    found = total(part(topicEpoch=None, waitingPublishers=0), part(topicEpoch=3, waitingPublishers=2))
+    assert "topicEpoch" not in found and found["waitingPublishers"] == 2

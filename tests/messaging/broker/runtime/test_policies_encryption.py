@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from messaging.broker.runtime.local.messages import EncryptionContext, EncryptionKey, OutgoingMessage
 from messaging.errors import EncryptionRequired
 from messaging.permissions.model import Principal
+from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld
 from tests.support.producer_sink import ProducerWatch
@@ -49,3 +51,18 @@ async def test_producers_of_the_broker_itself_do_not_encrypt(world: BrokerWorld)
     assert watch.told == ["not_ready"]
     with pytest.raises(EncryptionRequired):
         await world.sessions.open_producer(principal, TOPIC, None, ProducerWatch())
+
+
+async def test_what_a_websocket_producer_encrypted_is_stored_like_any_other(world: BrokerWorld) -> None:
+    await demand(world, True)
+    reader = await world.connected("superuser")
+    await reader.subscribe(TOPIC, permits=10)
+    producer = await world.sessions.open_producer(Principal("admin"), TOPIC, None, ProducerWatch(), encrypts=True)
+    context = EncryptionContext({"app": EncryptionKey(b"key", {"version": "1"})}, b"nonce", "", "LZ4", 7, None)
+    producer.publish([OutgoingMessage(b"secret", encryption=context)], lambda positions, error: None)
+    [message] = await reader.messages(1)
+    metadata = frames.parse_metadata(message.payload)
+    [key] = metadata.encryption_keys
+    assert (key.key, key.value, [(one.key, one.value) for one in key.metadata]) == ("app", b"key", [("version", "1")])
+    assert (metadata.encryption_param, metadata.compression, metadata.uncompressed_size) == (b"nonce", pb.LZ4, 7)
+    assert message.text == b"secret"
