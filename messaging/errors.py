@@ -16,12 +16,12 @@ Grouped by who is at fault, and so by who can do something about it:
     ├── StateError               nobody: what the request names is not in a state that allows it
     │   ├── NotFound             ├── TopicNotFound ├── SubscriptionNotFound ├── ConsumerNotFound
     │   ├── Conflict             it exists already, or is in use ├── ProducerBusy ├── ConsumerBusy ├── SubscriptionInUse
-    │   ├── ProducerFenced       a newer producer took its place
+    │   ├── ProducerFenced       another producer owns the topic, or took it over
     │   ├── PreconditionFailed   clients are connected, or values contradict what is stored
     │   │   └── PolicyNotEnforced  this release does not enforce the policy, so it does not accept it
     │   ├── TopicTerminated
     │   ├── QuotaExceeded        the quota of the topic or tenant is used up
-    │   └── IncompatibleSchema
+    │   └── IncompatibleSchema ├── InvalidSchema
     └── PlatformError            the platform: the same request may succeed later
         ├── NotReady             not yet: try again
         └── StorageFailed        the disk failed; nothing was acknowledged
