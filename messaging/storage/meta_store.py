@@ -69,6 +69,11 @@ class PartitionedRecord:
 _PARTITION = re.compile(r"(.+/[^/]+)-partition-(0|[1-9][0-9]{0,5})")
 
 
+def version_conflict(name: str, expected: int) -> str:
+    """Why the record of a topic is not written: it is not at version `expected`; 0: it was to be made."""
+    return f"{name} is not at version {expected} any more" if expected else f"topic {name} exists already"
+
+
 def creation_conflict(topic: str, partitioned: Callable[[str], PartitionedRecord | None]) -> str:
     """Why no topic of this name can be made beside the partitioned ones that are stored; "" where it can."""
     if partitioned(topic) is not None:

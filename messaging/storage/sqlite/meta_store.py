@@ -23,6 +23,7 @@ from messaging.storage.meta_store import (
     TopicRecord,
     creation_conflict,
     namespace_of,
+    version_conflict,
 )
 from messaging.storage.sqlite import tables
 from messaging.storage.sqlite.thread import SqliteThread
@@ -119,7 +120,7 @@ class SqliteMetaStore:
                 sql = "update topic set version = ?, record = ? where name = ? and version = ?"
                 changed = db.execute(sql, (written.version, blob, record.name, record.version)).rowcount
             if changed != 1:
-                raise MetaConflict(f"{record.name} is not at version {record.version} any more")
+                raise MetaConflict(version_conflict(record.name, record.version))
             return written
 
         return await self._change(fence, run)
@@ -167,7 +168,7 @@ class SqliteMetaStore:
         def run(db: sqlite3.Connection) -> PartitionedRecord:
             stored = tables.partitioned(db, record.name)
             if (stored.version if stored else 0) != record.version:
-                raise MetaConflict(f"{record.name} is at version {stored.version if stored else 0}, not {record.version}")
+                raise MetaConflict(version_conflict(record.name, record.version))
             if record.version == 0:
                 self._check_space(record.name)
             if record.version == 0 and db.execute("select 1 from topic where name = ?", (record.name,)).fetchone():

@@ -14,11 +14,9 @@ from messaging.adminrpc.client import AdminRpc
 from messaging.adminrpc.schema import METHODS, FeedVersion, TopicCreate
 from messaging.broker.http import handlers, start_http
 from messaging.errors import Conflict
-from messaging.metrics import Sample
 from messaging.permissions.model import Principal
-from messaging.settings import Settings
-from tests.support.fake_service import FakeService
-from tests.support.http_edge import Edge, FakeVerifier, bound, edge_of, running_edge
+from tests.support.http_edge import Edge, bound, running_edge
+from tests.support.storage_broker import publish
 
 
 async def ask(port: int, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any]:
@@ -44,7 +42,7 @@ async def test_health_and_readiness_on_both_listeners(edge: Edge) -> None:
         assert await ask(port, "GET", "/healthz") == (200, {"status": "live"})
         assert (await ask(port, "HEAD", "/healthz"))[0] == 200
         assert await ask(port, "GET", "/readyz") == (200, {"status": "ready"})
-    edge.service.why_not_ready = "the log is being replayed"
+    edge.broker.why_not_ready = "the log is being replayed"
     assert await ask(edge.listeners.ws_port, "GET", "/readyz") == (
         503,
         {"status": "not ready", "reason": "the log is being replayed"},
@@ -60,9 +58,9 @@ async def test_unknown_paths_and_methods(edge: Edge) -> None:
 
 
 async def test_the_public_listener_has_no_admin_rpc(edge: Edge) -> None:
-    status, _ = await ask(edge.listeners.ws_port, "POST", "/rpc/v1/status", b"{}", **bearer("identity"))
+    status, _ = await ask(edge.listeners.ws_port, "POST", "/rpc/v1/status", b"{}", **bearer(edge.identity))
     assert status == 404
-    assert edge.service.calls == []
+    assert edge.rpc.calls == []
 
 
 @pytest.mark.parametrize(
@@ -79,18 +77,14 @@ async def test_host_and_origin_are_checked_on_every_path(edge: Edge, headers: di
     for port in (edge.listeners.rpc_port, edge.listeners.ws_port):
         for path in ("/healthz", "/readyz", "/metrics"):
             assert (await ask(port, "GET", path, None, **headers))[0] == status
-    got, _ = await ask(edge.listeners.rpc_port, "POST", "/rpc/v1/feed.version", b"{}", **headers, **bearer("identity"))
+    got, _ = await ask(edge.listeners.rpc_port, "POST", "/rpc/v1/feed.version", b"{}", **headers, **bearer(edge.identity))
     assert got == status
 
 
 async def test_metrics_show_names_of_tenants_to_superusers_only(edge: Edge) -> None:
-    edge.service.samples = [
-        Sample("magnetar_messages_in_total", 5),
-        Sample("magnetar_topic_messages_in_total", 5, ("acme", "acme/orders", "persistent://acme/orders/secret-plan")),
-    ]
-    edge.service.tokens = {"root": Principal("admin"), "key": Principal("writer@acme")}
+    await publish(edge.broker, 0, 5, topic="persistent://acme/orders/secret-plan")
     port = edge.listeners.ws_port
-    for headers in ({}, bearer("key")):
+    for headers in ({}, bearer(edge.token("writer@acme"))):
         status, text = await ask(port, "GET", "/metrics", None, **headers)
         assert status == 200 and b"secret-plan" not in text
         values = {s.name: s.value for f in text_string_to_metric_families(text.decode()) for s in f.samples}
@@ -104,42 +98,40 @@ async def test_metrics_show_names_of_tenants_to_superusers_only(edge: Edge) -> N
         assert found["magnetar_http_connections", "public", ""] >= 1
         assert found["magnetar_http_requests_turned_away_total", "rpc", "requests"] == 0
         assert found["magnetar_http_unread_bytes", "public", ""] == 0
-    status, text = await ask(port, "GET", "/metrics", None, **bearer("root"))
+    status, text = await ask(port, "GET", "/metrics", None, **bearer(edge.token("admin")))
     assert status == 200 and b"secret-plan" in text
     assert (await ask(port, "GET", "/metrics", None, **bearer("wrong")))[0] == 401
 
 
 async def test_a_call_reaches_the_method_of_the_service(edge: Edge) -> None:
-    edge.service.answers["feed.version"] = FeedVersion(version=9)
-    edge.service.answers["topics.create"] = Conflict("it exists: choose another name")
-    request = TopicCreate(topic="persistent://a/b/c", partitions=2)
+    request = TopicCreate(topic="persistent://acme/orders/c", partitions=2)
+    identity = edge.identity
 
     def run() -> None:
-        with closing(AdminRpc(lambda: f"http://127.0.0.1:{edge.listeners.rpc_port}", lambda: "identity")) as rpc:
-            assert rpc.call("feed.version") == FeedVersion(version=9)
-            with pytest.raises(Conflict, match="choose another name"):
+        with closing(AdminRpc(lambda: f"http://127.0.0.1:{edge.listeners.rpc_port}", lambda: identity)) as rpc:
+            assert rpc.call("feed.version") == FeedVersion(version=edge.broker.access.view.version)
+            rpc.call("topics.create", request)
+            with pytest.raises(Conflict, match="exists already: choose another name"):
                 rpc.call("topics.create", request)
 
     await asyncio.to_thread(run)
-    assert edge.service.calls[1] == ("topics.create", request)
+    assert edge.rpc.calls[1] == ("topics.create", request)
 
 
 @pytest.mark.parametrize("method", METHODS)
 async def test_no_method_answers_without_a_service_identity(edge: Edge, method: str) -> None:
-    edge.service.tokens = {"root": Principal("admin")}
-    for headers in ({}, bearer("root"), bearer("forged"), {"Authorization": "Basic aWRlbnRpdHk6"}):
+    for headers in ({}, bearer(edge.token("admin")), bearer("forged"), {"Authorization": "Basic aWRlbnRpdHk6"}):
         status, body = await ask(edge.listeners.rpc_port, "POST", f"/rpc/v1/{method}", b"{}", **headers)
         assert (status, body["code"]) == (401, "authentication_failed")
-    assert edge.service.calls == []
+    assert edge.rpc.calls == []
 
 
-async def test_an_identity_that_is_no_service_is_refused() -> None:
+async def test_an_identity_that_is_no_service_is_refused(edge: Edge) -> None:
     class Lenient:
         def verify(self, token: str, now_ms: int) -> Principal:
             return Principal("admin")
 
-    service = FakeService()
-    listeners = await start_http(edge_of(service), Settings(data_dir="unused"), rpc_sock=bound(), ws_sock=None, verifier=Lenient())
+    listeners = await start_http(edge.served(), edge.settings, rpc_sock=bound(), ws_sock=None, verifier=Lenient())
     try:
         status, body = await ask(listeners.rpc_port, "POST", "/rpc/v1/feed.version", b"{}", **bearer("x"))
         assert (status, body["code"]) == (403, "not_authorized")
@@ -149,36 +141,35 @@ async def test_an_identity_that_is_no_service_is_refused() -> None:
 
 async def test_bad_requests_of_the_rpc(edge: Edge) -> None:
     port = edge.listeners.rpc_port
-    status, body = await ask(port, "POST", "/rpc/v1/topics.create", b'{"topic": 3}', **bearer("identity"))
+    status, body = await ask(port, "POST", "/rpc/v1/topics.create", b'{"topic": 3}', **bearer(edge.identity))
     assert (status, body["code"]) == (400, "invalid_value") and "$.topic" in body["message"]
-    status, body = await ask(port, "POST", "/rpc/v1/topics.create", b"{", **bearer("identity"))
+    status, body = await ask(port, "POST", "/rpc/v1/topics.create", b"{", **bearer(edge.identity))
     assert (status, body["code"]) == (400, "invalid_value")
-    status, body = await ask(port, "POST", "/rpc/v1/topics.explode", b"{}", **bearer("identity"))
+    status, body = await ask(port, "POST", "/rpc/v1/topics.explode", b"{}", **bearer(edge.identity))
     assert (status, body["code"]) == (404, "not_found")
-    assert edge.service.calls == []
+    assert edge.rpc.calls == []
 
 
 async def test_a_body_is_refused_as_soon_as_it_is_too_large(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handlers, "RPC_BODY_BYTES_MAX", 100)
-    status, body = await ask(edge.listeners.rpc_port, "POST", "/rpc/v1/feed.version", b" " * 101, **bearer("identity"))
+    status, body = await ask(edge.listeners.rpc_port, "POST", "/rpc/v1/feed.version", b" " * 101, **bearer(edge.identity))
     assert (status, body["code"]) == (413, "message_too_large")
-    status, _ = await ask(edge.listeners.rpc_port, "POST", "/rpc/v1/feed.version", b"{" + b" " * 98 + b"}", **bearer("identity"))
+    status, _ = await ask(edge.listeners.rpc_port, "POST", "/rpc/v1/feed.version", b"{" + b" " * 98 + b"}", **bearer(edge.identity))
     assert status == 200
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handlers, "RPC_BODY_TIMEOUT_S", 0.05)
     reader, writer = await asyncio.open_connection("127.0.0.1", edge.listeners.rpc_port)
-    writer.write(
-        b"POST /rpc/v1/status HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer identity\r\nContent-Length: 50\r\n\r\n{"
-    )
+    head = "POST /rpc/v1/status HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n"
+    writer.write(f"{head}Authorization: Bearer {edge.identity}\r\n\r\n{{".encode())
     assert (await reader.readline()).split()[1] == b"400"
     writer.close()
 
 
 async def test_a_failure_nobody_expected_has_an_id_that_is_in_the_log(edge: Edge, caplog: pytest.LogCaptureFixture) -> None:
-    edge.service.answers["feed.version"] = RuntimeError("the cause, with /a/secret/path")
-    status, body = await ask(edge.listeners.rpc_port, "POST", "/rpc/v1/feed.version", b"{}", **bearer("identity"))
+    edge.rpc.fail("feed.version", RuntimeError("the cause, with /a/secret/path"))
+    status, body = await ask(edge.listeners.rpc_port, "POST", "/rpc/v1/feed.version", b"{}", **bearer(edge.identity))
     assert (status, body["code"]) == (500, "internal")
     assert "secret" not in body["message"]
     [record] = [record for record in caplog.records if record.message == "request failed unexpectedly"]
@@ -214,15 +205,14 @@ async def test_the_broker_keeps_its_signals_and_stopping_frees_the_ports() -> No
             await asyncio.open_connection("127.0.0.1", port)
 
 
-async def test_a_service_without_a_method_of_the_rpc_does_not_start() -> None:
-    service = FakeService()
-    del service.methods["topics.unload"]
+async def test_a_broker_without_a_method_of_the_rpc_does_not_start(edge: Edge) -> None:
+    del edge.rpc.methods["topics.unload"]
     with bound() as sock, pytest.raises(TypeError, match=r"topics\.unload"):
-        await start_http(edge_of(service), Settings(data_dir="unused"), rpc_sock=sock, ws_sock=None, verifier=FakeVerifier())
+        await start_http(edge.served(), edge.settings, rpc_sock=sock, ws_sock=None)
 
 
 async def test_a_field_of_the_rpc_over_its_limit_is_refused_by_name(edge: Edge) -> None:
     body = b'{"topic": "' + b"t" * 4097 + b'"}'
-    status, answer = await ask(edge.listeners.rpc_port, "POST", "/rpc/v1/topics.create", body, **bearer("identity"))
+    status, answer = await ask(edge.listeners.rpc_port, "POST", "/rpc/v1/topics.create", body, **bearer(edge.identity))
     assert (status, answer["message"]) == (400, "topic has 4097 bytes; at most 4096 are allowed: shorten it")
-    assert edge.service.calls == []
+    assert edge.rpc.calls == []

@@ -8,11 +8,15 @@ import json
 import pytest
 
 from messaging.broker.http.websocket import window as window_module
-from messaging.broker.runtime.local.messages import DeliveredMessage, EncryptionContext, EncryptionKey, MessagePosition
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.frames import build_send
 from tests.messaging.broker_http.addresses import CONSUMER, READER, TOPIC, publish
 from tests.messaging.broker_http.websocket_peer import close_of, masked_text_frame
+from tests.support.batches import store_frame
 from tests.support.http_edge import Edge, receive_json, send_json
 from tests.support.waiting import eventually
+
+SHARED = CONSUMER + "?subscriptionType=Shared"  # counts redeliveries, as Exclusive does not
 
 
 async def test_messages_arrive_and_are_acknowledged(edge: Edge) -> None:
@@ -23,20 +27,20 @@ async def test_messages_arrive_and_are_acknowledged(edge: Edge) -> None:
             assert (message["messageId"], message["payload"], message["redeliveryCount"]) == (message_id, payload, 0)
             assert message["publishTime"] == "2023-11-14T22:13:20.123Z"
             await send_json(consumer, messageId=message_id)
-        await eventually(lambda: edge.service.topics[TOPIC].subscriptions["billing"].acknowledged == {0, 1})
+        await eventually(lambda: edge.acknowledged(TOPIC) == {0, 1})
 
 
 async def test_the_window_is_receiver_queue_size(edge: Edge) -> None:
     async with edge.connect(CONSUMER + "?receiverQueueSize=2") as consumer:
         await publish(edge, *["AQ=="] * 5)
         first, _ = await receive_json(consumer), await receive_json(consumer)
-        assert sum(edge.service.consumer(TOPIC).flows) == 2
+        assert sum(edge.sessions.consumers[-1].flows) == 2
         await send_json(consumer, messageId=first["messageId"])
         third = await receive_json(consumer)
-        assert sum(edge.service.consumer(TOPIC).flows) == 3
+        assert sum(edge.sessions.consumers[-1].flows) == 3
         await send_json(consumer, type="negativeAcknowledge", messageId=third["messageId"])
         await receive_json(consumer)
-        assert sum(edge.service.consumer(TOPIC).flows) == 4
+        assert sum(edge.sessions.consumers[-1].flows) == 4
 
 
 async def test_acknowledgements_that_came_together_are_settled_together(edge: Edge) -> None:
@@ -45,21 +49,20 @@ async def test_acknowledgements_that_came_together_are_settled_together(edge: Ed
         for _ in ids:
             await receive_json(consumer)
         consumer.transport.write(b"".join(masked_text_frame(json.dumps({"messageId": message_id})) for message_id in ids))
-        await eventually(lambda: sum(edge.service.consumer(TOPIC).flows) == 100)
-        assert len(edge.service.consumer(TOPIC).flows) < 10
-        assert len(edge.service.topics[TOPIC].subscriptions["billing"].acknowledged) == 50
+        await eventually(lambda: sum(edge.sessions.consumers[-1].flows) == 100)
+        assert len(edge.sessions.consumers[-1].flows) < 10
+        assert len(edge.acknowledged(TOPIC)) == 50
 
 
 async def test_a_consumer_that_leaves_asks_for_nothing_more(edge: Edge) -> None:
     async with edge.connect(CONSUMER + "?receiverQueueSize=1") as consumer:
         [first, _] = await publish(edge, "AQ==", "Ag==")
         await receive_json(consumer)
-        handle = edge.service.consumer(TOPIC)
+        handle = edge.sessions.consumers[-1]
         consumer.transport.write(masked_text_frame(json.dumps({"messageId": first})) + b"\x88\x80\0\0\0\0")
-    await eventually(lambda: handle.closed)
-    subscription = edge.service.topics[TOPIC].subscriptions["billing"]
-    assert subscription.acknowledged == {0}
-    assert subscription.redeliveries == {}
+    await eventually(lambda: handle.closes)
+    assert edge.acknowledged(TOPIC) == {0}
+    assert (handle.flows, len(handle.delivered)) == ([1], 1)
 
 
 async def test_pull_mode_pushes_only_what_was_permitted(edge: Edge) -> None:
@@ -70,56 +73,63 @@ async def test_pull_mode_pushes_only_what_was_permitted(edge: Edge) -> None:
         await send_json(consumer, type="permit", permitMessages=2)
         for _ in range(2):
             await send_json(consumer, messageId=(await receive_json(consumer))["messageId"])
-        await eventually(lambda: len(edge.service.topics[TOPIC].subscriptions["billing"].acknowledged) == 2)
-        assert edge.service.consumer(TOPIC).flows == [2]
+        await eventually(lambda: len(edge.acknowledged(TOPIC)) == 2)
+        assert edge.sessions.consumers[-1].flows == [2]
         await send_json(consumer, type="permit")
         code, reason = await close_of(consumer)
         assert code == 1007 and reason.startswith("3: permitMessages")
 
 
 async def test_a_nack_brings_the_message_back_after_its_delay(edge: Edge) -> None:
-    async with edge.connect(CONSUMER + "?negativeAckRedeliveryDelay=30") as consumer:
+    async with edge.connect(SHARED + "&negativeAckRedeliveryDelay=30") as consumer:
         [message_id] = await publish(edge, "AQ==")
         assert (await receive_json(consumer))["redeliveryCount"] == 0
         await send_json(consumer, type="negativeAcknowledge", messageId=message_id)
         again = await receive_json(consumer)
         assert (again["messageId"], again["redeliveryCount"]) == (message_id, 1)
-    async with edge.connect(CONSUMER) as consumer:
+    async with edge.connect(SHARED) as consumer:
         await receive_json(consumer)
         await send_json(consumer, type="negativeAcknowledge", messageId=message_id)
         await send_json(consumer, type="isEndOfTopic")
         await receive_json(consumer)
-        assert edge.service.consumer(TOPIC).nacks == []  # the default is a minute
+        assert edge.sessions.consumers[-1].nacks == []  # the default is a minute
         await send_json(consumer, messageId=message_id)
-        await eventually(lambda: edge.service.topics[TOPIC].subscriptions["billing"].acknowledged == {0})
+        await eventually(lambda: edge.acknowledged(TOPIC) == {0})
 
 
 async def test_an_unacknowledged_message_comes_again_after_the_ack_timeout(edge: Edge) -> None:
-    async with edge.connect(CONSUMER + "?ackTimeoutMillis=1000&receiverQueueSize=1") as consumer:
+    async with edge.connect(SHARED + "&ackTimeoutMillis=1000&receiverQueueSize=1") as consumer:
         await publish(edge, "AQ==", "Ag==")
         first = await receive_json(consumer)
         again = await receive_json(consumer)
         assert (again["messageId"], again["redeliveryCount"]) == (first["messageId"], 1)
 
 
-async def test_end_of_topic_is_told_once_everything_was_sent(edge: Edge) -> None:
+async def test_end_of_topic_is_told_once_everything_was_acknowledged(edge: Edge) -> None:
     async with edge.connect(CONSUMER) as consumer:
         await publish(edge, "AQ==")
-        edge.service.consumer(TOPIC).sink.end_of_topic()
-        await receive_json(consumer)
-        await send_json(consumer, type="isEndOfTopic")
-        assert await receive_json(consumer) == {"endOfTopic": "true"}
+        await edge.topics[TOPIC].terminate()
+        message = await receive_json(consumer)
+
+        async def at_end() -> bool:
+            await send_json(consumer, type="isEndOfTopic")
+            answer = await receive_json(consumer)
+            assert answer.keys() == {"endOfTopic"}
+            return bool(answer["endOfTopic"] == "true")
+
+        assert not await at_end()  # as in Pulsar, the end is reached when there is no backlog
+        await send_json(consumer, messageId=message["messageId"])
+        await eventually(at_end)
 
 
 async def test_unsubscribe_and_its_refusal(edge: Edge) -> None:
-    shared = CONSUMER + "?subscriptionType=Shared"
-    async with edge.connect(shared) as first, edge.connect(shared) as second:
+    async with edge.connect(SHARED) as first, edge.connect(SHARED) as second:
         await send_json(first, type="unsubscribe")
         code, reason = await close_of(first)
-        assert code == 1011 and "others are attached" in reason
-        await eventually(lambda: len(edge.service.topics[TOPIC].subscriptions["billing"].consumers) == 1)
+        assert code == 1011 and "other consumers" in reason
+        await eventually(lambda: len(edge.topics[TOPIC].subscriptions["billing"].consumers) == 1)
         await send_json(second, type="unsubscribe")
-        await eventually(lambda: "billing" not in edge.service.topics[TOPIC].subscriptions)
+        await eventually(lambda: "billing" not in edge.topics[TOPIC].subscriptions)
 
 
 @pytest.mark.parametrize("text", ["no JSON", "[]", "{}", '{"messageId": "x"}', '{"type": "negativeAcknowledge"}'])
@@ -134,65 +144,61 @@ async def test_unacknowledged_messages_go_to_the_next_consumer(edge: Edge) -> No
     async with edge.connect(CONSUMER) as consumer:
         [message_id] = await publish(edge, "AQ==")
         await receive_json(consumer)
-    await eventually(lambda: not edge.service.topics[TOPIC].subscriptions["billing"].consumers)
+    await eventually(lambda: not edge.topics[TOPIC].subscriptions["billing"].consumers)
     async with edge.connect(CONSUMER) as consumer:
         message = await receive_json(consumer)
-        assert (message["messageId"], message["redeliveryCount"]) == (message_id, 1)
+        assert (message["messageId"], message["redeliveryCount"]) == (message_id, 0)  # a new consumer of an Exclusive subscription
 
 
 async def test_a_consumer_that_does_not_read_is_not_served_without_end(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(window_module, "QUEUED_BYTES_MAX", 1 << 20)
-    topic = edge.service.topic(TOPIC)
     payload = "A" * (256 << 10)
     async with edge.connect(CONSUMER, max_queue=1) as consumer:
         await publish(edge, *[payload] * 100)
 
         async def served() -> int:
             await send_json(consumer, type="isEndOfTopic")  # a round trip of our own through the server
-            return topic.subscriptions["billing"].position
+            return len(edge.sessions.consumers[-1].delivered)
 
-        await eventually(lambda: topic.subscriptions["billing"].position > 4)
+        await eventually(lambda: len(edge.sessions.consumers[-1].delivered) > 4)
         await served()
-        assert edge.service.consumer(TOPIC).permits + topic.subscriptions["billing"].position < 60
+        assert sum(edge.sessions.consumers[-1].flows) < 60
         received = 0
         while received < 100:
             message = await receive_json(consumer)
             if "payload" in message:
                 received += 1
                 await send_json(consumer, messageId=message["messageId"])
-    assert topic.subscriptions["billing"].position == 100
+    assert len(edge.sessions.consumers[-1].delivered) == 100
 
 
-def stored(edge: Edge, payload: bytes, encryption: EncryptionContext | None = None) -> None:
-    """A message of some other client."""
-    topic = edge.service.topic(TOPIC)
-    position = MessagePosition(topic.ledger_id, len(topic.messages))
-    topic.messages.append(DeliveredMessage(position, payload, 0, encryption=encryption))
-    topic.dispatch()
+async def stored(edge: Edge, payload: bytes, *, encrypted: bool = False) -> None:
+    """A message of a client of the binary protocol."""
+    metadata = pb.Metadata(producer_name="p", sequence_id=0, publish_time=1)
+    if encrypted:
+        metadata.encryption_keys.add(key="app", value=b"key")
+    await store_frame(edge.broker, TOPIC, build_send(0, 0, metadata, payload))
 
 
 @pytest.mark.parametrize("action", ["", "FAIL", "DISCARD", "CONSUME"])
 async def test_what_becomes_of_encrypted_messages_is_the_clients_choice(edge: Edge, action: str) -> None:
     query = f"?receiverQueueSize=2{action and f'&cryptoFailureAction={action}'}"
-    context = EncryptionContext({"app": EncryptionKey(b"key", {})}, b"", "", "NONE", 1, None)
     async with edge.connect(CONSUMER + query) as consumer:
         for number in range(10):
-            stored(edge, b"%d" % number, None if number % 5 == 4 else context)
+            await stored(edge, b"%d" % number, encrypted=number % 5 != 4)
         expected = list(range(10)) if action == "CONSUME" else [4, 9]
         for number in expected:
             message = await receive_json(consumer)
             assert base64.b64decode(message["payload"]) == b"%d" % number
             assert ("encryptionContext" in message) == (number % 5 != 4)
             await send_json(consumer, messageId=message["messageId"])
-        subscription = edge.service.topics[TOPIC].subscriptions["billing"]
         acknowledged = {4, 9} if action in ("", "FAIL") else set(range(10))
-        await eventually(lambda: subscription.acknowledged == acknowledged)
+        await eventually(lambda: edge.acknowledged(TOPIC) == acknowledged)
 
 
 async def test_readers_get_encrypted_messages_where_they_ask_for_them(edge: Edge) -> None:
-    context = EncryptionContext({"app": EncryptionKey(b"key", {})}, b"", "", "NONE", 1, None)
-    stored(edge, b"secret", context)
-    stored(edge, b"plain")
+    await stored(edge, b"secret", encrypted=True)
+    await stored(edge, b"plain")
     for query, expected in (("", [b"plain"]), ("&cryptoFailureAction=CONSUME", [b"secret", b"plain"])):
         async with edge.connect(f"{READER}?messageId=earliest{query}") as reader:
             assert [base64.b64decode((await receive_json(reader))["payload"]) for _ in expected] == expected

@@ -28,13 +28,13 @@ async def test_binary_frames_end_the_connection(edge: Edge, path: str) -> None:
 )
 async def test_what_the_broker_closes_is_closed_with_the_reason(edge: Edge, error: MagnetarError | None, code: int) -> None:
     async with edge.connect(CONSUMER) as consumer:
-        edge.service.consumer(TOPIC).sink.closed(error)
+        edge.sessions.consumers[-1].close_by_broker(error)
         assert await close_of(consumer) == (code, error.message if error else "")
 
 
 async def test_a_long_reason_is_cut_to_what_a_close_frame_holds(edge: Edge) -> None:
     async with edge.connect(CONSUMER) as consumer:
-        edge.service.consumer(TOPIC).sink.closed(NotReady("ü" * 200))
+        edge.sessions.consumers[-1].close_by_broker(NotReady("ü" * 200))
         assert await close_of(consumer) == (1012, "ü" * 61)
 
 
@@ -42,7 +42,7 @@ async def test_connections_and_messages_are_counted(edge: Edge) -> None:
     async with edge.connect(CONSUMER) as consumer:
         await publish(edge, "AQ==")
         await receive_json(consumer)
-        await edge.refused("/ws/v2/producer/persistent/public/default/missing")
+        await edge.refused(f"/ws/v2/producer/persistent/acme/fixed/missing?token={edge.token('admin')}")
         counters = edge.listeners.counters
         assert (counters.messages_in, counters.messages_out) == (1, 1)
         assert counters.opened == {"consumer": 1, "producer": 1}
@@ -56,11 +56,11 @@ async def test_stopping_closes_connections_and_what_they_opened(edge: Edge) -> N
         await edge.listeners.stop()
         assert (await close_of(consumer))[0] == 1012
         assert (await close_of(producer))[0] == 1012
-    topic = edge.service.topics[TOPIC]
+    topic = edge.topics[TOPIC]
     assert not topic.producers and not topic.subscriptions["billing"].consumers
 
 
 async def test_what_was_read_before_the_end_is_published(edge: Edge) -> None:
     async with edge.connect(PRODUCER) as producer:
         await send_json(producer, payload="AA==")
-    await eventually(lambda: len(edge.service.topic(TOPIC).messages) == 1)
+    await eventually(lambda: TOPIC in edge.topics and edge.entries(TOPIC) == 1)

@@ -17,46 +17,46 @@ from tests.support.waiting import eventually
 
 
 async def test_a_producer_waits_while_its_tenant_holds_too_much_and_goes_on_after(edge: Edge) -> None:
-    ingress = edge.service.memory_limiter.ingress
+    ingress = edge.broker.memory_limiter.ingress
     others = ingress.limit_bytes // 2 + 1
     ingress.take("anonymous", others)
-    edge.service.hold_receipts = True
+    edge.sessions.hold_receipts()
     async with edge.connect(PRODUCER) as producer:
         for number in range(3):
             await send_json(producer, payload="AAAA", context=str(number))
-        await eventually(lambda: edge.service.ingress_limiter.paused == 1)
-        assert len(edge.service.topics[TOPIC].messages) == 1
+        await eventually(lambda: edge.broker.ingress_limiter.paused == 1)
+        assert sum(edge.sessions.producers[0].blocks) == 1
         ingress.give("anonymous", others)
-        edge.service.release_receipts()
+        edge.sessions.release_receipts()
         assert [(await receive_json(producer))["context"] for _ in range(3)] == ["0", "1", "2"]
-        assert (ingress.used_bytes, edge.service.ingress_limiter.paused) == (0, 0)
+        assert (ingress.used_bytes, edge.broker.ingress_limiter.paused) == (0, 0)
 
 
 async def test_a_producer_that_leaves_gives_back_what_had_no_answer(edge: Edge) -> None:
-    edge.service.hold_receipts = True
+    edge.sessions.hold_receipts()
     async with edge.connect(PRODUCER) as producer:
         await send_json(producer, payload="AAAA")
-        await eventually(lambda: edge.service.memory_limiter.ingress.used_bytes > SLOT_BYTES)
-    await eventually(lambda: edge.service.memory_limiter.ingress.used_bytes == 0)
+        await eventually(lambda: edge.broker.memory_limiter.ingress.used_bytes > SLOT_BYTES)
+    await eventually(lambda: edge.broker.memory_limiter.ingress.used_bytes == 0)
 
 
 async def test_contexts_and_errors_count_until_their_answers_are_taken(edge: Edge) -> None:
-    edge.service.hold_receipts = True
+    edge.sessions.hold_receipts()
     async with edge.connect(PRODUCER) as producer:
         await send_json(producer, payload="", context="c" * 1000)
         for _ in range(9):
             await producer.send("no JSON")
-        await eventually(lambda: edge.service.memory_limiter.ingress.used_bytes > 1000 + 10 * SLOT_BYTES)
-        edge.service.release_receipts()
+        await eventually(lambda: edge.broker.memory_limiter.ingress.used_bytes > 1000 + 10 * SLOT_BYTES)
+        edge.sessions.release_receipts()
         for _ in range(10):
             await receive_json(producer)
-        assert edge.service.memory_limiter.ingress.used_bytes == 0
+        assert edge.broker.memory_limiter.ingress.used_bytes == 0
 
 
 @pytest.mark.parametrize("ends", [True, False])
 async def test_a_message_that_has_begun_counts_as_the_largest_there_may_be(edge: Edge, ends: bool) -> None:
     """Nothing counted what had not come whole: 7 MB a connection."""
-    ingress, go_on = edge.service.memory_limiter.ingress, asyncio.Event()
+    ingress, go_on = edge.broker.memory_limiter.ingress, asyncio.Event()
 
     async def pieces() -> AsyncIterator[str]:
         yield '{"payload":"' + "A" * 200_000
@@ -78,15 +78,15 @@ async def test_a_message_that_has_begun_counts_as_the_largest_there_may_be(edge:
 
 
 async def test_a_message_that_has_begun_waits_where_memory_is_short(edge: Edge) -> None:
-    ingress = edge.service.memory_limiter.ingress
+    ingress = edge.broker.memory_limiter.ingress
     ingress.take("others", ingress.limit_bytes)
     async with edge.connect(PRODUCER) as producer:
         await send_json(producer, payload="AAAA" * 100_000)
-        await eventually(lambda: edge.service.ingress_limiter.paused == 1)
-        assert not edge.service.topics or not edge.service.topics[TOPIC].messages
-        edge.service.ingress_limiter.give(quota_of("others", ingress.limit_bytes), ingress.limit_bytes)
+        await eventually(lambda: edge.broker.ingress_limiter.paused == 1)
+        assert not edge.topics or not edge.entries(TOPIC)
+        edge.broker.ingress_limiter.give(quota_of("others", ingress.limit_bytes), ingress.limit_bytes)
         assert (await receive_json(producer))["result"] == "ok"
-        await eventually(lambda: (ingress.used_bytes, edge.service.ingress_limiter.paused) == (0, 0))
+        await eventually(lambda: (ingress.used_bytes, edge.broker.ingress_limiter.paused) == (0, 0))
 
 
 def quota_of(tenant: str, held_bytes: int) -> PublishQuota:
@@ -96,7 +96,7 @@ def quota_of(tenant: str, held_bytes: int) -> PublishQuota:
 
 
 async def test_positions_that_wait_for_a_time_count(edge: Edge) -> None:
-    sessions = edge.service.memory_limiter.sessions
+    sessions = edge.broker.memory_limiter.sessions
     async with edge.connect(CONSUMER + "?ackTimeoutMillis=60000") as consumer:
         await publish(edge, *["AAAA"] * 5)
         ids = [(await receive_json(consumer))["messageId"] for _ in range(5)]
@@ -108,7 +108,7 @@ async def test_positions_that_wait_for_a_time_count(edge: Edge) -> None:
 
 
 async def test_a_nack_comes_back_at_once_where_there_is_no_memory_to_wait_in(edge: Edge) -> None:
-    sessions = edge.service.memory_limiter.sessions
+    sessions = edge.broker.memory_limiter.sessions
     sessions.take("anonymous", sessions.limit_bytes)
     async with edge.connect(CONSUMER + "?subscriptionType=Shared") as consumer:
         await publish(edge, "AAAA")
@@ -118,13 +118,13 @@ async def test_a_nack_comes_back_at_once_where_there_is_no_memory_to_wait_in(edg
 
 
 async def test_what_waits_for_a_consumer_counts_until_it_is_taken_or_gone(edge: Edge) -> None:
-    egress = edge.service.memory_limiter.egress
+    egress = edge.broker.memory_limiter.egress
     async with edge.connect(CONSUMER + "?pullMode=true") as consumer:
         await publish(edge, "AAAA", "AAAA", "AAAA")
         await send_json(consumer, type="permit", permitMessages=2)
         for _ in range(2):
             await receive_json(consumer)
-        assert egress.used_bytes == 0
+        await eventually(lambda: egress.used_bytes == 0)
     async with edge.connect(CONSUMER, max_queue=1) as consumer:
         await publish(edge, *["A" * (256 << 10)] * 40)
         await eventually(lambda: egress.tenants.get("anonymous", 0) > 1 << 20)
@@ -132,11 +132,11 @@ async def test_what_waits_for_a_consumer_counts_until_it_is_taken_or_gone(edge: 
 
 
 async def test_a_consumer_gets_one_message_at_a_time_when_no_memory_is_left(edge: Edge) -> None:
-    egress = edge.service.memory_limiter.egress
+    egress = edge.broker.memory_limiter.egress
     egress.take("anonymous", egress.limit_bytes)
     async with edge.connect(CONSUMER, max_queue=1) as consumer:
         await publish(edge, *["A" * (64 << 10)] * 20)
-        await eventually(lambda: edge.service.topic(TOPIC).subscriptions["billing"].position > 0)
+        await eventually(lambda: edge.sessions.consumers[-1].delivered)
         assert egress.used_bytes - egress.limit_bytes <= 2 * (64 << 10)
         for _ in range(20):
             await receive_json(consumer)

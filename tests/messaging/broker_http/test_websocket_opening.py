@@ -12,7 +12,6 @@ import trustme
 import websockets
 
 from messaging.broker.http.websocket.frames import position_text
-from messaging.broker.runtime.local.messages import MessagePosition
 from messaging.errors import (
     AuthenticationFailed,
     ConsumerBusy,
@@ -23,7 +22,6 @@ from messaging.errors import (
     QuotaExceeded,
     TopicTerminated,
 )
-from messaging.permissions.model import Principal
 from tests.messaging.broker_http.addresses import CONSUMER, PRODUCER, READER, TOPIC
 from tests.support.http_edge import Edge, receive_json, running_edge, send_json
 from tests.support.waiting import eventually
@@ -47,19 +45,20 @@ from tests.support.waiting import eventually
         ("/ws/v2/admin/persistent/public/default/orders", 404),
         ("/ws/v1/producer/persistent/public/default/orders", 404),
         ("/", 404),
-        ("/ws/v2/producer/persistent/public/default/missing", 404),
-        ("/ws/v2/consumer/persistent/public/default/missing/s", 404),
-        ("/ws/v2/reader/persistent/public/default/missing", 500),
+        ("/ws/v2/producer/persistent/acme/fixed/missing", 404),
+        ("/ws/v2/consumer/persistent/acme/fixed/missing/s", 404),
+        ("/ws/v2/reader/persistent/acme/fixed/missing", 500),
     ],
 )
 async def test_bad_paths_and_parameters_have_pulsars_status(
     edge: Edge, path: str, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    got, body = await edge.refused(path)
+    headers = {"Authorization": f"Bearer {edge.token('admin')}"}
+    got, body = await edge.refused(path, additional_headers=headers)
     assert got == status and body["reason"] and body["code"], path
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]  # a peer's mistake is no error of ours
-    assert [name for name in edge.service.topics if "missing" not in name] in ([], [TOPIC])
-    assert not any(topic.producers or topic.subscriptions for topic in edge.service.topics.values())
+    assert edge.topics.keys() <= {TOPIC}
+    assert not any(topic.producers or topic.subscriptions for topic in edge.topics.values())
 
 
 @pytest.mark.parametrize(
@@ -76,7 +75,7 @@ async def test_bad_paths_and_parameters_have_pulsars_status(
     ],
 )
 async def test_errors_of_opening_have_pulsars_status(edge: Edge, error: MagnetarError, status: int, reader_status: int) -> None:
-    edge.service.refuse_open = error
+    edge.sessions.refuse_to_open(error)
     for path, expected in ((PRODUCER, status), (CONSUMER, status), (READER, reader_status)):
         got, body = await edge.refused(path)
         assert (got, body["code"]) == (expected, error.code)
@@ -89,7 +88,7 @@ async def test_an_exclusive_subscription_and_a_producer_name_are_taken_once(edge
 
 
 async def test_an_unexpected_failure_is_logged_and_told_without_its_cause(edge: Edge, caplog: pytest.LogCaptureFixture) -> None:
-    edge.service.refuse_open = RuntimeError("the cause")  # type: ignore[assignment]
+    edge.sessions.refuse_to_open(RuntimeError("the cause"))
     status, body = await edge.refused(PRODUCER)
     assert status == 500 and "the cause" not in body["message"]
     assert any("websocket could not be opened" in record.message for record in caplog.records)
@@ -97,31 +96,31 @@ async def test_an_unexpected_failure_is_logged_and_told_without_its_cause(edge: 
 
 async def test_names_are_decoded(edge: Edge) -> None:
     async with edge.connect("/ws/v2/consumer/persistent/public/default/caf%C3%A9/sub%2Fscription"):
-        [subscription] = edge.service.topics["persistent://public/default/café"].subscriptions
+        [subscription] = edge.topics["persistent://public/default/café"].subscriptions
         assert subscription == "sub/scription"
 
 
 async def test_non_persistent_topics_have_their_domain(edge: Edge) -> None:
-    async with edge.connect(PRODUCER.replace("persistent", "non-persistent")):
-        assert list(edge.service.topics) == [TOPIC.replace("persistent", "non-persistent")]
+    status, body = await edge.refused(PRODUCER.replace("persistent", "non-persistent"))
+    assert edge.sessions.topics == [TOPIC.replace("persistent", "non-persistent")]
+    assert (status, body["code"]) == (405, "not_allowed") and f"use {TOPIC}" in body["message"]
 
 
 async def test_websockets_have_their_share_of_connections_and_superusers_a_reserve() -> None:
     """Of 8 one is kept for superusers; whoever comes without a key has as many as are left for everybody else, and no more."""
     async with running_edge(connections_max=8) as edge, AsyncExitStack() as stack:
-        edge.service.tokens["root"] = Principal("admin", "root")
         for _ in range(4):
             await stack.enter_async_context(edge.connect(PRODUCER))
         status, body = await edge.refused(PRODUCER)
         assert (status, "connections_max = 8" in body["message"]) == (503, True)
-        async with edge.connect(PRODUCER, additional_headers={"Authorization": "Bearer root"}):
+        async with edge.connect(PRODUCER, additional_headers={"Authorization": f"Bearer {edge.token('admin')}"}):
             pass
         reader, writer = await asyncio.open_connection("127.0.0.1", edge.listeners.ws_port)
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b" 200 " in await reader.readline()  # full is not dead
         writer.close()
         await stack.aclose()
-        await eventually(lambda: edge.service.peers.shares.authenticated == 0)
+        await eventually(lambda: edge.broker.peers.shares.authenticated == 0)
         async with edge.connect(PRODUCER):
             pass
 
@@ -135,4 +134,6 @@ async def test_over_tls() -> None:
         url = f"wss://127.0.0.1:{edge.listeners.ws_port}{PRODUCER}"
         async with websockets.connect(url, ssl=client, proxy=None) as producer:
             await send_json(producer, payload="AA==")
-            assert await receive_json(producer) == {"result": "ok", "messageId": position_text(MessagePosition(1, 0))}
+            receipt = await receive_json(producer)
+            [stored] = await edge.stored(TOPIC)
+            assert receipt == {"result": "ok", "messageId": position_text(stored.position)}

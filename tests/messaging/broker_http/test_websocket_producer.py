@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from messaging.broker.http.websocket.frames import position_text
 from messaging.errors import (
     QuotaExceeded,
 )
@@ -16,22 +17,23 @@ from tests.support.waiting import eventually
 async def test_a_message_and_its_receipt(edge: Edge) -> None:
     async with edge.connect(PRODUCER + "?producerName=p1") as producer:
         await send_json(producer, payload="aGVsbG8=", properties={"a": "b"}, key="k", context="c1", sequenceId=4)
-        assert await receive_json(producer) == {"result": "ok", "messageId": "CAEQAA==", "context": "c1"}
-    [stored] = edge.service.topics[TOPIC].messages
+        receipt = await receive_json(producer)
+    [stored] = await edge.stored(TOPIC)
+    assert receipt == {"result": "ok", "messageId": position_text(stored.position), "context": "c1"}
     assert (stored.payload, stored.properties, stored.key, stored.sequence_id) == (b"hello", {"a": "b"}, "k", 4)
     assert stored.producer_name == "p1"
-    await eventually(lambda: not edge.service.topics[TOPIC].producers)
+    await eventually(lambda: not edge.topics[TOPIC].producers)
 
 
 async def test_answers_come_in_the_order_of_the_frames(edge: Edge) -> None:
-    edge.service.hold_receipts = True
+    edge.sessions.hold_receipts()
     async with edge.connect(PRODUCER) as producer:
         await send_json(producer, payload="AA==", context="1")
         await producer.send("this is no JSON")
         await send_json(producer, payload="!", context="3")
         await send_json(producer, payload="AA==", context="4")
-        await eventually(lambda: len(edge.service.topics[TOPIC].messages) == 2)
-        edge.service.release_receipts()
+        await eventually(lambda: edge.entries(TOPIC) == 2)
+        edge.sessions.release_receipts()
         answers = [await receive_json(producer) for _ in range(4)]
     assert [(answer["result"], answer.get("context")) for answer in answers] == [
         ("ok", "1"),
@@ -48,17 +50,17 @@ async def test_frames_that_came_together_are_published_together(edge: Edge) -> N
         producer.transport.write(data)
         for _ in range(50):
             assert (await receive_json(producer))["result"] == "ok"
-    assert len(edge.service.topics[TOPIC].messages) == 50
-    assert len(edge.service.topics[TOPIC].blocks) < 10
+    assert edge.entries(TOPIC) == 50
+    assert len(edge.sessions.producers[0].blocks) < 10
 
 
 async def test_a_refused_publish_is_told_message_by_message(edge: Edge) -> None:
-    edge.service.refuse_publish = QuotaExceeded("the backlog quota is passed: consume first")
+    edge.sessions.refuse_to_publish(QuotaExceeded("the backlog quota is passed: consume first"))
     async with edge.connect(PRODUCER) as producer:
         await send_json(producer, payload="AA==", context="1")
         answer = await receive_json(producer)
         assert (answer["result"], answer["context"]) == ("send-error:8", "1") and "backlog quota" in answer["errorMsg"]
-        edge.service.refuse_publish = None
+        edge.sessions.mend()
         await send_json(producer, payload="AA==", context="2")
         assert (await receive_json(producer))["result"] == "ok"
 
@@ -68,7 +70,7 @@ async def test_initial_sequence_id_numbers_what_has_no_number(edge: Edge) -> Non
         for frame in ({}, {"sequenceId": 20}, {}):
             await send_json(producer, payload="AA==", **frame)
             await receive_json(producer)
-    assert [message.sequence_id for message in edge.service.topics[TOPIC].messages] == [10, 20, 21]
+    assert [message.sequence_id for message in await edge.stored(TOPIC)] == [10, 20, 21]
 
 
 async def test_a_message_too_large_is_refused_and_one_far_too_large_ends_the_connection() -> None:
@@ -79,16 +81,16 @@ async def test_a_message_too_large_is_refused_and_one_far_too_large_ends_the_con
             assert answer["result"] == "send-error:8" and "at most 1000" in answer["errorMsg"]
             await producer.send("x" * (70 << 10))
             assert (await close_of(producer))[0] == 1009
-        assert edge.service.topics[TOPIC].messages == []
+        assert edge.entries(TOPIC) == 0
 
 
 async def test_reading_pauses_while_too_much_is_pending(edge: Edge) -> None:
-    edge.service.hold_receipts = True
+    edge.sessions.hold_receipts()
     async with edge.connect(PRODUCER + "?maxPendingMessages=2") as producer:
         for number in range(5):
             await send_json(producer, payload="AA==", context=str(number))
-        await eventually(lambda: len(edge.service.topics[TOPIC].messages) == 2)
+        await eventually(lambda: edge.entries(TOPIC) == 2)
         await producer.ping()  # the server's protocol still answers what it has read
-        assert len(edge.service.topics[TOPIC].messages) == 2
-        edge.service.release_receipts()
+        assert edge.entries(TOPIC) == 2
+        edge.sessions.release_receipts()
         assert [(await receive_json(producer))["context"] for _ in range(5)] == ["0", "1", "2", "3", "4"]

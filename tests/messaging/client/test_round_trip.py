@@ -1,4 +1,4 @@
-"""The SDK over real sockets against the broker's WebSocket listener (with a broker in memory behind it)."""
+"""The SDK over real sockets against the broker's WebSocket listener (with stores in memory behind it)."""
 
 from __future__ import annotations
 
@@ -10,25 +10,16 @@ import trustme
 
 from messaging import client as magnetar
 from messaging.client import errors
-from messaging.permissions.model import Principal
-from tests.support.fake_service import FakeService
-from tests.support.http_edge import bound, running_edge
+from tests.support.http_edge import FIXED, bound, running_edge
 from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/new"
 
 
-def tenants_service() -> FakeService:
-    service = FakeService()
-    service.tokens = {"key": Principal("app@acme", "k1"), "stranger": Principal("app@other", "k2")}
-    service.grants.namespaces["acme/orders"] = {"app@acme": {"produce", "consume"}}
-    return service
-
-
 async def test_produce_consume_acknowledge() -> None:
-    async with running_edge(tenants_service()) as edge:
+    async with running_edge() as edge:
         async with (
-            magnetar.connect(edge.ws_url, key="key") as client,
+            magnetar.connect(edge.ws_url, key=edge.token("app@acme")) as client,
             client.consumer(TOPIC, "billing") as consumer,
             client.producer(TOPIC) as producer,
         ):
@@ -38,9 +29,8 @@ async def test_produce_consume_acknowledge() -> None:
             assert (message.payload.decode(), message.key, message.properties) == ("grüße", "k", {"a": "ü"})
             assert message.event_time_ms == 1_600_000_000_000
             await consumer.ack(message)
-        subscription = edge.service.topics[TOPIC].subscriptions["billing"]
-        assert subscription.acknowledged == {0}, "closing waits until acknowledgements were read"
-        assert not subscription.consumers and not edge.service.topics[TOPIC].producers
+        assert edge.acknowledged(TOPIC) == {0}, "closing waits until acknowledgements were read"
+        assert not edge.subscription(TOPIC).consumers and not edge.topics[TOPIC].producers
 
 
 async def test_a_thousand_messages_keep_their_order() -> None:
@@ -63,51 +53,50 @@ async def test_a_thousand_messages_keep_their_order() -> None:
 
 
 async def test_a_broker_that_restarts_loses_nothing() -> None:
-    service = FakeService()
-    with bound() as sock:
-        port = sock.getsockname()[1]
-    async with magnetar.connect(f"ws://127.0.0.1:{port}") as client:
-        async with running_edge(service, port=port):
-            producer = await client.producer("orders")
-            consumer = await client.consumer("orders", "s")
-            await producer.send(b"before")
-            service.hold_receipts = True
-            pending = producer.send_nowait(b"during")
-            topic = service.topics["persistent://public/default/orders"]
-            await eventually(lambda: len(topic.messages) == 2)
-        service.hold_receipts = False  # the receipts died with the connections
+    topic = "persistent://public/default/orders"
+    async with running_edge() as edge, magnetar.connect(edge.ws_url) as client:
+        producer = await client.producer("orders")
+        consumer = await client.consumer("orders", "s")
+        await producer.send(b"before")
+        edge.sessions.hold_receipts()
+        pending = producer.send_nowait(b"during")
+        await eventually(lambda: edge.entries(topic) == 2)
+        port = edge.listeners.ws_port
+        await edge.listeners.stop()
+        edge.sessions.lose_receipts()
         pending_too = producer.send_nowait(b"while away")
-        async with running_edge(service, port=port):
-            await asyncio.gather(pending, pending_too)
-            seen: set[bytes] = set()
-            while seen != {b"before", b"during", b"while away"}:
-                message = await consumer.receive(timeout_s=10)
-                seen.add(message.payload)
-                await consumer.ack(message)
-            # Stored twice, because nothing here removes duplicates, but under one sequence id.
-            assert [(m.payload, m.sequence_id) for m in topic.messages if m.payload == b"during"] == [(b"during", 1)] * 2
-            await producer.close()
-            await consumer.close()
+        await edge.listen(port)
+        await asyncio.gather(pending, pending_too)
+        seen: set[bytes] = set()
+        while seen != {b"before", b"during", b"while away"}:
+            message = await consumer.receive(timeout_s=10)
+            seen.add(message.payload)
+            await consumer.ack(message)
+        # Stored twice, because the namespace does not ask for deduplication, but under one sequence id.
+        stored = [(message.payload, message.sequence_id) for message in await edge.stored(topic)]
+        assert [one for one in stored if one[0] == b"during"] == [(b"during", 1)] * 2
+        await producer.close()
+        await consumer.close()
 
 
 async def test_errors_of_the_broker_are_typed() -> None:
-    async with running_edge(tenants_service()) as edge:
+    async with running_edge() as edge:
         async with magnetar.connect(edge.ws_url, key="forged") as client:
             with pytest.raises(errors.AuthenticationFailed, match="make a new key"):
                 await client.producer(TOPIC)
-        async with magnetar.connect(edge.ws_url, key="stranger") as client:
+        async with magnetar.connect(edge.ws_url, key=edge.token("someone@other")) as client:
             with pytest.raises(errors.NotAuthorized, match="lacks 'produce'"):
                 await client.producer(TOPIC)
             with pytest.raises(errors.NotAuthorized, match="lacks 'consume'"):
                 await client.consumer(TOPIC, "s")
-        async with magnetar.connect(edge.ws_url, key="key") as client:
-            with pytest.raises(errors.TopicNotFound, match="create it first"):
-                await client.producer("persistent://acme/orders/missing")
+        async with magnetar.connect(edge.ws_url, key=edge.token("app@acme")) as client:
+            with pytest.raises(errors.TopicNotFound, match="create it"):
+                await client.producer(f"{FIXED}/missing")
             async with client.consumer(TOPIC, "s"):
                 with pytest.raises(errors.ConsumerBusy, match="use Shared"):
                     await client.consumer(TOPIC, "s")
-        edge.service.refuse_publish = errors.QuotaExceeded("the backlog quota is passed: consume first")
-        async with magnetar.connect(edge.ws_url, key="key") as client, client.producer(TOPIC) as producer:
+        edge.sessions.refuse_to_publish(errors.QuotaExceeded("the backlog quota is passed: consume first"))
+        async with magnetar.connect(edge.ws_url, key=edge.token("app@acme")) as client, client.producer(TOPIC) as producer:
             with pytest.raises(errors.SendFailed, match="backlog quota"):
                 await producer.send(b"x")
 

@@ -17,6 +17,7 @@ from messaging.storage.meta_store import (
     creation_conflict,
     namespace_of,
     partitioned_name,
+    version_conflict,
 )
 
 
@@ -62,7 +63,7 @@ class MemoryMetaStore:
         self._check(fence)
         stored = self._topics.get(record.name)
         if (stored.version if stored else 0) != record.version:
-            raise MetaConflict(f"{record.name} is at version {stored.version if stored else 0}, not {record.version}")
+            raise MetaConflict(version_conflict(record.name, record.version))
         if record.version == 0 and (why := creation_conflict(record.name, self._partitioned.get)):
             raise MetaConflict(why)
         written = self._topics[record.name] = replace(record, version=record.version + 1)
@@ -119,7 +120,7 @@ class MemoryMetaStore:
         self._check(fence)
         stored = self._partitioned.get(record.name)
         if (stored.version if stored else 0) != record.version:
-            raise MetaConflict(f"{record.name} is at version {stored.version if stored else 0}, not {record.version}")
+            raise MetaConflict(version_conflict(record.name, record.version))
         if record.version == 0 and record.name in self._topics:
             raise MetaConflict(f"topic {record.name} exists, without partitions")
         written = self._partitioned[record.name] = replace(record, version=record.version + 1)

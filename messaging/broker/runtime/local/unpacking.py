@@ -152,15 +152,21 @@ class Unpacker:
             opened.singles = iter(())
             single = _unreadable(opened.stored.payload, error)
         if single is None:
-            self._current = None
-            self._made(0)
-            self._charge(-self._current_bytes)
-            self._finished(opened.packed.assigned - opened.handed_over)
+            self._finish(opened)
             return None
         if single.batch_index >= 0 and not opened.open_bits >> single.batch_index & 1:
             return None
         opened.handed_over += 1
-        return self._message(opened, single)
+        message = self._message(opened, single)
+        if max(single.batch_index, 0) + 1 == single.batch_size:
+            self._finish(opened)  # now: nobody may ask for more for a long time
+        return message
+
+    def _finish(self, opened: _Opened) -> None:
+        self._current = None
+        self._made(0)
+        self._charge(-self._current_bytes)
+        self._finished(opened.packed.assigned - opened.handed_over)
 
     # --- opening
 

@@ -94,7 +94,7 @@ class Partitions:
                 try:
                     await self._meta.cas_partitioned(self._fence, record)
                 except MetaConflict as error:
-                    raise Conflict(f"partitioned topic {text} cannot be created: {error}") from None
+                    raise Conflict(f"{error}: choose another name") from None
                 await self._make(name, range(partitions), {})
 
     async def grow(self, name: TopicName, partitions: int) -> None:

@@ -158,7 +158,7 @@ class Topics:
                     self.services.storage.fence, TopicRecord(text, created_ms=self.services.clock_ms(), properties=properties)
                 )
         except MetaConflict as error:
-            raise Conflict(f"topic {text} cannot be created: {error}") from None
+            raise Conflict(f"{error}: choose another name") from None
         except StoreError as error:
             raise refusal_of(error, f"topic {text} cannot be created") from error
         self.on_list_changed(name, True)
