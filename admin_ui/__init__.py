@@ -1,0 +1,1 @@
+"""The console: the web pages of the platform."""

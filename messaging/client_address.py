@@ -1,4 +1,4 @@
-"""Whose request a proxy passes on. Pure; the one place that decides whether `X-Forwarded-For` is believed.
+"""The address of a client behind proxies: the only place that decides whether to trust `X-Forwarded-For`. Pure.
 
 A peer may write anything into that header. Each proxy appends the address that it was called from, so that the list is true from
 its right end on, for as long as each entry was written by a proxy of ours: the client is the first address from the right that is

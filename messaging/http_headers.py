@@ -1,8 +1,8 @@
-"""What somebody wrote, as HTTP headers: the one place where texts of users become them. Pure.
+"""Encodes texts of users as HTTP headers; the only place that does. Pure.
 
 A header holds visible characters of ASCII and blanks; a line break in it would begin another header, or another answer. Values are
-percent-encoded where they hold anything else. A name cannot be; and common clients refuse a whole answer for too many headers or
-too long ones. Fields that cannot be said are left out, the last ones first, and their number is said.
+percent-encoded where they hold anything else. A name cannot be; and common clients refuse a whole response for too many headers or
+too long ones. Fields that cannot be sent are left out, the last ones first, and their number is sent.
 """
 
 from __future__ import annotations

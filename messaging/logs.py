@@ -1,4 +1,4 @@
-"""Structured logs: one line an event, a stable event name and fields, the same for our own code and for every library's `logging`.
+"""Structured logs: one line per event, a stable event name and fields, the same for our own code and for every library's `logging`.
 
     {"timestamp": "2026-01-31T12:00:00.000Z", "level": "info", "event": "topic-loaded", "process": "broker", "logger": ..., fields}
 

@@ -1,4 +1,4 @@
-"""What of a value may stand in a log: no secrets, and no more than a bounded amount of text, whoever sent it. Pure.
+"""What may be logged of a value: no secrets, and no more than a bounded amount of text, whoever sent it. Pure.
 
 `loggable` turns any value into plain data. Fields that are named like a secret are replaced; whatever looks like a token, a private
 key or a password in a URL is, wherever it stands in a text. A text is cut before it is searched, so that the work is bounded, and

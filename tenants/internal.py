@@ -1,4 +1,4 @@
-"""/internal/v1: what processes of ours ask the web process, by their service identity."""
+"""/internal/v1: requests of our own processes to the web process, authenticated by their service identity."""
 
 from __future__ import annotations
 

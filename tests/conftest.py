@@ -37,7 +37,7 @@ def chromium() -> str:
 
 @pytest.fixture(scope="session")
 def spark() -> None:
-    """StatsContext for by tests that run a Spark job; skips where the extra is not installed."""
+    """Used by tests that run a Spark job; skips where the extra is not installed."""
     if importlib.util.find_spec("pyspark") is None:
         pytest.skip('PySpark is not installed: pip install -c constraints.txt -e ".[spark]"')
 

@@ -1,0 +1,1 @@
+"""Live tables: polling the broker for namespaces that somebody watches."""

@@ -1,0 +1,1 @@
+"""The admin RPC: the typed interface by which web and workers call the broker."""

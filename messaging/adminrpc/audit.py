@@ -1,4 +1,4 @@
-"""What the broker's clients were refused and did to subscriptions, on its way to the audit log: the RPC `audit.take`."""
+"""Admin RPC: audit events of the broker's clients (refusals, changes of subscriptions), on their way to the audit log."""
 
 from __future__ import annotations
 

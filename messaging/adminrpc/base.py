@@ -1,4 +1,4 @@
-"""What every request and answer of the admin RPC is."""
+"""The base classes of requests and answers of the admin RPC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each method of the admin RPC takes and gives, as types: `client.call("topics.list", TopicsList(...))` is a `TopicNames`.
+"""The types of each method of the admin RPC: `client.call("topics.list", TopicsList(...))` returns a `TopicNames`.
 
 The overloads repeat `messaging.adminrpc.schema.METHODS` for the type checker; a test compares the two.
 """

@@ -1,4 +1,4 @@
-"""The feed: the control plane's truth, versioned, as brokers are told it.
+"""The feed: changes of the control plane in the order of their versions, as brokers receive them.
 
 A broker asks ``GET /internal/v1/feed?since=V&feed_id=F`` and gets a page: the changes after V, or, where those are not kept any
 more or V is of another feed, the first page of everything; the web process pushes the same by the admin RPC. A page is bounded,

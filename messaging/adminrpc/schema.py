@@ -1,4 +1,4 @@
-"""The admin RPC: the typed interface on the broker that web and workers call. One POST a call: ``/rpc/v1/<method>``.
+"""The admin RPC: the typed interface on the broker that web and workers call. One POST per call: ``/rpc/v1/<method>``.
 
 Request and answer are JSON objects of the structs imported here. The caller shows its service identity (`messaging.identity`) as
 a bearer token. An error answers with the HTTP status of the error and ``{"code", "message"}``; `messaging.errors.from_code` makes

@@ -1,4 +1,4 @@
-"""Magnetar's client for Python: asyncio, typed, nothing but Python.
+"""Magnetar's client for Python: asyncio, typed, pure Python.
 
 ::
 

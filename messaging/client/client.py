@@ -154,7 +154,7 @@ class Client:
         return ConnectionLoop(name, url, self._headers, self._connector, endpoint, self._timing, self._open_timeout_s)
 
     async def _headers(self) -> Mapping[str, str]:
-        """StatsContext for at each connection, so that a key that is renewed is used from then on."""
+        """Called for each connection, so that a renewed key is used from then on."""
         key = self._key
         if callable(key):
             found = key()

@@ -1,0 +1,1 @@
+"""Pulsar's binary protocol without I/O: bytes in, events out."""

@@ -1,6 +1,6 @@
 """The interface of metadata storage: topics, partitions, subscriptions, ledger lists, cursor snapshots, and who owns what.
 
-MetaStore is the truth for topics, partitions, schemas and subscriptions (the control plane's database for tenants, namespaces,
+MetaStore is authoritative for topics, partitions, schemas and subscriptions (the control plane's database for tenants, namespaces,
 policies, grants, keys and people). Every mutating call resolves only when it is durable. Calls of one process commit in call
 order; several share one commit.
 

@@ -1,0 +1,1 @@
+"""The Django project, the `magnetar` command, the supervisor and the doctor: everything is put together here."""

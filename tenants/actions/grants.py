@@ -1,3 +1,5 @@
+"""Grants: which roles may use a namespace, a topic or a subscription."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,3 +1,5 @@
+"""Keys: creating and revoking them."""
+
 from __future__ import annotations
 
 import uuid

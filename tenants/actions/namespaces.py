@@ -1,3 +1,5 @@
+"""Namespaces: creating and deleting them, and their policies."""
+
 from __future__ import annotations
 
 from contextlib import suppress

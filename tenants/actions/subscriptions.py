@@ -1,4 +1,4 @@
-"""Dead-letter policies of subscriptions are the broker's truth: these actions decide on whose behalf they act and record it."""
+"""Dead-letter policies of subscriptions. The broker stores them; these actions check permissions and write the audit log."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Tenants: creating, changing and deleting them."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

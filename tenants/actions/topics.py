@@ -1,4 +1,4 @@
-"""Topics are the broker's truth: these actions ask the broker and keep the record of who did it."""
+"""Topics. The broker stores them; these actions check permissions, call the broker and write the audit log."""
 
 from __future__ import annotations
 

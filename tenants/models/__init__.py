@@ -1,4 +1,4 @@
-"""The control plane's truth: tenants, people, namespaces, policies, grants, keys, what was done, and the feed to the brokers.
+"""The tables of the control plane: tenants, users, namespaces, policies, grants, keys, the audit log, and the feed to the brokers.
 
 Rows change through `tenants.actions` only: a write there brings its audit record and its change of the feed.
 """

@@ -1,4 +1,4 @@
-"""The outbox: what brokers must know of the control plane's truth, in the order in which it became true."""
+"""The outbox: the changes of the control plane that brokers receive, in the order of their versions."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""The audit log."""
+
 from __future__ import annotations
 
 from typing import ClassVar

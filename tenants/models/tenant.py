@@ -1,3 +1,5 @@
+"""Tenants and their namespaces."""
+
 from __future__ import annotations
 
 import uuid

@@ -1,3 +1,5 @@
+"""Users of the console."""
+
 from __future__ import annotations
 
 from django.contrib.auth.models import AbstractUser

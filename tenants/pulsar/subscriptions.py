@@ -1,3 +1,5 @@
+"""Subscriptions of topics: creating, moving, skipping, peeking, deleting."""
+
 from __future__ import annotations
 
 import base64

@@ -1,3 +1,5 @@
+"""Tenants, as Pulsar's admin API has them."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Topics, partitioned and not, as Pulsar's admin API has them."""
+
 from __future__ import annotations
 
 from typing import Any

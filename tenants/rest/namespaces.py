@@ -1,3 +1,5 @@
+"""Namespaces, their policies, permissions and topics, as our API has them."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

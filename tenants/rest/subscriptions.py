@@ -1,3 +1,5 @@
+"""Dead-letter policies of subscriptions, as our API has them."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Tenants, their keys, members and audit log, as our API has them."""
+
 from __future__ import annotations
 
 from typing import Any

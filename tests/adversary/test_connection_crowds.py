@@ -1,4 +1,4 @@
-"""Peers that open connections and do nothing good with them keep nobody else out."""
+"""Peers that open many connections and never use them do not keep others out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a revoked key may still do between the revocation and its connection's turn to be ended: nothing."""
+"""A revoked key may do nothing in the time until its connection is closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stock client makes of a right that ends while it is connected: errors, and nothing more comes or goes."""
+"""A permission is withdrawn while a stock client is connected: it gets errors, and nothing more is published or delivered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP as bytes, for peers that say it wrong, in halves, or not at all."""
+"""HTTP as raw bytes, for peers that send malformed, incomplete or no requests."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""The decisions of the broker, without event loop, socket, clock or random numbers: the time is an argument."""

@@ -1,4 +1,4 @@
-"""Server-side dead letters: which entries of a subscription are to be moved to another topic, and as what. Pure.
+"""Server-side dead letters: which entries of a subscription are to be moved to another topic, and in which form. Pure.
 
 A policy belongs to one subscription. An entry that its consumers asked for again more often than the policy allows is sent to
 nobody any more: it waits in `Redeliveries.dead` until it is stored in the target and then acknowledged. A *move* is one block of
@@ -68,7 +68,7 @@ class DeadLetters:
         return self.record.policy
 
     def failed(self, why: str, now_ms: int) -> None:
-        """What is to be moved stays, and is tried again later and later."""
+        """What is to be moved stays, and is tried again after a growing delay."""
         self.last_error = why
         self.retry_at_ms = now_ms + min(BACKOFF_MS << min(self.failures, 16), BACKOFF_MS_MAX)
         self.failures += 1
@@ -134,7 +134,7 @@ def _messages(entry: DeadEntry, unpacked_bytes_max: int) -> Iterator[tuple[pb.Me
             yield stored.metadata, stored.payload, -1
             return
         found = list(_unpacked(stored, entry.open_bits, unpacked_bytes_max))
-    except ProtocolError:  # it goes as it is: what cannot be read is lost to nobody
+    except ProtocolError:  # moved unchanged: an entry that cannot be read must not be lost
         try:
             stored = parse_stored(entry.stored)
         except ProtocolError:
@@ -215,7 +215,7 @@ def encode(records: dict[str, DeadLetterRecord]) -> bytes:
 
 
 def decode(data: bytes) -> dict[str, DeadLetterRecord]:
-    """Raises `ValueError` for bytes that are none."""
+    """Raises `ValueError` for malformed bytes."""
     return msgspec.json.decode(data, type=dict[str, DeadLetterRecord])
 
 

@@ -16,7 +16,7 @@ class TopicPolicies:
         return self._view.policy(policy, str(name.namespace)).value
 
     def message_ttl_s(self, name: TopicName) -> int:
-        """0: messages do not expire. StatsContext for with every dispatch."""
+        """0: messages do not expire. Called for every dispatch."""
         return int(self._view.policy("message_ttl_s", f"{name.tenant}/{name.namespace_local}").value)
 
     def deduplicates(self, name: TopicName) -> bool:

@@ -83,7 +83,7 @@ async def rpc(request: HttpRequest) -> HttpAnswer:
         message = msgspec.json.decode(body or b"{}", type=METHODS[method].request)
     except msgspec.DecodeError as error:
         raise InvalidValue(f"the request of {method} is not valid: {error}") from None
-    if method != "feed.apply":  # the control plane's truth as a whole: its size bounds it
+    if method != "feed.apply":  # may carry all of the control plane, whose size bounds it
         check(message, "rpc")
     return HttpAnswer(200, msgspec.json.encode(await context.edge.methods[method](message)))
 

@@ -1,0 +1,1 @@
+"""The asyncio shell of the broker: it carries out what `core` decides."""

@@ -1,5 +1,4 @@
-"""Topics that are not loaded and in which maintenance has nothing to do before some time: looked up, not looked into, at every
-beat."""
+"""When maintenance next has work in each topic that is not loaded, so that a run does not have to load all of them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""`magnetar doctor`: checks the installation and the running platform."""

@@ -1,4 +1,4 @@
-"""What `magnetar doctor` looks at, one function a matter. Each returns findings and never raises for what it finds.
+"""What `magnetar doctor` looks at, one function per subject. Each returns findings and never raises for what it finds.
 
 Nothing is changed but for a file of 4 KiB that the disk probe writes into the data directory and removes.
 """

@@ -1,4 +1,4 @@
-"""What comes again, when, and how often it is said to have come."""
+"""Redelivery: which messages come again, when, and with which redelivery count."""
 
 from __future__ import annotations
 

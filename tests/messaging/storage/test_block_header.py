@@ -1,4 +1,4 @@
-"""The header before a block's entries: there and back, and nothing but `ValueError` for what is none."""
+"""The block header: encoding and decoding are inverse, and malformed bytes raise nothing but `ValueError`."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class Fault:
-    """StatsContext for by a test. `surely`: it must fire before the test ends; a search by random steps may also miss it."""
+    """Requested by a test. `surely`: it must fire before the test ends; a search by random steps may also miss it."""
 
     def __init__(self, name: str, *, surely: bool = True) -> None:
         self.name = name

@@ -1,8 +1,8 @@
-"""Chunked messages that are with consumers: all chunks of one go to one consumer, and are acknowledged and sent again together.
+"""Chunked messages that consumers hold: all chunks of a message go to one consumer, and are acknowledged and redelivered together.
 
-Pulsar's brokers know single chunks only. Here a message that was sent whole is one: an acknowledgement of one of its chunks is one
-of all (as far as they are in the same ledger), and one that is asked for again brings all. A message whose last chunk never comes,
-because its producer died, is acknowledged after a while, so that it cannot hold mark-delete forever. Pure.
+Pulsar's brokers treat each chunk as a message of its own. Here, once all chunks were sent to a consumer, acknowledging one of them
+acknowledges all (those in the same ledger), and redelivering one redelivers all. A message whose last chunk never arrives because
+its producer died is acknowledged after a while, so that it does not hold back the mark-delete position forever. Pure.
 
 Messages are known by a digest of what producers call them, so that the length of a name costs nothing, and their number is limited:
 beyond it the chunks of the oldest count as messages of their own.
@@ -94,7 +94,7 @@ class ChunkSets:
             self._forget(next(iter(self._sets.values())))
 
     def with_others(self, positions: Iterable[Position]) -> list[Position]:
-        """`positions`, and all chunks of the messages that they are of: sent again one by one they would be worth nothing."""
+        """`positions`, and all other chunks of the same messages: a client cannot use single chunks."""
         found = dict.fromkeys(positions)
         for held in self._sets_of(list(found)):
             found.update(dict.fromkeys(held.positions.values()))
@@ -132,7 +132,7 @@ class ChunkSets:
         return sorted(found)
 
     def forget_consumer(self, consumer: Consumer) -> None:
-        """It left: others are sent what it had."""
+        """The consumer left: others are sent its chunks."""
         for held in [one for one in self._sets.values() if one.consumer is consumer]:
             self._forget(held)
 

@@ -27,7 +27,7 @@ class Redeliveries:
         self.counts: dict[Position, int] = {}  # explicit requests; a disconnect raises nothing (Pulsar's rule)
 
     def next_position(self) -> Position | None:
-        """The lowest."""
+        """The lowest position."""
         if not self.entries:
             return None
         ledger_id = min(self.entries)

@@ -1,4 +1,4 @@
-"""What passes between the broker and a client inside its own process: the WebSocket API, health checks, maintenance.
+"""The interface of local sessions: messages, handles and listeners of clients inside the broker's own process.
 
 A *local session* (`messaging/broker/runtime/local/`) is a producer or consumer without a binary connection. Messages here
 are single and plain: payloads uncompressed, batches opened. `LocalService` is the part of the broker's facade that opens them.

@@ -1,4 +1,4 @@
-"""Opening local sessions, and the health check that is one. The types are in `messages.py`."""
+"""Opens local sessions, and performs the health check with one. The types are in `messages.py`."""
 
 from __future__ import annotations
 

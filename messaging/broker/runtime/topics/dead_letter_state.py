@@ -47,7 +47,7 @@ async def restore(topic: TopicContext) -> None:
 
 
 async def save(topic: TopicContext) -> None:
-    """Raises `StoreError`. What was saved last is what is stored: the store takes calls in order."""
+    """Raises `StoreError`. The store executes calls in order, so that the last one counts."""
     storage = topic.services.storage
     records = {one.name: one.dead_letters.record for one in topic.subscriptions.values() if one.dead_letters is not None}
     if records:

@@ -1,0 +1,1 @@
+"""The disk: direct and asynchronous I/O, and its buffers."""

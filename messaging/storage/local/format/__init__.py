@@ -1,0 +1,1 @@
+"""The formats of all files of a log."""

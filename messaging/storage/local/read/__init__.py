@@ -1,0 +1,1 @@
+"""Reading entries: where they are, and fetching them."""

@@ -1,0 +1,1 @@
+"""Freeing the disk space of deleted ledgers."""

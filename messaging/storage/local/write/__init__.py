@@ -1,0 +1,1 @@
+"""Appending: the queue, commits, segments, and the space for them."""

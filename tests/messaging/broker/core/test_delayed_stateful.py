@@ -1,4 +1,4 @@
-"""Anything that may happen to a topic with delayed messages and several subscriptions: none early, none lost, each once."""
+"""Random operations on a topic with delayed messages and several subscriptions: none is early, none is lost, each comes once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is read and who pauses: the greedy first, everybody again in the end."""
+"""Which connections are read and which pause: those that hold most pause first, and all resume in the end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The feed under whatever goes wrong: web away, disk full, broker restarted, answers that come late, gaps, everything anew.
+"""The feed under random faults: no web process, full disks, restarts of the broker, late responses, gaps, full feeds.
 
-After any sequence of it: what the broker decides by is the control plane's truth at the version that it holds, what it would hold
-after a restart is the same, and whoever is connected was told of each change.
+After any sequence of them, the broker decides by the state of the control plane at the version that it holds, a restart would give
+it the same state, and everybody who is connected was told of each change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CONNECT and what comes instead of it: until a peer is known it can do nothing, and it is not waited for."""
+"""CONNECT, and what peers send instead: before authentication a peer can do nothing, and it has to authenticate soon."""
 
 from __future__ import annotations
 

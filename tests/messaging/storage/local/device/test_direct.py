@@ -1,4 +1,4 @@
-"""Writing past the page cache against a model of the file, and the ordinary way where a file system does not have it."""
+"""Direct I/O compared with a model of the file, and buffered I/O where a file system has no direct I/O."""
 
 from __future__ import annotations
 
