@@ -251,6 +251,7 @@ class Subscription:
             delta, _ = self.cursor.acknowledge_batch(target.entry, target.words, self.ledger_list)
             deltas.append(delta)
         self.state.rewind()
+        self.state.redeliveries.counts.clear()
         self.strategy.reset()
         return deltas
 

@@ -138,9 +138,10 @@ class Redeliveries:
             del self.counts[position]
 
     def clear(self) -> None:
+        """Everything is sent again. A dead-letter policy keeps counting, which tells what is dead as soon as it comes back."""
         self.entries.clear()
-        self.counts.clear()
         self.dead.clear()
+        self.forget_counts()
 
     def _drop_dead(self, ledger_id: int, entries: BitMap) -> None:
         left = self.dead.get(ledger_id, BitMap()) - entries

@@ -25,7 +25,12 @@ class SingleActiveDispatch:
     def _activate(self, consumer: Consumer | None) -> None:
         if consumer is not self.active:
             self.active = consumer
-            self._state.rewind()
+            self._rewind()
+
+    def _rewind(self) -> None:
+        """Clients of a single reader are told no redelivery counts."""
+        self._state.rewind()
+        self._state.redeliveries.counts.clear()
 
     def can_dispatch(self) -> bool:
         active = self.active
@@ -52,7 +57,7 @@ class SingleActiveDispatch:
             count = self.unacked_of(consumer)
             consumer.messages_redelivered += consumer.messages_of(count)
             consumer.entries_redelivered += count
-            self._state.rewind()
+            self._rewind()
 
     def reset(self) -> None:
         """Nothing is held."""

@@ -60,7 +60,7 @@ class ConsumerParameters(msgspec.Struct, rename="camel"):
     def check(self) -> None:
         _refuse("subscriptionType=Key_Shared", self.subscription_type == "Key_Shared", "use Shared, Failover or Exclusive")
         dead_letters = self.max_redeliver_count is not None or bool(self.dead_letter_topic)
-        _refuse("maxRedeliverCount and deadLetterTopic", dead_letters, "look at redeliveryCount in the messages")
+        _refuse("maxRedeliverCount and deadLetterTopic", dead_letters, "set a dead-letter policy of the subscription")
         if 0 < self.ack_timeout_millis < 1000:
             raise InvalidValue(f"ackTimeoutMillis {self.ack_timeout_millis} is too short: use 0 to disable it, or at least 1000")
 
