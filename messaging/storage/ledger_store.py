@@ -247,7 +247,8 @@ class LedgerStore(Protocol):
 
     async def seal(self, fence: Fence, ledger_id: int) -> LedgerInfo:
         """Ends a ledger for good: afterwards no append to it is ever confirmed, and `last_entry` is final and covers every
-        confirmed entry. Idempotent; callable after a crash at any point. Raises `NoSuchLedger`, `Fenced`, `Unavailable`."""
+        confirmed entry. Idempotent; callable after a crash at any point. Raises `NoSuchLedger`, `Fenced`, `Unavailable`,
+        `DiskFull`."""
 
     async def open(self, ledger_id: int) -> LedgerReader:
         """Reads a sealed ledger, or this process's own open one. Never fences. Raises `NoSuchLedger`."""

@@ -131,7 +131,10 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     storage.damage["segment"] += len(store.damage)
     _require_same_age(folder, owned.first_ledger_id, max(await store.ledger_ids(owned.name), default=0))
     cursors = CursorLog(storage, checkpoint_bytes=checkpoint_bytes(settings.reserved_bytes))
-    await cursors.start()
+    try:
+        await cursors.start()
+    except StoreError as error:
+        raise ConfigError(f"the broker cannot read its cursors: {error}") from error
     stack.push_async_callback(cursors.stop)
     service = Broker(settings, storage, cursors, access, owned.fence.epoch)
     store.on_failed = service.store_failed

@@ -195,6 +195,8 @@ class LocalLedgerStore:
             try:
                 await self._record(state, SEALED, bytes(8))
             except StoreError as error:
+                if isinstance(error, DiskFull):
+                    raise
                 raise Unavailable(f"ledger {state.ledger_id} could not be sealed: {error}", state.ledger_id) from error
             if not state.deleted:  # meanwhile
                 state.phase = Phase.SEALED

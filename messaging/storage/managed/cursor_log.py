@@ -72,7 +72,7 @@ class CursorLog:
         self.refusing: StoreError | None = None  # why acknowledgements are not stored; None while they are
         self.checkpointing: asyncio.Task[None] | None = None  # in the background
         self._one_at_a_time = asyncio.Lock()
-        self._stopping = False
+        self._started = self._stopping = False
         self.states = CursorSnapshots(storage.meta, storage.fence)
 
     async def start(self) -> None:
@@ -83,6 +83,7 @@ class CursorLog:
             for subscription_id, delta in await read_deltas(self.storage, ledger_id):
                 if subscription_id:
                     self.recovered.setdefault(subscription_id, []).append(delta)
+        self._started = True
         try:
             await self._begin_ledger()
         except DiskFull as error:
@@ -273,13 +274,15 @@ class CursorLog:
                 self.recovered.pop(subscription_id, None)
 
     async def stop(self) -> None:
-        """Flushes and saves, so that nothing is left to replay if possible; the next start replays what could not be saved."""
+        """Flushes and saves, so that nothing is left to replay if possible; the next start replays what could not be saved. After a
+        start that failed, changes nothing: it does not know what there is to replay."""
+        if not self._started:
+            return
         self._batches.flush()
         self._stopping = True
         running, self.checkpointing = self.checkpointing, None
         if running is not None:
-            if self.refusing:
-                running.cancel()
+            running.cancel()  # it may be waiting for another try; what it had begun, the checkpoint below does
             await asyncio.wait([running])
         try:
             await self.checkpoint()

@@ -39,7 +39,7 @@ async def read_deltas(storage: Storage, ledger_id: int) -> list[tuple[int, bytes
     Unreadable entries are skipped and logged as errors: redelivering what was acknowledged there is better than not starting.
     Raises `StoreError` if the store has another owner or accepts nothing."""
     try:
-        info = await storage.ledgers.seal(storage.fence, ledger_id)
+        info = await storage.seal_ledger(ledger_id)
     except NoSuchLedger:  # recorded before it was created, or deleted before it was removed from the record
         return []
     reader = await storage.ledgers.open(ledger_id)

@@ -34,7 +34,7 @@ async def _ended(storage: Storage, record: TopicRecord, ledger: LedgerRecord) ->
         return ledger
     sealed_ms = max(storage.clock_ms(), ledger.created_ms)
     try:
-        info = await storage.ledgers.seal(storage.fence, ledger.ledger_id)
+        info = await storage.seal_ledger(ledger.ledger_id)
     except NoSuchLedger:  # recorded before it was durable: a power loss took it
         storage.damage["ledger"] += 1
         logger.critical("ledger %d of %s is lost, and all messages in it", ledger.ledger_id, record.name)

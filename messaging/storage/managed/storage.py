@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from messaging.background import BackgroundLoops
 from messaging.clock import ExpiryClock
 from messaging.storage.disk_reserve import NO_RESERVE, DiskReserve
-from messaging.storage.ledger_store import Fence, LedgerStore
+from messaging.storage.ledger_store import DiskFull, Fence, LedgerInfo, LedgerStore
 from messaging.storage.managed.owned_range import OwnedRange
 from messaging.storage.managed.retention import Limits
 from messaging.storage.meta_store import MetaStore
@@ -45,6 +45,16 @@ class Storage:
     def intern_properties(self, properties: dict[str, str]) -> dict[str, str]:
         """Returns one shared object for equal properties: they name the tenant of a ledger, and a tenant has many topics."""
         return self._interned.setdefault(tuple(sorted(properties.items())), properties)
+
+    async def seal_ledger(self, ledger_id: int) -> LedgerInfo:
+        """Seals a ledger and returns where it ends. Without room even for that, a ledger of an earlier owner ends where it
+        did when this one took over: nothing can be appended to it any more. Raises `StoreError`."""
+        try:
+            return await self.ledgers.seal(self.fence, ledger_id)
+        except DiskFull:
+            if ledger_id >= self.owned.first_ledger_id:
+                raise
+            return await self.ledgers.info(ledger_id)
 
     async def delete_ledger(self, ledger_id: int) -> None:
         """Deletes a ledger that no record refers to any more. Raises `StoreError`."""

@@ -108,4 +108,4 @@ def control(loop: asyncio.AbstractEventLoop, state: LedgerState, type_: int, hea
         else:
             future.set_exception(error)
 
-    return Item(state, done, header, b"", None, type_, FIXED_BYTES + len(header)), future
+    return Item(state, done, header, b"", None, type_, FIXED_BYTES + len(header) if type_ else 0), future

@@ -183,7 +183,8 @@ class LogWriter:
             self._roll(need)
         except NoSpace as error:
             reason = f"the disk under {self._environment.directory} is full, the kept space too: {error}"
-            return [], refused + [(item, DiskFull(reason, item[STATE].ledger_id)) for item in items]
+            waiting = [item for item in items if not _size_of(item)]
+            return waiting, refused + [(item, DiskFull(reason, item[STATE].ledger_id)) for item in items if _size_of(item)]
         return items, refused
 
     def _left(self) -> int:

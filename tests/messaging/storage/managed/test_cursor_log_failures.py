@@ -105,6 +105,46 @@ async def test_stopping_does_not_wait_for_a_store_that_refuses() -> None:
     assert world.log.checkpointing is None
 
 
+async def test_stopping_does_not_wait_for_metadata_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deltas are stored, but no checkpoint succeeds: it was tried for ever, and a stop waited for it."""
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+
+    async def refuse(*values: object) -> None:
+        raise Unavailable("away")
+
+    assert await world.store_delta(one, b"a") is None
+    monkeypatch.setattr(world.meta, "save_cursors", refuse)
+    world.log.begin_checkpoint()
+    await eventually(lambda: world.log.health.failures > 0)
+    assert world.log.refusing is None
+    await asyncio.wait_for(world.log.stop(), 5)
+    monkeypatch.undo()
+    after = await world.crash()
+    await after.load()
+    assert after.loaded == {one: [b"a"]}
+
+
+async def test_stopping_after_a_start_that_failed_forgets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = await World().start()
+    (one,) = await world.subscriptions(1)
+    assert await world.store_delta(one, b"a") is None
+
+    async def refuse(key: str) -> bytes:
+        raise Unavailable("away")
+
+    monkeypatch.setattr(world.meta, "get_value", refuse)
+    storage = Storage(world.store, world.meta, await owned(MemoryLedgerStore(world.memory), world.meta), lambda: 1)
+    failed = CursorLog(storage)
+    with pytest.raises(Unavailable):
+        await failed.start()
+    await failed.stop()
+    monkeypatch.undo()
+    after = await world.crash()
+    await after.load()
+    assert after.loaded == {one: [b"a"]}
+
+
 async def test_damage_costs_the_damaged_deltas_and_not_the_start(caplog: pytest.LogCaptureFixture) -> None:
     """One bad block kept the broker from starting."""
     world = await World().start()
