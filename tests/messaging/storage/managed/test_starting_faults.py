@@ -77,7 +77,7 @@ class Life:
 
     async def start(self) -> None:
         """Waits for the merging of cursor ledgers too, unless it is tried again and again."""
-        storage = Storage(self.store, self._meta, await owned(self.store, self._meta), lambda: 1)  # type: ignore[arg-type]
+        storage = Storage(self.store, self._meta, await owned(self.store, self._meta), lambda: 1)
         self.cursors = CursorLog(storage, retry_s=0.01)
         await self.cursors.start()
         if self.cursors.checkpointing is not None:
@@ -160,7 +160,7 @@ async def attempt(left: Left, meta: FaultyMetaStore | None = None) -> None:
         await life.stop()
 
 
-def tried(left: Left, prepare: Callable[[Left], None]) -> Left:
+def tried(left: Left, prepare: Callable[[Left], object]) -> Left:
     """An attempt on a copy that `prepare` changes."""
     made = left.on(left.disk.frozen())
     prepare(made)
@@ -204,7 +204,7 @@ def test_from_any_operation_on_the_disk_may_take_nothing(code: int) -> None:
             def fails(kind: str, path: Path, at: int) -> bool | int:
                 return code if at >= number and kind in WRITING else False  # noqa: B023
 
-            made = tried(left, lambda made: made.disk.fail(fails, surely=False) and None)
+            made = tried(left, lambda made: made.disk.fail(fails, surely=False))
             checked(made, f"from operation {number} on")
 
 
