@@ -74,6 +74,10 @@ simulation: setup $(VENV)/.installed-test ## run a whole broker from seeds, on a
 oracle: setup $(VENV)/.installed-test ## compare with a real Pulsar what clients observe; ARGS="--only 'seeks.*'", ARGS=--record
 	$(BIN)/python -m tests.compat.oracle $(ARGS)
 
+.PHONY: clients
+clients: setup $(VENV)/.installed-test ## install other stock clients (older Python, Java, Go, JavaScript) for their tests
+	@$(BIN)/python -m tests.compat.probes install
+
 .PHONY: audit
 audit: $(VENV)/.installed-test ## look for known vulnerabilities in what we depend on
 	@$(INSTALL) -e ".[audit]"
@@ -82,6 +86,7 @@ audit: $(VENV)/.installed-test ## look for known vulnerabilities in what we depe
 .PHONY: docs
 docs: setup ## write anew the pages of docs/ that are made from the sources
 	$(BIN)/python -m docs.generate
+	$(BIN)/python -m tests.compat.probes page
 
 .PHONY: clean
 clean: ## remove everything that the targets above made (no data of yours)

@@ -37,7 +37,7 @@ from tests.compat.scenarios import (
     table_views,
 )
 from tests.compat.scenarios.run import run_all, run_and_compare
-from tests.compat.scenarios.world import Outcome, Platform, Scenario
+from tests.compat.scenarios.world import Outcome, Platform, Scenario, World, topic_path
 
 __all__ = [
     "MODULES",
@@ -51,6 +51,8 @@ __all__ = [
     "run_all",
     "run_and_compare",
     "scenarios",
+    "World",
+    "topic_path",
 ]
 
 MODULES: tuple[ModuleType, ...] = (

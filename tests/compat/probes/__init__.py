@@ -1,0 +1,22 @@
+"""Other stock clients: tests/compat/clients has a program for each language, which tries every feature that its client offers and
+prints a JSON line for each.
+
+A program gets one argument, a JSON object of strings:
+
+    broker, token             where to connect, and as whom
+    topics                    a prefix of topics that do not exist yet
+    partitioned, single       topics with three partitions and with one
+    ended                     a terminated topic that holds the message "last"
+    deduplicated              a prefix of topics where deduplication is on
+    public_key, private_key   files in PEM
+    only                      names of features, separated by commas: all, if it is missing
+
+`make clients` installs the clients; what each of them needs is in `install.py`. `features.json` says what each client offers, and
+docs/client-matrix.md is made from it.
+"""
+
+from tests.compat.probes.install import CLIENTS, Client, install_all
+from tests.compat.probes.matrix import NOT_YET, OFFERED, PAGE, page
+from tests.compat.probes.run import Keys, Result, probe
+
+__all__ = ["CLIENTS", "NOT_YET", "OFFERED", "PAGE", "Client", "Keys", "Result", "install_all", "page", "probe"]

@@ -1,0 +1,162 @@
+"""Installs the clients of other languages and releases below .venv/clients, from package registries: `make clients`.
+
+One that cannot be installed is said, and its tests skip and say the same. Nothing here is needed to run Magnetar.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+PROGRAMS = ROOT / "tests" / "compat" / "clients"
+INSTALLED = ROOT / ".venv" / "clients"
+PYTHON_NOW = "3.13.0"
+PYTHON_BEFORE = ("3.10.0", "3.7.0", "3.4.0")
+PYTHON_WITHOUT_ASYNCIO = ("3.4.0",)
+GO_AT_LEAST = (1, 24)
+
+
+class Missing(Exception):
+    """What an installation lacks, and how to get it."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """`sources` is a folder of PROGRAMS, `command` runs its program, `home` is where it is installed (None: in .venv itself)."""
+
+    sources: str
+    command: tuple[str, ...]
+    home: Path | None
+    install: Callable[[Path], None]
+    needs: str
+
+    @property
+    def ready(self) -> bool:
+        return self.home is None or _read(self.home / "made") == _digest(self.sources)
+
+
+def _read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def _digest(sources: str) -> str:
+    files = sorted(path for path in (PROGRAMS / sources).iterdir() if path.is_file()) if sources != "python" else []
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def _run(command: list[str], folder: Path, **variables: str) -> None:
+    done = subprocess.run(command, cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True, timeout=900)
+    if done.returncode:
+        raise Missing(f"{' '.join(command[:3])} failed: {(done.stdout + done.stderr)[-1500:]}")
+
+
+def _tool(name: str, packages: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise Missing(f"no {name}: apt-get install {packages}")
+    return found
+
+
+def _nothing(home: Path) -> None:
+    pass
+
+
+def _python(version: str) -> Callable[[Path], None]:
+    def install(home: Path) -> None:
+        _run([sys.executable, "-m", "venv", str(home)], ROOT)
+        certifi = re.search(r"^certifi==\S+", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+        options = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "--only-binary", ":all:"]
+        packages = [f"pulsar-client=={version}", certifi[0] if certifi else "certifi"]
+        _run([str(home / "bin" / "python"), "-m", "pip", "install", *options, *packages], ROOT)
+
+    return install
+
+
+def _java(home: Path) -> None:
+    maven, compiler = _tool("mvn", "maven"), _tool("javac", "default-jdk-headless")
+    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={home / 'lib'}"]
+    settings = home / "settings.xml"
+    settings.write_text(_only_mavens_own_repository(Path(maven).resolve()))
+    _run([maven, "-q", "-B", "-s", str(settings), "-f", str(PROGRAMS / "java" / "pom.xml"), *goal], home)
+    sources = [str(path) for path in (PROGRAMS / "java").glob("*.java")]
+    _run([compiler, "-nowarn", "-cp", str(home / "lib" / "*"), "-d", str(home / "classes"), *sources], home)
+
+
+def _only_mavens_own_repository(maven: Path) -> str:
+    """Parents of Pulsar's modules name further repositories. This sends every look-up to the one that Maven knows by itself."""
+    for jar in (maven.parents[1] / "lib").glob("maven-model-builder*.jar"):
+        with zipfile.ZipFile(jar) as opened:
+            found = re.search(r"<url>(.*?)</url>", opened.read("org/apache/maven/model/pom-4.0.0.xml").decode())
+        if found:
+            mirror = f"<mirror><id>central</id><mirrorOf>*</mirrorOf><url>{found[1]}</url></mirror>"
+            return f"<settings><mirrors>{mirror}</mirrors></settings>"
+    return "<settings/>"
+
+
+def _go(home: Path) -> None:
+    compiler = _tool("go", "golang-go")
+    told = subprocess.run([compiler, "env", "GOVERSION"], capture_output=True, text=True, cwd=home).stdout
+    version = tuple(int(number) for number in re.findall(r"\d+", told)[:2])
+    if version < GO_AT_LEAST:
+        raise Missing(f"Go {'.'.join(map(str, GO_AT_LEAST))} or newer is needed, here is {told.strip()}")
+    _run(
+        [compiler, "build", "-trimpath", "-o", str(home / "probe"), "."],
+        PROGRAMS / "go",
+        GOTOOLCHAIN="local",
+        GOFLAGS="-mod=readonly -buildvcs=false",
+    )
+
+
+def _javascript(home: Path) -> None:
+    npm = _tool("npm", "npm")
+    shutil.copy(PROGRAMS / "javascript" / "package.json", home)
+    _run([npm, "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"], home)
+
+
+def _pythons() -> dict[str, Client]:
+    found = {}
+    for version in (PYTHON_NOW, *PYTHON_BEFORE):
+        home = None if version == PYTHON_NOW else INSTALLED / f"python-{version}"
+        program = sys.executable if home is None else str(home / "bin" / "python")
+        for suffix, module in (("", "probe"), (" asyncio", "probe_asyncio")):
+            if suffix and version in PYTHON_WITHOUT_ASYNCIO:
+                continue
+            command = (program, "-m", f"tests.compat.clients.python.{module}")
+            install = _nothing if home is None else _python(version)
+            found[f"Python {version}{suffix}"] = Client("python", command, home, install, "a wheel for this Python")
+    return found
+
+
+_JAVA, _GO, _JAVASCRIPT = INSTALLED / "java", INSTALLED / "go", INSTALLED / "javascript"
+_RUN_JAVA = ("java", "-Xmx512m", "-cp", f"{_JAVA}/classes:{_JAVA}/lib/*", "Probe")
+_RUN_JAVASCRIPT = ("node", str(PROGRAMS / "javascript" / "probe.js"))
+CLIENTS: dict[str, Client] = {
+    **_pythons(),
+    "Java 4.0.8": Client("java", _RUN_JAVA, _JAVA, _java, "maven and a JDK"),
+    "Go 0.19.0": Client("go", (f"{_GO}/probe",), _GO, _go, "Go 1.24 or newer"),
+    "pulsar-flex 1.1.1": Client("javascript", _RUN_JAVASCRIPT, _JAVASCRIPT, _javascript, "nodejs and npm"),
+}
+
+
+def install_all() -> None:
+    for name, client in CLIENTS.items():
+        if client.ready or client.home is None:
+            continue
+        print(f"Installing the client {name}", flush=True)
+        shutil.rmtree(client.home, ignore_errors=True)
+        client.home.mkdir(parents=True)
+        try:
+            client.install(client.home)
+        except (Missing, subprocess.TimeoutExpired) as error:
+            print(f"  not installed: {error}", flush=True)
+        else:
+            (client.home / "made").write_text(_digest(client.sources))

@@ -1,0 +1,75 @@
+"""Running a client's program against a platform."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import Any, NamedTuple
+
+from tests.compat.probes.install import INSTALLED, ROOT, Client
+from tests.compat.scenarios import Platform, World, topic_path
+
+TIMEOUT_S = 100
+
+
+class Keys(NamedTuple):
+    """Paths of a key pair in PEM."""
+
+    public: str
+    private: str
+
+
+class Result(NamedTuple):
+    """What a client said of the features it offers: "" where one works, or the error. `output` is what it printed besides."""
+
+    features: dict[str, str]
+    output: str
+
+
+def probe(client: Client, platform: Platform, keys: Keys) -> Result:
+    """Features that fail are tried once more, as the machine may be busy."""
+    first = _run(client, platform, keys, "")
+    failed = [name for name, error in first.features.items() if error]
+    if not failed:
+        return first
+    return Result(first.features | _run(client, platform, keys, ",".join(failed)).features, first.output)
+
+
+def _run(client: Client, platform: Platform, keys: Keys, only: str) -> Result:
+    world = World(platform, "client")
+    try:
+        plan = _plan(world, keys)
+    finally:
+        world.close()
+    if only:
+        plan["only"] = only
+    variables = {"PYTHONPATH": str(ROOT), "NODE_PATH": str(INSTALLED / "javascript" / "node_modules"), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [*client.command, json.dumps(plan, ensure_ascii=False)],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    lines: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"')]
+    features = {line["feature"]: "" if line["ok"] else str(line.get("error") or "failed") for line in lines}
+    return Result(features, (done.stdout + done.stderr)[-2000:])
+
+
+def _plan(world: World, keys: Keys) -> dict[str, str]:
+    ended = world.topic("ended")
+    world.send(ended, "last")
+    world.admin("POST", f"{topic_path(ended)}/terminate")
+    return {
+        "broker": world.platform.broker_url,
+        "token": world.platform.token or "none",
+        "topics": world.topic(""),
+        "partitioned": world.partitioned(3, "three"),
+        "single": world.partitioned(1, "one"),
+        "ended": ended,
+        "deduplicated": world.namespace(deduplication=True),
+        "public_key": keys.public,
+        "private_key": keys.private,
+    }
