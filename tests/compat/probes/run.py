@@ -21,19 +21,21 @@ class Keys(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a client said of the features it offers: "" where one works, or the error. `output` is what it printed besides."""
+    """What a client said of the features it offers: "" where one works, or the error. `output` is all that it printed."""
 
     features: dict[str, str]
     output: str
+    exit_code: int
 
 
 def probe(client: Client, platform: Platform, keys: Keys) -> Result:
-    """Features that fail are tried once more, as the machine may be busy."""
+    """Features that fail are tried once more, the machine may be busy; all of them after a crash, as old clients do."""
     first = _run(client, platform, keys, "")
     failed = [name for name, error in first.features.items() if error]
-    if not failed:
+    if not failed and not first.exit_code:
         return first
-    return Result(first.features | _run(client, platform, keys, ",".join(failed)).features, first.output)
+    again = _run(client, platform, keys, "" if first.exit_code else ",".join(failed))
+    return again._replace(features=first.features | again.features)
 
 
 def _run(client: Client, platform: Platform, keys: Keys, only: str) -> Result:
@@ -55,7 +57,7 @@ def _run(client: Client, platform: Platform, keys: Keys, only: str) -> Result:
     )
     lines: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"')]
     features = {line["feature"]: "" if line["ok"] else str(line.get("error") or "failed") for line in lines}
-    return Result(features, (done.stdout + done.stderr)[-2000:])
+    return Result(features, (done.stdout + done.stderr)[-4000:], done.returncode)
 
 
 def _plan(world: World, keys: Keys) -> dict[str, str]:

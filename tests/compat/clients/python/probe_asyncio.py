@@ -153,7 +153,7 @@ async def run(name: str) -> None:
     client = aio.Client(PLAN["broker"], authentication=authentication, operation_timeout_seconds=10, **quiet())
     try:
         await asyncio.wait_for(FEATURES[name](client), 15)
-    except Exception as error:
+    except BaseException as error:  # what older releases raise is no Exception
         report(name, error)
     else:
         report(name, None)
