@@ -1,6 +1,7 @@
 """The oracle: runs the scenarios against a real Pulsar and against Magnetar, and says where a client could tell them apart.
 
 `make oracle` starts both, compares, and exits with 1 if anything differs that neither `not_yet.toml` nor `ours.json` lists.
+`make oracle ARGS=--clients` tries on Pulsar what the programs of tests/compat/clients try: every feature has to work there.
 `make oracle ARGS=--record` also writes down Pulsar's outcomes, each of which has to be the same in three runs.
 
 Needs a Pulsar: BENCH_PEER names a script whose `standalone BROKER_PORT WEB_PORT` runs one in the foreground, or `--pulsar` and
@@ -24,6 +25,7 @@ from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 
+from tests.compat.probes import CLIENTS, make_keys, probe_all
 from tests.compat.scenarios import (
     NOT_YET,
     OURS,
@@ -47,6 +49,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="make oracle", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="*", help="a pattern of names, such as 'seeks.*'")
     parser.add_argument("--record", action="store_true", help="write down what Pulsar answers")
+    parser.add_argument("--clients", action="store_true", help="try the features of the other clients on Pulsar, and nothing else")
     parser.add_argument("--ours-only", action="store_true", help="compare with what was recorded, without a Pulsar")
     parser.add_argument("--pulsar", default="", metavar="URL", help="the broker URL of a running Pulsar")
     parser.add_argument("--pulsar-web", default="", metavar="URL", help="its HTTP URL")
@@ -57,6 +60,8 @@ def main(arguments: list[str]) -> int:
         theirs = load_recorded()
         if not options.ours_only:
             pulsar = stack.enter_context(_pulsar(folder, options.pulsar, options.pulsar_web))
+            if options.clients:
+                return _features(pulsar, folder)
             theirs = _stable(chosen, pulsar, RUNS if options.record else 1)
             if options.record:
                 _record(theirs)
@@ -76,6 +81,18 @@ def _stable(chosen: dict[str, Scenario], platform: Platform, runs: int) -> dict[
         else:
             kept[name] = outcomes[0]
     return kept
+
+
+def _features(platform: Platform, folder: Path) -> int:
+    failed = 0
+    for name, result in probe_all(CLIENTS, platform, make_keys(folder)).items():
+        errors = {feature: error for feature, error in result.features.items() if error}
+        print(
+            f"{name}: {len(result.features) - len(errors)} features work on Pulsar"
+            + "".join(f"\n  {one}" for one in errors.items())
+        )
+        failed += len(errors)
+    return int(failed > 0)
 
 
 def _record(outcomes: dict[str, Outcome]) -> None:

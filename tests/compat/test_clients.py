@@ -5,14 +5,11 @@ The programs run side by side when the first of them is asked for. `make clients
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 
-from tests.compat.probes import CLIENTS, NOT_YET, OFFERED, Keys, Result, page, probe
+from tests.compat.probes import CLIENTS, NOT_YET, OFFERED, Result, make_keys, page, probe_all
 from tests.compat.scenarios import Platform
 from tests.support.standalone import Standalone
 
@@ -20,26 +17,12 @@ pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
 
 
 @pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
-    folder = tmp_path_factory.mktemp("keys")
-    key = rsa.generate_private_key(public_exponent=65_537, key_size=2048)
-    public, private = folder / "public.pem", folder / "private.pem"
-    public.write_bytes(key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
-    private.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
-    )
-    return Keys(str(public), str(private))
-
-
-@pytest.fixture(scope="module")
-def results(request: pytest.FixtureRequest, standalone: Standalone, client_log: Path, keys: Keys) -> dict[str, Result]:
+def results(request: pytest.FixtureRequest, standalone: Standalone, client_log: Path) -> dict[str, Result]:
     """What those clients said that this run is about."""
     asked = {item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")}
-    chosen = {name: client for name, client in CLIENTS.items() if name in asked and client.ready}
+    chosen = {name: client for name, client in CLIENTS.items() if name in asked}
     platform = Platform(standalone.ready["broker_url"], standalone.ready["web_url"], standalone.admin_token, client_log)
-    with ThreadPoolExecutor(4) as pool:
-        futures = {name: pool.submit(probe, client, platform, keys) for name, client in chosen.items()}
-        return {name: future.result() for name, future in futures.items()}
+    return probe_all(chosen, platform, make_keys(client_log.parent))
 
 
 @pytest.mark.timeout(300)

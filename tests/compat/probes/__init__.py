@@ -17,6 +17,6 @@ docs/client-matrix.md is made from it.
 
 from tests.compat.probes.install import CLIENTS, Client, install_all
 from tests.compat.probes.matrix import NOT_YET, OFFERED, PAGE, page
-from tests.compat.probes.run import Keys, Result, probe
+from tests.compat.probes.run import Keys, Result, make_keys, probe_all
 
-__all__ = ["CLIENTS", "NOT_YET", "OFFERED", "PAGE", "Client", "Keys", "Result", "install_all", "page", "probe"]
+__all__ = ["CLIENTS", "NOT_YET", "OFFERED", "PAGE", "Client", "Keys", "Result", "install_all", "make_keys", "page", "probe_all"]

@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.compat.probes.install import INSTALLED, ROOT, Client
 from tests.compat.scenarios import Platform, World, topic_path
@@ -26,6 +31,23 @@ class Result(NamedTuple):
     features: dict[str, str]
     output: str
     exit_code: int
+
+
+def make_keys(folder: Path) -> Keys:
+    key = rsa.generate_private_key(public_exponent=65_537, key_size=2048)
+    public, private = folder / "public.pem", folder / "private.pem"
+    public.write_bytes(key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
+    private.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
+    )
+    return Keys(str(public), str(private))
+
+
+def probe_all(chosen: dict[str, Client], platform: Platform, keys: Keys) -> dict[str, Result]:
+    """What those clients of `chosen` that are installed said. They run side by side."""
+    with ThreadPoolExecutor(4) as pool:
+        futures = {name: pool.submit(probe, client, platform, keys) for name, client in chosen.items() if client.ready}
+        return {name: future.result() for name, future in futures.items()}
 
 
 def probe(client: Client, platform: Platform, keys: Keys) -> Result:
