@@ -97,6 +97,7 @@ class MessageIdAnswer(Answer, kw_only=True):
     ledger_id: int
     entry_id: int
     partition: int = -1
+    batch_index: int = -1
 
 
 class TopicLive(msgspec.Struct, kw_only=True):

@@ -159,7 +159,12 @@ def _truncate(request: HttpRequest, **parts: str) -> None:
 
 def _last_message_id(request: HttpRequest, **parts: str) -> dict[str, Any]:
     found = broker.rpc().call("topics.last_message_id", TopicRef(topic=str(existing(parts))))
-    return {"ledgerId": found.ledger_id, "entryId": found.entry_id, "partitionIndex": found.partition}
+    return {
+        "ledgerId": found.ledger_id,
+        "entryId": found.entry_id,
+        "partitionIndex": found.partition,
+        "batchIndex": found.batch_index,
+    }
 
 
 # --- permissions -------------------------------------------------------------------------------------------------------------

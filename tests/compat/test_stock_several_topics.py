@@ -83,6 +83,21 @@ def test_seeking_a_partitioned_topic(stock: Stock, partitioned: str) -> None:
     assert nothing_more(consumer, 300)
 
 
+def test_a_consumer_without_a_queue(stock: Stock, topic: str) -> None:
+    """It asks for one message at a time."""
+    client = stock.client()
+    consumer = client.subscribe(topic, "s", receiver_queue_size=0)
+    ids = published(client, topic, range(4))
+    for number in range(2):
+        message = consumer.receive()
+        assert int(message.data()) == number
+        consumer.acknowledge(message)
+    last = consumer.get_last_message_id()
+    assert (last.ledger_id(), last.entry_id()) == (ids[3].ledger_id(), ids[3].entry_id())
+    consumer.seek(EARLIEST)
+    assert [int(consumer.receive().data()) for _ in range(4)] == [0, 1, 2, 3]
+
+
 # --- several topics
 
 

@@ -69,6 +69,7 @@ class Subscription:
         self.state = DispatchState(cursor, ledger_list, topic=topic, partition=partition, unacked=self.unacked)
         self.consumers = self.state.consumers
         self.strategy: DispatchStrategy = STRATEGIES[SubscriptionType.EXCLUSIVE](self.state)
+        self.typed = False  # whether it has had a consumer
         self.fenced = False
         self.resets = 0  # by seeks: what was asked before one says nothing about what comes after it
         self.dead_letters: DeadLetters | None = None  # the dead-letter policy
@@ -110,6 +111,7 @@ class Subscription:
         """Call `admit` first."""
         if not self.consumers and self.kind is not kind:
             self.strategy = STRATEGIES[kind](self.state)
+        self.typed = True
         self.consumers[consumer] = None
         consumer.unacked = self.unacked
         self.strategy.attach(consumer)

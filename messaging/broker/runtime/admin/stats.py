@@ -102,7 +102,7 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
     consumers = [_consumer(one, subscription, members, context) for one in subscription.consumers]
     oldest_ms = context.oldest_ms.get(subscription.key, UNKNOWN)
     return {
-        "type": TYPE_NAMES[subscription.kind] if subscription.consumers else "",
+        "type": TYPE_NAMES[subscription.kind] if subscription.typed else "",  # the last one; the next consumer may choose another
         "msgBacklog": backlog,
         "msgBacklogNoDelayed": backlog - delayed,
         "msgDelayed": delayed,
@@ -126,7 +126,7 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
         "blockedSubscriptionOnUnackedMsgs": subscription.unacked.blocked,
         "activeConsumerName": subscription.active.name
         if subscription.active and subscription.kind is SubscriptionType.FAILOVER
-        else "",
+        else None,
         "allowOutOfOrderDelivery": False,
         "nonContiguousDeletedMessagesRanges": _ack_ranges(subscription),
         "subscriptionProperties": subscription.properties,

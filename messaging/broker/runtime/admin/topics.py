@@ -10,6 +10,7 @@ from messaging.adminrpc import schema
 from messaging.broker.runtime.admin.naming import parts_of, plain_topic, topic_name
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics import dedup_state
+from messaging.broker.runtime.topics.entry_lookup import batch_size_of
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.errors import Conflict, TopicNotFound
 from messaging.protocol.names import TopicName
@@ -79,7 +80,13 @@ class TopicHandlers:
     async def last_message_id(self, request: schema.TopicRef) -> schema.MessageIdAnswer:
         topic = await plain_topic(self._broker, request.topic)
         last = topic.ledger_list.last
-        return schema.MessageIdAnswer(ledger_id=last.ledger_id, entry_id=last.entry_id, partition=topic.name.partition)
+        size = await batch_size_of(topic, last)
+        return schema.MessageIdAnswer(
+            ledger_id=last.ledger_id,
+            entry_id=last.entry_id,
+            partition=topic.name.partition,
+            batch_index=-1 if size is None else size - 1,
+        )
 
     async def truncate(self, request: schema.TopicRef) -> schema.Empty:
         """Of a partitioned topic: every partition. Clients stay connected. Calling again finishes what was cut off."""

@@ -125,6 +125,21 @@ async def test_subscriptions_that_are_refused(world: BrokerWorld, fields: dict[s
     assert (await client.expect("ERROR")).error == code
 
 
+async def test_the_lower_priority_level_is_sent_what_it_asks_for_first(world: BrokerWorld) -> None:
+    producer = await filled(world, 0)
+    second, first = await world.connected("reader"), await world.connected("reader")
+    await second.subscribe(TOPIC, permits=10, priority_level=1)
+    await first.subscribe(TOPIC, permits=3, priority_level=0)
+    await first.quiet(), await second.quiet()
+    producer.write(*(send_frame(index, b"%d" % index) for index in range(5)))
+    assert texts(await first.messages(3)) == [b"0", b"1", b"2"]
+    assert texts(await second.messages(2)) == [b"3", b"4"]
+    first.say(C.FLOW, consumer_id=1, message_permits=3)
+    await first.quiet()
+    producer.write(send_frame(5, b"5"))
+    assert texts(await first.messages(1)) == [b"5"]
+
+
 async def test_asking_twice_for_the_same_consumer(world: BrokerWorld) -> None:
     client = await world.connected("reader")
     await client.subscribe(TOPIC)
