@@ -40,6 +40,9 @@ FALLING_BEHIND = State(
 )
 
 
+NOTHING_TO_EXPLAIN = frozenset({"delivering", "nothing_to_deliver"})
+
+
 @dataclass(frozen=True)
 class ProducerRow:
     name: str
@@ -78,6 +81,7 @@ class SubscriptionRow:
     expired: int | None
     dead_letters: str  # "off", or how many messages were moved and what is in the way
     consumers: list[ConsumerRow]
+    explanation: str  # what holds delivery back, and what to do; "" if nothing does, or it is unknown
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,7 @@ def _subscription(name: str, one: Json) -> SubscriptionRow:
         one.get("totalMsgExpired"),
         _dead_letters(one.get("deadLetters")),
         consumers,
+        _explanation(one),
     )
 
 
@@ -144,6 +149,14 @@ def _dead_letters(one: Json | None) -> str:
         return "off"
     moved, waiting = one.get("movedMessages", 0), one.get("waitingEntries", 0)
     return f"{moved} moved" + (f", {waiting} waiting" if waiting else "")
+
+
+def _explanation(one: Json) -> str:
+    found = one.get("explanation") or {}
+    if not found or found.get("reason") in NOTHING_TO_EXPLAIN:
+        return ""
+    remedy = found.get("remedy", "")
+    return f"{found.get('sentence', '')} {remedy[:1].upper()}{remedy[1:]}{'.' if remedy else ''}".strip()
 
 
 def _states(one: Json, consumers: list[ConsumerRow]) -> list[State]:

@@ -49,6 +49,7 @@ urlpatterns = [
     path(f"{_NAMESPACE}/new-topic", topics.topic_create, name="topic_create"),
     path(_TOPIC, topics.topic, name="topic"),
     path(f"{_TOPIC}/detail", topics.topic_fragment, name="topic_fragment"),
+    path(f"{_TOPIC}/trace", topics.topic_trace, name="topic_trace"),
     path(f"{_TOPIC}/delete", topics.topic_delete, name="topic_delete"),
     path(f"{_TOPIC}/subscriptions/<str:subscription>/dead-letters", subscriptions.dead_letters, name="dead_letter_policy"),
     path("people", people.people, name="people"),

@@ -18,6 +18,7 @@ from messaging.adminrpc.schema import PartitionsGet, TopicRef
 from messaging.errors import InvalidName, MagnetarError, NotFound
 from messaging.protocol.names import TopicName, parse_topic
 from tenants.actions.topics import create_topic, delete_topic
+from tenants.names import trace_of
 
 
 def topic_name(tenant: str, namespace: str, topic: str) -> TopicName:
@@ -69,6 +70,30 @@ def topic_fragment(request: ConsoleRequest, tenant: str, namespace: str, topic: 
     """The part of the topic page that is refreshed every two seconds."""
     found = _look(topic_name(tenant, namespace, topic))
     return show(request, "parts/topic_stats.html", navigation(request, "topic", tenant, namespace), local=topic, **found)
+
+
+@page
+def topic_trace(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
+    """What became of the message `id` (ledger:entry)."""
+    name, message_id = _name(tenant, namespace, topic), request.GET.get("id", "").strip()[:40]
+    traced, problem = None, ""
+    if message_id:
+        try:
+            asked = trace_of(str(name), message_id)
+            traced = broker.ask(lambda rpc: rpc.call("messages.trace", asked))
+        except NotFound:
+            raise Http404 from None
+        except MagnetarError as error:
+            problem = sentence(broker.why(error))
+    return show(
+        request,
+        "pages/trace.html",
+        navigation(request, "topic", tenant, namespace),
+        crumbs=crumbs(tenant, namespace, (topic, reverse("console:topic", args=[tenant, namespace, topic]))),
+        message_id=message_id,
+        traced=traced,
+        problem=problem,
+    )
 
 
 @page

@@ -46,6 +46,7 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:topic_create"): Action.TENANT_ADMIN,
     ("GET", "console:topic"): Action.NAMESPACE_READ,
     ("GET", "console:topic_fragment"): Action.NAMESPACE_READ,
+    ("GET", "console:topic_trace"): Action.NAMESPACE_READ,
     ("GET", "console:topic_delete"): Action.TENANT_ADMIN,
     ("POST", "console:topic_delete"): Action.TENANT_ADMIN,
     ("GET", "console:dead_letter_policy"): Action.TENANT_ADMIN,

@@ -45,6 +45,8 @@ _API: dict[tuple[str, str], Action] = {
     ("GET", "api:dead-letter-policy"): Action.CONSUME,
     ("PUT", "api:dead-letter-policy"): Action.CONSUME,  # and PRODUCE on the target, on behalf of which the broker publishes
     ("DELETE", "api:dead-letter-policy"): Action.CONSUME,
+    ("GET", "api:subscription-explain"): Action.LOOKUP,
+    ("GET", "api:message-trace"): Action.LOOKUP,
 }
 
 _PULSAR: dict[tuple[str, str], Action] = {

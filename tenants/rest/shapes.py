@@ -117,6 +117,62 @@ class NewDeadLetterPolicy(serializers.Serializer[Any]):
     )
 
 
+class ExplainFinding(serializers.Serializer[Any]):
+    reason = serializers.CharField(help_text="A stable code for programs.")
+    sentence = serializers.CharField()
+    remedy = serializers.CharField(help_text="What is safe to do.", allow_blank=True)
+    consumer = serializers.CharField(allow_blank=True)
+    key = serializers.CharField(allow_blank=True)
+    position = serializers.CharField(help_text="ledger:entry", allow_blank=True)
+    until_ms = serializers.IntegerField(allow_null=True, help_text="Milliseconds since 1970.")
+
+
+class SubscriptionExplained(serializers.Serializer[Any]):
+    sentence = serializers.CharField(help_text="Of the most important finding.")
+    remedy = serializers.CharField(allow_blank=True)
+    findings = ExplainFinding(many=True)
+    backlog_entries = serializers.IntegerField()
+    delayed_entries = serializers.IntegerField(help_text="Known to be delivered later.")
+    mark_delete = serializers.CharField(help_text="ledger:entry")
+    read_position = serializers.CharField(help_text="ledger:entry")
+
+
+class TracedEntry(serializers.Serializer[Any]):
+    stored_at_ms = serializers.IntegerField(help_text="By the clock of the broker.")
+    publish_time_ms = serializers.IntegerField(help_text="By the clock of the producer.")
+    producer = serializers.CharField(allow_blank=True)
+    sequence_id = serializers.IntegerField()
+    messages = serializers.IntegerField()
+    size_bytes = serializers.IntegerField()
+    deliver_at_ms = serializers.IntegerField(allow_null=True)
+
+
+class TracedDelivery(serializers.Serializer[Any]):
+    at_ms = serializers.IntegerField()
+    event = serializers.CharField(help_text="sent, expired or dead_lettered")
+    consumer = serializers.CharField(allow_blank=True)
+    certain = serializers.BooleanField(help_text="false: it concerned some messages of a block of which this is one.")
+
+
+class TracedSubscription(serializers.Serializer[Any]):
+    subscription = serializers.CharField()
+    where = serializers.CharField(help_text="A stable code for programs.")
+    sentence = serializers.CharField()
+    consumer = serializers.CharField(allow_blank=True)
+    messages_left = serializers.IntegerField(allow_null=True, help_text="Of a batch of which some messages are acknowledged.")
+    redeliveries = serializers.IntegerField(allow_null=True, help_text="null: unknown.")
+    deliveries = TracedDelivery(many=True)
+
+
+class MessageTraced(serializers.Serializer[Any]):
+    sentence = serializers.CharField()
+    entry = TracedEntry(allow_null=True)
+    recorded_since_ms = serializers.IntegerField(
+        allow_null=True, help_text="What was delivered before is unknown; null: anything is."
+    )
+    subscriptions = TracedSubscription(many=True)
+
+
 class KeyShape(serializers.Serializer[Any]):
     id = serializers.CharField()
     name = serializers.CharField()

@@ -43,4 +43,6 @@ urlpatterns = [
         "dead-letter-policy",
     ),
     _path(f"{_TOPIC}/stats", "namespaces:Stats", "topic-stats"),
+    _path(f"{_TOPIC}/subscriptions/<segment:subscription>/explain", "diagnosis:Explain", "subscription-explain"),
+    _path(f"{_TOPIC}/messages/<segment:message_id>/trace", "diagnosis:Trace", "message-trace"),
 ]

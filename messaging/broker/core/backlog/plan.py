@@ -66,6 +66,11 @@ class BacklogPlan:
     def pending_reads(self, subscription: Subscription) -> int:
         return sum(subscription in read.users and not read.done for read in self.reads)
 
+    def reads_of(self, subscription: Subscription) -> tuple[int, int]:
+        """How many of its reads wait for their turn, and how many are under way."""
+        states = [read.state for read in self.reads if subscription in read.users]
+        return states.count(ReadState.WAITING), states.count(ReadState.UNDER_WAY)
+
     def block_in_memory(self, position: Position) -> EntryBlock | None:
         """The block that holds `position`, if it was read for anybody and is still here."""
         for read in self.reads:

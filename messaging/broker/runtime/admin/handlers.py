@@ -7,6 +7,7 @@ from typing import Any
 
 from messaging.adminrpc.schema import Answer
 from messaging.broker.runtime.admin.dead_letters import DeadLetterHandlers
+from messaging.broker.runtime.admin.diagnosis import DiagnosisHandlers
 from messaging.broker.runtime.admin.feed import FeedHandlers
 from messaging.broker.runtime.admin.maintenance import MaintenanceHandlers
 from messaging.broker.runtime.admin.namespaces import NamespaceHandlers
@@ -33,6 +34,7 @@ class AdminHandlers:
         self.topic_stats = TopicStatsHandlers(broker)
         self.subscriptions = SubscriptionHandlers(broker)
         self.dead_letters = DeadLetterHandlers(broker)
+        self.diagnosis = DiagnosisHandlers(broker)
         self.maintenance = MaintenanceHandlers(broker)
         self.usage = UsageHandlers(broker)
         self.methods: Mapping[str, Method] = {
@@ -75,6 +77,8 @@ class AdminHandlers:
             "subscriptions.properties": self.subscriptions.properties,
             "subscriptions.set_properties": self.subscriptions.set_properties,
             "subscriptions.peek": self.subscriptions.peek,
+            "subscriptions.explain": self.diagnosis.explain,
+            "messages.trace": self.diagnosis.trace,
             "upkeep.topics": self.maintenance.list_topics,
             "upkeep.run": self.maintenance.run,
             "usage.flush": self.usage.flush,

@@ -36,6 +36,7 @@ RULES: Mapping[str, Callable[[Any, Any], Any]] = {
     "connectedSince": _earlier_text,
     "producerId": min,
     "avgMessagesPerEntry": max,
+    "explanation": lambda one, other: one if one == other else {},  # each partition has its own
 }
 DERIVED = ("averageMsgSize", "oldestBacklogMessageSubscriptionName")
 OF_EACH_PARTITION = ("topicEpoch",)  # each counts its own exclusive producers

@@ -10,6 +10,7 @@ from messaging.adminrpc.schema import TopicLive
 from messaging.broker.core.access_modes import MODE_NAMES
 from messaging.broker.core.bitmaps import count_ranges, ranges_of
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.explain import explain
 from messaging.broker.core.producers import NO_EPOCH, Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
@@ -101,6 +102,7 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
     rates = members.of_subscription(subscription)
     consumers = [_consumer(one, subscription, members, context) for one in subscription.consumers]
     oldest_ms = context.oldest_ms.get(subscription.key, UNKNOWN)
+    why = explain(subscription, topic.delivery_state(subscription))[0]
     return {
         "type": TYPE_NAMES[subscription.kind] if subscription.typed else "",  # the last one; the next consumer may choose another
         "msgBacklog": backlog,
@@ -108,6 +110,7 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
         "msgDelayed": delayed,
         "unackedMessages": subscription.unacked_messages,
         "backlogSize": _backlog_bytes(topic, backlog),
+        "explanation": {"reason": why.reason, "sentence": why.sentence, "remedy": why.remedy},  # ours
         "backlogGrows": bool(consumers) and members.grows(subscription),  # ours: FALLING BEHIND in the console
         "earliestMsgPublishTimeInBacklog": max(0, oldest_ms),
         "oldestBacklogMessageAgeSeconds": _age_s(oldest_ms, context.now_ms),

@@ -16,20 +16,24 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.dispatch.state import Due
 from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.explain import DeliveryState
 from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.trace import Event
 from messaging.broker.runtime.topics.backlog_reader import BacklogReader
 from messaging.broker.runtime.topics.delayed_delivery import DelayedDelivery
+from messaging.broker.runtime.topics.delivery_records import Records
 from messaging.broker.runtime.topics.entry_cache import EntryCache
 from messaging.broker.runtime.topics.publisher import PendingPublish
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage.ledger_store import Position
 
+SENT, EXPIRED = Event.SENT, Event.EXPIRED  # looked up for each block
 DISPATCH_COST = 4096  # the size of a slice, after which other topics get their turn: entries, bytes and deliveries as cost units
 DISPATCH_ENTRIES_MAX = 2048  # entries of one block per delivery
 
 
 class Dispatcher:
-    __slots__ = ("backlog", "bytes_out", "cache", "closed", "delayed", "messages_out", "topic")
+    __slots__ = ("backlog", "bytes_out", "cache", "closed", "delayed", "messages_out", "records", "topic")
 
     def __init__(self, topic: TopicContext) -> None:
         self.topic = topic
@@ -39,6 +43,8 @@ class Dispatcher:
         self.messages_out = 0
         self.bytes_out = 0
         self.closed = False
+        self.records: Records | None = None
+        topic.services.record_keeper.open(self, topic.services.clock_ms())
 
     @property
     def tenant(self) -> str:
@@ -140,11 +146,17 @@ class Dispatcher:
         if block.chunked:
             services.cursor_memory.changed(topic.name.tenant, subscription)
         total = 0
-        for consumer, given, first, stop, redelivery_counts, _, _ in assignment.deliveries:
+        records, name, ledger_id, begin = self.records, subscription.name, block.ledger_id, block.first_entry
+        for consumer, given, first, stop, redelivery_counts, _, picked in assignment.deliveries:
             size = consumer.sink.deliver(consumer, given, first, stop, redelivery_counts)
             consumer.bytes_out += size
             total += size
             self.messages_out += given.messages_in(first, stop)
+            if records is not None:
+                records.append((now_ms, SENT, name, consumer.name, ledger_id, begin + first, begin + stop - 1, picked is None))
+        if assignment.expired_entries and records is not None:
+            whole = assignment.expired_entries == last + 1 - position.entry_id
+            records.append((now_ms, EXPIRED, name, "", ledger_id, position.entry_id, last, whole))
         subscription.bytes_out += total
         self.bytes_out += total
         for delta in assignment.deltas:
@@ -166,6 +178,18 @@ class Dispatcher:
     def pending_reads(self, subscription: Subscription) -> int:
         return 0 if self.backlog is None else self.backlog.plan.pending_reads(subscription)
 
+    def delivery_state(self, subscription: Subscription) -> DeliveryState:
+        """What stands in the way of a delivery, beside the subscription itself."""
+        waiting, under_way = (0, 0) if self.backlog is None else self.backlog.plan.reads_of(subscription)
+        delays = None if self.delayed is None else self.delayed.delays
+        return DeliveryState(
+            closing=self.closed,
+            reads_waiting=waiting,
+            reads_under_way=under_way,
+            next_delayed_ms=None if delays is None else delays.index.next_ms(),
+            no_room=delays is not None and delays.full,
+        )
+
     def forget(self, subscription: Subscription) -> None:
         """Releases the blocks that were read for this subscription."""
         if self.backlog is not None:
@@ -182,6 +206,7 @@ class Dispatcher:
 
     def close(self) -> None:
         self.closed = True
+        self.topic.services.record_keeper.close(self)
         if self.delayed is not None:
             self.delayed.close()
         if self.backlog is not None:

@@ -28,10 +28,11 @@ async def block_at(topic: TopicContext, position: Position) -> EntryBlock | None
 async def entry_at(topic: TopicContext, position: Position) -> Stored | None:
     """The stored entry at `position`, or None if there is none. Raises `StorageFailed`."""
     block = await block_at(topic, position)
-    return None if block is None else _stored(block, position.entry_id)
+    return None if block is None else stored_entry(block, position.entry_id)
 
 
-def _stored(block: EntryBlock, entry_id: int) -> Stored:
+def stored_entry(block: EntryBlock, entry_id: int) -> Stored:
+    """One entry of `block`, which holds it."""
     data = block.payload(entry_id)
     try:
         return parse_stored(data)
@@ -43,7 +44,7 @@ def _stored(block: EntryBlock, entry_id: int) -> Stored:
 async def batch_size_of(topic: TopicContext, position: Position) -> int | None:
     """The number of messages in a batch entry; None for a plain message or a missing entry."""
     block = await block_at(topic, position)
-    if block is None or not _stored(block, position.entry_id).metadata.HasField("num_messages_in_batch"):
+    if block is None or not stored_entry(block, position.entry_id).metadata.HasField("num_messages_in_batch"):
         return None
     return block.messages_of(position.entry_id)  # from the SEND command, checked on arrival
 

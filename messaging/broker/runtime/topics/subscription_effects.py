@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from messaging.broker.core.ack_validation import MessageAck, check_cumulative, check_individual
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.explain import DeliveryState
 from messaging.broker.core.subscription import Subscription, subscription_key
+from messaging.broker.core.trace import DeliveryRecord
 from messaging.broker.runtime.topics.acknowledgements import GONE, AckDone, AckRequest, AfterReading
 from messaging.broker.runtime.topics.dispatcher import Dispatcher
 from messaging.broker.runtime.topics.services import TopicServices
@@ -136,6 +138,18 @@ class SubscriptionEffects(TopicContext):
     def pending_reads(self, subscription: Subscription) -> int:
         """The number of reads from storage queued or in progress for this subscription."""
         return 0 if self._dispatcher is None else self._dispatcher.pending_reads(subscription)
+
+    def delivery_state(self, subscription: Subscription) -> DeliveryState:
+        if self._dispatcher is None:
+            return DeliveryState(closing=self.closed is not None)
+        return self._dispatcher.delivery_state(subscription)
+
+    def delivery_records(self) -> list[DeliveryRecord]:
+        """What was delivered of late, the oldest first. From this call on something is recorded, if there is room for it."""
+        dispatcher = self._dispatcher or self._ensure_dispatcher()
+        records = [DeliveryRecord(*one) for one in dispatcher.records or ()]
+        self.services.record_keeper.open(dispatcher, self.services.clock_ms())
+        return records
 
     # --- requests of a consumer
 

@@ -36,6 +36,8 @@ READING = {
     "holds",
     "block_in_memory",
     "pending_reads",
+    "delivery_state",
+    "delivery_records",
 }
 PARTS = {"mark_active", "store", "recover", "policies_changed"}  # steps, and what the topic does for itself
 

@@ -1,0 +1,191 @@
+"""Why a subscription is not sent messages now: what stands in the way, for whom, where, and what is safe to do about it. Pure.
+
+Everything is read from the state that dispatching itself goes by, so that the answer cannot differ from what happens.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.subscription import Subscription
+from messaging.clock import time_text
+from messaging.storage.ledger_store import Position
+
+CONSUMERS_MAX = 100  # of which findings are listed
+
+
+class Reason(StrEnum):
+    CLOSING = "topic_closing"
+    FENCED = "fenced"
+    NOTHING = "nothing_to_deliver"
+    NO_CONSUMER = "no_consumer"
+    SENT = "waiting_for_acknowledgements"
+    DELAYED = "delayed"
+    NO_PERMITS = "no_permits"
+    NOT_READING = "consumer_not_reading"
+    CONSUMER_LIMIT = "consumer_unacked_limit"
+    SUBSCRIPTION_LIMIT = "subscription_unacked_limit"
+    NO_ROOM = "no_memory_for_delayed_messages"
+    MEMORY = "waiting_for_memory"
+    BACKLOG_READ = "waiting_for_backlog_read"
+    KEY_DRAINING = "key_draining"
+    DELIVERING = "delivering"
+
+
+REMEDIES = {
+    Reason.CLOSING: "wait: clients connect again by themselves",
+    Reason.FENCED: "wait until the seek or the deletion has ended",
+    Reason.NOTHING: "",
+    Reason.NO_CONSUMER: "connect a consumer, or delete the subscription if nobody needs it: its backlog keeps storage",
+    Reason.SENT: "acknowledge the messages, or acknowledge them negatively to have them sent again",
+    Reason.DELAYED: "wait until the delivery time",
+    Reason.NO_PERMITS: "look at what the application does with the messages that it was sent, or add consumers",
+    Reason.NOT_READING: "look at the client's machine and network; if its connection is closed, others get its messages",
+    Reason.CONSUMER_LIMIT: "acknowledge messages, add consumers, or raise max_unacked_per_consumer",
+    Reason.SUBSCRIPTION_LIMIT: "acknowledge messages, or raise max_unacked_per_subscription",
+    Reason.NO_ROOM: "wait until delayed messages of the tenant are due, or raise memory_budget_bytes",
+    Reason.MEMORY: "wait: other backlog reads give memory back; or raise memory_budget_bytes",
+    Reason.BACKLOG_READ: "wait: it is being read from disk",
+    Reason.KEY_DRAINING: "acknowledge the messages of that key that the former consumer holds, or close that consumer",
+    Reason.DELIVERING: "",
+}
+
+
+class DrainingKey(NamedTuple):
+    """A key whose messages wait until its former consumer has acknowledged what it holds."""
+
+    key: str
+    consumer: str
+    position: Position
+
+
+class DeliveryState(NamedTuple):
+    """What dispatching knows beside the subscription. `reads_waiting`, `reads_under_way`: backlog reads for it; `next_delayed_ms`:
+    no delayed message of the topic is due before; `no_room`: reading stopped at one for which there was no memory."""
+
+    closing: bool = False
+    reads_waiting: int = 0
+    reads_under_way: int = 0
+    next_delayed_ms: int | None = None
+    no_room: bool = False
+    draining: Sequence[DrainingKey] = ()
+
+
+class Finding(NamedTuple):
+    reason: Reason
+    sentence: str
+    consumer: str = ""
+    key: str = ""
+    position: Position | None = None
+    until_ms: int | None = None
+
+    @property
+    def remedy(self) -> str:
+        return REMEDIES[self.reason]
+
+
+def explain(subscription: Subscription, state: DeliveryState) -> list[Finding]:
+    """The most important finding first. Never empty."""
+    if state.closing:
+        return [Finding(Reason.CLOSING, "The topic is being unloaded or deleted.")]
+    if subscription.fenced:
+        return [Finding(Reason.FENCED, "Another request is moving or deleting the subscription.")]
+    backlog = subscription.backlog_entries
+    if not backlog:
+        return [Finding(Reason.NOTHING, "There is nothing to deliver: everything is acknowledged.")]
+    if not subscription.consumers:
+        return [Finding(Reason.NO_CONSUMER, f"No consumer is connected, and {_entries(backlog)} not acknowledged.")]
+    due = subscription.next_due()
+    if due is None:
+        return _all_sent(subscription, backlog, state)
+    at = due[1]
+    stuck = [finding for one in _receivers(subscription) if (finding := _why_not(one, at)) is not None]
+    if subscription.unacked.blocked:
+        held, limit = subscription.unacked.messages, subscription.unacked.subscription_max
+        text = f"All consumers together hold {held} unacknowledged messages; delivery stopped at the limit of {limit}."
+        return [Finding(Reason.SUBSCRIPTION_LIMIT, text, position=at), *stuck[:CONSUMERS_MAX]]
+    if len(stuck) == len(_receivers(subscription)):
+        return _nobody_ready(stuck, at)
+    return [*_on_the_way(at, state), *stuck[:CONSUMERS_MAX]]
+
+
+def _receivers(subscription: Subscription) -> list[Consumer]:
+    """The consumers that are sent messages: only the active one, where there is one."""
+    active = subscription.active
+    return list(subscription.consumers) if active is None else [active]
+
+
+def _why_not(consumer: Consumer, at: Position) -> Finding | None:
+    """None for a consumer that can be sent messages."""
+    name = repr(consumer.name or "without a name")
+    if not consumer.sink.writable:
+        return Finding(Reason.NOT_READING, f"Consumer {name} does not read its connection.", consumer.name, position=at)
+    if consumer.blocked:
+        limit = consumer.unacked.consumer_max
+        text = f"Consumer {name} holds {consumer.unacked_messages} unacknowledged messages; its limit is {limit}."
+        return Finding(Reason.CONSUMER_LIMIT, text, consumer.name, position=at)
+    if consumer.permits <= 0:
+        return Finding(Reason.NO_PERMITS, f"Consumer {name} has not asked for more messages.", consumer.name, position=at)
+    return None
+
+
+def _nobody_ready(stuck: list[Finding], at: Position) -> list[Finding]:
+    if len(stuck) == 1:
+        return stuck
+    counted = Counter(finding.reason for finding in stuck)
+    reason, _ = counted.most_common(1)[0]
+    parts = ", ".join(f"{count} {COUNTED[found]}" for found, count in counted.most_common())
+    text = f"None of the {len(stuck)} consumers can be sent messages: {parts}."
+    return [Finding(reason, text, position=at), *stuck[:CONSUMERS_MAX]]
+
+
+COUNTED = {
+    Reason.NOT_READING: "not reading the connection",
+    Reason.CONSUMER_LIMIT: "at the limit of unacknowledged messages",
+    Reason.NO_PERMITS: "without permits",
+}
+
+
+def _all_sent(subscription: Subscription, backlog: int, state: DeliveryState) -> list[Finding]:
+    """Nothing can be sent, whoever asks."""
+    delayed = subscription.delayed_entries
+    found = []
+    if delayed:
+        until_ms = state.next_delayed_ms
+        when = f"; the next is not due before {time_text(until_ms)}" if until_ms is not None else ""
+        found.append(Finding(Reason.DELAYED, f"{delayed} delayed messages wait for their delivery time{when}.", until_ms=until_ms))
+    if backlog > delayed:
+        text = f"Everything that is due was sent; {_entries(backlog - delayed)} not acknowledged by the consumers."
+        found.insert(0 if backlog - delayed > delayed else len(found), Finding(Reason.SENT, text))
+    return found
+
+
+def _on_the_way(at: Position, state: DeliveryState) -> list[Finding]:
+    """Some consumer can be sent messages, and there are some."""
+    if state.no_room:
+        text = "Reading stopped at a delayed message: the memory for delayed messages is used up."
+        return [Finding(Reason.NO_ROOM, text, position=at)]
+    if state.draining:
+        return [
+            Finding(
+                Reason.KEY_DRAINING,
+                f"Key {one.key!r} waits until consumer {one.consumer!r} has acknowledged what it holds of it.",
+                one.consumer,
+                one.key,
+                one.position,
+            )
+            for one in state.draining[:CONSUMERS_MAX]
+        ]
+    if state.reads_under_way:
+        return [Finding(Reason.BACKLOG_READ, "The next messages are being read from disk.", position=at)]
+    if state.reads_waiting:
+        return [Finding(Reason.MEMORY, "Reading the next messages from disk waits for memory or its turn.", position=at)]
+    return [Finding(Reason.DELIVERING, "Messages are being delivered.", position=at)]
+
+
+def _entries(count: int) -> str:
+    return f"{count} entry is" if count == 1 else f"{count} entries are"

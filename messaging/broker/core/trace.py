@@ -1,0 +1,96 @@
+"""What became of one message: where it is stored, and for each subscription what is known of its delivery. Pure.
+
+The state of a subscription says what holds now; what happened before is known only as far as the deliveries of late were recorded
+(`DeliveryRecord`). What is not known is said to be unknown, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.subscription_type import DELAYING
+from messaging.storage.ledger_store import Position
+
+
+class Event(StrEnum):
+    SENT = "sent"
+    EXPIRED = "expired"
+    DEAD_LETTERED = "dead_lettered"
+
+
+class DeliveryRecord(NamedTuple):
+    """Entries `first` to `last` of a ledger, at the same moment. `whole`: each of them, else some of them. `consumer` is "" unless
+    they were sent."""
+
+    at_ms: int
+    event: Event
+    subscription: str
+    consumer: str
+    ledger_id: int
+    first: int
+    last: int
+    whole: bool
+
+
+class Where(StrEnum):
+    """Where an entry stands in a subscription."""
+
+    EXPIRED = "expired"
+    DEAD_LETTERED = "dead_lettered"
+    ACKNOWLEDGED = "acknowledged"
+    HELD = "held_by_consumer"
+    SENT = "sent"
+    AGAIN = "to_be_sent_again"
+    DELAYED = "delayed"
+    DUE = "due"
+    WAITING = "not_sent_yet"
+
+
+class Passage(NamedTuple):
+    """What is known of one message in one subscription. `messages_left`: of a batch, None if unknown or all; `redeliveries`: how
+    often the client asked for it again, None if unknown (only Shared and Key_Shared count)."""
+
+    subscription: str
+    where: Where
+    consumer: str
+    messages_left: int | None
+    redeliveries: int | None
+    records: list[DeliveryRecord]
+
+
+def passage_of(subscription: Subscription, position: Position, records: Iterable[DeliveryRecord]) -> Passage:
+    known = [one for one in records if one.subscription == subscription.name and covers(one, position)]
+    where, consumer = _where(subscription, position, known)
+    batches, state = subscription.cursor.batches, subscription.state
+    bits = batches.bits(position) if batches else None
+    holds = subscription.kind in DELAYING and subscription.consumers and where is not Where.ACKNOWLEDGED
+    redeliveries = state.redeliveries.counts.get(position, 0) if holds else None
+    return Passage(subscription.name, where, consumer, bits.bit_count() if bits is not None else None, redeliveries, known)
+
+
+def covers(record: DeliveryRecord, position: Position) -> bool:
+    return record.ledger_id == position.ledger_id and record.first <= position.entry_id <= record.last
+
+
+def _where(subscription: Subscription, position: Position, known: list[DeliveryRecord]) -> tuple[Where, str]:
+    state, (ledger_id, entry_id) = subscription.state, position
+    if subscription.cursor.acknowledged(position):
+        ends = {one.event for one in known if one.whole}
+        if Event.DEAD_LETTERED in ends:
+            return Where.DEAD_LETTERED, ""
+        return (Where.EXPIRED if Event.EXPIRED in ends else Where.ACKNOWLEDGED), ""
+    for consumer in subscription.consumers:
+        if entry_id in consumer.held.get(ledger_id, ()):
+            return Where.HELD, consumer.name
+    if entry_id in state.redeliveries.entries.get(ledger_id, ()):
+        return Where.AGAIN, ""
+    if state.delayed is not None and entry_id in state.delayed.due.get(ledger_id, ()):
+        return Where.DUE, ""
+    if state.delayed is not None and entry_id in state.delayed.waiting.get(ledger_id, ()):
+        return Where.DELAYED, ""
+    if position < subscription.read_position and subscription.active is not None:
+        return Where.SENT, subscription.active.name
+    return Where.WAITING, ""

@@ -1,0 +1,130 @@
+"""Admin RPC: explains a subscription, and traces a message. Both only read."""
+
+from __future__ import annotations
+
+from messaging.adminrpc import schema
+from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.explain import Finding, explain
+from messaging.broker.core.trace import DeliveryRecord, Passage, Where, passage_of
+from messaging.broker.runtime.admin.naming import plain_topic
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.topics.entry_lookup import block_at, stored_entry
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.clock import TIME_MS_MAX
+from messaging.errors import InvalidValue
+from messaging.protocol.frames import as_text
+from messaging.storage.ledger_store import Position
+
+SUBSCRIPTIONS_MAX = 1_000  # of which a trace tells
+SENTENCES = {
+    Where.EXPIRED: "It expired before it was delivered.",
+    Where.DEAD_LETTERED: "It was moved to the dead-letter topic.",
+    Where.ACKNOWLEDGED: "It is acknowledged.",
+    Where.HELD: "Consumer {consumer} holds it and has not acknowledged it.",
+    Where.SENT: "It was sent to consumer {consumer}, which has not acknowledged it.",
+    Where.AGAIN: "It is to be sent again.",
+    Where.DELAYED: "It waits for its delivery time.",
+    Where.DUE: "Its delivery time has come; it is to be sent.",
+    Where.WAITING: "It has not been sent yet.",
+}
+UNRECORDED = "It is acknowledged: by a consumer, by skipping or by expiry, which is unknown."
+
+
+class DiagnosisHandlers:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def explain(self, request: schema.SubscriptionExplain) -> schema.SubscriptionExplained:
+        """Raises `TopicNotFound`, `SubscriptionNotFound`, `NotAllowed` for a partitioned topic."""
+        topic = await plain_topic(self._broker, request.topic)
+        subscription = topic.subscription(request.subscription)
+        findings = explain(subscription, topic.delivery_state(subscription))
+        return schema.SubscriptionExplained(
+            sentence=findings[0].sentence,
+            remedy=findings[0].remedy,
+            findings=[_finding(one) for one in findings],
+            backlog_entries=subscription.backlog_entries,
+            delayed_entries=subscription.delayed_entries,
+            mark_delete=_text(subscription.cursor.mark_delete),
+            read_position=_text(subscription.read_position),
+        )
+
+    async def trace(self, request: schema.MessageTrace) -> schema.MessageTraced:
+        """Raises `TopicNotFound`, `InvalidValue`, `StorageFailed` for an entry that cannot be read."""
+        if not (0 <= request.ledger_id < 1 << 63 and 0 <= request.entry_id < 1 << 32):
+            raise InvalidValue(f"{request.ledger_id}:{request.entry_id} is no message id: give ledger:entry, as 12:7")
+        topic = await plain_topic(self._broker, request.topic)
+        position = Position(request.ledger_id, request.entry_id)
+        records = topic.delivery_records()
+        since_ms = min((one.at_ms for one in records), default=None)
+        block = await block_at(topic, position)
+        if block is None:
+            return schema.MessageTraced(sentence=_absent(topic, position), entry=None, recorded_since_ms=since_ms, subscriptions=[])
+        listed = list(topic.subscriptions.values())[:SUBSCRIPTIONS_MAX]
+        passages = [passage_of(one, position, records) for one in listed]
+        entry = _entry(block, position)
+        return schema.MessageTraced(
+            sentence=f"It is stored as entry {position.entry_id} of ledger {position.ledger_id}.",
+            entry=entry,
+            recorded_since_ms=since_ms,
+            subscriptions=[_passage(one) for one in passages],
+        )
+
+
+def _finding(finding: Finding) -> schema.ExplainFinding:
+    return schema.ExplainFinding(
+        reason=finding.reason,
+        sentence=finding.sentence,
+        remedy=finding.remedy,
+        consumer=finding.consumer,
+        key=finding.key,
+        position=_text(finding.position) if finding.position is not None else "",
+        until_ms=finding.until_ms,
+    )
+
+
+def _text(position: Position) -> str:
+    return f"{position.ledger_id}:{position.entry_id}"
+
+
+def _absent(topic: Topic, position: Position) -> str:
+    ledger_list = topic.ledger_list
+    if position.ledger_id < ledger_list.first_id:
+        return "It is not stored: retention deleted what was stored before, or there never was such a message. Which is unknown."
+    if position > ledger_list.last:
+        return "There is no such message: it is after the last one of the topic."
+    return "There is no such message in this topic."
+
+
+def _entry(block: EntryBlock, position: Position) -> schema.TracedEntry:
+    metadata = stored_entry(block, position.entry_id).metadata
+    index = position.entry_id - block.first_entry
+    at_ms = block.deliver_at_ms[index] if block.deliver_at_ms is not None else 0
+    return schema.TracedEntry(
+        stored_at_ms=block.broker_time_ms,
+        publish_time_ms=min(metadata.publish_time, TIME_MS_MAX),  # a producer may say anything
+        producer=as_text(metadata.producer_name),
+        sequence_id=metadata.sequence_id,
+        messages=block.messages_of(position.entry_id),
+        size_bytes=len(block.view(position.entry_id)),
+        deliver_at_ms=min(at_ms, TIME_MS_MAX) or None,
+    )
+
+
+def _passage(passage: Passage) -> schema.TracedSubscription:
+    sentence = SENTENCES[passage.where].format(consumer=repr(passage.consumer))
+    if passage.where is Where.ACKNOWLEDGED and not passage.records:
+        sentence = UNRECORDED
+    return schema.TracedSubscription(
+        subscription=passage.subscription,
+        where=passage.where,
+        sentence=sentence,
+        consumer=passage.consumer,
+        messages_left=passage.messages_left,
+        redeliveries=passage.redeliveries,
+        deliveries=[_delivery(one) for one in passage.records],
+    )
+
+
+def _delivery(record: DeliveryRecord) -> schema.TracedDelivery:
+    return schema.TracedDelivery(at_ms=record.at_ms, event=record.event, consumer=record.consumer, certain=record.whole)

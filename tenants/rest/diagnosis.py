@@ -1,0 +1,27 @@
+"""Why a subscription is not sent messages, and what became of a message."""
+
+from __future__ import annotations
+
+import msgspec
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from messaging.adminrpc.schema import SubscriptionExplain
+from tenants import broker
+from tenants.names import subscription_of, topic_of, trace_of
+from tenants.rest import shapes
+from tenants.rest.base import View
+from tenants.rest.schema import describe
+
+
+class Explain(View):
+    @describe("What keeps a subscription from being sent messages now", shapes.SubscriptionExplained)
+    def get(self, request: Request, subscription: str, **parts: str) -> Response:
+        asked = SubscriptionExplain(topic=str(topic_of(parts)), subscription=subscription_of(subscription))
+        return Response(msgspec.to_builtins(broker.rpc().call("subscriptions.explain", asked)))
+
+
+class Trace(View):
+    @describe("What became of a message, by its id: ledger:entry", shapes.MessageTraced)
+    def get(self, request: Request, message_id: str, **parts: str) -> Response:
+        return Response(msgspec.to_builtins(broker.rpc().call("messages.trace", trace_of(str(topic_of(parts)), message_id))))

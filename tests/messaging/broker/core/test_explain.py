@@ -1,0 +1,127 @@
+"""`explain`: each thing that may stand in the way of a delivery, as it is found."""
+
+from __future__ import annotations
+
+from messaging.broker.core.explain import REMEDIES, DeliveryState, DrainingKey, Finding, Reason, explain
+from messaging.broker.core.subscription_type import SubscriptionType
+from messaging.storage.ledger_store import Position
+from tests.support.delayed_world import START_MS, DelayedWorld
+from tests.support.subscription_world import Sink, World, received
+
+SHARED, EXCLUSIVE = SubscriptionType.SHARED, SubscriptionType.EXCLUSIVE
+
+
+def why(world: World, **state: object) -> list[Finding]:
+    return explain(world.subscription, DeliveryState(**state))  # type: ignore[arg-type]
+
+
+def reasons(found: list[Finding]) -> list[Reason]:
+    return [one.reason for one in found]
+
+
+def test_every_reason_has_a_remedy_or_needs_none() -> None:
+    assert set(REMEDIES) == set(Reason)
+    assert {reason for reason, remedy in REMEDIES.items() if not remedy} == {Reason.NOTHING, Reason.DELIVERING}
+
+
+def test_nothing_to_deliver_and_nobody_to_deliver_to() -> None:
+    world = World()
+    assert reasons(why(world)) == [Reason.NOTHING]
+    world.publish([1, 1])
+    (found,) = why(world)
+    assert found.reason is Reason.NO_CONSUMER and "2 entries are not acknowledged" in found.sentence
+    assert found.remedy == REMEDIES[Reason.NO_CONSUMER]
+
+
+def test_a_change_under_way_comes_before_everything() -> None:
+    world = World()
+    world.publish([1])
+    world.subscription.fenced = True
+    assert reasons(why(world)) == [Reason.FENCED]
+    assert reasons(why(world, closing=True)) == [Reason.CLOSING]
+
+
+def test_a_consumer_without_permits() -> None:
+    world = World()
+    consumer = world.attach(SHARED, name="slow")
+    (entry,) = world.publish([1])
+    (found,) = why(world)
+    assert (found.reason, found.consumer, found.position) == (Reason.NO_PERMITS, "slow", entry)
+    world.flow(consumer, 1)
+    assert reasons(why(world)) == [Reason.SENT]
+
+
+def test_a_consumer_that_does_not_read() -> None:
+    world = World()
+    consumer = world.attach(EXCLUSIVE, name="deaf", permits=5)
+    assert isinstance(consumer.sink, Sink)
+    consumer.sink.writable = False
+    world.publish([1])
+    (found,) = why(world)
+    assert (found.reason, found.consumer) == (Reason.NOT_READING, "deaf")
+
+
+def test_a_consumer_at_its_limit() -> None:
+    world = World(unacked_max=2)
+    world.attach(SHARED, permits=10, name="full")
+    world.publish([1] * 3)
+    (found,) = why(world)
+    assert found.reason is Reason.CONSUMER_LIMIT and "holds 2" in found.sentence and "limit is 2" in found.sentence
+
+
+def test_a_subscription_at_its_limit() -> None:
+    world = World()
+    world.subscription.state.limit_unacked(0, 2)
+    world.attach(SHARED, permits=10)
+    world.publish([1] * 3)
+    found = why(world)
+    assert reasons(found) == [Reason.SUBSCRIPTION_LIMIT] and "limit of 2" in found[0].sentence
+
+
+def test_several_consumers_are_counted_and_named() -> None:
+    world = World()
+    for name in ("a", "b", "c"):
+        world.attach(SHARED, name=name)
+    deaf = world.attach(SHARED, permits=1, name="deaf")
+    assert isinstance(deaf.sink, Sink)
+    deaf.sink.writable = False
+    world.publish([1])
+    found = why(world)
+    assert found[0].sentence == "None of the 4 consumers can be sent messages: 3 without permits, 1 not reading the connection."
+    assert {one.consumer for one in found[1:]} == {"a", "b", "c", "deaf"}
+
+
+def test_a_standby_of_failover_is_not_in_the_way() -> None:
+    world = World()
+    world.attach(SubscriptionType.FAILOVER, name="active", permits=1)
+    world.attach(SubscriptionType.FAILOVER, name="standby")
+    world.publish([1, 1])
+    assert [(one.reason, one.consumer) for one in why(world)] == [(Reason.NO_PERMITS, "active")]
+
+
+def test_what_is_on_its_way() -> None:
+    """A consumer could take messages."""
+    world = World()
+    consumer = world.attach(SHARED, permits=1)
+    world.publish([1, 1])
+    received(consumer)
+    consumer.flow(5, 0)
+    assert reasons(why(world)) == [Reason.DELIVERING]
+    assert reasons(why(world, reads_under_way=1)) == [Reason.BACKLOG_READ]
+    assert reasons(why(world, reads_waiting=1)) == [Reason.MEMORY]
+    assert reasons(why(world, no_room=True)) == [Reason.NO_ROOM]
+    (found,) = why(world, draining=[DrainingKey("k", "former", Position(1, 0))])
+    assert (found.reason, found.key, found.consumer, found.position) == (Reason.KEY_DRAINING, "k", "former", Position(1, 0))
+
+
+def test_delayed_messages_that_wait_and_those_that_were_sent() -> None:
+    world = DelayedWorld()
+    world.attach("s", 10)
+    world.publish([60_000, 70_000, 80_000])
+    (found,) = explain(world.subscriptions["s"], DeliveryState(next_delayed_ms=START_MS + 60_000))
+    assert found.reason is Reason.DELAYED and found.until_ms == START_MS + 60_000
+    assert found.sentence.startswith("3 delayed messages wait for their delivery time; the next is not due before 2026-")
+    world.publish([None])
+    assert reasons(explain(world.subscriptions["s"], DeliveryState())) == [Reason.DELAYED, Reason.SENT]
+    world.publish([None] * 5)
+    assert reasons(explain(world.subscriptions["s"], DeliveryState())) == [Reason.SENT, Reason.DELAYED]
