@@ -55,8 +55,8 @@ class TracedDelivery(msgspec.Struct, kw_only=True):
 
 
 class TracedSubscription(msgspec.Struct, kw_only=True):
-    """`where`: see `messaging.broker.core.trace.Where`. `messages_left`: of a batch of which some messages are acknowledged, else
-    None. `redeliveries`: None if unknown."""
+    """`where`: see `messaging.broker.core.trace.TraceState`. `messages_left`: of a batch of which some messages are acknowledged,
+    else None. `redeliveries`: None if unknown."""
 
     subscription: str
     where: str

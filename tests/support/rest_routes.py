@@ -24,6 +24,7 @@ FILLING = {
     "timestamp": "1",
     "position": "1",
     "version": "0",
+    "message_id": "1:0",
 }
 
 

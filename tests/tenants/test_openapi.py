@@ -70,7 +70,7 @@ def test_answers_fit_the_document(world: World, path: str, method: str, paramete
     operation = schema()[path][method.upper()]
     headers = {"Authorization": f"Bearer {world.superuser_token}"}
     existing = {"tenant": "acme", "namespace": "orders", "topic": "t", "username": "tom", "role": "r", "key_id": "k1"}
-    existing["subscription"] = "s"
+    existing |= {"subscription": "s", "message_id": "1:0"}
     world.token("app@acme")
     world.broker.add("persistent://acme/orders/t", "s")
 

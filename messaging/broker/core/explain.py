@@ -55,7 +55,7 @@ REMEDIES = {
 }
 
 
-class DrainingKey(NamedTuple):
+class WaitingKey(NamedTuple):
     """A key whose messages wait until its former consumer has acknowledged what it holds."""
 
     key: str
@@ -72,7 +72,7 @@ class DeliveryState(NamedTuple):
     reads_under_way: int = 0
     next_delayed_ms: int | None = None
     no_room: bool = False
-    draining: Sequence[DrainingKey] = ()
+    draining: Sequence[WaitingKey] = ()
 
 
 class Finding(NamedTuple):

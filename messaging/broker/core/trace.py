@@ -15,7 +15,7 @@ from messaging.broker.core.subscription_type import DELAYING
 from messaging.storage.ledger_store import Position
 
 
-class Event(StrEnum):
+class DeliveryEvent(StrEnum):
     SENT = "sent"
     EXPIRED = "expired"
     DEAD_LETTERED = "dead_lettered"
@@ -26,7 +26,7 @@ class DeliveryRecord(NamedTuple):
     they were sent."""
 
     at_ms: int
-    event: Event
+    event: DeliveryEvent
     subscription: str
     consumer: str
     ledger_id: int
@@ -35,8 +35,8 @@ class DeliveryRecord(NamedTuple):
     whole: bool
 
 
-class Where(StrEnum):
-    """Where an entry stands in a subscription."""
+class TraceState(StrEnum):
+    """TraceState an entry stands in a subscription."""
 
     EXPIRED = "expired"
     DEAD_LETTERED = "dead_lettered"
@@ -49,48 +49,49 @@ class Where(StrEnum):
     WAITING = "not_sent_yet"
 
 
-class Passage(NamedTuple):
+class SubscriptionTrace(NamedTuple):
     """What is known of one message in one subscription. `messages_left`: of a batch, None if unknown or all; `redeliveries`: how
     often the client asked for it again, None if unknown (only Shared and Key_Shared count)."""
 
     subscription: str
-    where: Where
+    where: TraceState
     consumer: str
     messages_left: int | None
     redeliveries: int | None
     records: list[DeliveryRecord]
 
 
-def passage_of(subscription: Subscription, position: Position, records: Iterable[DeliveryRecord]) -> Passage:
+def trace_in(subscription: Subscription, position: Position, records: Iterable[DeliveryRecord]) -> SubscriptionTrace:
     known = [one for one in records if one.subscription == subscription.name and covers(one, position)]
     where, consumer = _where(subscription, position, known)
     batches, state = subscription.cursor.batches, subscription.state
     bits = batches.bits(position) if batches else None
-    holds = subscription.kind in DELAYING and subscription.consumers and where is not Where.ACKNOWLEDGED
+    holds = subscription.kind in DELAYING and subscription.consumers and where is not TraceState.ACKNOWLEDGED
     redeliveries = state.redeliveries.counts.get(position, 0) if holds else None
-    return Passage(subscription.name, where, consumer, bits.bit_count() if bits is not None else None, redeliveries, known)
+    left = bits.bit_count() if bits is not None else None
+    return SubscriptionTrace(subscription.name, where, consumer, left, redeliveries, known)
 
 
 def covers(record: DeliveryRecord, position: Position) -> bool:
     return record.ledger_id == position.ledger_id and record.first <= position.entry_id <= record.last
 
 
-def _where(subscription: Subscription, position: Position, known: list[DeliveryRecord]) -> tuple[Where, str]:
+def _where(subscription: Subscription, position: Position, known: list[DeliveryRecord]) -> tuple[TraceState, str]:
     state, (ledger_id, entry_id) = subscription.state, position
     if subscription.cursor.acknowledged(position):
         ends = {one.event for one in known if one.whole}
-        if Event.DEAD_LETTERED in ends:
-            return Where.DEAD_LETTERED, ""
-        return (Where.EXPIRED if Event.EXPIRED in ends else Where.ACKNOWLEDGED), ""
+        if DeliveryEvent.DEAD_LETTERED in ends:
+            return TraceState.DEAD_LETTERED, ""
+        return (TraceState.EXPIRED if DeliveryEvent.EXPIRED in ends else TraceState.ACKNOWLEDGED), ""
     for consumer in subscription.consumers:
         if entry_id in consumer.held.get(ledger_id, ()):
-            return Where.HELD, consumer.name
+            return TraceState.HELD, consumer.name
     if entry_id in state.redeliveries.entries.get(ledger_id, ()):
-        return Where.AGAIN, ""
+        return TraceState.AGAIN, ""
     if state.delayed is not None and entry_id in state.delayed.due.get(ledger_id, ()):
-        return Where.DUE, ""
+        return TraceState.DUE, ""
     if state.delayed is not None and entry_id in state.delayed.waiting.get(ledger_id, ()):
-        return Where.DELAYED, ""
+        return TraceState.DELAYED, ""
     if position < subscription.read_position and subscription.active is not None:
-        return Where.SENT, subscription.active.name
-    return Where.WAITING, ""
+        return TraceState.SENT, subscription.active.name
+    return TraceState.WAITING, ""

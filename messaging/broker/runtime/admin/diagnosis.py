@@ -5,7 +5,7 @@ from __future__ import annotations
 from messaging.adminrpc import schema
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.explain import Finding, explain
-from messaging.broker.core.trace import DeliveryRecord, Passage, Where, passage_of
+from messaging.broker.core.trace import DeliveryRecord, SubscriptionTrace, TraceState, trace_in
 from messaging.broker.runtime.admin.naming import plain_topic
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.entry_lookup import block_at, stored_entry
@@ -17,15 +17,15 @@ from messaging.storage.ledger_store import Position
 
 SUBSCRIPTIONS_MAX = 1_000  # of which a trace tells
 SENTENCES = {
-    Where.EXPIRED: "It expired before it was delivered.",
-    Where.DEAD_LETTERED: "It was moved to the dead-letter topic.",
-    Where.ACKNOWLEDGED: "It is acknowledged.",
-    Where.HELD: "Consumer {consumer} holds it and has not acknowledged it.",
-    Where.SENT: "It was sent to consumer {consumer}, which has not acknowledged it.",
-    Where.AGAIN: "It is to be sent again.",
-    Where.DELAYED: "It waits for its delivery time.",
-    Where.DUE: "Its delivery time has come; it is to be sent.",
-    Where.WAITING: "It has not been sent yet.",
+    TraceState.EXPIRED: "It expired before it was delivered.",
+    TraceState.DEAD_LETTERED: "It was moved to the dead-letter topic.",
+    TraceState.ACKNOWLEDGED: "It is acknowledged.",
+    TraceState.HELD: "Consumer {consumer} holds it and has not acknowledged it.",
+    TraceState.SENT: "It was sent to consumer {consumer}, which has not acknowledged it.",
+    TraceState.AGAIN: "It is to be sent again.",
+    TraceState.DELAYED: "It waits for its delivery time.",
+    TraceState.DUE: "Its delivery time has come; it is to be sent.",
+    TraceState.WAITING: "It has not been sent yet.",
 }
 UNRECORDED = "It is acknowledged: by a consumer, by skipping or by expiry, which is unknown."
 
@@ -61,13 +61,13 @@ class DiagnosisHandlers:
         if block is None:
             return schema.MessageTraced(sentence=_absent(topic, position), entry=None, recorded_since_ms=since_ms, subscriptions=[])
         listed = list(topic.subscriptions.values())[:SUBSCRIPTIONS_MAX]
-        passages = [passage_of(one, position, records) for one in listed]
+        traces = [trace_in(one, position, records) for one in listed]
         entry = _entry(block, position)
         return schema.MessageTraced(
             sentence=f"It is stored as entry {position.entry_id} of ledger {position.ledger_id}.",
             entry=entry,
             recorded_since_ms=since_ms,
-            subscriptions=[_passage(one) for one in passages],
+            subscriptions=[_subscription(one) for one in traces],
         )
 
 
@@ -111,18 +111,18 @@ def _entry(block: EntryBlock, position: Position) -> schema.TracedEntry:
     )
 
 
-def _passage(passage: Passage) -> schema.TracedSubscription:
-    sentence = SENTENCES[passage.where].format(consumer=repr(passage.consumer))
-    if passage.where is Where.ACKNOWLEDGED and not passage.records:
+def _subscription(trace: SubscriptionTrace) -> schema.TracedSubscription:
+    sentence = SENTENCES[trace.where].format(consumer=repr(trace.consumer))
+    if trace.where is TraceState.ACKNOWLEDGED and not trace.records:
         sentence = UNRECORDED
     return schema.TracedSubscription(
-        subscription=passage.subscription,
-        where=passage.where,
+        subscription=trace.subscription,
+        where=trace.where,
         sentence=sentence,
-        consumer=passage.consumer,
-        messages_left=passage.messages_left,
-        redeliveries=passage.redeliveries,
-        deliveries=[_delivery(one) for one in passage.records],
+        consumer=trace.consumer,
+        messages_left=trace.messages_left,
+        redeliveries=trace.redeliveries,
+        deliveries=[_delivery(one) for one in trace.records],
     )
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from messaging.broker.core.memory_charge import Charge
 from messaging.broker.core.memory_limiter import MemoryAccount
-from messaging.broker.core.trace import Event
+from messaging.broker.core.trace import DeliveryEvent
 
 RECORDS = 32  # of one topic
 RECORD_BYTES = 300
@@ -18,20 +18,20 @@ SHARE = 8  # this part of the account at most
 KEPT_MS = 60_000  # a topic keeps its records so long, however many others want some
 
 # A record as a plain tuple of the fields of `DeliveryRecord`: it is made for each block.
-Records = deque[tuple[int, Event, str, str, int, int, int, bool]]
+Records = deque[tuple[int, DeliveryEvent, str, str, int, int, int, bool]]
 
 
-class RecordedTopic(Protocol):
+class RecordsOwner(Protocol):
     records: Records | None  # None while nothing is recorded
 
 
-class RecordKeeper:
+class DeliveryRecords:
     def __init__(self, account: MemoryAccount) -> None:
         self._charge = Charge(account, "")
         self._topics_max = max(1, account.limit_bytes // SHARE // (RECORDS * RECORD_BYTES))
-        self._kept: dict[RecordedTopic, int] = {}  # since when, the oldest first
+        self._kept: dict[RecordsOwner, int] = {}  # since when, the oldest first
 
-    def open(self, topic: RecordedTopic, now_ms: int) -> None:
+    def open(self, topic: RecordsOwner, now_ms: int) -> None:
         """From now on what this topic delivers is recorded, if there is room."""
         if topic.records is not None:
             return
@@ -45,7 +45,7 @@ class RecordKeeper:
             self._kept[topic] = now_ms
             topic.records = deque(maxlen=RECORDS)
 
-    def close(self, topic: RecordedTopic) -> None:
+    def close(self, topic: RecordsOwner) -> None:
         """Idempotent."""
         topic.records = None
         if self._kept.pop(topic, None) is not None:

@@ -18,7 +18,7 @@ from messaging.broker.core.dispatch.state import Due
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.explain import DeliveryState
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.core.trace import Event
+from messaging.broker.core.trace import DeliveryEvent
 from messaging.broker.runtime.topics.backlog_reader import BacklogReader
 from messaging.broker.runtime.topics.delayed_delivery import DelayedDelivery
 from messaging.broker.runtime.topics.delivery_records import Records
@@ -27,7 +27,7 @@ from messaging.broker.runtime.topics.publisher import PendingPublish
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage.ledger_store import Position
 
-SENT, EXPIRED = Event.SENT, Event.EXPIRED  # looked up for each block
+SENT, EXPIRED = DeliveryEvent.SENT, DeliveryEvent.EXPIRED  # looked up for each block
 DISPATCH_COST = 4096  # the size of a slice, after which other topics get their turn: entries, bytes and deliveries as cost units
 DISPATCH_ENTRIES_MAX = 2048  # entries of one block per delivery
 
@@ -44,7 +44,7 @@ class Dispatcher:
         self.bytes_out = 0
         self.closed = False
         self.records: Records | None = None
-        topic.services.record_keeper.open(self, topic.services.clock_ms())
+        topic.services.delivery_records.open(self, topic.services.clock_ms())
 
     @property
     def tenant(self) -> str:
@@ -206,7 +206,7 @@ class Dispatcher:
 
     def close(self) -> None:
         self.closed = True
-        self.topic.services.record_keeper.close(self)
+        self.topic.services.delivery_records.close(self)
         if self.delayed is not None:
             self.delayed.close()
         if self.backlog is not None:

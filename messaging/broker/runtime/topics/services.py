@@ -13,7 +13,7 @@ from messaging.broker.core.open_sessions import OpenSession
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.topics.backlog_scheduler import BacklogScheduler
 from messaging.broker.runtime.topics.delay_timers import DelayTimers
-from messaging.broker.runtime.topics.delivery_records import RecordKeeper
+from messaging.broker.runtime.topics.delivery_records import DeliveryRecords
 from messaging.broker.runtime.topics.entry_cache import EntryCaches
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.turn_loop import TurnLoop
@@ -55,11 +55,11 @@ class TopicServices:
     admit: Callable[[OpenSession], None]  # raises if the permission was withdrawn meanwhile: `PermissionChecks.admit`
     delay_timers: DelayTimers = field(default_factory=DelayTimers)
     dispatch_turns: TurnLoop[DispatchTurn] = field(default_factory=lambda: TurnLoop(lambda turn: turn.run()))
-    record_keeper: RecordKeeper = field(init=False)
+    delivery_records: DeliveryRecords = field(init=False)
     dispatching: BackgroundLoop = field(init=False)  # called when sending to one subscription or client raises
 
     def __post_init__(self) -> None:
-        self.record_keeper = RecordKeeper(self.records)
+        self.delivery_records = DeliveryRecords(self.records)
         health = self.background.register("dispatch", recurs=False)
         self.dispatching = self.dispatch_turns.health = self.backlog_scheduler.health = health
 

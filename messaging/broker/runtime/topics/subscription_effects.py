@@ -148,7 +148,7 @@ class SubscriptionEffects(TopicContext):
         """What was delivered of late, the oldest first. From this call on something is recorded, if there is room for it."""
         dispatcher = self._dispatcher or self._ensure_dispatcher()
         records = [DeliveryRecord(*one) for one in dispatcher.records or ()]
-        self.services.record_keeper.open(dispatcher, self.services.clock_ms())
+        self.services.delivery_records.open(dispatcher, self.services.clock_ms())
         return records
 
     # --- requests of a consumer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messaging.broker.core.explain import REMEDIES, DeliveryState, DrainingKey, Finding, Reason, explain
+from messaging.broker.core.explain import REMEDIES, DeliveryState, Finding, Reason, WaitingKey, explain
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
 from tests.support.delayed_world import START_MS, DelayedWorld
@@ -110,7 +110,7 @@ def test_what_is_on_its_way() -> None:
     assert reasons(why(world, reads_under_way=1)) == [Reason.BACKLOG_READ]
     assert reasons(why(world, reads_waiting=1)) == [Reason.MEMORY]
     assert reasons(why(world, no_room=True)) == [Reason.NO_ROOM]
-    (found,) = why(world, draining=[DrainingKey("k", "former", Position(1, 0))])
+    (found,) = why(world, draining=[WaitingKey("k", "former", Position(1, 0))])
     assert (found.reason, found.key, found.consumer, found.position) == (Reason.KEY_DRAINING, "k", "former", Position(1, 0))
 
 

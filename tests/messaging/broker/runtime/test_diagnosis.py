@@ -6,7 +6,7 @@ import pytest
 
 from messaging.adminrpc import schema
 from messaging.broker.core.memory_limiter import MemoryLimiter
-from messaging.broker.runtime.topics.delivery_records import KEPT_MS, RECORD_BYTES, RECORDS, RecordKeeper, Records
+from messaging.broker.runtime.topics.delivery_records import KEPT_MS, RECORD_BYTES, RECORDS, DeliveryRecords, Records
 from messaging.errors import InvalidValue, NotAllowed, SubscriptionNotFound, TopicNotFound
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
@@ -94,7 +94,7 @@ class Recorded:
 
 def test_records_are_charged_and_the_oldest_make_room() -> None:
     account = MemoryLimiter(16 << 20).records
-    keeper = RecordKeeper(account)
+    keeper = DeliveryRecords(account)
     topics = [Recorded() for _ in range(200)]
     for topic in topics:
         keeper.open(topic, 0)
