@@ -75,7 +75,7 @@ def topic_fragment(request: ConsoleRequest, tenant: str, namespace: str, topic: 
 @page
 def topic_trace(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     """What became of the message `id` (ledger:entry)."""
-    name, message_id = _name(tenant, namespace, topic), request.GET.get("id", "").strip()[:40]
+    name, message_id = topic_name(tenant, namespace, topic), request.GET.get("id", "").strip()[:40]
     traced, problem = None, ""
     if message_id:
         try:

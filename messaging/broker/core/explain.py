@@ -25,6 +25,7 @@ class Reason(StrEnum):
     NO_CONSUMER = "no_consumer"
     SENT = "waiting_for_acknowledgements"
     DELAYED = "delayed"
+    DEAD_LETTERS = "waiting_for_dead_letter_topic"
     NO_PERMITS = "no_permits"
     NOT_READING = "consumer_not_reading"
     CONSUMER_LIMIT = "consumer_unacked_limit"
@@ -43,6 +44,7 @@ REMEDIES = {
     Reason.NO_CONSUMER: "connect a consumer, or delete the subscription if nobody needs it: its backlog keeps storage",
     Reason.SENT: "acknowledge the messages, or acknowledge them negatively to have them sent again",
     Reason.DELAYED: "wait until the delivery time",
+    Reason.DEAD_LETTERS: "look at the dead-letter policy: its topic and the permission of its owner",
     Reason.NO_PERMITS: "look at what the application does with the messages that it was sent, or add consumers",
     Reason.NOT_READING: "look at the client's machine and network; if its connection is closed, others get its messages",
     Reason.CONSUMER_LIMIT: "acknowledge messages, add consumers, or raise max_unacked_per_consumer",
@@ -158,10 +160,17 @@ def _all_sent(subscription: Subscription, backlog: int, state: DeliveryState) ->
         until_ms = state.next_delayed_ms
         when = f"; the next is not due before {time_text(until_ms)}" if until_ms is not None else ""
         found.append(Finding(Reason.DELAYED, f"{delayed} delayed messages wait for their delivery time{when}.", until_ms=until_ms))
-    if backlog > delayed:
-        text = f"Everything that is due was sent; {_entries(backlog - delayed)} not acknowledged by the consumers."
-        found.insert(0 if backlog - delayed > delayed else len(found), Finding(Reason.SENT, text))
-    return found
+    dead = sum(map(len, subscription.state.redeliveries.dead.values()))
+    sent = backlog - delayed - dead
+    if sent > 0:
+        text = f"Everything that is due was sent; {_entries(sent)} not acknowledged by the consumers."
+        found.insert(0 if sent > delayed else len(found), Finding(Reason.SENT, text))
+    if dead:
+        letters = subscription.dead_letters
+        error = f": {letters.last_error}" if letters is not None and letters.last_error else ""
+        text = f"{dead} entries that were redelivered too often wait to be moved to the dead-letter topic{error}."
+        found.insert(0 if error else len(found), Finding(Reason.DEAD_LETTERS, text))
+    return found or [Finding(Reason.DELIVERING, "Messages are being delivered.")]
 
 
 def _on_the_way(at: Position, state: DeliveryState) -> list[Finding]:

@@ -44,6 +44,7 @@ class TraceState(StrEnum):
     HELD = "held_by_consumer"
     SENT = "sent"
     AGAIN = "to_be_sent_again"
+    DEAD = "to_be_dead_lettered"
     DELAYED = "delayed"
     DUE = "due"
     WAITING = "not_sent_yet"
@@ -86,6 +87,8 @@ def _where(subscription: Subscription, position: Position, known: list[DeliveryR
     for consumer in subscription.consumers:
         if entry_id in consumer.held.get(ledger_id, ()):
             return TraceState.HELD, consumer.name
+    if entry_id in state.redeliveries.dead.get(ledger_id, ()):
+        return TraceState.DEAD, ""
     if entry_id in state.redeliveries.entries.get(ledger_id, ()):
         return TraceState.AGAIN, ""
     if state.delayed is not None and entry_id in state.delayed.due.get(ledger_id, ()):

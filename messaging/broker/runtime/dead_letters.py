@@ -29,6 +29,7 @@ from messaging.broker.core.dead_letters import (
 )
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.trace import DeliveryEvent
 from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer
 from messaging.broker.runtime.topics.admission import check_creation_by_use
 from messaging.broker.runtime.topics.dead_letter_state import save, was_moved
@@ -43,6 +44,7 @@ from messaging.storage.meta_store import MetaConflict
 
 log = structlog.get_logger("broker.dead_letters")
 
+DEAD_LETTERED = DeliveryEvent.DEAD_LETTERED
 MOVE_BYTES = 1 << 20  # of the entries of one move; a larger one goes alone
 MOVE_ENTRIES_MAX = 1_000
 MOVES_AT_ONCE = 4  # of all subscriptions
@@ -188,7 +190,7 @@ class DeadLetterMoves:
                 await producer.publish([frame for frame, _ in made], policy.policy_id, first)
         finally:
             self._memory.give(tenant, size)
-        await topic.acknowledge_for_nobody(subscription, [one.position for one in entries])
+        await topic.acknowledge_for_nobody(subscription, [one.position for one in entries], DEAD_LETTERED)
         letters.moved(messages, self._now_ms())
 
     async def _entries(self, topic: Topic, subscription: Subscription) -> tuple[list[DeadEntry], int]:
@@ -247,7 +249,7 @@ class DeadLetterMoves:
         except TopicNotFound:
             moved = False  # it was deleted, and what it held with it
         if moved:
-            await topic.acknowledge_for_nobody(subscription, [Position(*one) for one in move.entries])
+            await topic.acknowledge_for_nobody(subscription, [Position(*one) for one in move.entries], DEAD_LETTERED)
         await _end_move(topic, letters)
 
 

@@ -22,6 +22,7 @@ SENTENCES = {
     TraceState.ACKNOWLEDGED: "It is acknowledged.",
     TraceState.HELD: "Consumer {consumer} holds it and has not acknowledged it.",
     TraceState.SENT: "It was sent to consumer {consumer}, which has not acknowledged it.",
+    TraceState.DEAD: "It was redelivered too often and is to be moved to the dead-letter topic.",
     TraceState.AGAIN: "It is to be sent again.",
     TraceState.DELAYED: "It waits for its delivery time.",
     TraceState.DUE: "Its delivery time has come; it is to be sent.",

@@ -18,7 +18,7 @@ from messaging.broker.core.dispatch.state import Due
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.explain import DeliveryState
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.core.trace import DeliveryEvent
+from messaging.broker.core.trace import DeliveryEvent, DeliveryRecord
 from messaging.broker.runtime.topics.backlog_reader import BacklogReader
 from messaging.broker.runtime.topics.delayed_delivery import DelayedDelivery
 from messaging.broker.runtime.topics.delivery_records import Records
@@ -189,6 +189,18 @@ class Dispatcher:
             next_delayed_ms=None if delays is None else delays.index.next_ms(),
             no_room=delays is not None and delays.full,
         )
+
+    def delivery_records(self) -> list[DeliveryRecord]:
+        """What was delivered of late, the oldest first. From this call on something is recorded, if there is room for it."""
+        records = [DeliveryRecord(*one) for one in self.records or ()]
+        self.topic.services.delivery_records.open(self, self.topic.services.clock_ms())
+        return records
+
+    def record(self, event: DeliveryEvent, subscription: Subscription, position: Position) -> None:
+        """Something happened to one entry other than being sent."""
+        if self.records is not None:
+            at_ms, (ledger_id, entry_id) = self.topic.services.clock_ms(), position
+            self.records.append((at_ms, event, subscription.name, "", ledger_id, entry_id, entry_id, True))
 
     def forget(self, subscription: Subscription) -> None:
         """Releases the blocks that were read for this subscription."""

@@ -12,7 +12,7 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.explain import DeliveryState
 from messaging.broker.core.subscription import Subscription, subscription_key
-from messaging.broker.core.trace import DeliveryRecord
+from messaging.broker.core.trace import DeliveryEvent, DeliveryRecord
 from messaging.broker.runtime.topics.acknowledgements import GONE, AckDone, AckRequest, AfterReading
 from messaging.broker.runtime.topics.dispatcher import Dispatcher
 from messaging.broker.runtime.topics.services import TopicServices
@@ -145,11 +145,7 @@ class SubscriptionEffects(TopicContext):
         return self._dispatcher.delivery_state(subscription)
 
     def delivery_records(self) -> list[DeliveryRecord]:
-        """What was delivered of late, the oldest first. From this call on something is recorded, if there is room for it."""
-        dispatcher = self._dispatcher or self._ensure_dispatcher()
-        records = [DeliveryRecord(*one) for one in dispatcher.records or ()]
-        self.services.delivery_records.open(dispatcher, self.services.clock_ms())
-        return records
+        return self._ensure_dispatcher().delivery_records()
 
     # --- requests of a consumer
 
@@ -181,12 +177,14 @@ class SubscriptionEffects(TopicContext):
         subscription.follow_dead_letters(subscription.dead_letters)
         self._dispatch_soon(subscription)
 
-    async def acknowledge_for_nobody(self, subscription: Subscription, positions: Iterable[Position]) -> None:
+    async def acknowledge_for_nobody(self, subscription: Subscription, positions: Iterable[Position], why: DeliveryEvent) -> None:
         """Entries that no consumer gets any more, such as dead letters that are in their target. Raises `StorageFailed`."""
+        dispatcher = self._ensure_dispatcher()
         now_ms = self.services.clock_ms()
         for position in positions:
             delta = subscription.acknowledge(None, position.ledger_id, (position.entry_id,), now_ms)
             self.store(subscription, delta)
+            dispatcher.record(why, subscription, position)
         await self._finish_durably(subscription, b"", "the change")
 
     def resume(self, subscription: Subscription) -> None:
@@ -284,7 +282,7 @@ class SubscriptionEffects(TopicContext):
         found = subscription.state.unfinished_chunks(self.services.storage.safe_expiry_ms(), silent_ms)
         if found:
             subscription.entries_expired += len(found)
-            await self.acknowledge_for_nobody(subscription, found)
+            await self.acknowledge_for_nobody(subscription, found, DeliveryEvent.EXPIRED)
         return len(found)
 
     async def expire_up_to(self, subscription: Subscription, last: Position) -> int:

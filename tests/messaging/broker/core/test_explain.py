@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from messaging.broker.core.dead_letters import DeadLetterPolicy, DeadLetterRecord, DeadLetters
 from messaging.broker.core.explain import REMEDIES, DeliveryState, Finding, Reason, WaitingKey, explain
 from messaging.broker.core.subscription_type import SubscriptionType
+from messaging.broker.core.trace import TraceState, trace_in
 from messaging.storage.ledger_store import Position
 from tests.support.delayed_world import START_MS, DelayedWorld
 from tests.support.subscription_world import Sink, World, received
@@ -125,3 +127,19 @@ def test_delayed_messages_that_wait_and_those_that_were_sent() -> None:
     assert reasons(explain(world.subscriptions["s"], DeliveryState())) == [Reason.DELAYED, Reason.SENT]
     world.publish([None] * 5)
     assert reasons(explain(world.subscriptions["s"], DeliveryState())) == [Reason.SENT, Reason.DELAYED]
+
+
+def test_dead_letters_that_cannot_be_moved() -> None:
+    world = World()
+    consumer = world.attach(SHARED, permits=10)
+    (entry,) = world.publish([1])
+    policy = DeadLetterPolicy("p", 1, "persistent://acme/orders/dead", "owner")
+    letters = DeadLetters(DeadLetterRecord(1, policy))
+    world.subscription.follow_dead_letters(letters)
+    for _ in range(2):
+        world.nack(consumer, entry)
+    (found,) = why(world)
+    assert found.reason is Reason.DEAD_LETTERS
+    letters.failed("no permission", 0)
+    assert "no permission" in why(world)[0].sentence
+    assert trace_in(world.subscription, entry, []).where is TraceState.DEAD

@@ -13,6 +13,7 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.dispatch.chunk_sets import Chunk, ChunkSets
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
+from messaging.broker.core.trace import DeliveryEvent
 from messaging.broker.runtime.topics.subscription_effects import SubscriptionEffects
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import NotReady
@@ -125,7 +126,7 @@ def follow_dead_letters(held: Held) -> None:
 
 
 def acknowledge_for_nobody(held: Held) -> Awaitable[None]:
-    return held.topic.acknowledge_for_nobody(held.subscription, [held.at(0)])
+    return held.topic.acknowledge_for_nobody(held.subscription, [held.at(0)], DeliveryEvent.DEAD_LETTERED)
 
 
 async def expire_chunks(held: Held) -> None:
