@@ -11,12 +11,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 
 logger = logging.getLogger(__name__)
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-TIME_MS_MAX = 253_402_300_799_999  # the last millisecond of the year 9999
 JUMP_MS = 2_000  # a larger difference is a jump, not slewing
 SLEW = 1_000  # NTP slews by at most 1/2,000; a deviation of 1/1,000 is tolerated
 BELIEVED_AFTER_MS = 300_000
@@ -63,10 +60,3 @@ class ExpiryClock:
 
     def _believe(self, wall: int, passed: int) -> None:
         self._believed_ms, self._believed_at, self._jumped_at = wall, passed, None
-
-
-def time_text(at_ms: int) -> str:
-    """ISO 8601 in UTC with milliseconds, as Pulsar writes times. Producers' clocks may say anything: a time that no calendar has
-    is shown as the nearest one that it has."""
-    moment = EPOCH + timedelta(milliseconds=min(max(at_ms, 0), TIME_MS_MAX))
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -7,7 +7,6 @@ the reason. A query parameter over a limit refuses the upgrade with 400.
 
 from __future__ import annotations
 
-from messaging.clock import TIME_MS_MAX
 from messaging.limits.model import Limit
 from messaging.limits.sizes import (
     BATCH_MESSAGES_MAX,
@@ -19,6 +18,7 @@ from messaging.limits.sizes import (
     WHY_NAME,
     WHY_TOPIC,
 )
+from messaging.times import TIME_MS_MAX
 
 _NAME = Limit(WHY_NAME, bytes_max=NAME_BYTES_MAX)
 _TIME = Limit("an ISO 8601 time, with some margin", bytes_max=64)

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import Subscription
-from messaging.clock import time_text
 from messaging.storage.ledger_store import Position
+from messaging.times import time_text
 
 CONSUMERS_MAX = 100  # of which findings are listed
 

@@ -22,8 +22,8 @@ from messaging.broker.http.websocket.frames import (
     send_error_frame,
 )
 from messaging.broker.runtime.local.messages import DeliveredMessage, EncryptionContext, EncryptionKey, MessagePosition
-from messaging.clock import time_text
 from messaging.errors import AuthenticationFailed, InvalidValue, NotAuthorized, NotReady
+from messaging.times import time_text
 
 NOW_MS = 1_700_000_000_000
 

@@ -22,10 +22,10 @@ from msgspec import UNSET, UnsetType
 
 from messaging.broker.http.websocket.encryption import Keys, read_context
 from messaging.broker.runtime.local.messages import DeliveredMessage, EncryptionContext, MessagePosition, OutgoingMessage
-from messaging.clock import EPOCH, time_text
 from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotAuthorized
 from messaging.limits.structs import over_limit
 from messaging.message_id import decode_message_id, encode_message_id
+from messaging.times import EPOCH, time_text
 
 # Codes after "send-error:", and in the reason of a close frame.
 AUTHENTICATION_ERROR, NOT_AUTHORIZED, BAD_JSON, BAD_PAYLOAD, UNKNOWN_ERROR = 5, 6, 3, 7, 8

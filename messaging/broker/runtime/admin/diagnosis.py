@@ -10,10 +10,10 @@ from messaging.broker.runtime.admin.naming import plain_topic
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.entry_lookup import block_at, stored_entry
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.clock import TIME_MS_MAX
 from messaging.errors import InvalidValue
 from messaging.protocol.frames import as_text
 from messaging.storage.ledger_store import Position
+from messaging.times import TIME_MS_MAX
 
 SUBSCRIPTIONS_MAX = 1_000  # of which a trace tells
 SENTENCES = {

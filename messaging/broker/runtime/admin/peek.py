@@ -12,11 +12,11 @@ from messaging.broker.runtime.admin.positions import nth_unacknowledged
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.entry_lookup import entry_at
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.clock import time_text
 from messaging.errors import InvalidValue, NotFound, NotReady
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import UNPACKED_TIMES_MAX, unpack, unpacked_bytes
 from messaging.protocol.frames import ProtocolError, Stored, as_text
+from messaging.times import time_text
 
 
 async def peek(broker: Broker, request: schema.SubscriptionPeek) -> schema.PeekAnswer:

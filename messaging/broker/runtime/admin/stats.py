@@ -19,8 +19,8 @@ from messaging.broker.runtime.topics.backlog_age import UNKNOWN
 from messaging.broker.runtime.topics.member_rates import MemberRates
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
-from messaging.clock import time_text
 from messaging.storage.ledger_store import Position
+from messaging.times import time_text
 
 
 def position_text(position: Position) -> str:

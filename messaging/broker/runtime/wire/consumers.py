@@ -19,13 +19,13 @@ from messaging.broker.runtime.wire.schemas import given_schema, role_of
 from messaging.broker.runtime.wire.sessions import BinaryConsumerSession
 from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.broker.runtime.wire.topic_lists import found_by_looking
-from messaging.clock import time_text
 from messaging.errors import ConsumerNotFound, InvalidValue, NotAllowed, SubscriptionInUse
 from messaging.permissions.model import Resource
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic, subscription_name
 from messaging.storage.ledger_store import EARLIEST, Position, StoreError
+from messaging.times import time_text
 
 _MAX = 2**63 - 1
 _WRAP = 1 << 64
