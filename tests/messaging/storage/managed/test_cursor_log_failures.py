@@ -133,13 +133,13 @@ async def test_stopping_after_a_start_that_failed_forgets_nothing(monkeypatch: p
     async def refuse(key: str) -> bytes:
         raise Unavailable("away")
 
-    monkeypatch.setattr(world.meta, "get_value", refuse)
-    storage = Storage(world.store, world.meta, await owned(MemoryLedgerStore(world.memory), world.meta), lambda: 1)
-    failed = CursorLog(storage)
-    with pytest.raises(Unavailable):
-        await failed.start()
+    world.memory = MemoryLedgerStore(world.memory)
+    failed = CursorLog(Storage(world.memory, world.meta, await owned(world.memory, world.meta), lambda: 1))
+    with monkeypatch.context() as patched:
+        patched.setattr(world.meta, "get_value", refuse)
+        with pytest.raises(Unavailable):
+            await failed.start()
     await failed.stop()
-    monkeypatch.undo()
     after = await world.crash()
     await after.load()
     assert after.loaded == {one: [b"a"]}
