@@ -28,6 +28,8 @@ COSTS: dict[int, int] = {
     pb.Command.LOOKUP: 250,
     pb.Command.PARTITIONED_METADATA: 350,
     pb.Command.GET_TOPICS_OF_NAMESPACE: 500,
+    pb.Command.WATCH_TOPIC_LIST: 500,
+    pb.Command.WATCH_TOPIC_LIST_CLOSE: 60,
     pb.Command.GET_SCHEMA: 200,
     pb.Command.GET_OR_CREATE_SCHEMA: 250,
     pb.Command.PRODUCER: 800,
