@@ -155,6 +155,12 @@ class QuotaExceeded(StateError):
     code, http_status, wire_code = "quota_exceeded", 429, 8
 
 
+class BacklogHold(QuotaExceeded):
+    """As `QuotaExceeded`, for a client that is to wait rather than fail."""
+
+    code, http_status, wire_code = "backlog_hold", 429, 7
+
+
 class IncompatibleSchema(StateError):
     code, http_status, wire_code = "incompatible_schema", 409, 18
 

@@ -7,6 +7,8 @@ from messaging.policies.model import Policy
 
 _TOPIC = "messaging.broker.core.topic_policies:TopicPolicies"
 
+_QUOTA = "messaging.broker.runtime.topics.backlog_quota:quota_of"
+
 TABLE = (
     # Time and room
     Policy(
@@ -56,7 +58,8 @@ TABLE = (
         default=-1,
         path="backlogQuota",
         field="destination_storage.limitSize",
-        meaning="Size limit of a topic's backlog; -1: unlimited.",
+        meaning="Size limit of a topic's backlog, that of its slowest durable subscription; -1: unlimited.",
+        enforced_by=_QUOTA,
     ),
     Policy(
         name="backlog_quota_bytes_policy",
@@ -65,6 +68,7 @@ TABLE = (
         path="backlogQuota",
         field="destination_storage.policy",
         meaning="What happens when `backlog_quota_bytes` is exceeded.",
+        enforced_by=_QUOTA,
     ),
     Policy(
         name="backlog_quota_age_s",
@@ -74,6 +78,7 @@ TABLE = (
         path="backlogQuota",
         field="message_age.limitTime",
         meaning="Age limit of the oldest unacknowledged message of a topic; -1: unlimited.",
+        enforced_by=_QUOTA,
     ),
     Policy(
         name="backlog_quota_age_policy",
@@ -82,6 +87,7 @@ TABLE = (
         path="backlogQuota",
         field="message_age.policy",
         meaning="What happens when `backlog_quota_age_s` is exceeded.",
+        enforced_by=_QUOTA,
     ),
     Policy(
         name="subscription_expiration_min",

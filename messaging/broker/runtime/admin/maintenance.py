@@ -59,6 +59,8 @@ class MaintenanceHandlers:
         for subscription in list(topic.subscriptions.values()):
             if subscription.durable and subscription.state.chunks:
                 result.expired_entries += await topic.expire_chunks(subscription, silent_ms)
+        if topic.backlog_quota is not None:
+            await topic.backlog_quota.enforce(self._broker.now_ms())
         ledgers, freed = await self._trim(topic)
         result.trimmed_ledgers += ledgers
         result.freed_bytes += freed

@@ -18,6 +18,7 @@ from messaging.broker.core.entries import EntryBlock, delivery_times, for_log, h
 from messaging.broker.core.producer_sequences import NO_PARTS, ChunkPart
 from messaging.broker.core.producer_table import ProducerTable
 from messaging.broker.core.producers import Producer
+from messaging.broker.runtime.topics.backlog_quota import TopicBacklogQuota
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol import hot
 from messaging.protocol.hot import CHUNK, DELAYED, BlockSummary, SendFrame
@@ -31,6 +32,8 @@ KEPT_SHARE = 4  # a cached block is copied if it is a slice of a buffer more tha
 
 class PublishedTopic(TopicContext, Protocol):
     """The interface of the topic that its publisher uses."""
+
+    backlog_quota: TopicBacklogQuota | None
 
     def stored(self, pending: PendingPublish) -> None:
         """Called when a block is durable."""
@@ -81,10 +84,14 @@ class Publisher:
         """Appends one block of a producer; receipts are sent through its sink. Returns the number of bytes appended.
         `extensions`: of the header.
 
+        Appends nothing if that would exceed the topic's backlog quota; the producers were closed then.
         Raises `StoreError` if the log accepts nothing: the topic is then recovered, and its producers reconnect.
         """
         try:
             now_ms = self.ledger.stamp()
+            quota = self.topic.backlog_quota
+            if quota is not None and (producer.closed or not quota.admits(summary.end_offsets[-1], now_ms)):
+                return 0
             name = producer.name_bytes
             asked, dedup, parts = sent, self.dedup, NO_PARTS
             if dedup is not None:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 
+import structlog
+
 from messaging.broker.core.access_modes import AccessMode
 from messaging.broker.core.producer_table import Admission, ProducerTable
 from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.topics import dedup_state, exclusive_access
 from messaging.broker.runtime.topics.admission import check_encryption, check_producer, delivery_time_max
+from messaging.broker.runtime.topics.backlog_quota import TopicBacklogQuota, quota_of
 from messaging.broker.runtime.topics.loaded_topic import TopicCounters
 from messaging.broker.runtime.topics.publisher import PendingPublish, Publisher
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
@@ -26,16 +29,20 @@ from messaging.storage.managed.ledger import ManagedLedger
 
 __all__ = ["LATEST", "Topic"]
 
+log = structlog.get_logger("broker.topics")
+
 READERS_AT_ONCE = 16  # subscriptions sent a block as soon as it is durable; the others follow in later turns of the event loop
 
 
 class Topic(TopicSubscriptions):
-    __slots__ = ("id_tail", "publisher")
+    __slots__ = ("backlog_quota", "id_tail", "publisher")
 
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
         super().__init__(name, services, ledger)
         self.id_tail = message_id_tail(name.partition)
+        self.backlog_quota: TopicBacklogQuota | None = None
         self.publisher = Publisher(self, ledger)
+        self._follow_backlog_quota()
 
     @property
     def producers(self) -> ProducerTable:
@@ -65,9 +72,23 @@ class Topic(TopicSubscriptions):
         if self.ledger.ended:
             raise NotReady(f"topic {self.text} is being terminated: try again")
 
+    def policies_changed(self) -> None:
+        super().policies_changed()
+        self._follow_backlog_quota()
+
+    def _follow_backlog_quota(self) -> None:
+        quota = quota_of(self.services.policy, self.name)
+        if self.backlog_quota is None or self.backlog_quota.quota != quota:
+            self.backlog_quota = None if quota.unlimited else TopicBacklogQuota(self, quota)
+
+    def refuse_publishing(self, why: MagnetarError) -> None:
+        """Closes the producers: their next tries to open get the error."""
+        log.info("topic.publishing_refused", topic=self.text, why=why.message)
+        self._close_producers()
+
     async def writable(self) -> None:
         """Returns when the log accepts messages. While the disk is full or cannot be written, producers retry and consumers are not
-        affected. Raises `TopicTerminated`, `NotReady`, `StorageFailed`.
+        affected. Raises `TopicTerminated`, `NotReady`, `StorageFailed`, `QuotaExceeded`.
         """
         self.check_writable()
         try:
@@ -79,6 +100,8 @@ class Topic(TopicSubscriptions):
             if self.ledger.failed is not None:
                 self.services.failed(self, refused)
             raise refused from error
+        if self.backlog_quota is not None:
+            await self.backlog_quota.check(self.services.clock_ms())
 
     def delivery_time_max(self) -> int | None:
         """The latest delivery time that a message may ask for now; None: any."""
