@@ -129,17 +129,22 @@ def test_a_policy_set_to_null_is_unset(call: Call, world: World) -> None:
 
 
 def test_backlog_quotas(call: Call, world: World) -> None:
-    """Not enforced yet: refused by name, read as unset, and what an earlier release stored can be removed."""
+    """Two kinds, each with its limit and its policy; a kind that is removed leaves the other."""
     at = "/admin/v2/namespaces/acme/orders"
-    quota = {"limitSize": 1000, "limitTime": -1, "policy": "producer_exception"}
-    for query in ("", "?backlogQuotaType=destination_storage", "?backlogQuotaType=message_age"):
-        answer = call("POST", f"{at}/backlogQuota{query}", quota)
-        assert (answer.status_code, "backlog" in answer.json()["reason"]) == (412, True)
-    Namespace.unscoped.filter(name="acme/orders").update(policies={"backlog_quota_age_s": 5, "backlog_quota_age_policy": "x"})
-    assert call("GET", f"{at}/backlogQuotaMap").json() == {}
+    by_size = {"limitSize": 1000, "limitTime": -1, "policy": "producer_exception"}
+    by_age = {"limitSize": -1, "limitTime": 60, "policy": "consumer_backlog_eviction"}
+    assert status(call("POST", f"{at}/backlogQuota", by_size)) == 204
+    assert status(call("POST", f"{at}/backlogQuota?backlogQuotaType=message_age", by_age)) == 204
+    found = call("GET", f"{at}/backlogQuotaMap").json()
+    assert {kind: (quota["limitSize"], quota["limitTime"], quota["policy"]) for kind, quota in found.items()} == {
+        "destination_storage": (1000, -1, "producer_exception"),
+        "message_age": (-1, 60, "consumer_backlog_eviction"),
+    }
+    assert world.broker.state[("namespace", "acme/orders")]["policies"]["backlog_quota_bytes"] == 1000
     assert status(call("DELETE", f"{at}/backlogQuota?backlogQuotaType=message_age")) == 204
-    assert Namespace.unscoped.get(name="acme/orders").policies == {}
-    assert status(call("POST", f"{at}/backlogQuota?backlogQuotaType=odd", quota)) == 400
+    assert set(call("GET", f"{at}/backlogQuotaMap").json()) == {"destination_storage"}
+    assert status(call("POST", f"{at}/backlogQuota?backlogQuotaType=odd", by_size)) == 400
+    assert status(call("POST", f"{at}/backlogQuota", {**by_size, "policy": "odd"})) in (400, 412)
 
 
 def test_permissions(call: Call, world: World) -> None:

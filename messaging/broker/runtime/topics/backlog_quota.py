@@ -19,7 +19,7 @@ from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import Position, StoreError
 
 
-class LimitedTopic(TopicContext, Protocol):
+class QuotaTopic(TopicContext, Protocol):
     """The interface of the topic that its quota uses."""
 
     async def expire_up_to(self, subscription: Subscription, last: Position) -> int: ...
@@ -40,7 +40,7 @@ def quota_of(policy: Policy, name: TopicName) -> BacklogQuota:
 class TopicBacklogQuota:
     __slots__ = ("_check_age_at_ms", "_evicting", "_measuring", "_oldest", "_room_bytes", "_topic", "quota")
 
-    def __init__(self, topic: LimitedTopic, quota: BacklogQuota) -> None:
+    def __init__(self, topic: QuotaTopic, quota: BacklogQuota) -> None:
         self.quota = quota
         self._topic = topic
         self._room_bytes = 0  # that may be published before the backlog is measured again
