@@ -21,6 +21,7 @@ Grouped by who is at fault, and so by who can do something about it:
     │   │   └── PolicyNotEnforced  this release does not enforce the policy, so it does not accept it
     │   ├── TopicTerminated
     │   ├── QuotaExceeded        the quota of the topic or tenant is used up
+    │   │   └── BacklogHold      the backlog quota is used up, and clients are to wait
     │   └── IncompatibleSchema ├── InvalidSchema
     └── PlatformError            the platform: the same request may succeed later
         ├── NotReady             not yet: try again
