@@ -16,6 +16,7 @@ Grouped by who is at fault, and so by who can do something about it:
     ├── StateError               nobody: what the request names is not in a state that allows it
     │   ├── NotFound             ├── TopicNotFound ├── SubscriptionNotFound ├── ConsumerNotFound
     │   ├── Conflict             it exists already, or is in use ├── ProducerBusy ├── ConsumerBusy ├── SubscriptionInUse
+    │   │                                                   ├── ConsumerAssign the keys of a Key_Shared subscription that it wants
     │   ├── ProducerFenced       another producer owns the topic, or took it over
     │   ├── PreconditionFailed   clients are connected, or values contradict what is stored
     │   │   └── PolicyNotEnforced  this release does not enforce the policy, so it does not accept it
@@ -134,6 +135,10 @@ class ConsumerBusy(Conflict):
 
 class SubscriptionInUse(Conflict):
     code, wire_code = "subscription_in_use", 1  # MetadataError, as Pulsar answers
+
+
+class ConsumerAssign(Conflict):
+    code, wire_code = "consumer_assign", 19
 
 
 class ProducerFenced(StateError):

@@ -24,6 +24,7 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 Positive = Annotated[int, Meta(ge=1)]
 Counted = Annotated[int, Meta(ge=0)]
 Entries = Annotated[int, Meta(ge=1, le=1 << 30)]  # of a ledger: their ids stay below 2^32
+KeySharedPoints = Annotated[int, Meta(ge=1, le=1000)]
 
 # Read by tests and the Makefile only.
 OTHER_VARIABLES = frozenset({"MAGNETAR_CONFIG", "MAGNETAR_TEST_DATABASE_URL", "MAGNETAR_TEST_REDIS_URL"})
@@ -102,6 +103,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     subscription_unacked_max: Counted = 200_000  # all consumers of a subscription together; both apply to Shared and Key_Shared
     incomplete_chunks_expire_s: Positive = 600  # chunks of a message that its producer has not completed are then acknowledged
     acknowledgment_at_batch_index_level: bool = True  # messages of a batch can be acknowledged one by one, not only the whole
+    subscription_key_shared_use_consistent_hashing: bool = True  # for Key_Shared consumers; else hash ranges split in half
+    subscription_key_shared_consistent_hashing_replica_points: KeySharedPoints = 100  # of each consumer on the hash ring
     # Limits on numbers
     namespaces_per_tenant_max: Positive = 1_000  # further ones are refused
     keys_per_tenant_max: Positive = 10_000  # including revoked keys, of which the oldest is forgotten when a new key needs room

@@ -152,8 +152,3 @@ def test_the_last_message_is_known(stock: Stock, topic: str) -> None:
     identifiers = [producer.send(str(number).encode()) for number in range(3)]
     last = consumer.get_last_message_id()
     assert (last.ledger_id(), last.entry_id()) == (identifiers[-1].ledger_id(), identifiers[-1].entry_id())
-
-
-def test_a_subscription_type_that_is_not_there_yet_is_refused(stock: Stock, topic: str) -> None:
-    with pytest.raises(pulsar.PulsarException):
-        stock.client(operation_timeout_seconds=3).subscribe(topic, "keyed", pulsar.ConsumerType.KeyShared)

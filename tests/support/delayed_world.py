@@ -31,6 +31,9 @@ class Sink:
             self.received.append((Position(block.ledger_id, block.first_entry + index), self._world.now_ms))
         return last - first
 
+    def deliver_picked(self, consumer: Consumer, block: EntryBlock, picked: list[int], redelivery_counts: list[int] | None) -> int:
+        return sum(self.deliver(consumer, block, index, index + 1, None) for index in picked)
+
     def active_changed(self, consumer: Consumer, active: bool) -> None: ...
 
     def end_of_topic(self, consumer: Consumer) -> None: ...
@@ -92,7 +95,7 @@ class DelayedWorld:
         self._ids += 1
         subscription = self.subscriptions.get(name) or self.subscribe(name)
         consumer = Consumer(self._ids, f"c{self._ids}", Sink(self))
-        subscription.admit(kind)
+        subscription.admit(consumer, kind)
         subscription.attach(consumer, kind)
         consumer.flow(permits, self.now_ms)
         self.dispatch()

@@ -170,8 +170,8 @@ class RawClient:
             self.say(pb.Command.FLOW, consumer_id=consumer_id, message_permits=permits)
 
 
-def send_frame(sequence_id: int, payload: bytes, producer_id: int = 1, count: int = 1) -> bytes:
-    metadata = pb.Metadata(producer_name="raw", sequence_id=sequence_id, publish_time=1_000 + sequence_id)
+def send_frame(sequence_id: int, payload: bytes, producer_id: int = 1, count: int = 1, key: str | None = None) -> bytes:
+    metadata = pb.Metadata(producer_name="raw", sequence_id=sequence_id, publish_time=1_000 + sequence_id, partition_key=key)
     return frames.build_send(producer_id, sequence_id, metadata, payload, count)
 
 
@@ -199,10 +199,14 @@ def encrypted_frame(sequence_id: int, payload: bytes, producer_id: int = 1, coun
     return frames.build_send(producer_id, sequence_id, metadata, payload, count)
 
 
-def batch_frame(sequence_id: int, payloads: list[bytes], producer_id: int = 1) -> bytes:
+def batch_frame(sequence_id: int, payloads: list[bytes], producer_id: int = 1, key: str | None = None) -> bytes:
     heads = [pb.SingleMetadata(payload_size=len(payload)).SerializeToString() for payload in payloads]
     body = b"".join(len(head).to_bytes(4, "big") + head + payload for head, payload in zip(heads, payloads, strict=True))
     metadata = pb.Metadata(
-        producer_name="raw", sequence_id=sequence_id, publish_time=1_000 + sequence_id, num_messages_in_batch=len(payloads)
+        producer_name="raw",
+        sequence_id=sequence_id,
+        publish_time=1_000 + sequence_id,
+        num_messages_in_batch=len(payloads),
+        partition_key=key,
     )
     return frames.build_send(producer_id, sequence_id, metadata, body, len(payloads))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
+from itertools import accumulate
+
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.key_shared_mode import AUTO_SPLIT, DEFAULT_SETTINGS, KeySharedMode, KeySharedSettings
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
 from messaging.storage.managed.ledger_list import LedgerList
+from tests.support.raw_client import batch_frame, send_frame
 
 
 class Sink:
@@ -22,6 +27,12 @@ class Sink:
             count = redelivery_counts[index - first] if redelivery_counts else 0
             self.received.append((Position(block.ledger_id, block.first_entry + index), count))
         return last - first
+
+    def deliver_picked(self, consumer: Consumer, block: EntryBlock, picked: list[int], redelivery_counts: list[int] | None) -> int:
+        counts = redelivery_counts or [0] * len(picked)
+        for index, count in zip(picked, counts, strict=True):
+            self.received.append((Position(block.ledger_id, block.first_entry + index), count))
+        return len(picked)
 
     def active_changed(self, consumer: Consumer, active: bool) -> None:
         self.active.append(active)
@@ -41,6 +52,7 @@ class World:
         partition: int = -1,
         unacked_max: int = 50_000,
         unacked_of_all_max: int = 0,
+        key_shared: KeySharedSettings = DEFAULT_SETTINGS,
     ) -> None:
         self.ledger_list = LedgerList([(1, -1)])
         self.blocks: list[EntryBlock] = []
@@ -52,6 +64,7 @@ class World:
             partition=partition,
             unacked_max=unacked_max,
             unacked_of_all_max=unacked_of_all_max,
+            key_shared=key_shared,
         )
         self.expired_before_ms = 0
         self.now_ms = 1_000
@@ -67,13 +80,35 @@ class World:
         self.dispatch()
         return [Position(ledger, first + index) for index in range(len(sizes))]
 
+    def publish_keyed(self, keys: list[str], size: int = 1) -> list[Position]:
+        """One block of entries of `size` messages each, with these keys."""
+        ledger, first = self.ledger_list.ids[-1], self.ledger_list.lasts[-1] + 1
+        payloads = [b"x"] * size
+        entries = [send_frame(0, b"x", key=key) if size == 1 else batch_frame(0, payloads, key=key) for key in keys]
+        end_offsets = array("I", accumulate(map(len, entries)))
+        counts = [size] * len(keys)
+        block = EntryBlock(ledger, first, b"".join(entries), end_offsets, self.now_ms, sum(counts), counts=counts)
+        self.blocks.append(block)
+        self.ledger_list.confirm(ledger, block.last_entry)
+        self.dispatch()
+        return [Position(ledger, first + index) for index in range(len(keys))]
+
     def roll(self) -> None:
         self.ledger_list.add(self.ledger_list.ids[-1] + 1)
 
-    def attach(self, kind: SubscriptionType, permits: int = 0, *, name: str = "", priority: int = 0) -> Consumer:
+    def attach(
+        self,
+        kind: SubscriptionType,
+        permits: int = 0,
+        *,
+        name: str = "",
+        priority: int = 0,
+        key_shared: KeySharedMode = AUTO_SPLIT,
+    ) -> Consumer:
         self._ids += 1
         consumer = Consumer(self._ids, name or f"c{self._ids}", Sink(), priority=priority)
-        self.subscription.admit(kind)
+        consumer.key_shared = key_shared
+        self.subscription.admit(consumer, kind)
         self.subscription.attach(consumer, kind)
         if permits:
             self.flow(consumer, permits)
@@ -107,8 +142,11 @@ class World:
             source, position = due
             found = self.block(position)
             assignment = self.subscription.assign(source, found, position, found.last_entry, self.expired_before_ms, self.now_ms)
-            for consumer, block, first, last, redelivery_counts, _, _ in assignment.deliveries:
-                consumer.sink.deliver(consumer, block, first, last, redelivery_counts)
+            for consumer, block, first, last, redelivery_counts, _, picked in assignment.deliveries:
+                if picked is None:
+                    consumer.sink.deliver(consumer, block, first, last, redelivery_counts)
+                else:
+                    consumer.sink.deliver_picked(consumer, block, picked, redelivery_counts)
             if not assignment.more:
                 return
         raise AssertionError(f"dispatch does not end: it stands at {self.subscription.next_due()}")

@@ -9,6 +9,7 @@ from pyroaring import BitMap
 
 from messaging.broker.core.client_info import LOCAL_CLIENT
 from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.key_shared_mode import AUTO_SPLIT
 from messaging.broker.core.open_sessions import OpenSession
 from messaging.broker.core.unacked import UnackedMessages, stays_blocked
 from messaging.limits.sizes import PERMITS_MAX
@@ -24,6 +25,9 @@ class ConsumerSink(Protocol):
 
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redelivery_counts: list[int] | None) -> int:
         """Sends entries `first` to ``last - 1`` of `block`; returns the bytes sent. `redelivery_counts`: one for each, or None."""
+
+    def deliver_picked(self, consumer: Consumer, block: EntryBlock, picked: list[int], redelivery_counts: list[int] | None) -> int:
+        """The same for single entries of `block`, whose indexes are `picked`, in order."""
 
     def active_changed(self, consumer: Consumer, active: bool) -> None:
         """Failover: this consumer became the active one, or no longer is."""
@@ -48,6 +52,7 @@ class Consumer:
         "entries_redelivered",
         "held",
         "held_batches",
+        "key_shared",
         "last_acked_ms",
         "last_flow_ms",
         "messages_out",
@@ -71,6 +76,7 @@ class Consumer:
         self.session: OpenSession | None = None  # under which it was opened; None for the broker's own
         self.metadata: dict[str, str] = {}
         self.client = LOCAL_CLIENT
+        self.key_shared = AUTO_SPLIT
         self.on_ready: Callable[[Consumer], None] | None = None  # set by a strategy that wants to know when it can take messages
         self.permits = 0  # messages that the client asked for and was not sent; may fall below zero by one batch
         self.held: dict[int, BitMap] = {}  # ledger -> entries sent and not acknowledged (Shared only)
@@ -109,14 +115,17 @@ class Consumer:
         """How many messages that many of the entries sent contain: exact if all have the same size."""
         return entries * self.messages_out // self.entries_out if self.entries_out else 0
 
-    def hold(self, block: EntryBlock, first: int, last: int, unacked: list[int] | None) -> None:
-        """Entries `first` to ``last - 1`` of `block` were sent to this consumer. `unacked`: unacknowledged messages
-        of each, or None for one each."""
+    def hold(self, block: EntryBlock, first: int, last: int, unacked: list[int] | None, picked: BitMap | None = None) -> None:
+        """Entries `first` to ``last - 1`` of `block` were sent to this consumer, or of them those `picked`. `unacked`: how many
+        messages of each are not acknowledged, or None for one each."""
         bitmap = self.held.get(block.ledger_id)
         if bitmap is None:
             bitmap = self.held[block.ledger_id] = BitMap()
-        bitmap.add_range(block.first_entry + first, block.first_entry + last)
-        messages = last - first if unacked is None else sum(unacked)
+        if picked is None:
+            bitmap.add_range(block.first_entry + first, block.first_entry + last)
+        else:
+            bitmap |= picked
+        messages = sum(unacked) if unacked is not None else last - first if picked is None else len(picked)
         self.unacked_messages += messages
         total = self.unacked
         total.messages += messages
@@ -124,7 +133,10 @@ class Consumer:
             self.blocked = True
         if total.messages >= total.subscription_max:
             total.blocked = True
-        for entry, count in enumerate(unacked or (), block.first_entry + first):
+        if unacked is None:
+            return
+        entries = range(block.first_entry + first, block.first_entry + last) if picked is None else picked
+        for entry, count in zip(entries, unacked, strict=True):
             if count != 1:
                 self.held_batches[Position(block.ledger_id, entry)] = count
 

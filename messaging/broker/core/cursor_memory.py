@@ -12,10 +12,11 @@ MEASURED_MAX = 5_000  # subscriptions at a time
 
 
 def memory_bytes(subscription: Subscription) -> int:
-    """About how much memory its acknowledgements, redelivery counts and chunks take."""
+    """About how much memory its acknowledgements, redelivery counts and chunks take, and what its strategy knows of entries."""
     state = subscription.state
     chunk_bytes = 0 if state.chunks is None else state.chunks.memory_bytes
-    return subscription.cursor.memory_bytes + COUNT_BYTES * len(state.redeliveries.counts) + chunk_bytes
+    count_bytes = COUNT_BYTES * len(state.redeliveries.counts)
+    return subscription.cursor.memory_bytes + count_bytes + chunk_bytes + subscription.strategy.memory_bytes
 
 
 class CursorMemory:

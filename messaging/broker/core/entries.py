@@ -8,12 +8,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.hot import SendFrame, scan
+from messaging.protocol.hot import SendFrame, key_hashes, scan
 from messaging.storage.block_header import CHUNKS, DELIVER_AT, MARKER, BlockHeader, Extensions, decode, encode_plain
 from messaging.storage.ledger_store import Block, Position
 
 BLOCK_BYTES = 400  # memory that a block takes in addition to its data
-STOP_BYTES = 4  # memory of an entry in addition to its data
+STOP_BYTES = 8  # memory of an entry in addition to its data: where it ends, and the hash of its key once that is asked for
 TIME_BYTES = 8  # and of its delivery time
 COPIED_BYTES_MAX = 16 << 10  # copying this much costs less than keeping a view of it
 SEND_HEAD = b"\x08\x06"  # type SEND, with which the command of every stored frame begins
@@ -30,6 +30,7 @@ class EntryBlock:
 
     __slots__ = (
         "_counts",
+        "_key_hashes",
         "broker_time_ms",
         "chunked",
         "data",
@@ -66,6 +67,7 @@ class EntryBlock:
         self._counts = counts
         self.deliver_at_ms = deliver_at_ms
         self.chunked = chunked  # some entries are chunks of larger messages
+        self._key_hashes: array[int] | None = None
 
     @property
     def last_entry(self) -> int:
@@ -91,6 +93,13 @@ class EntryBlock:
                 self._counts = list(map(self._messages_of, range(len(self.end_offsets) - 1)))
                 self._counts.append(self.message_count - sum(self._counts))
         return self._counts
+
+    @property
+    def key_hashes(self) -> array[int]:
+        """The hash of the key of each entry (type "I"): see `hot.key_hashes`. Found when this is first asked for."""
+        if self._key_hashes is None:
+            self._key_hashes = key_hashes(self.data, self.end_offsets)
+        return self._key_hashes
 
     def messages_of(self, entry_id: int) -> int:
         """Messages in one entry, without looking at the others."""
@@ -123,6 +132,10 @@ class EntryBlock:
     def messages_in(self, first: int, last: int) -> int:
         """Messages in the entries with index `first` to ``last - 1``."""
         return last - first if self.uniform else sum(self.counts[first:last])
+
+    def messages_among(self, indexes: list[int]) -> int:
+        """Messages in these entries."""
+        return len(indexes) if self.uniform else sum(map(self.counts.__getitem__, indexes))
 
     def bytes_in(self, first: int, last: int) -> int:
         """Stored bytes of the entries with index `first` to ``last - 1``."""

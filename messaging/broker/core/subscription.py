@@ -19,9 +19,10 @@ from messaging.broker.core.dispatch.state import DispatchState, Due
 from messaging.broker.core.dispatch.strategies import STRATEGIES
 from messaging.broker.core.dispatch.strategy import DispatchStrategy
 from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.key_shared_mode import DEFAULT_SETTINGS, KeySharedSettings
 from messaging.broker.core.subscription_type import DELAYING, TYPE_NAMES, SubscriptionType
 from messaging.broker.core.unacked import UnackedMessages
-from messaging.errors import ConsumerBusy, NotAllowed, NotReady, QuotaExceeded
+from messaging.errors import ConsumerBusy, NotReady, QuotaExceeded
 from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.managed.ledger_list import LedgerList
 
@@ -56,6 +57,7 @@ class Subscription:
         partition: int = -1,
         unacked_max: int = 0,
         unacked_of_all_max: int = 0,
+        key_shared: KeySharedSettings = DEFAULT_SETTINGS,
         properties: dict[str, str] | None = None,
     ) -> None:
         self.name = name
@@ -66,7 +68,9 @@ class Subscription:
         self.ledger_list = ledger_list
         self.properties = properties or {}
         self.unacked = UnackedMessages(unacked_max, unacked_of_all_max)  # 0: no limit
-        self.state = DispatchState(cursor, ledger_list, topic=topic, partition=partition, unacked=self.unacked)
+        self.state = DispatchState(
+            cursor, ledger_list, topic=topic, partition=partition, unacked=self.unacked, key_shared=key_shared
+        )
         self.consumers = self.state.consumers
         self.strategy: DispatchStrategy = STRATEGIES[SubscriptionType.EXCLUSIVE](self.state)
         self.typed = False  # whether it has had a consumer
@@ -85,23 +89,19 @@ class Subscription:
 
     # --- consumers
 
-    def admit(self, kind: SubscriptionType) -> None:
-        """Raises where a consumer of `kind` cannot attach now: `ConsumerBusy`, `NotReady`, `NotAllowed`."""
+    def admit(self, consumer: Consumer, kind: SubscriptionType) -> None:
+        """Raises where `consumer` cannot attach now as one of `kind`: `ConsumerBusy`, `ConsumerAssign`, `NotReady`."""
         if self.fenced:
             raise NotReady(f"subscription {self.name!r} is being moved by another request: try again")
-        if kind not in STRATEGIES:
-            raise NotAllowed(f"{TYPE_NAMES[kind]} subscriptions are not supported yet: use Shared, Failover or Exclusive")
         if not self.consumers:
+            (self.strategy if self.kind is kind else STRATEGIES[kind](self.state)).admit(consumer)
             return
         if self.kind is not kind:
             raise ConsumerBusy(
                 f"subscription {self.name!r} is {TYPE_NAMES[self.kind]} while its consumers are connected: "
                 f"subscribe with that type, or close them first"
             )
-        if kind is SubscriptionType.EXCLUSIVE:
-            raise ConsumerBusy(
-                f"subscription {self.name!r} is Exclusive and has a consumer: use Shared or Failover, or close that one"
-            )
+        self.strategy.admit(consumer)
 
     def blocking_consumers(self, kind: SubscriptionType) -> list[Consumer]:
         """The consumers because of which `admit` would refuse one of `kind` for being busy."""

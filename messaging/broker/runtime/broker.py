@@ -14,6 +14,7 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor_memory import CursorMemory
 from messaging.broker.core.frame_progress import WINDOW_S
 from messaging.broker.core.ingress_limiter import IngressLimiter
+from messaging.broker.core.key_shared_mode import KeySharedSettings
 from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.topic_discovery import TopicDiscovery
@@ -103,6 +104,10 @@ class Broker:
                 records=self.memory_limiter.records,
                 clock_ms=self.now_ms,
                 acknowledges_parts=settings.acknowledgment_at_batch_index_level,
+                key_shared=KeySharedSettings(
+                    settings.subscription_key_shared_use_consistent_hashing,
+                    settings.subscription_key_shared_consistent_hashing_replica_points,
+                ),
                 subscriptions_max=settings.subscriptions_per_topic_max,
                 quota=TopicQuota.of(settings),
                 policy=self.policies.value,

@@ -13,7 +13,7 @@ from messaging.protocol import hot_extensions
 if hot_extensions.built():
     __path__.insert(0, str(hot_extensions.folder()))
 
-from messaging.protocol.hot import common, incoming, metadata, outgoing
+from messaging.protocol.hot import common, incoming, keyed, metadata, outgoing
 from messaging.protocol.hot.common import BlockSummary, SendFrame, group_by_producer, summarize, varint
 from messaging.protocol.hot.incoming import (
     BAD_CHECKSUM,
@@ -26,13 +26,15 @@ from messaging.protocol.hot.incoming import (
     group_acks,
     scan_acks,
 )
+from messaging.protocol.hot.keyed import HASH_MAX, NOBODY, key_hashes, route
 from messaging.protocol.hot.metadata import deliver_at
 from messaging.protocol.hot.outgoing import message_head
 
-COMPILED = common.COMPILED and metadata.COMPILED and incoming.COMPILED and outgoing.COMPILED
+COMPILED = all(module.COMPILED for module in (common, metadata, incoming, outgoing, keyed))
 # Frames read and made byte by byte are the cheapest where that is compiled and the dearest where it is not.
 scan = incoming.scan if incoming.COMPILED else incoming.scan_sequential
 messages = outgoing.messages if outgoing.COMPILED else outgoing.joined_messages
+picked_messages = outgoing.picked_messages if outgoing.COMPILED else outgoing.joined_picked_messages
 receipts = outgoing.receipts if outgoing.COMPILED else outgoing.joined_receipts
 
 __all__ = [
@@ -41,8 +43,10 @@ __all__ = [
     "COMPILED",
     "DELAYED",
     "DOUBTFUL",
+    "HASH_MAX",
     "MALFORMED",
     "MARKER",
+    "NOBODY",
     "TRANSACTION",
     "BlockSummary",
     "SendFrame",
@@ -51,6 +55,9 @@ __all__ = [
     "deliver_at",
     "message_head",
     "messages",
+    "key_hashes",
+    "picked_messages",
+    "route",
     "group_by_producer",
     "receipts",
     "group_acks",

@@ -33,3 +33,12 @@ cpdef object messages(const unsigned char[::1] data, const unsigned int[::1] end
 @cython.locals(message_id=bytes, command=bytes)
 cpdef bytes message_head(Py_ssize_t payload_bytes, unsigned long long ledger_id, unsigned long long entry_id,
                          unsigned long long consumer_id, bytes tail)
+
+@cython.locals(
+    number=bytes, made=bytearray, out="unsigned char[::1]",
+    head="const unsigned char[::1]", at=Py_ssize_t, size=Py_ssize_t, place=Py_ssize_t, index=Py_ssize_t, start=Py_ssize_t,
+    stop=Py_ssize_t, body=Py_ssize_t, high=Py_ssize_t, i=Py_ssize_t, value="unsigned long long", longer_from="unsigned long long",
+    entry_id="unsigned long long")
+cpdef object picked_messages(const unsigned char[::1] data, const unsigned int[::1] end_offsets, list picked,
+                             unsigned long long ledger_id, unsigned long long first_entry, unsigned long long consumer_id,
+                             bytes tail)

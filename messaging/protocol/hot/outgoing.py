@@ -181,3 +181,74 @@ def joined_messages(
         start = stop
         entry_id += 1
     return b"".join(parts)
+
+
+def picked_messages(
+    data: bytes | memoryview,
+    end_offsets: Sequence[int],
+    picked: list[int],
+    ledger_id: int,
+    first_entry: int,
+    consumer_id: int,
+    tail: bytes,
+) -> memoryview:
+    """Like `messages`, for the entries whose indexes are `picked`, in order; `first_entry` is that of index 0."""
+    size = len(picked) * (HEAD_BYTES_MAX + len(tail))
+    for index in picked:
+        size += end_offsets[index] - (end_offsets[index - 1] if index else 0)
+    made = bytearray(size)
+    out = memoryview(made)
+    at = size = place = longer_from = 0
+    for index in picked:
+        start = end_offsets[index - 1] if index else 0
+        stop = end_offsets[index]
+        entry_id = first_entry + index
+        high = data[start + 4]
+        body = start + 8 + ((high << 24) | (data[start + 5] << 16) | (data[start + 6] << 8) | data[start + 7])
+        if entry_id >= longer_from:  # the length of its varint changes
+            number = varint(entry_id)
+            longer_from = 1 << 7 * len(number) if len(number) < 9 else entry_id
+            head = memoryview(message_head(0, ledger_id, entry_id, consumer_id, tail))
+            size = len(head)
+            place = size - len(tail) - len(number)
+        out[at : at + size] = head
+        high = size - 4 + stop - body
+        out[at] = high >> 24 & 255
+        out[at + 1] = high >> 16 & 255
+        out[at + 2] = high >> 8 & 255
+        out[at + 3] = high & 255
+        i = at + place
+        value = entry_id
+        while value >= 128:
+            out[i] = value & 127 | 128
+            value >>= 7
+            i += 1
+        out[i] = value
+        at += size
+        out[at : at + stop - body] = data[body:stop]
+        at += stop - body
+    return memoryview(made)[:at]
+
+
+def joined_picked_messages(
+    data: bytes | memoryview,
+    end_offsets: Sequence[int],
+    picked: list[int],
+    ledger_id: int,
+    first_entry: int,
+    consumer_id: int,
+    tail: bytes,
+) -> bytes:
+    """The same as `picked_messages`, for uncompiled use."""
+    prefix = b"\x08" + varint(consumer_id) + b"\x12"
+    ledger = b"\x08" + varint(ledger_id) + b"\x10"
+    parts = []
+    for index in picked:
+        frame = bytes(data[end_offsets[index - 1] if index else 0 : end_offsets[index]])
+        message_id = ledger + varint(first_entry + index) + tail
+        command = prefix + VARINTS[len(message_id)] + message_id
+        size = len(command)
+        body = 8 + int.from_bytes(frame[4:8], "big")
+        head = LENGTHS[size + 4] + b"\x08\x09\x4a" + VARINTS[size] + command
+        parts.append((size + 8 + len(frame) - body).to_bytes(4, "big") + head + frame[body:])
+    return b"".join(parts)

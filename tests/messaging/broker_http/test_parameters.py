@@ -41,7 +41,6 @@ def test_the_window_has_pulsars_bounds() -> None:
         (ConsumerParameters, {"receiverQueueSize": "-1"}, "receiverQueueSize"),
         (ConsumerParameters, {"receiverQueueSize": "many"}, "receiverQueueSize"),
         (ConsumerParameters, {"subscriptionType": "shared"}, "subscriptionType"),
-        (ConsumerParameters, {"subscriptionType": "Key_Shared"}, "Key_Shared"),
         (ConsumerParameters, {"ackTimeoutMillis": "999"}, "ackTimeoutMillis"),
         (ConsumerParameters, {"maxRedeliverCount": "3"}, "maxRedeliverCount"),
         (ConsumerParameters, {"deadLetterTopic": "persistent://other/tenant/topic"}, "deadLetterTopic"),

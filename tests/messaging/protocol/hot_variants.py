@@ -49,6 +49,7 @@ def _stand_ins(plain: ModuleType) -> ModuleType:
     made = ModuleType("hot_stand_ins")
     vars(made).update(vars(plain))
     vars(made).update(scan=plain.scan_sequential, receipts=plain.joined_receipts, messages=plain.joined_messages)
+    vars(made).update(picked_messages=plain.joined_picked_messages)
     return made
 
 
@@ -56,5 +57,5 @@ VARIANTS: dict[str, ModuleType] = {"plain": _plain()}
 VARIANTS["stand-ins"] = _stand_ins(VARIANTS["plain"])
 if hot.COMPILED:
     VARIANTS["compiled"] = ModuleType("hot_compiled")
-    for module in (hot.common, hot.metadata, hot.incoming, hot.outgoing):
+    for module in (hot.common, hot.metadata, hot.incoming, hot.outgoing, hot.keyed):
         vars(VARIANTS["compiled"]).update(vars(module))

@@ -6,6 +6,8 @@ nobody, and are moved to another topic (`core/dead_letters.py`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyroaring import BitMap
 
 from messaging.broker.core.bitmaps import ranges_of
@@ -92,11 +94,11 @@ class Redeliveries:
             position = Position(ledger_id, entry)
             self.counts[position] = self.counts.get(position, 0) + 1
 
-    def counts_of(self, ledger_id: int, first: int, last: int) -> list[int] | None:
-        """Redelivery counts of entries `first` to before `last`; None where all are 0."""
+    def counts_of(self, ledger_id: int, entries: Iterable[int]) -> list[int] | None:
+        """Redelivery counts of `entries`; None where all are 0."""
         if not self.counts:
             return None
-        found = [self.counts.get(Position(ledger_id, entry), 0) for entry in range(first, last)]
+        found = [self.counts.get(Position(ledger_id, entry), 0) for entry in entries]
         return found if any(found) else None
 
     def unacked_ranges(self, ledger_id: int, first: int, last: int) -> list[tuple[int, int]]:
@@ -110,10 +112,14 @@ class Redeliveries:
             bitmap.remove_range(first, stop)
             self._keep(ledger_id, bitmap)
 
-    def acknowledged(self, ledger_id: int, entries: BitMap) -> None:
+    def take(self, ledger_id: int, entries: BitMap) -> None:
+        """These are on their way, or need not be sent."""
         bitmap = self.entries.get(ledger_id)
         if bitmap is not None:
             self._keep(ledger_id, bitmap - entries)
+
+    def acknowledged(self, ledger_id: int, entries: BitMap) -> None:
+        self.take(ledger_id, entries)
         if self.dead:
             self._drop_dead(ledger_id, entries)
         if self.counts:

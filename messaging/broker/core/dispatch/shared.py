@@ -21,10 +21,14 @@ SHARE_MESSAGES_MAX = 20  # a turn of one consumer while others could take messag
 class SharedDispatch(HoldingDispatch):
     __slots__ = ("_order",)
     kind = SubscriptionType.SHARED
+    memory_bytes = 0
 
     def __init__(self, state: DispatchState) -> None:
         super().__init__(state)
         self._order = RoundRobin()
+
+    def admit(self, consumer: Consumer) -> None:
+        """Everybody."""
 
     def attach(self, consumer: Consumer) -> None:
         consumer.on_ready = self._order.add

@@ -18,9 +18,14 @@ from messaging.storage.ledger_store import Position
 class SingleActiveDispatch:
     __slots__ = ("_state", "active")
 
+    memory_bytes = 0
+
     def __init__(self, state: DispatchState) -> None:
         self._state = state
         self.active: Consumer | None = None
+
+    def admit(self, consumer: Consumer) -> None:
+        """Whoever is admitted to the subscription."""
 
     def _activate(self, consumer: Consumer | None) -> None:
         if consumer is not self.active:

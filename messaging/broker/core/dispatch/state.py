@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from pyroaring import BitMap
+
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.delayed.delayed_entries import DelayedEntries
@@ -11,6 +15,7 @@ from messaging.broker.core.dispatch.chunk_sets import ChunkSets, chunk_at
 from messaging.broker.core.dispatch.redeliveries import Redeliveries
 from messaging.broker.core.dispatch.sources import EntrySource, ReadPosition
 from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.key_shared_mode import KeySharedSettings
 from messaging.broker.core.unacked import UnackedMessages
 from messaging.storage.ledger_store import Position
 from messaging.storage.managed.ledger_list import LedgerList
@@ -26,6 +31,7 @@ class DispatchState:
         "cursor",
         "delayed",
         "delays",
+        "key_shared",
         "ledger_list",
         "partition",
         "reading",
@@ -35,12 +41,22 @@ class DispatchState:
         "unacked",
     )
 
-    def __init__(self, cursor: Cursor, ledger_list: LedgerList, *, topic: str, partition: int, unacked: UnackedMessages) -> None:
+    def __init__(
+        self,
+        cursor: Cursor,
+        ledger_list: LedgerList,
+        *,
+        topic: str,
+        partition: int,
+        unacked: UnackedMessages,
+        key_shared: KeySharedSettings,
+    ) -> None:
         self.cursor = cursor
         self.ledger_list = ledger_list
         self.topic = topic  # its full name
         self.partition = partition
         self.unacked = unacked
+        self.key_shared = key_shared
         self.consumers: dict[Consumer, None] = {}  # in the order in which they came
         self.redeliveries = Redeliveries(cursor)
         self.reading = ReadPosition(cursor, ledger_list)
@@ -65,11 +81,15 @@ class DispatchState:
                 if one.release_part(position, left.bit_count()):
                     return
 
+    def send_first(self, source: EntrySource) -> None:
+        """What is to be sent again comes from there."""
+        self.sources = (source, *self.sources[1:])
+
     def use_delays(self, delays: TopicDelays) -> None:
         """From now on delayed messages wait until they are due."""
         self.delays = delays
         self.delayed = delays.join(self.cursor)
-        self.sources = (self.redeliveries, self.delayed, self.reading)
+        self.sources = (self.sources[0], self.delayed, self.reading)
 
     def hold_back(self, block: EntryBlock, ranges: list[tuple[int, int]]) -> DueRanges:
         """Which entries of a delayed block, next to be read, may be sent now."""
@@ -104,9 +124,9 @@ class DispatchState:
         for consumer in self.consumers:
             consumer.release_up_to(mark)
 
-    def _sent_chunks(self, consumer: Consumer, block: EntryBlock, first: int, last: int) -> None:
-        """Some of the entries with index `first` to ``last - 1`` are chunks."""
-        for index in range(first, last):
+    def _sent_chunks(self, consumer: Consumer, block: EntryBlock, indexes: Iterable[int]) -> None:
+        """Some of the entries with these indexes are chunks."""
+        for index in indexes:
             chunk = chunk_at(block, index)
             if chunk is not None:
                 consumer.chunks_out += 1
@@ -148,6 +168,24 @@ class DispatchState:
         if hold:
             consumer.hold(block, first, last, unacked)
         if block.chunked:
-            self._sent_chunks(consumer, block, first, last)
-        counts = self.redeliveries.counts_of(block.ledger_id, block.first_entry + first, block.first_entry + last)
+            self._sent_chunks(consumer, block, range(first, last))
+        counts = self.redeliveries.counts_of(block.ledger_id, range(block.first_entry + first, block.first_entry + last))
         return Delivery(consumer, block, first, last, counts, messages)
+
+    def deliver_picked(
+        self, consumer: Consumer, block: EntryBlock, picked: list[int], unacked: list[int] | None
+    ) -> tuple[Delivery, BitMap]:
+        """Gives `consumer` the entries with the indexes `picked`, in order, of which `unacked` messages are not acknowledged each;
+        None: one each. They are its own until it acknowledges them. Returns the delivery, and the entries."""
+        ledger_id, begin, first, last = block.ledger_id, block.first_entry, picked[0], picked[-1] + 1
+        entries = BitMap([begin + index for index in picked])
+        messages = len(picked) if unacked is None else sum(unacked)
+        consumer.permits -= messages
+        consumer.messages_out += messages
+        consumer.entries_out += len(picked)
+        consumer.hold(block, first, last, unacked, entries)
+        if block.chunked:
+            self._sent_chunks(consumer, block, picked)
+        counts = self.redeliveries.counts_of(ledger_id, entries)
+        gaps = len(picked) != last - first
+        return Delivery(consumer, block, first, last, counts, messages, picked if gaps else None), entries

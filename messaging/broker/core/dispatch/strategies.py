@@ -1,4 +1,4 @@
-"""The dispatch strategy of each supported subscription type. Key_Shared gets its row here."""
+"""The dispatch strategy of each subscription type."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from messaging.broker.core.dispatch.exclusive import ExclusiveDispatch
 from messaging.broker.core.dispatch.failover import FailoverDispatch
+from messaging.broker.core.dispatch.key_shared import KeySharedDispatch
 from messaging.broker.core.dispatch.shared import SharedDispatch
 from messaging.broker.core.dispatch.state import DispatchState
 from messaging.broker.core.dispatch.strategy import DispatchStrategy
@@ -15,4 +16,5 @@ STRATEGIES: dict[SubscriptionType, Callable[[DispatchState], DispatchStrategy]] 
     SubscriptionType.EXCLUSIVE: ExclusiveDispatch,
     SubscriptionType.FAILOVER: FailoverDispatch,
     SubscriptionType.SHARED: SharedDispatch,
+    SubscriptionType.KEY_SHARED: KeySharedDispatch,
 }

@@ -24,6 +24,13 @@ class DispatchStrategy(Protocol):
     def active(self) -> Consumer | None:
         """The only consumer that is sent anything; None where all are, or none is there."""
 
+    @property
+    def memory_bytes(self) -> int:
+        """About how much memory it takes for what it knows of entries, beside bitmaps."""
+
+    def admit(self, consumer: Consumer) -> None:
+        """Raises where it cannot join those that are there: `ConsumerBusy`, `ConsumerAssign`."""
+
     def attach(self, consumer: Consumer) -> None: ...
 
     def detach(self, consumer: Consumer) -> None:

@@ -58,7 +58,6 @@ class ConsumerParameters(msgspec.Struct, rename="camel"):
     crypto_failure_action: Literal["FAIL", "DISCARD", "CONSUME"] = "FAIL"
 
     def check(self) -> None:
-        _refuse("subscriptionType=Key_Shared", self.subscription_type == "Key_Shared", "use Shared, Failover or Exclusive")
         dead_letters = self.max_redeliver_count is not None or bool(self.dead_letter_topic)
         _refuse("maxRedeliverCount and deadLetterTopic", dead_letters, "set a dead-letter policy of the subscription")
         if 0 < self.ack_timeout_millis < 1000:

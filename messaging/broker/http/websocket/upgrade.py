@@ -99,8 +99,6 @@ async def open_producer(opening: Opening) -> Session:
 
 async def open_consumer(opening: Opening) -> Session:
     parameters = read_parameters(ConsumerParameters, opening.query)
-    if parameters.subscription_type == "Key_Shared":
-        raise InvalidValue("Key_Shared subscriptions are not supported on WebSockets")
     session = ConsumerSession(
         opening.link,
         PushWindow(parameters.window, pull=parameters.pull_mode),

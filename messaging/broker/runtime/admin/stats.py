@@ -14,6 +14,7 @@ from messaging.broker.core.explain import explain
 from messaging.broker.core.producers import NO_EPOCH, Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
+from messaging.broker.runtime.admin.key_shared_stats import key_shared_figures
 from messaging.broker.runtime.metering import max_backlog
 from messaging.broker.runtime.topics.backlog_age import UNKNOWN
 from messaging.broker.runtime.topics.member_rates import MemberRates
@@ -100,7 +101,8 @@ def _publisher(producer: Producer, members: MemberRates, context: StatsContext) 
 def _subscription(topic: Topic, subscription: Subscription, members: MemberRates, context: StatsContext) -> dict[str, Any]:
     backlog, delayed = subscription.backlog_entries, subscription.delayed_entries
     rates = members.of_subscription(subscription)
-    consumers = [_consumer(one, subscription, members, context) for one in subscription.consumers]
+    key_shared, of_consumers = key_shared_figures(subscription)
+    consumers = [_consumer(one, subscription, members) | of_consumers.get(one, {}) for one in subscription.consumers]
     oldest_ms = context.oldest_ms.get(subscription.key, UNKNOWN)
     why = explain(subscription, topic.delivery_state(subscription))[0]
     return {
@@ -139,7 +141,7 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
         "replicated": False,
         "isReplicated": False,
         "consumers": consumers,
-    }
+    } | key_shared
 
 
 def _dead_letters(subscription: Subscription) -> dict[str, Any] | None:
@@ -156,7 +158,7 @@ def _dead_letters(subscription: Subscription) -> dict[str, Any] | None:
     }
 
 
-def _consumer(consumer: Consumer, subscription: Subscription, members: MemberRates, context: StatsContext) -> dict[str, Any]:
+def _consumer(consumer: Consumer, subscription: Subscription, members: MemberRates) -> dict[str, Any]:
     rates = members.of_consumer(consumer)
     return {
         "consumerName": consumer.name,

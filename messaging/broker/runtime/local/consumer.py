@@ -146,6 +146,10 @@ class LocalConsumer:
             )
         return size
 
+    def deliver_picked(self, consumer: Consumer, block: EntryBlock, picked: list[int], redelivery_counts: list[int] | None) -> int:
+        counts = [None] * len(picked) if redelivery_counts is None else [[count] for count in redelivery_counts]
+        return sum(self.deliver(consumer, block, index, index + 1, count) for index, count in zip(picked, counts, strict=True))
+
     def _open_bits(self, position: Position, size: int) -> int:
         if len(self._batches) >= self._prune_at:
             self._batches.discard_if(self.subscription.cursor.acknowledged)

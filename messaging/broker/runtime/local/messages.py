@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, Protocol
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Principal
 
-SubscriptionKind = Literal["Exclusive", "Shared", "Failover"]
+SubscriptionKind = Literal["Exclusive", "Shared", "Failover", "Key_Shared"]
 InitialPosition = Literal["earliest", "latest"]
 
 

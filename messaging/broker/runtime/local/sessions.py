@@ -31,6 +31,7 @@ KINDS: dict[SubscriptionKind, SubscriptionType] = {
     "Exclusive": SubscriptionType.EXCLUSIVE,
     "Shared": SubscriptionType.SHARED,
     "Failover": SubscriptionType.FAILOVER,
+    "Key_Shared": SubscriptionType.KEY_SHARED,
 }
 HEALTH_TOPIC = TopicName("persistent", "magnetar", "system", "health")
 HEALTH_TIMEOUT_S = 5.0

@@ -148,10 +148,14 @@ class Dispatcher:
         total = 0
         records, name, ledger_id, begin = self.records, subscription.name, block.ledger_id, block.first_entry
         for consumer, given, first, stop, redelivery_counts, _, picked in assignment.deliveries:
-            size = consumer.sink.deliver(consumer, given, first, stop, redelivery_counts)
+            if picked is None:
+                size = consumer.sink.deliver(consumer, given, first, stop, redelivery_counts)
+                self.messages_out += given.messages_in(first, stop)
+            else:
+                size = consumer.sink.deliver_picked(consumer, given, picked, redelivery_counts)
+                self.messages_out += given.messages_among(picked)
             consumer.bytes_out += size
             total += size
-            self.messages_out += given.messages_in(first, stop)
             if records is not None:
                 records.append((now_ms, SENT, name, consumer.name, ledger_id, begin + first, begin + stop - 1, picked is None))
         if assignment.expired_entries and records is not None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from messaging.background import BackgroundLoop, BackgroundLoops
 from messaging.broker.core.cursor_memory import CursorMemory
+from messaging.broker.core.key_shared_mode import KeySharedSettings
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.open_sessions import OpenSession
 from messaging.broker.core.topic_quota import TopicQuota
@@ -40,6 +41,7 @@ class TopicServices:
     cursor_memory: CursorMemory
     records: MemoryAccount  # deduplication state of all producers
     clock_ms: Callable[[], int]
+    key_shared: KeySharedSettings
     subscriptions_max: int  # of one topic
     acknowledges_parts: bool  # the setting `acknowledgment_at_batch_index_level`
     quota: TopicQuota

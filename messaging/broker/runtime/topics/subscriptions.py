@@ -57,7 +57,7 @@ class TopicSubscriptions(SubscriptionEffects):
             self.check_open()
             if not self.holds(subscription):
                 raise NotReady(f"subscription {subscription.name!r} was deleted meanwhile: subscribe again")
-            subscription.admit(kind)
+            subscription.admit(consumer, kind)
             check_consumer(self.services.policy, self, subscription, kind)
             if consumer.session is not None:
                 self.services.admit(consumer.session)
@@ -113,6 +113,7 @@ class TopicSubscriptions(SubscriptionEffects):
             partition=self.name.partition,
             unacked_max=self.services.policy("max_unacked_per_consumer", self.name),
             unacked_of_all_max=self.services.policy("max_unacked_per_subscription", self.name),
+            key_shared=self.services.key_shared,
             properties=properties,
         )
         subscription.may_keep = partial(self.services.cursor_memory.allows, self.name.tenant)
@@ -224,6 +225,7 @@ class TopicSubscriptions(SubscriptionEffects):
         subscription.detach(consumer)
         if not subscription.consumers:
             self._release_reads(subscription)
+            self.services.cursor_memory.changed(self.name.tenant, subscription)
             self.drop_if_idle(subscription)
         self._dispatch_soon(subscription)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from messaging.broker.core.ack_sets import clipped
 from messaging.broker.core.ack_validation import MessageAck, signed
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.key_shared_mode import KeySharedMode
 from messaging.broker.core.subscription import SeekTarget, Subscription, subscription_key
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.runtime.broker import Broker
@@ -42,8 +43,6 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     kind = SubscriptionType(body.sub_type)
     if body.read_compacted and kind in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED):
         raise NotAllowed(f"{TYPE_NAMES[kind]} subscriptions cannot read the compacted topic: use Exclusive or Failover")
-    if kind is SubscriptionType.KEY_SHARED:
-        raise NotAllowed("Key_Shared subscriptions are not supported yet: use Shared, Failover or Exclusive")
     topic = await service.open_topic(parse_topic(resource.topic), create=body.force_topic_creation)
     await service.schemas.check_consumer(topic.name, given_schema(body), role_of(connection), idle=topic.never_used)
     subscription = await _subscription(service, connection, topic, name, body)
@@ -56,6 +55,7 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     consumer = Consumer(body.consumer_id, body.consumer_name, sink, priority=body.priority_level, now_ms=service.now_ms())
     consumer.metadata = {pair.key: pair.value for pair in body.metadata}
     consumer.client = connection.client_info
+    consumer.key_shared = _key_shared_mode(body.key_shared_meta)
     connection.endpoints.check_room(consumer.name, consumer.metadata)
     consumer.session = BinaryConsumerSession(connection, topic, body.consumer_id, name)
 
@@ -65,6 +65,13 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
         connection.endpoints.add_consumer(topic, subscription, consumer)
 
     topic.attach_consumer(subscription, consumer, kind, admitted)
+
+
+def _key_shared_mode(meta: pb.KeySharedMeta) -> KeySharedMode:
+    if meta.mode != pb.KeySharedMeta.STICKY:
+        return KeySharedMode(out_of_order=meta.allow_out_of_order_delivery)
+    ranges = tuple((one.start, one.end) for one in meta.hash_ranges)
+    return KeySharedMode(True, meta.allow_out_of_order_delivery, ranges)
 
 
 async def _subscription(service: Broker, connection: Connection, topic: Topic, name: str, body: pb.Subscribe) -> Subscription:

@@ -127,6 +127,23 @@ class MessageSender:
             out.gather(b"".join(parts))
         return size
 
+    def deliver_picked(self, consumer: Consumer, block: EntryBlock, picked: list[int], redelivery_counts: list[int] | None) -> int:
+        large = block.bytes_in(picked[0], picked[-1] + 1) > VIEWED_BYTES * (picked[-1] + 1 - picked[0])
+        if redelivery_counts is None and not large and not self.subscription.cursor.batches:
+            data = hot.picked_messages(
+                block.data,
+                block.end_offsets,
+                picked,
+                block.ledger_id,
+                block.first_entry,
+                consumer.consumer_id,
+                self.topic.id_tail,
+            )
+            self._out.gather(data)
+            return len(data)
+        counts = [None] * len(picked) if redelivery_counts is None else [[count] for count in redelivery_counts]
+        return sum(self.deliver(consumer, block, index, index + 1, count) for index, count in zip(picked, counts, strict=True))
+
     def _not_plain(self, block: EntryBlock, first: int, last: int, redelivery_counts: list[int] | None) -> list[int]:
         """Indexes of the entries that need a redelivery count or an ack set in their frame."""
         batches, at = self.subscription.cursor.batches, block.first_entry

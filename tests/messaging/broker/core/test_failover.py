@@ -13,8 +13,8 @@ from tests.support.subscription_world import World, received, told
 FAILOVER = SubscriptionType.FAILOVER
 
 
-def joined(world: World, names: Sequence[str], **options: int) -> dict[str, Consumer]:
-    return {name: world.attach(FAILOVER, 100, name=name, **options) for name in names}
+def joined(world: World, names: Sequence[str], priority: int = 0) -> dict[str, Consumer]:
+    return {name: world.attach(FAILOVER, 100, name=name, priority=priority) for name in names}
 
 
 def active(world: World) -> str:

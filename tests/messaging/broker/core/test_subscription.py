@@ -7,7 +7,7 @@ import pytest
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.subscription import SeekTarget
 from messaging.broker.core.subscription_type import SubscriptionType
-from messaging.errors import ConsumerBusy, NotAllowed, NotReady
+from messaging.errors import ConsumerBusy, NotReady
 from messaging.storage.ledger_store import Position
 from tests.support.subscription_world import World, received
 
@@ -28,11 +28,6 @@ def test_another_type_is_refused_while_consumers_are_there(kind: SubscriptionTyp
     world.detach(shared)
     world.attach(kind)
     assert world.subscription.kind is kind
-
-
-def test_key_shared_is_not_served() -> None:
-    with pytest.raises(NotAllowed):
-        World().attach(SubscriptionType.KEY_SHARED)
 
 
 def test_nobody_attaches_during_a_seek() -> None:

@@ -22,6 +22,9 @@ class Sink:
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redelivery_counts: list[int] | None) -> int:
         return 0
 
+    def deliver_picked(self, consumer: Consumer, block: EntryBlock, picked: list[int], redelivery_counts: list[int] | None) -> int:
+        return 0
+
     def active_changed(self, consumer: Consumer, active: bool) -> None: ...
 
     def end_of_topic(self, consumer: Consumer) -> None: ...

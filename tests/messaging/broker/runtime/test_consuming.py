@@ -112,7 +112,6 @@ async def test_types_that_do_not_go_together(world: BrokerWorld, first: Any, sec
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
-        ({"sub_type": pb.Subscribe.Key_Shared}, pb.NotAllowedError),
         ({"subscription": ""}, pb.InvalidTopicName),
         ({"subscription": "pulsar.dedup"}, pb.InvalidTopicName),
         ({"sub_type": SHARED, "read_compacted": True}, pb.NotAllowedError),

@@ -182,8 +182,8 @@ async def test_policy_max_subscriptions_per_topic_refuses_one_more(world: Broker
 async def test_policy_subscription_types_lets_no_other_type_in(world: BrokerWorld) -> None:
     await set_policies(world, subscription_types=["Exclusive", "Failover"])
     client = await world.connected("owner")
-    shared = {"subscription": "s", "consumer_id": 1, "sub_type": pb.Subscribe.Shared}
-    assert await refused(client, C.SUBSCRIBE, **shared) == pb.NotAllowedError
+    for kind in (pb.Subscribe.Shared, pb.Subscribe.Key_Shared):
+        assert await refused(client, C.SUBSCRIBE, subscription="s", consumer_id=1, sub_type=kind) == pb.NotAllowedError
     await client.subscribe(TOPIC, "f", 2, sub_type=pb.Subscribe.Failover)
     await client.expect("ACTIVE_CONSUMER_CHANGE")
     await set_policies(world, subscription_types=[])

@@ -1,0 +1,299 @@
+"""Key_Shared: each key belongs to one consumer, which gets its messages in order. Pure.
+
+A selector says whose a key is. What its consumer cannot take now is set aside, so that one slow consumer holds up its own keys and
+nobody else's; how much is set aside is limited, and nothing beyond is read. What was set aside, or came back, is sent first.
+While a key changes hands, nothing of it is sent until the former consumer holds nothing of it any more (`draining.py`).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+
+from pyroaring import BitMap
+
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.dispatch.assignment import Delivery
+from messaging.broker.core.dispatch.draining import DrainingSlots
+from messaging.broker.core.dispatch.holding import HoldingDispatch, ready
+from messaging.broker.core.dispatch.known_hashes import KnownHashes
+from messaging.broker.core.dispatch.selectors.modes import make_selector
+from messaging.broker.core.dispatch.selectors.selector import SlotMap, owner_of, slot_of
+from messaging.broker.core.dispatch.state import DispatchState
+from messaging.broker.core.dispatch.waiting import WaitingEntries
+from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.key_shared_mode import KeySharedMode
+from messaging.broker.core.subscription_type import SubscriptionType
+from messaging.errors import ConsumerBusy
+from messaging.protocol import hot
+
+LOOK_AHEAD_PER_CONSUMER = 2_000  # entries that may wait so that something can be read for the others; Pulsar's defaults
+LOOK_AHEAD_MAX = 20_000  # of one subscription
+
+
+class KeySharedDispatch(HoldingDispatch):
+    __slots__ = (
+        "_able",
+        "_bounds",
+        "_count_max",
+        "_hashes",
+        "_moved",
+        "_numbers",
+        "_owners",
+        "_slot_map",
+        "_stalled_slot",
+        "_unsorted",
+        "draining",
+        "mode",
+        "selector",
+        "waiting",
+    )
+    kind = SubscriptionType.KEY_SHARED
+
+    def __init__(self, state: DispatchState) -> None:
+        super().__init__(state)
+        self.mode = KeySharedMode()
+        self.selector = make_selector(self.mode, state.key_shared)
+        self.waiting = WaitingEntries(state.redeliveries, self.settle, self._ready_consumers)
+        self._hashes = KnownHashes()
+        self.draining = DrainingSlots(self._hashes, lambda key_hash: slot_of(self.selector, key_hash))
+        self._able: dict[Consumer, None] = {}  # consumers that, perhaps, can be sent something
+        self._moved = False  # slots have new owners
+        self._count_max = state.redeliveries.count_max  # of the dead-letter policy
+        self._slot_map: SlotMap = []
+        self._bounds = self._owners = array("I")  # the same for the hot loop, which knows consumers by their numbers
+        self._numbers: dict[Consumer, int] = {}  # from 1 on
+        self._unsorted: dict[int, BitMap] = {}  # waiting entries that have to be given to the owners of their slots
+        self._stalled_slot: int | None = None  # of the next entry to read, which nobody can take and no room is left to set aside
+
+    # --- consumers
+
+    def admit(self, consumer: Consumer) -> None:
+        mode = consumer.key_shared
+        if not self._state.consumers:
+            make_selector(mode, self._state.key_shared).check(consumer)
+            return
+        if (mode.sticky, mode.out_of_order) != (self.mode.sticky, self.mode.out_of_order):
+            raise ConsumerBusy(
+                f"the consumers of this subscription use {_described(self.mode)}, this one {_described(mode)}: all have to agree"
+            )
+        self.selector.check(consumer)
+
+    def attach(self, consumer: Consumer) -> None:
+        state = self._state
+        if len(state.consumers) == 1:
+            self._clear()
+            state.send_first(self.waiting)
+            self.mode = consumer.key_shared
+            self.selector = make_selector(self.mode, state.key_shared)
+        self.selector.add(consumer)
+        self._moved = True
+        consumer.on_ready = self._woken
+        consumer.wake()
+
+    def detach(self, consumer: Consumer) -> None:
+        state = self._state
+        consumer.on_ready = None
+        self._forget_chunks(consumer)
+        for ledger_id, entries in consumer.release_all().items():
+            self._give_back(ledger_id, entries)
+        self.selector.remove(consumer)
+        self._able.pop(consumer, None)
+        self.draining.forget(consumer)
+        self._moved = True
+        if not state.consumers:
+            self._clear()
+            state.redeliveries.forget_counts()
+            state.send_first(state.redeliveries)
+
+    def _clear(self) -> None:
+        self._unreleased.clear()
+        self._able.clear()
+        self._unsorted.clear()
+        self._stalled_slot = None
+        self.draining.clear()
+        self._hashes.clear()
+        self.waiting.forget_keys()
+
+    def _woken(self, consumer: Consumer) -> None:
+        self._able[consumer] = None
+        if self.draining.slots:
+            self.draining.changed[consumer] = None
+
+    def _ready_consumers(self) -> Iterator[Consumer]:
+        """Those that cannot be sent anything leave, and come back by `_woken`."""
+        for consumer in list(self._able):
+            if ready(consumer):
+                yield consumer
+            else:
+                del self._able[consumer]
+
+    # --- sending
+
+    def can_dispatch(self) -> bool:
+        self.settle()
+        if self._state.unacked.blocked or next(self._ready_consumers(), None) is None:
+            return False
+        if self._stalled_slot is None or self.waiting.can_send_known():
+            return True
+        if self._may_be_sent(self._stalled_slot) or self.waiting.set_aside < self._look_ahead:
+            self._stalled_slot = None
+        return self._stalled_slot is None
+
+    @property
+    def _look_ahead(self) -> int:
+        return min(LOOK_AHEAD_MAX, LOOK_AHEAD_PER_CONSUMER * len(self._state.consumers))
+
+    def _may_be_sent(self, slot: int) -> bool:
+        owner = owner_of(self._slot_map, slot)
+        return owner is not None and slot not in self.draining.slots and ready(owner)
+
+    def share(self, block: EntryBlock, ranges: Sequence[tuple[int, int]]) -> tuple[list[Delivery], int | None]:
+        """Entries that are waiting already were offered because their consumers are able: they are sent as far as there is room."""
+        if not ranges:
+            return [], None
+        ledger_id, begin, hashes = block.ledger_id, block.first_entry, block.key_hashes
+        first = ranges[0][0]
+        unknown = self.waiting.is_unknown(ledger_id, first)
+        again = first in self.waiting.known(ledger_id)
+        if not again:
+            self._hashes.keep(ledger_id, begin, hashes)
+        rooms = self._rooms()
+        picked: list[list[int]] = [[] for _ in rooms]
+        aside: list[int] = []
+        aside_max = len(hashes) if again else max(0, self._look_ahead - self.waiting.set_aside)
+        counts = self._counts(block)
+        stopped_at = None
+        selector = self.selector
+        slots, first_slot, bounds, owners = selector.slots, selector.first_slot, self._bounds, self._owners
+        closed = self.draining.slots
+        for start, last in ranges:
+            stop = last + 1 - begin
+            reached = hot.route(
+                hashes, start - begin, stop, slots, first_slot, bounds, owners, rooms, closed, counts, picked, aside, aside_max
+            )
+            if reached < stop:
+                stopped_at = begin + reached
+                break
+        deliveries = [
+            self._deliver(consumer, block, indexes, counts)
+            for consumer, indexes in zip(self._numbers, picked[1:], strict=True)
+            if indexes
+        ]
+        if unknown:
+            self.waiting.learnt(ledger_id, first, ranges[-1][1] + 1 if stopped_at is None else stopped_at)
+        if aside and not again:
+            self._set_aside(ledger_id, BitMap([begin + index for index in aside]))
+        if stopped_at is not None and rooms[hot.NOBODY] > 0:
+            self._stalled_slot = slot_of(selector, hashes[stopped_at - begin])
+        return deliveries, stopped_at
+
+    def _rooms(self) -> array[int]:
+        """How many messages each consumer may be sent, by its number; number 0: all together."""
+        rooms = array("q", bytes(8 * (len(self._numbers) + 1)))
+        unacked = self._state.unacked
+        rooms[hot.NOBODY] = unacked.room
+        for consumer in self._ready_consumers():
+            rooms[self._numbers[consumer]] = min(consumer.permits, unacked.consumer_max - consumer.unacked_messages)
+        return rooms
+
+    def _counts(self, block: EntryBlock) -> list[int] | None:
+        """The unacknowledged messages of each entry; None for one each."""
+        if block.uniform:
+            return None
+        if not self._state.cursor.batches:
+            return block.counts
+        return [self._state.unacked_messages_in(block, index) for index in range(len(block.end_offsets))]
+
+    def _deliver(self, consumer: Consumer, block: EntryBlock, picked: list[int], counts: list[int] | None) -> Delivery:
+        unacked = None if counts is None else [counts[index] for index in picked]
+        delivery, entries = self._state.deliver_picked(consumer, block, picked, unacked)
+        self.waiting.sent(consumer, block.ledger_id, entries)
+        return delivery
+
+    # --- what waits
+
+    def _set_aside(self, ledger_id: int, entries: BitMap) -> None:
+        redeliveries = self._state.redeliveries.entries
+        redeliveries[ledger_id] = redeliveries.get(ledger_id, BitMap()) | entries
+        self._sort(ledger_id, entries)
+
+    def _give_back(self, ledger_id: int, entries: BitMap) -> None:
+        super()._give_back(ledger_id, entries)
+        self._unsorted[ledger_id] = self._unsorted.get(ledger_id, BitMap()) | entries
+
+    def settle(self) -> None:
+        """What changed since the last time takes effect: owners of slots, slots that are not draining any more, what came back."""
+        if self._unreleased:
+            self._release_acknowledged()
+        if self._count_max != self._state.redeliveries.count_max:
+            self._count_max = self._state.redeliveries.count_max
+            self._unsorted.clear()
+            self.waiting.forget_keys()  # what was dead is to be sent again
+            self._moved = True
+        if self._moved:
+            self._moved = False
+            self._find_owners()
+        for ended in self.draining.ended() if self.draining.changed else ():
+            for ledger_id, entries in ended.waiting.items():
+                self._unsorted[ledger_id] = self._unsorted.get(ledger_id, BitMap()) | entries
+        if self._unsorted:
+            unsorted, self._unsorted = self._unsorted, {}
+            for ledger_id, entries in unsorted.items():
+                self._sort(ledger_id, entries)
+        if self._hashes.to_be_pruned:
+            self._hashes.prune(self._needed())
+
+    def _find_owners(self) -> None:
+        self._slot_map = self.selector.slot_map()
+        self._numbers = {consumer: number for number, consumer in enumerate(self._state.consumers, 1)}
+        self._bounds = array("I", [bound for bound, _ in self._slot_map])
+        self._owners = array("I", [hot.NOBODY if owner is None else self._numbers[owner] for _, owner in self._slot_map])
+        if self.mode.sticky or self.mode.out_of_order:
+            self.draining.clear()
+        else:
+            self.draining.find(self._numbers, lambda slot: owner_of(self._slot_map, slot))
+        self.waiting.forget_owners()
+        self._unsorted = {ledger_id: self.waiting.known(ledger_id) for ledger_id in self._state.redeliveries.entries}
+        self._stalled_slot = None
+
+    def _sort(self, ledger_id: int, entries: BitMap) -> None:
+        """Gives waiting entries to the owners of their slots, or to the slots if these are draining."""
+        entries = entries & self.waiting.known(ledger_id)
+        found: dict[Consumer | None, list[int]] = {}
+        blocked: dict[int, list[int]] = {}
+        draining = self.draining.slots
+        for entry, key_hash in self._hashes.of(ledger_id, entries):
+            slot = slot_of(self.selector, key_hash)
+            if slot in draining:
+                blocked.setdefault(slot, []).append(entry)
+            else:
+                found.setdefault(owner_of(self._slot_map, slot), []).append(entry)
+        for owner, given in found.items():
+            self.waiting.add(owner, ledger_id, BitMap(given))
+        for slot, given in blocked.items():
+            draining[slot].blocked += len(given)
+            self.waiting.merge(draining[slot].waiting, ledger_id, BitMap(given))
+
+    def _needed(self) -> dict[int, BitMap]:
+        """Entries whose hashes are asked for again."""
+        needed: dict[int, BitMap] = {}
+        for entries_by_ledger in (self._state.redeliveries.entries, *(one.held for one in self._numbers)):
+            for ledger_id, entries in entries_by_ledger.items():
+                needed[ledger_id] = needed.get(ledger_id, BitMap()) | entries
+        return {ledger_id: entries | self.draining.held_in(ledger_id) for ledger_id, entries in needed.items()}
+
+    def reset(self) -> None:
+        super().reset()
+        self._clear()
+        self._moved = True
+
+    # --- asking
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._hashes.memory_bytes
+
+
+def _described(mode: KeySharedMode) -> str:
+    return f"{mode.name} {'with' if mode.out_of_order else 'without'} out-of-order delivery"

@@ -1,0 +1,66 @@
+"""The interface of a selector: slots of key hashes, and the consumer that owns each. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Protocol
+
+from messaging.broker.core.consumer import Consumer
+
+SLOTS = 1 << 16
+
+# Upper bounds of slots, inclusive and ascending, with their owners. A slot belongs to the first bound that is not below it.
+SlotMap = list[tuple[int, Consumer | None]]
+
+
+class Selector(Protocol):
+    """The slot of a hash is ``hash % slots + first_slot``, or 1 where that is 0, which means "not set" in Pulsar."""
+
+    @property
+    def slots(self) -> int: ...
+
+    @property
+    def first_slot(self) -> int: ...
+
+    def check(self, consumer: Consumer) -> None:
+        """Raises `ConsumerAssign` where `consumer` cannot be added."""
+
+    def add(self, consumer: Consumer) -> None:
+        """Call `check` first."""
+
+    def remove(self, consumer: Consumer) -> None: ...
+
+    def slot_map(self) -> SlotMap:
+        """Covers all slots. Empty without consumers."""
+
+
+def slot_of(selector: Selector, key_hash: int) -> int:
+    return key_hash % selector.slots + selector.first_slot or 1
+
+
+def owner_of(slot_map: SlotMap, slot: int) -> Consumer | None:
+    return slot_map[bisect_left(slot_map, slot, key=_bound)][1] if slot_map else None
+
+
+def _bound(one: tuple[int, Consumer | None]) -> int:
+    return one[0]
+
+
+def ranges_by_consumer(selector: Selector) -> dict[Consumer, list[tuple[int, int]]]:
+    """The slots (first, last) of each consumer, as they are told to clients: neighbours are one range."""
+    found: dict[Consumer, list[tuple[int, int]]] = {}
+    for first, last, owner in _merged(selector):
+        if owner is not None:
+            found.setdefault(owner, []).append((first, last))
+    return found
+
+
+def _merged(selector: Selector) -> Iterator[tuple[int, int, Consumer | None]]:
+    first = selector.first_slot
+    slot_map = selector.slot_map()
+    for index, (bound, owner) in enumerate(slot_map):
+        if index + 1 < len(slot_map) and slot_map[index + 1][1] is owner:
+            continue
+        yield first, bound, owner
+        first = bound + 1
