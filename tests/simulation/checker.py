@@ -27,6 +27,7 @@ class Message:
     topic: str
     place: Place | None = None
     receipted: bool = False
+    key: str = ""
 
 
 @dataclass
@@ -48,6 +49,8 @@ class Subscribed:
     topic: str
     name: str
     shared: bool
+    keyed: bool = False  # Key_Shared
+    last_of_key: dict[str, Place] = field(default_factory=dict)  # delivered since anything was given back, or anybody left
     owed: dict[str, Message] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
     done_to: Place = (-1, -1)  # all up to here was acknowledged and that confirmed
@@ -123,13 +126,14 @@ class Checker:
 
     # --- consumers
 
-    def subscribed(self, topic: str, name: str, consumer: str, *, shared: bool) -> Consumer:
-        subscribed = self.subscriptions.setdefault((topic, name), Subscribed(topic, name, shared))
+    def subscribed(self, topic: str, name: str, consumer: str, *, shared: bool, keyed: bool = False) -> Consumer:
+        subscribed = self.subscriptions.setdefault((topic, name), Subscribed(topic, name, shared, keyed))
         made = subscribed.consumers[consumer] = Consumer(consumer, subscribed)
         return made
 
     def left(self, consumer: Consumer) -> None:
         consumer.subscription.consumers.pop(consumer.name, None)
+        consumer.subscription.last_of_key.clear()
 
     def delivered(self, consumer: Consumer, place: Place, texts: list[str], redeliveries: int) -> None:
         subscribed = consumer.subscription
@@ -149,6 +153,8 @@ class Checker:
             for other in subscribed.consumers.values():
                 if other is not consumer and text in other.holds and text not in other.unsure:
                     raise Violated(f"{text} was delivered to {consumer.name} while {other.name} holds it")
+            if subscribed.keyed:
+                self._check_key(consumer, message, place)
             consumer.holds[text] = message
             if consumer.giving_back:
                 consumer.unsure.add(text)
@@ -158,6 +164,21 @@ class Checker:
             if place <= consumer.last and not consumer.giving_back:
                 raise Violated(f"{consumer.name} of {subscribed.name} was sent {place} after {consumer.last}")
             consumer.last = place
+
+    def _check_key(self, consumer: Consumer, message: Message, place: Place) -> None:
+        """Each key is with one consumer at a time, and in order."""
+        subscribed = consumer.subscription
+        for other in subscribed.consumers.values():
+            if other is not consumer:
+                for text, held in other.holds.items():
+                    if held.key == message.key and text not in other.unsure:
+                        raise Violated(f"{message.text} of {message.key} came to {consumer.name} while {other.name} holds {text}")
+        if any(one.giving_back for one in subscribed.consumers.values()):
+            return
+        before = subscribed.last_of_key.get(message.key, (-1, -1))
+        if place < before:
+            raise Violated(f"{message.text} of {message.key} at {place} came to {consumer.name} after {before}")
+        subscribed.last_of_key[message.key] = place
 
     def flow(self, consumer: Consumer, permits: int) -> None:
         consumer.permits += permits
@@ -190,11 +211,13 @@ class Checker:
 
     def give_back_sent(self, consumer: Consumer, texts: list[str]) -> None:
         consumer.giving_back += 1
+        consumer.subscription.last_of_key.clear()
         for text in texts:
             consumer.holds.pop(text, None)
 
     def give_back_done(self, consumer: Consumer) -> None:
         consumer.giving_back -= 1
+        consumer.subscription.last_of_key.clear()
         consumer.last = (-1, -1)
 
     def seek_sent(self, subscribed: Subscribed) -> None:
@@ -209,6 +232,7 @@ class Checker:
     def _forget(self, subscribed: Subscribed) -> None:
         subscribed.perhaps.update(text for text, message in self.messages.items() if message.topic == subscribed.topic)
         subscribed.done.clear()
+        subscribed.last_of_key.clear()
         subscribed.done_to = (-1, -1)
         for consumer in subscribed.consumers.values():
             consumer.holds.clear()

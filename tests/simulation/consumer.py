@@ -157,9 +157,10 @@ class ConsumerClient(Client):
             else:
                 confirmed()
         elif one.name == "SUCCESS" and one.body.request_id == 1:
-            self.consumer = checker.subscribed(
-                self.topic, self.subscription, f"{self.name}#{self._lives}", shared=self.kind == pb.Subscribe.Shared
-            )
+            keyed = self.kind == pb.Subscribe.Key_Shared
+            shared = keyed or self.kind == pb.Subscribe.Shared
+            name = f"{self.name}#{self._lives}"
+            self.consumer = checker.subscribed(self.topic, self.subscription, name, shared=shared, keyed=keyed)
             self._lives += 1
             self.world.note(f"{self.name} subscribed")
         elif one.name == "SUCCESS" or (one.name == "ERROR" and one.body.request_id in self._waiting):

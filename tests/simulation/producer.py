@@ -8,6 +8,8 @@ from tests.simulation.client import Client, World
 from tests.simulation.entries import place_of
 from tests.support.raw_client import Received, batch_frame, send_frame
 
+KEYS = 5  # of each topic
+
 
 class ProducerClient(Client):
     """Numbers its messages over all its connections. Where the broker deduplicates, what has no receipt is sent again."""
@@ -25,13 +27,14 @@ class ProducerClient(Client):
         data = b""
         for size in sizes:
             sequence_id = self._number
+            key = f"key{self._number % KEYS}"
             texts, payloads = [], []
             for _ in range(size):
                 texts.append(f"<{self.name}.{self._number}>")
                 payloads.append(texts[-1].encode() + b"." * padding_bytes)
-                self.world.checker.sent(Message(texts[-1], payloads[-1], self.name, self._number, self.topic))
+                self.world.checker.sent(Message(texts[-1], payloads[-1], self.name, self._number, self.topic, key=key))
                 self._number += 1
-            frame = send_frame(sequence_id, payloads[0]) if size == 1 else batch_frame(sequence_id, payloads)
+            frame = send_frame(sequence_id, payloads[0], key=key) if size == 1 else batch_frame(sequence_id, payloads, key=key)
             self._sent[sequence_id] = texts, frame
             data += frame
         assert self.link is not None

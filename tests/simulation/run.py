@@ -30,7 +30,7 @@ STEPS = 300
 STEP_S_MAX = 0.02
 RESTS = 0.04  # of the steps, after which everything under way comes to its end
 REST_S = 2.0  # how long that takes at most
-KINDS = (pb.Subscribe.Exclusive, pb.Subscribe.Failover, pb.Subscribe.Shared)
+KINDS = (pb.Subscribe.Exclusive, pb.Subscribe.Failover, pb.Subscribe.Shared, pb.Subscribe.Key_Shared)
 PERMITS_OF_READER = 1_000_000
 
 
@@ -120,7 +120,7 @@ def send_readers(simulation: Simulation) -> None:
     """One for each subscription, in place of its consumers."""
     simulation.consumers = []
     for number, one in enumerate(simulation.checker.subscriptions.values()):
-        kind = pb.Subscribe.Shared if one.shared else pb.Subscribe.Exclusive
+        kind = pb.Subscribe.Key_Shared if one.keyed else pb.Subscribe.Shared if one.shared else pb.Subscribe.Exclusive
         simulation.consumers.append(ConsumerClient(simulation, f"reader-{number}", one.topic, one.name, kind))
 
 
