@@ -145,7 +145,7 @@ class Subscription:
             return []
         ranges = due[0].unacked_ranges(ledger_id, due[1].entry_id, stop - 1)
         deltas = self._consume(ledger_id, ranges)
-        self.state.reading.skip_to(Position(ledger_id, stop))
+        due[0].advance(ledger_id, due[1].entry_id, stop)
         self.entries_lost += sum(last + 1 - first for first, last in ranges)
         return deltas
 

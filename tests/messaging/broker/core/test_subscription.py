@@ -167,6 +167,22 @@ def test_what_storage_cannot_give_again_counts_as_acknowledged() -> None:
     assert received(consumer) == entries[2:]
 
 
+def test_damage_met_by_a_redelivery_does_not_pass_over_what_was_never_read() -> None:
+    """The entries between would have been neither sent nor acknowledged, until the next rewind."""
+    world = World()
+    consumer = world.attach(SubscriptionType.SHARED, permits=2)
+    entries = world.publish([1] * 6)
+    received(consumer)
+    world.nack(consumer)
+    assert world.subscription.skip_lost(1, 4), "one read found four entries damaged"
+    due = world.subscription.next_due()
+    assert due is not None and due[1] == entries[2]
+    assert world.subscription.skip_lost(1, 4)
+    assert world.subscription.cursor.mark_delete == entries[3] and world.subscription.entries_lost == 4
+    world.flow(consumer, 100)
+    assert received(consumer) == entries[4:]
+
+
 @pytest.mark.parametrize("kind", [SubscriptionType.SHARED, SubscriptionType.EXCLUSIVE])
 def test_damage_ahead_counts_as_acknowledged_and_nothing_else_does(kind: SubscriptionType) -> None:
     world = World()
