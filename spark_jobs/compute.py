@@ -42,7 +42,7 @@ def compute(session: SparkSession, request: Request, plan: Plan, java: Java) -> 
     finally:
         for frame in (usage, judged, targeted):
             frame.unpersist()
-    found = sequence_gaps.holes_among(gaps, plan.unread, request.now_ms - request.lookback_days * 24 * HOUR_MS)
+    found = sequence_gaps.unexplained_gaps(gaps, plan.unread, request.now_ms - request.lookback_days * 24 * HOUR_MS)
     rejected = {entry.name: entry.reason for entry in plan.rejected}
     rejected |= {manifest.name: problems[manifest.path.name] for manifest in plan.read if manifest.path.name in problems}
     return Result(

@@ -35,21 +35,21 @@ def gaps(valid: DataFrame) -> DataFrame:
     ).where(F.col("first_missing") <= F.col("last_missing"))
 
 
-def holes_among(rows: Iterable[Any], unread: Iterable[Manifest], oldest_ms: int) -> list[SequenceGap]:
+def unexplained_gaps(rows: Iterable[Any], unread: Iterable[Manifest], oldest_ms: int) -> list[SequenceGap]:
     """The gaps that no file explains: the missing records may be in a file that this run did not need to read.
 
     `oldest_ms`: earlier files are unknown; a series whose boot reaches back to them may begin with any number."""
     spans: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for manifest in unread:
         spans.setdefault((manifest.source, manifest.boot_epoch), []).append((manifest.interval_start_ms, manifest.interval_end_ms))
-    holes = []
+    found = []
     for row in rows:
         after_ms = oldest_ms if row.after_ms is None else row.after_ms
         known = spans.get((row.source, row.boot_epoch), [])
         explained = any(start < row.before_ms and end > after_ms for start, end in known)
         too_old = row.after_ms is None and row.before_ms < oldest_ms + 24 * HOUR_MS
         if not explained and not too_old:
-            holes.append(
+            found.append(
                 SequenceGap(row.source, row.boot_epoch, row.series, row.first_missing, row.last_missing, row.missing_value)
             )
-    return holes
+    return found

@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from messaging.broker.core.fair_queue import FairQueue
 from messaging.client_address import place_of
+from messaging.fair_queue import FairQueue
 
 Scope = MutableMapping[str, Any]
 Event = MutableMapping[str, Any]

@@ -158,7 +158,7 @@ USE_I18N = False
 LOGGING_CONFIG = None  # messaging.logs sets it up, for every process alike
 
 REST_FRAMEWORK = {
-    # Who, and whether they may, is settled before: controlplane.middleware.PermissionTable
+    # Authentication and authorisation happen before: controlplane.middleware.PermissionTable
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": [],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],

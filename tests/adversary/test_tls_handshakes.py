@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from messaging.broker.runtime.turn_loop import TurnLoop
-from messaging.broker.runtime.wire.tls_listener import BEGUN_COST, Shaking, TlsListener
+from messaging.broker.runtime.wire.tls_listener import BEGUN_COST, Handshake, TlsListener
 from tests.support.raw_client import RawClient
 from tests.support.running_broker import RunningBroker, running_broker
 from tests.support.waiting import eventually
@@ -89,12 +89,12 @@ async def test_few_handshakes_begin_in_a_turn(tmp_path: Path, monkeypatch: pytes
     begun: Counter[int] = Counter()
     real_turn, real_begin = TurnLoop.run_turn, TlsListener.begin_handshake
 
-    def turned(loop: TurnLoop[Shaking]) -> None:
+    def turned(loop: TurnLoop[Handshake]) -> None:
         nonlocal turn
         turn += 1
         real_turn(loop)
 
-    def began(listener: TlsListener, one: Shaking) -> None:
+    def began(listener: TlsListener, one: Handshake) -> None:
         begun[turn] += 1
         real_begin(listener, one)
 
@@ -112,7 +112,7 @@ async def test_few_handshakes_begin_in_a_turn(tmp_path: Path, monkeypatch: pytes
 async def test_nothing_is_spent_on_half_a_first_message_and_it_has_a_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun: list[Shaking] = []
+    begun: list[Handshake] = []
     monkeypatch.setattr(TlsListener, "begin_handshake", lambda listener, one: begun.append(one))
     async with secure(tmp_path, handshake_ms=300) as at:
         reader, writer = await at.plain(at.first_message()[:100])

@@ -10,7 +10,6 @@ from random import Random
 from typing import Any
 
 from messaging.adminrpc.schema import FeedApply, FeedChange
-from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.wire.commands import Commands
@@ -19,15 +18,14 @@ from messaging.clock import ExpiryClock, boottime_ms, wall_ms
 from messaging.settings import Settings
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.device.aio import Done
-from messaging.storage.managed.cursor_log import CursorLog
-from messaging.storage.managed.ledger import Storage
+from messaging.storage.managed.cursor_log import RETRY_S
 from messaging.storage.managed.retention import Limits
 from tests.simulation.threads import ThreadPool, Threads
 from tests.simulation.virtual_time import VirtualClock, VirtualLoop
+from tests.support.broker_over import broker_over
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.fake_file import FakeAio
 from tests.support.storage.memory_ledgers import MemoryMetaStore
-from tests.support.storage.owning import owned
 
 DISK_S_MAX = 0.004  # of one write or read
 ROUNDS_MAX = 100  # until the last task is cancelled
@@ -124,17 +122,19 @@ class Life:
 
     async def _start(self) -> None:
         store = LocalLedgerStore("/log", CONFIG, disk=self.disk)
-        access = Access(self._settings, wall_ms)
-        storage = Storage(
-            store, self._meta, await owned(store, self._meta), wall_ms, LIMITS, expiry_clock=ExpiryClock(wall_ms, boottime_ms)
+        self.service = await broker_over(
+            self._settings,
+            store,
+            self._meta,
+            limits=LIMITS,
+            now_ms=wall_ms,
+            cursor_retry_s=RETRY_S,
+            cursor_checkpoint_bytes=16 << 10,
+            expiry_clock=ExpiryClock(wall_ms, boottime_ms),
         )
-        cursors = CursorLog(storage, checkpoint_bytes=16 << 10)
-        await cursors.start()
-        self.service = Broker(self._settings, storage, cursors, access, storage.fence.epoch)
         store.on_failed = self.service.store_failed
         self._commands = Commands(self.service)
         self.service.before_stop.append(self._commands.stop)
-        self.service.why_not_ready = ""
         feed = [
             FeedChange(version=1, kind="tenant", key="public", state={"admin_roles": []}),
             FeedChange(version=1, kind="namespace", key="public/default", state={"policies": self._policies}),

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from messaging.broker.core.fair_queue import FairQueue
 from messaging.broker.core.memory_limiter import MemoryAccount
+from messaging.fair_queue import FairQueue
 
 FRAMES_SHARE = 4  # 1/4 of the account, half of what a tenant may hold, is for frames that are still arriving
 QUOTA_BYTES_MAX = 8 << 20  # per quota; above it reading pauses however much memory is free

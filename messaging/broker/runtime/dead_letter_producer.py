@@ -47,7 +47,7 @@ class DeadLetterProducer:
         try:
             self.topic.publisher.publish(self._producer, buf, sent, hot.summarize(sent), (extension,))
         except StoreError as error:
-            raise StorageFailed(f"the target of the dead letters takes nothing: {error}") from error
+            raise StorageFailed(f"the target of the dead letters accepts no messages: {error}") from error
         await self._due
 
     def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None:

@@ -1,9 +1,9 @@
 """Moves dead letters: entries that were redelivered too often go to the target of their subscription's dead-letter policy.
 
-First the move is written down, then its block is appended to the target, and only when that is durable its entries are
-acknowledged. After a crash, or an append whose end is not known, the number of the move that the block carries tells whether the
+First the move is recorded, then its block is appended to the target, and only when that is durable its entries are
+acknowledged. After a crash, or an append whose outcome is unknown, the number of the move that the block carries tells whether the
 entries are in the target: each is there exactly once. What cannot be moved (the target is gone, full, or forbidden to the owner of
-the policy) stays and is tried again.
+the policy) stays in the backlog and is tried again.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class DeadLetterMoves:
         if held is not None and held.moving:
             raise NotReady(f"dead letters of subscription {subscription.name!r} are being moved: try again")
         if held is not None:
-            await self._settle(topic, subscription, held)
+            await self._resolve_move(topic, subscription, held)
         letters = None if record is None else DeadLetters(record)
         if letters is not None:
             letters.moving = True  # until it is stored
@@ -142,7 +142,7 @@ class DeadLetterMoves:
         producers: dict[str, DeadLetterProducer] = {}
         try:
             async with self._room:
-                await self._settle(topic, subscription, letters)
+                await self._resolve_move(topic, subscription, letters)
                 while _current(topic, subscription, letters) and subscription.state.redeliveries.dead:
                     await self._move(topic, subscription, letters, producers)
                 if letters.record.move is not None and _current(topic, subscription, letters):
@@ -190,7 +190,7 @@ class DeadLetterMoves:
                 await producer.publish([frame for frame, _ in made], policy.policy_id, first)
         finally:
             self._memory.give(tenant, size)
-        await topic.acknowledge_for_nobody(subscription, [one.position for one in entries], DEAD_LETTERED)
+        await topic.acknowledge_without_consumer(subscription, [one.position for one in entries], DEAD_LETTERED)
         letters.moved(messages, self._now_ms())
 
     async def _entries(self, topic: Topic, subscription: Subscription) -> tuple[list[DeadEntry], int]:
@@ -232,37 +232,30 @@ class DeadLetterMoves:
     async def _recover(self, topic: Topic, subscription: Subscription, letters: DeadLetters) -> None:
         """Nothing is sent to consumers until it is known which entries are in the target."""
         try:
-            await self._background.until_done("recover_dead_letters", partial(self._settle, topic, subscription, letters))
+            await self._background.until_done("recover_dead_letters", partial(self._resolve_move, topic, subscription, letters))
         finally:
             letters.moving = False
         topic.resume(subscription)
 
-    async def _settle(self, topic: Topic, subscription: Subscription, letters: DeadLetters) -> None:
-        """Ends a move of which it is not known whether its block was stored."""
+    async def _resolve_move(self, topic: Topic, subscription: Subscription, letters: DeadLetters) -> None:
+        """Ends the last move if it is not known whether its block was stored."""
         move = letters.record.move
         if move is None or not _current(topic, subscription, letters):
             return
         try:
             target = await self._existing(parse_topic(move.target))
-            await _appends_ended(target)
+            await target.publisher.wait_for_pending()
             moved = await was_moved(target, letters.policy.policy_id, move)
         except TopicNotFound:
             moved = False  # it was deleted, and what it held with it
         if moved:
-            await topic.acknowledge_for_nobody(subscription, [Position(*one) for one in move.entries], DEAD_LETTERED)
+            await topic.acknowledge_without_consumer(subscription, [Position(*one) for one in move.entries], DEAD_LETTERED)
         await _end_move(topic, letters)
 
 
 async def _end_move(topic: Topic, letters: DeadLetters) -> None:
     letters.record = msgspec.structs.replace(letters.record, move=None)
     await save(topic)
-
-
-async def _appends_ended(target: Topic) -> None:
-    """Returns when it is known of everything appended so far whether it is stored."""
-    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    target.publisher.run_after_pending(lambda stored: None if ended.done() else ended.set_result(None))
-    await ended
 
 
 def _current(topic: Topic, subscription: Subscription, letters: DeadLetters) -> bool:

@@ -109,7 +109,7 @@ class TopicSchemas:
             new = SchemaVersion(len(versions), self._clock_ms(), schema, role)
             if await self._add(name, new):
                 return new
-        raise Conflict(f"the schema of {name.base} is changed by many at once: try again")
+        raise Conflict(f"the schema of {name.base} is being changed by too many requests at once: try again")
 
     async def delete(self, name: TopicName, role: str, *, force: bool) -> int:
         """Marks the schema as deleted; `force` removes all versions. Returns the version of the last deletion, -1 if nothing is

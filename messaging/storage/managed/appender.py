@@ -1,9 +1,9 @@
 """The writing half of a managed ledger: appends in order to ledgers that are rolled over by size, entries and age.
 
 One owner (the topic), one event loop. `ledger_list` counts confirmed entries only; later entries are not read, counted or shown.
-After a failed append the managed ledger is `failed` and accepts nothing until `recover` (or reopening it) has sealed the ledger,
-which settles which entries are in it. A rollover that cannot create a ledger (the disk is full) does no harm: appends continue on
-the current ledger, and a later append starts the rollover again.
+After a failed append the managed ledger is `failed` and accepts nothing until `recover` (or reopening it) has sealed the ledger;
+then it is known which entries are in it. A rollover that cannot create a ledger (the disk is full) does no harm: appends continue
+on the current ledger, and a later append starts the rollover again.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ class Appender(OwnedTopicRecord):
             raise error
 
     async def recover(self) -> None:
-        """Call after a failed append: seals the open ledger, which settles the fate of every entry, so that `writable` can start
+        """Call after a failed append: seals the open ledger, so that the outcome of every entry is known and `writable` can start
         afresh.
 
         Entries whose outcome was unknown count from now on if they are in the ledger. Raises `StoreError`."""

@@ -47,7 +47,7 @@ class ManagedLedger(Appender):
 
     @classmethod
     async def open(cls, storage: Storage, record: TopicRecord, properties: dict[str, str]) -> ManagedLedger:
-        """Opens the topic and settles what a former owner left open: every ledger is sealed, so its last entry is final."""
+        """Opens the topic and closes what a former owner left open: every ledger is sealed, so its last entry is final."""
         ledgers = [await _ended(storage, record, ledger) for ledger in record.ledgers]
         # Empty ledgers are dropped, except the last one: it determines where positions continue.
         kept = tuple(ledger for ledger in ledgers if ledger.last_entry != -1) or tuple(ledgers[-1:])

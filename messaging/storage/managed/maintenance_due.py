@@ -34,7 +34,7 @@ def trimming_due(
     """When retention can next drop something. `before`: everything up to this position is acknowledged."""
     if not ledgers:
         return NEVER
-    if ledgers[-1].last_entry is None:  # left by a broker that crashed: loading the topic settles where it ended
+    if ledgers[-1].last_entry is None:  # left by a broker that crashed: loading the topic determines where it ended
         return ledgers[-1].created_ms + limits.age_max_ms
     if any(one.last_entry != -1 for one in droppable(ledgers, before, policies.retention(now_ms))):
         return now_ms

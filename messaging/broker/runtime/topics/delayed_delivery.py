@@ -53,7 +53,7 @@ class DelayedDelivery:
         """It was sent what of the block was due."""
         if subscription.state.delayed is not None:
             self.delays.count(subscription.state.delayed)
-        self._settle()
+        self._update_memory_and_timer()
 
     def wake(self) -> None:
         """Some may be due: their time has come, the clock jumped, or the policy changed."""
@@ -64,13 +64,13 @@ class DelayedDelivery:
             self._advance()
             if waited_for_room:
                 self._dispatch_all()
-            self._settle()
+            self._update_memory_and_timer()
 
     def forget(self, subscription: Subscription) -> None:
         """It is deleted."""
         if subscription.state.delayed is not None:
             self.delays.leave(subscription.state.delayed)
-            self._settle()
+            self._update_memory_and_timer()
 
     def close(self) -> None:
         if self._timer is not None:
@@ -92,8 +92,8 @@ class DelayedDelivery:
             if subscription.consumers:
                 self._dispatch(subscription)
 
-    def _settle(self) -> None:
-        """Called after anything that may have changed what waits: counts the memory and sets the timer."""
+    def _update_memory_and_timer(self) -> None:
+        """Called after every change of the messages that wait."""
         if self._topic.closed is not None:
             return
         self._charge.change(self.delays.memory_bytes - self._charge.held_bytes)

@@ -31,15 +31,15 @@ async def confirm_owner(topic: OwnedTopic, producer: Producer) -> None:
     """
     epoch = producer.topic_epoch
     try:
-        settled = await topic.publisher.settled()
-        if settled and not producer.closed and topic.ledger.record.topic_epoch < epoch:
+        stored = await topic.publisher.wait_for_pending()
+        if stored and not producer.closed and topic.ledger.record.topic_epoch < epoch:
             await topic.ledger.update(lambda record: replace(record, topic_epoch=max(record.topic_epoch, epoch)))
     except StoreError as error:
         topic.detach_producer(producer)
         raise refusal_of(error, f"the epoch of topic {topic.text} could not be stored") from error
     if producer.fenced:
         raise fenced_out(producer)
-    if producer.closed or not settled:
+    if producer.closed or not stored:
         topic.detach_producer(producer)
         raise topic.closed or NotReady(f"topic {topic.text} was closed meanwhile: open the producer again")
 

@@ -138,11 +138,11 @@ class Publisher:
             self.after_pending = deque()
         self.after_pending.append((self.published_blocks, act))
 
-    async def settled(self) -> bool:
+    async def wait_for_pending(self) -> bool:
         """Returns after the receipts of everything appended so far: whether the last of it was stored."""
-        settled: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self.run_after_pending(lambda stored: None if settled.done() else settled.set_result(stored))
-        return await settled
+        completed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.run_after_pending(lambda stored: None if completed.done() else completed.set_result(stored))
+        return await completed
 
     def run_due(self, stored: bool) -> None:
         """Called after each completed block: runs the callbacks that waited for it."""

@@ -173,12 +173,14 @@ class SubscriptionEffects(TopicContext):
     # --- dead letters
 
     def follow_dead_letters(self, subscription: Subscription) -> None:
-        """Its policy was set or removed: what waited to be moved may have to be sent again."""
+        """The dead-letter policy was set or removed: entries that waited to be moved may have to be sent again."""
         subscription.follow_dead_letters(subscription.dead_letters)
         self._dispatch_soon(subscription)
 
-    async def acknowledge_for_nobody(self, subscription: Subscription, positions: Iterable[Position], why: DeliveryEvent) -> None:
-        """Entries that no consumer gets any more, such as dead letters that are in their target. Raises `StorageFailed`."""
+    async def acknowledge_without_consumer(
+        self, subscription: Subscription, positions: Iterable[Position], why: DeliveryEvent
+    ) -> None:
+        """Acknowledges entries that no consumer gets any more, such as moved dead letters. Raises `StorageFailed`."""
         dispatcher = self._ensure_dispatcher()
         now_ms = self.services.clock_ms()
         for position in positions:
@@ -188,7 +190,7 @@ class SubscriptionEffects(TopicContext):
         await self._finish_durably(subscription, b"", "the change")
 
     def resume(self, subscription: Subscription) -> None:
-        """It is known again what was moved: consumers are sent the rest."""
+        """After a recovery of dead letters: it is known what was moved, and consumers are sent the rest."""
         subscription.recovering = False
         self._dispatch_soon(subscription)
 
@@ -282,7 +284,7 @@ class SubscriptionEffects(TopicContext):
         found = subscription.state.unfinished_chunks(self.services.storage.safe_expiry_ms(), silent_ms)
         if found:
             subscription.entries_expired += len(found)
-            await self.acknowledge_for_nobody(subscription, found, DeliveryEvent.EXPIRED)
+            await self.acknowledge_without_consumer(subscription, found, DeliveryEvent.EXPIRED)
         return len(found)
 
     async def expire_up_to(self, subscription: Subscription, last: Position) -> int:

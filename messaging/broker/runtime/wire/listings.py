@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from messaging.broker.core.fair_queue import FairQueue
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.runtime.wire.outbound import OutboundBuffer
 from messaging.errors import NotReady
+from messaging.fair_queue import FairQueue
 
 MADE_MAX = 2  # at a time
 EXPECTED_BYTES = 64 << 10  # estimate for the first listing of a namespace

@@ -29,7 +29,7 @@ LOOK_AGAIN_S = 0.1  # before looking again at an incomplete first message: the s
 ACCEPT_AGAIN_S = 1.0  # after the system refused to accept a socket
 
 
-class Shaking:
+class Handshake:
     """A connection that has not completed its TLS handshake."""
 
     def __init__(self, listener: TlsListener, sock: socket.socket, address: str) -> None:
@@ -56,14 +56,14 @@ class TlsListener:
         self._context = context
         self._connect = connect
         self._loop = asyncio.get_running_loop()
-        self._turns: TurnLoop[Shaking] = TurnLoop(self.begin_handshake, BEGUN_COST, 1)
-        self._shaking: set[Shaking] = set()
+        self._turns: TurnLoop[Handshake] = TurnLoop(self.begin_handshake, BEGUN_COST, 1)
+        self._handshakes: set[Handshake] = set()
         self.begun = 0
         self._loop.add_reader(sock, self._accept)
 
     def close(self) -> None:
         self._loop.remove_reader(self._sock)
-        for one in list(self._shaking):
+        for one in list(self._handshakes):
             self._end(one)
 
     # --- before the first message
@@ -80,8 +80,8 @@ class TlsListener:
                 self._loop.call_later(ACCEPT_AGAIN_S, self._accept_again)
                 return
             sock.setblocking(False)
-            one = Shaking(self, sock, str(peer[0]))
-            self._shaking.add(one)
+            one = Handshake(self, sock, str(peer[0]))
+            self._handshakes.add(one)
             handshake_ms = self._peers.settings.handshake_ms
             one.deadline = self._loop.call_later(
                 handshake_ms / 1000, self.refuse, one, "no TLS handshake", f"within handshake_ms = {handshake_ms}"
@@ -93,38 +93,38 @@ class TlsListener:
         if self._sock.fileno() >= 0:
             self._loop.add_reader(self._sock, self._accept)
 
-    def _watch(self, one: Shaking) -> None:
+    def _watch(self, one: Handshake) -> None:
         if not one.over:
             self._loop.add_reader(one.sock, self._look, one)
 
-    def _look(self, one: Shaking) -> None:
+    def _look(self, one: Handshake) -> None:
         """Data has arrived: it stays in the socket until the handshake starts."""
         self._loop.remove_reader(one.sock)
         try:
-            there = one.sock.recv(RECORD_HEAD_BYTES + RECORD_BYTES_MAX, socket.MSG_PEEK)
+            data = one.sock.recv(RECORD_HEAD_BYTES + RECORD_BYTES_MAX, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
             return self._watch(one)
         except OSError:
-            there = b""
-        if not there:
+            data = b""
+        if not data:
             return self._end(one)
-        if there[0] != HANDSHAKE_RECORD:
+        if data[0] != HANDSHAKE_RECORD:
             return self.refuse(one, "no TLS", "its first byte begins no handshake: connect to the plain port, or with TLS")
-        size = RECORD_HEAD_BYTES + int.from_bytes(there[3:5], "big") if len(there) >= RECORD_HEAD_BYTES else RECORD_BYTES_MAX
-        if len(there) >= min(size, RECORD_BYTES_MAX):
+        size = RECORD_HEAD_BYTES + int.from_bytes(data[3:5], "big") if len(data) >= RECORD_HEAD_BYTES else RECORD_BYTES_MAX
+        if len(data) >= min(size, RECORD_BYTES_MAX):
             self._turns.wait(one.address, one)
         else:
             one.timer = self._loop.call_later(LOOK_AGAIN_S, self._watch, one)
 
     # --- handshakes
 
-    def begin_handshake(self, one: Shaking) -> None:
+    def begin_handshake(self, one: Handshake) -> None:
         if not one.over:
             self._turns.turns.left -= 1
             self.begun += 1
-            one.task = self._loop.create_task(self._shake(one), name="TLS handshake")
+            one.task = self._loop.create_task(self._perform(one), name="TLS handshake")
 
-    async def _shake(self, one: Shaking) -> None:
+    async def _perform(self, one: Handshake) -> None:
         left_s = max(0.001, one.deadline.when() - self._loop.time()) if one.deadline else None
         try:
             await self._loop.connect_accepted_socket(
@@ -138,13 +138,13 @@ class TlsListener:
 
     # --- closing
 
-    def refuse(self, one: Shaking, reason: str, detail: str = "") -> None:
+    def refuse(self, one: Handshake, reason: str, detail: str = "") -> None:
         if not one.over:
             log.info("connection.refused", peer=one.address, reason=reason, detail=detail)
             self._peers.refused[reason] += 1
             self._end(one)
 
-    def _end(self, one: Shaking) -> None:
+    def _end(self, one: Handshake) -> None:
         self._forget(one)
         if one.task is not None:
             one.task.cancel()
@@ -152,10 +152,10 @@ class TlsListener:
             self._loop.remove_reader(one.sock)
         one.sock.close()
 
-    def _forget(self, one: Shaking) -> None:
+    def _forget(self, one: Handshake) -> None:
         """The connection was handed over or is gone. Idempotent."""
         one.over = True
-        self._shaking.discard(one)
+        self._handshakes.discard(one)
         self._peers.shares.leave(one)
         for timer in (one.timer, one.deadline):
             if timer is not None:

@@ -112,7 +112,7 @@ class CommitQueue:
             self._any_refused = True
             self._fail(item, reason)
         if error is None:
-            self._settle(items)
+            self._complete(items)
         else:
             for item in items:
                 self._fail(item, AppendFailed(str(error), item[STATE].ledger_id))
@@ -125,7 +125,7 @@ class CommitQueue:
             self._idle.append(waiter)
             await waiter
 
-    def _settle(self, items: list[Item]) -> None:
+    def _complete(self, items: list[Item]) -> None:
         if self._early:
             for state, done, _, data, end_offsets, first, _ in items:
                 if end_offsets is None:
