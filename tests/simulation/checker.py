@@ -135,6 +135,14 @@ class Checker:
         consumer.subscription.consumers.pop(consumer.name, None)
         consumer.subscription.last_of_key.clear()
 
+    def active_changed(self, consumer: Consumer, active: bool) -> None:
+        """Failover: the consumer that becomes active is sent again what the former one has not acknowledged."""
+        consumer.active = active
+        if active:
+            consumer.last = (-1, -1)
+        else:
+            consumer.unsure |= consumer.holds.keys()
+
     def delivered(self, consumer: Consumer, place: Place, texts: list[str], redeliveries: int) -> None:
         subscribed = consumer.subscription
         if consumer.permits <= 0:

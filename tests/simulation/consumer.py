@@ -168,7 +168,7 @@ class ConsumerClient(Client):
         elif one.name == "PONG" and self._pings:
             checker.give_back_done(self._pings.popleft())
         elif one.name == "ACTIVE_CONSUMER_CHANGE" and self.consumer is not None:
-            self.consumer.active = one.body.is_active
+            checker.active_changed(self.consumer, one.body.is_active)
         elif one.name == "CLOSE_CONSUMER":
             self.world.note(f"{self.name} closed")
             if self.consumer is not None:
