@@ -190,7 +190,7 @@ class DeadLetterMoves:
                 await producer.publish([frame for frame, _ in made], policy.policy_id, first)
         finally:
             self._memory.give(tenant, size)
-        await topic.acknowledge_without_consumer(subscription, [one.position for one in entries], DEAD_LETTERED)
+        await topic.acknowledge_entries(subscription, [one.position for one in entries], DEAD_LETTERED)
         letters.moved(messages, self._now_ms())
 
     async def _entries(self, topic: Topic, subscription: Subscription) -> tuple[list[DeadEntry], int]:
@@ -249,7 +249,7 @@ class DeadLetterMoves:
         except TopicNotFound:
             moved = False  # it was deleted, and what it held with it
         if moved:
-            await topic.acknowledge_without_consumer(subscription, [Position(*one) for one in move.entries], DEAD_LETTERED)
+            await topic.acknowledge_entries(subscription, [Position(*one) for one in move.entries], DEAD_LETTERED)
         await _end_move(topic, letters)
 
 

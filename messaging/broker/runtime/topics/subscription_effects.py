@@ -177,9 +177,7 @@ class SubscriptionEffects(TopicContext):
         subscription.follow_dead_letters(subscription.dead_letters)
         self._dispatch_soon(subscription)
 
-    async def acknowledge_without_consumer(
-        self, subscription: Subscription, positions: Iterable[Position], why: DeliveryEvent
-    ) -> None:
+    async def acknowledge_entries(self, subscription: Subscription, positions: Iterable[Position], why: DeliveryEvent) -> None:
         """Acknowledges entries that no consumer gets any more, such as moved dead letters. Raises `StorageFailed`."""
         dispatcher = self._ensure_dispatcher()
         now_ms = self.services.clock_ms()
@@ -284,7 +282,7 @@ class SubscriptionEffects(TopicContext):
         found = subscription.state.unfinished_chunks(self.services.storage.safe_expiry_ms(), silent_ms)
         if found:
             subscription.entries_expired += len(found)
-            await self.acknowledge_without_consumer(subscription, found, DeliveryEvent.EXPIRED)
+            await self.acknowledge_entries(subscription, found, DeliveryEvent.EXPIRED)
         return len(found)
 
     async def expire_up_to(self, subscription: Subscription, last: Position) -> int:

@@ -125,8 +125,8 @@ def follow_dead_letters(held: Held) -> None:
     held.topic.follow_dead_letters(held.subscription)
 
 
-def acknowledge_without_consumer(held: Held) -> Awaitable[None]:
-    return held.topic.acknowledge_without_consumer(held.subscription, [held.at(0)], DeliveryEvent.DEAD_LETTERED)
+def acknowledge_entries(held: Held) -> Awaitable[None]:
+    return held.topic.acknowledge_entries(held.subscription, [held.at(0)], DeliveryEvent.DEAD_LETTERED)
 
 
 async def expire_chunks(held: Held) -> None:
@@ -158,7 +158,7 @@ AT_ITS_LIMIT: list[Effect] = [
     expire_up_to,
     follow_unacked_limits,
     follow_dead_letters,
-    acknowledge_without_consumer,
+    acknowledge_entries,
     expire_chunks,
 ]
 WITHOUT_PERMITS: list[Effect] = [flow, return_permits, resume]
