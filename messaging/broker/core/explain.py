@@ -1,6 +1,6 @@
 """Why a subscription is not sent messages now: what stands in the way, for whom, where, and what is safe to do about it. Pure.
 
-Everything is read from the state that dispatching itself goes by, so that the answer cannot differ from what happens.
+Everything is read from the state by which dispatching decides, so that the answer cannot differ from what happens.
 """
 
 from __future__ import annotations
