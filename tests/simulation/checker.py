@@ -58,6 +58,8 @@ class Subscribed:
     perhaps: set[str] = field(default_factory=set)
     seeks: int = 0  # that may still take effect
     consumers: dict[str, Consumer] = field(default_factory=dict)
+    receiver: str = ""  # of an Exclusive or Failover subscription: who was sent something last
+    changes: int = 0  # consumers that came or left since: each may make another one active
 
     def is_done(self, message: Message) -> bool:
         return message.text in self.done or (message.place is not None and message.place <= self.done_to)
@@ -129,10 +131,12 @@ class Checker:
     def subscribed(self, topic: str, name: str, consumer: str, *, shared: bool, keyed: bool = False) -> Consumer:
         subscribed = self.subscriptions.setdefault((topic, name), Subscribed(topic, name, shared, keyed))
         made = subscribed.consumers[consumer] = Consumer(consumer, subscribed)
+        subscribed.changes += 1
         return made
 
     def left(self, consumer: Consumer) -> None:
         consumer.subscription.consumers.pop(consumer.name, None)
+        consumer.subscription.changes += 1
         consumer.subscription.last_of_key.clear()
 
     def active_changed(self, consumer: Consumer, active: bool) -> None:
@@ -148,6 +152,8 @@ class Checker:
         if consumer.permits <= 0:
             raise Violated(f"{consumer.name} of {subscribed.name} was sent {texts} without permits")
         consumer.permits -= len(texts)
+        if not subscribed.shared and subscribed.receiver != consumer.name:
+            self._switch(subscribed, consumer)
         for text in texts:
             message = self.messages.get(text)
             if message is None:
@@ -172,6 +178,17 @@ class Checker:
             if place <= consumer.last and not consumer.giving_back:
                 raise Violated(f"{consumer.name} of {subscribed.name} was sent {place} after {consumer.last}")
             consumer.last = place
+
+    def _switch(self, subscribed: Subscribed, consumer: Consumer) -> None:
+        """Another consumer is active: it gets what the others have not acknowledged. That takes somebody who came or left."""
+        if not subscribed.changes:
+            raise Violated(f"{consumer.name} and {subscribed.receiver} of {subscribed.name} are sent messages at the same time")
+        subscribed.changes -= 1
+        subscribed.receiver = consumer.name
+        for other in subscribed.consumers.values():
+            if other is not consumer:
+                other.holds.clear()
+                other.last = (-1, -1)
 
     def _check_key(self, consumer: Consumer, message: Message, place: Place) -> None:
         """Each key is with one consumer at a time, and in order."""
