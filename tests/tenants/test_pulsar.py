@@ -197,7 +197,14 @@ def test_health_says_that_the_broker_is_away(world: World, caller: Callable[[str
 
 @pytest.mark.parametrize(
     "path",
-    ["namespaces/acme/orders/offloadPolicies", "persistent/acme/orders/t/compaction", "worker/cluster", "schemas/a/b/c/other", ""],
+    [
+        "namespaces/acme/orders/offloadPolicies",
+        "persistent/acme/orders/t/compaction",
+        "persistent/acme/orders/t/retention",
+        "worker/cluster",
+        "schemas/a/b/c/other",
+        "",
+    ],
 )
 def test_what_is_not_offered_says_so(call: Call, path: str) -> None:
     response = call("GET", f"/admin/v2/{path}")
