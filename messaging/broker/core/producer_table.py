@@ -110,7 +110,8 @@ class ProducerTable:
         return NO_EPOCH < producer.topic_epoch < self.topic_epoch
 
     def _own(self, producer: Producer) -> None:
-        if producer.topic_epoch == NO_EPOCH:
+        """An epoch that the topic never gave out (it was deleted and created again, or is made up) is not taken over."""
+        if not NO_EPOCH < producer.topic_epoch <= self.topic_epoch:
             producer.topic_epoch = self.topic_epoch + 1
         self.topic_epoch = producer.topic_epoch
         self._add(producer)

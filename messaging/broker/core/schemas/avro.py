@@ -7,6 +7,7 @@ Definitions come from clients, so the work is bounded: `TYPES_MAX` types in a de
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from typing import Any
 
 from fastavro import parse_schema
@@ -43,9 +44,13 @@ class Avro:
         _collect(self.root, self.named)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Avro) and bool(_undocumented(self.root) == _undocumented(other.root))
+        return isinstance(other, Avro) and bool(self._undocumented == other._undocumented)
 
     __hash__ = None  # type: ignore[assignment]
+
+    @cached_property
+    def _undocumented(self) -> Definition:
+        return _undocumented(self.root)
 
     def resolve(self, definition: Definition) -> Definition:
         """A named type in place of its name; an object without further content as its type's name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from messaging.broker.core.schemas.model import SCHEMALESS, Schema, SchemaError, SchemaVersion
-from messaging.broker.core.schemas.strategies import Strategy, check_valid, same, why_incompatible
+from messaging.broker.core.schemas.strategies import Strategy, check_valid, parse_once, same, why_incompatible
 from messaging.errors import IncompatibleSchema, InvalidSchema, InvalidValue
 
 # Of one topic. They bound the work of comparing with all of them.
@@ -30,10 +30,11 @@ def latest(versions: Sequence[SchemaVersion]) -> SchemaVersion | None:
 def find(versions: Sequence[SchemaVersion], schema: Schema) -> SchemaVersion | None:
     """The newest version since the last deletion that has this schema. Raises `InvalidSchema`."""
     _require_valid(schema)
+    parse = parse_once()
     for one in reversed(versions):
         if one.schema is None:
             return None
-        if same(one.schema, schema):
+        if same(one.schema, schema, parse):
             return one
     return None
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from messaging.broker.core.schemas import key_value, protobuf_native
 from messaging.broker.core.schemas.avro import Avro, why_unreadable
 from messaging.broker.core.schemas.model import AVRO_BASED, Schema, SchemaType
+
+Parse = Callable[[bytes], Avro]
+PARSED_KEPT = 4  # key and value of two schemas
 
 
 class Strategy(StrEnum):
@@ -55,19 +60,24 @@ def check_valid(schema: Schema) -> None:
             check_valid(part)
 
 
-def same(one: Schema, other: Schema) -> bool:
+def parse_once() -> Parse:
+    """For comparing one schema with many: it is parsed once, whatever the number of the others."""
+    return lru_cache(PARSED_KEPT)(Avro)
+
+
+def same(one: Schema, other: Schema, parse: Parse = Avro) -> bool:
     """Whether both are the same schema, so that a client gets the version that exists."""
     if one.type is not other.type:
         return False
     if one.data == other.data:
-        return one.type is not SchemaType.KEY_VALUE or _same_parts(one, other)
+        return one.type is not SchemaType.KEY_VALUE or _same_parts(one, other, parse)
     if one.type in AVRO_BASED and not (_is_json_schema(one) or _is_json_schema(other)):
-        return Avro(one.data) == Avro(other.data)
-    return one.type is SchemaType.KEY_VALUE and _same_parts(one, other)
+        return parse(one.data) == parse(other.data)
+    return one.type is SchemaType.KEY_VALUE and _same_parts(one, other, parse)
 
 
-def _same_parts(one: Schema, other: Schema) -> bool:
-    return all(same(mine, theirs) for mine, theirs in zip(key_value.parts(one), key_value.parts(other), strict=True))
+def _same_parts(one: Schema, other: Schema, parse: Parse) -> bool:
+    return all(same(mine, theirs, parse) for mine, theirs in zip(key_value.parts(one), key_value.parts(other), strict=True))
 
 
 def why_incompatible(strategy: Strategy, new: Schema, earlier: list[Schema]) -> str:
@@ -77,25 +87,25 @@ def why_incompatible(strategy: Strategy, new: Schema, earlier: list[Schema]) -> 
         return ""
     if strategy is Strategy.ALWAYS_INCOMPATIBLE:
         return "the compatibility strategy is ALWAYS_INCOMPATIBLE: no new version is allowed"
-    rule = RULES[strategy]
+    rule, parse = RULES[strategy], parse_once()
     for older in reversed(earlier) if rule.transitive else earlier[-1:]:
-        why = _why_pair(rule, new, older)
+        why = _why_pair(rule, new, older, parse)
         if why:
             return f"{why} (strategy {strategy})"
     return ""
 
 
-def _why_pair(rule: Rule, new: Schema, older: Schema) -> str:
+def _why_pair(rule: Rule, new: Schema, older: Schema, parse: Parse) -> str:
     if new.type is not older.type:
         return f"the topic's schema is {older.type.name}, the new one is {new.type.name}"
     if new.type is SchemaType.KEY_VALUE:
-        return _why_pair_of_pairs(rule, new, older)
+        return _why_pair_of_pairs(rule, new, older, parse)
     if new.type is SchemaType.PROTOBUF_NATIVE:
         now, before = protobuf_native.root_message(new.data), protobuf_native.root_message(older.data)
         return "" if now == before else f"the root message was {before}, and {now} in the new schema"
     if new.type not in AVRO_BASED or _is_json_schema(new) or _is_json_schema(older):
         return ""
-    now_avro, before_avro = Avro(new.data), Avro(older.data)
+    now_avro, before_avro = parse(new.data), parse(older.data)
     if rule.backward and (why := why_unreadable(now_avro, before_avro)):
         return f"the new schema cannot read existing data: {why}"
     if rule.forward and (why := why_unreadable(before_avro, now_avro)):
@@ -103,9 +113,9 @@ def _why_pair(rule: Rule, new: Schema, older: Schema) -> str:
     return ""
 
 
-def _why_pair_of_pairs(rule: Rule, new: Schema, older: Schema) -> str:
+def _why_pair_of_pairs(rule: Rule, new: Schema, older: Schema, parse: Parse) -> str:
     for which, mine, theirs in zip(("key", "value"), key_value.parts(new), key_value.parts(older), strict=True):
-        if why := _why_pair(rule, mine, theirs):
+        if why := _why_pair(rule, mine, theirs, parse):
             return f"{which}: {why}"
     return ""
 

@@ -11,6 +11,7 @@ from messaging.broker.core.access_modes import ANSWERS, AccessMode, Answer, Occu
 from messaging.broker.core.producer_table import WAITING_MAX, ProducerTable
 from messaging.broker.core.producers import NO_EPOCH, Producer
 from messaging.errors import ProducerBusy, ProducerFenced
+from messaging.limits.sizes import INT64_MAX
 from tests.support.producer_sink import ProducerEnd
 
 SHARED, EXCLUSIVE = AccessMode.SHARED, AccessMode.EXCLUSIVE
@@ -94,6 +95,14 @@ def test_an_owner_that_connects_again_keeps_its_epoch() -> None:
     again = producer("owner", EXCLUSIVE, topic_epoch=0)
     assert table.attach(again).answer is Answer.OWN
     assert again.topic_epoch == table.topic_epoch == 0
+
+
+def test_an_epoch_that_was_never_given_out_does_not_become_that_of_the_topic() -> None:
+    """The next owner's would not fit 64 bits, and its client would be disconnected when it named it."""
+    table = ProducerTable(topic_epoch=4)
+    owner = producer("owner", EXCLUSIVE, topic_epoch=INT64_MAX)
+    table.attach(owner)
+    assert owner.topic_epoch == table.topic_epoch == 5
 
 
 def test_an_owner_that_connects_again_comes_before_those_that_wait() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2
 
+from messaging.broker.core.schemas import strategies
+from messaging.broker.core.schemas.avro import Avro
 from messaging.broker.core.schemas.model import Schema, SchemaType, SchemaVersion
 from messaging.broker.core.schemas.registry import VERSIONS_MAX, check_consumer, check_new, find, has_schema, latest
 from messaging.broker.core.schemas.strategies import Strategy, check_valid
@@ -187,3 +189,22 @@ def test_json_definitions_are_avro_or_very_old() -> None:
 def test_bytes_are_no_schema() -> None:
     assert not has_schema(None) and not has_schema(Schema(SchemaType.NONE)) and not has_schema(Schema(SchemaType.AUTO_CONSUME))
     assert has_schema(OTHER)
+
+
+@pytest.mark.parametrize("strategy", [Strategy.FULL, Strategy.FULL_TRANSITIVE])
+def test_a_schema_is_parsed_once_however_many_versions_it_is_compared_with(
+    strategy: Strategy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else one request with a large schema keeps a thread busy for a quarter of a minute."""
+    parsed: list[bytes] = []
+    parse = strategies.Avro
+
+    def counted(data: bytes) -> Avro:
+        parsed.append(data)
+        return parse(data)
+
+    monkeypatch.setattr(strategies, "Avro", counted)
+    versions = history(*(avro(field("a", default=number)) for number in range(20)))
+    large = avro(field("a", default=99), field("b", default=0))
+    check_consumer(versions, large, strategy)
+    assert parsed.count(large.data) <= 3  # its validity, equality and compatibility
