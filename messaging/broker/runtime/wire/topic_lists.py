@@ -7,7 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from messaging.broker.core.topic_discovery import LOOKS_BYTES, ClientKey, Found
-from messaging.broker.core.topic_pattern import matching
+from messaging.broker.core.topic_pattern import TopicPattern, matching
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topic_watches import Watch
 from messaging.broker.runtime.topics.topic import Topic
@@ -83,8 +83,9 @@ def found_by_looking(service: Broker, connection: Connection, topic: Topic, subs
 
 
 async def watch_topics(service: Broker, connection: Connection, body: pb.WatchTopicList, resource: Resource) -> None:
-    """Answers with the list as it is, and from then on with each change."""
+    """Answers with the list as it is, and from then on with each change. Raises `NotAllowed` for a pattern that is not evaluated."""
     await service.require_namespace(resource.namespace)
+    await asyncio.to_thread(TopicPattern, body.topics_pattern)
     assert connection.principal is not None
     watches, listings, looked_ms = service.topic_watches, service.peers.listings, service.now_ms()
     if connection.closed:
