@@ -79,7 +79,7 @@ TABLE = (
         path="delayedDelivery",
         field="tickTime",
         fill=1000,
-        meaning="Precision of delivery times: messages may come this much earlier, unless `delayed_delivery_strict` is set.",
+        meaning="Precision of delivery times: messages may come this much earlier, unless delayed_delivery_strict is set.",
         enforced_by=f"{_DELAYED}:DelayedDelivery.policy",
     ),
     Policy(

@@ -65,8 +65,11 @@ class Avro:
 
 def _parsed(data: bytes) -> Definition:
     try:
-        definition = json.loads(data)
+        text = data.decode()
+        definition = json.loads(text)
         _check_size(definition)
+        if "\\u" in text:  # half a surrogate pair is JSON, but no text: neither it nor a message about it could be sent
+            json.dumps(definition, ensure_ascii=False).encode()
         parsed = parse_schema(definition)
     except (ValueError, RecursionError) as error:
         raise SchemaError(f"the schema is not valid JSON: {error}") from None

@@ -83,7 +83,8 @@ def found_by_looking(service: Broker, connection: Connection, topic: Topic, subs
 
 
 async def watch_topics(service: Broker, connection: Connection, body: pb.WatchTopicList, resource: Resource) -> None:
-    """Answers with the list as it is, and from then on with each change. Raises `NotAllowed` for a pattern that is not evaluated."""
+    """Answers with the list as it is, and from then on with each change. Raises `NotAllowed` for a pattern that is not
+    evaluated."""
     await service.require_namespace(resource.namespace)
     await asyncio.to_thread(TopicPattern, body.topics_pattern)
     assert connection.principal is not None

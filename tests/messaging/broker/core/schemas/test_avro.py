@@ -124,11 +124,15 @@ def test_what_is_said_to_be_readable_is(reads: dict[str, str], wrote: dict[str, 
         b'{"type": "array"}',
         b"[" * 100_000,
         b"\xff\xfe",
+        rb'"\ud800"',  # half a surrogate pair: no text
+        b'"\xed\xa0\x80"',
+        rb'{"type": "enum", "name": "E", "symbols": ["\ud800"]}',
     ],
 )
 def test_what_is_not_avro_is_refused(data: bytes) -> None:
-    with pytest.raises(SchemaError, match="schema"):
+    with pytest.raises(SchemaError, match="schema") as refused:
         Avro(data)
+    assert str(refused.value).encode()  # it can be sent
 
 
 def test_work_is_bounded() -> None:
