@@ -80,7 +80,8 @@ TABLE = (
         field="tickTime",
         fill=1000,
         label="Delayed delivery tick",
-        meaning="Precision of delivery times: messages may come this much earlier, unless delayed_delivery_strict is set.",
+        meaning="Precision of delivery times: messages may come this much earlier, unless the broker's setting "
+        "delayed_delivery_strict is on.",
         enforced_by=f"{_DELAYED}:DelayedDelivery.policy",
     ),
     Policy(

@@ -31,15 +31,15 @@ class Departure(NamedTuple):
 
 
 class ProducerTable:
-    """Nearly every topic has at most one producer, so there is a dictionary only from the second on, and a list of those that wait
-    only from the first on. `topic_epoch` is the stored one."""
+    """Nearly every topic has at most one producer, so there is a dictionary only from the second on, and one of those that
+    wait only from the first on. `topic_epoch` is the stored one."""
 
     __slots__ = ("_by_name", "_only", "_waiting", "owner", "topic_epoch")
 
     def __init__(self, topic_epoch: int = NO_EPOCH) -> None:
         self._only: Producer | None = None
         self._by_name: dict[str, Producer] | None = None  # from the second producer on, for good
-        self._waiting: list[Producer] | None = None
+        self._waiting: dict[Producer, None] | None = None  # in order; a connection with many of them leaves at once
         self.owner: Producer | None = None  # the exclusive producer
         self.topic_epoch = topic_epoch  # the highest one given out
 
@@ -69,13 +69,15 @@ class ProducerTable:
                 raise ProducerBusy(f"{WAITING_MAX} producers wait for this topic already: close some")
             if former is not None:
                 self._drop(former)
-            self._waiting = [*(self._waiting or ()), producer]
+            if self._waiting is None:
+                self._waiting = {}
+            self._waiting[producer] = None
             return Admission(answer, former, (), ())
         fenced: Sequence[Producer] = ()
         refused: Sequence[Producer] = ()
         if answer is Answer.TAKE_OVER:
             fenced = [one for one in self if one is not former]
-            refused, self._waiting = self._waiting or (), None
+            refused, self._waiting = list(self._waiting or ()), None
         for one in self:
             self._drop(one)
         self._own(producer)
@@ -142,13 +144,15 @@ class ProducerTable:
     def detach(self, producer: Producer) -> Departure | None:
         """None if nobody takes its place. Idempotent; leaves a successor of the same name alone."""
         if self._waiting is not None and producer in self._waiting:
-            self._waiting = [one for one in self._waiting if one is not producer] or None
+            del self._waiting[producer]
+            self._waiting = self._waiting or None
             return None
         if not self._drop(producer) or self._waiting is None or len(self):
             return None
         refused: list[Producer] = []
         while self._waiting:
-            first = self._waiting.pop(0)
+            first = next(iter(self._waiting))
+            del self._waiting[first]
             if not self._outdated(first):
                 self._own(first)
                 self._waiting = self._waiting or None
@@ -159,7 +163,7 @@ class ProducerTable:
 
     def clear(self) -> tuple[list[Producer], Sequence[Producer]]:
         """Removes all of them: those that had the topic, and those that waited for it."""
-        members, waiting = list(self), self._waiting or ()
+        members, waiting = list(self), list(self._waiting or ())
         self._only = self.owner = self._waiting = None
         if self._by_name is not None:
             self._by_name = {}

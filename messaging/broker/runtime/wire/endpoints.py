@@ -57,7 +57,8 @@ class Endpoints:
         self.probe = lambda: None
         producers, self.producers = self.producers, {}
         opening, self.opening = self.opening, {}
-        for topic, producer in [*producers.values(), *(one[:2] for one in opening.values())]:
+        # Those that wait leave first: a topic is not passed on from one to the next, each with a new epoch.
+        for topic, producer in [*(one[:2] for one in opening.values()), *producers.values()]:
             topic.detach_producer(producer)
         consumers, self.consumers = self.consumers, {}
         for topic, subscription, consumer in consumers.values():

@@ -88,6 +88,16 @@ async def test_one_that_waits_may_not_publish(world: BrokerWorld) -> None:
     await eventually(lambda: not world.service.topics.loaded[TOPIC].producers.waiting)
 
 
+async def test_a_connection_that_leaves_does_not_pass_the_topic_on_to_itself(world: BrokerWorld) -> None:
+    client = await world.connected("owner")
+    await opened(client, "Exclusive")
+    for producer_id in range(2, 5):
+        await opened(client, "WaitForExclusive", producer_id)
+    await client.close()
+    await eventually(lambda: len(world.service.topics.loaded[TOPIC].producers) == 0)
+    assert (await opened(await world.connected("owner"), "Exclusive")).topic_epoch == 1
+
+
 @pytest.mark.parametrize("leaves", ["disconnects", "closes", "asks again"])
 async def test_one_that_leaves_the_queue_gets_nothing(world: BrokerWorld, leaves: str) -> None:
     owner, waits, last = [await world.connected("owner") for _ in range(3)]
