@@ -200,7 +200,6 @@ def test_health_says_that_the_broker_is_away(world: World, caller: Callable[[str
     [
         "namespaces/acme/orders/offloadPolicies",
         "persistent/acme/orders/t/compaction",
-        "persistent/acme/orders/t/retention",
         "worker/cluster",
         "schemas/a/b/c/other",
         "",
@@ -208,6 +207,14 @@ def test_health_says_that_the_broker_is_away(world: World, caller: Callable[[str
 )
 def test_what_is_not_offered_says_so(call: Call, path: str) -> None:
     response = call("GET", f"/admin/v2/{path}")
+    assert status(response) == 404
+    assert "not offered" in response.json()["reason"]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize("policy", ["retention", "messageTTL", "deduplicationEnabled", "backlogQuotaMap", "publishRate"])
+def test_policies_of_topics_are_not_offered(call: Call, method: str, policy: str) -> None:
+    response = call(method, f"/admin/v2/persistent/acme/orders/t/{policy}", 5 if method == "POST" else None)
     assert status(response) == 404
     assert "not offered" in response.json()["reason"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.adminrpc.schema import MaintenanceResult, MaintenanceRun, SubscriptionReset, SubscriptionSkip
+from messaging.adminrpc.schema import MaintenanceResult, MaintenanceRun, SubscriptionDelete, SubscriptionReset, SubscriptionSkip
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.clock import BELIEVED_AFTER_MS
 from messaging.protocol import pulsar_pb2 as pb
@@ -72,6 +72,18 @@ async def test_an_idle_topic_that_is_loaded_gives_its_space_back(world: BrokerWo
     for _ in range(3):
         clock.pass_(300 * MINUTE_MS)
         assert (await upkeep(world)).trimmed_ledgers == 0
+
+
+async def test_without_durable_subscriptions_nothing_is_kept(world: BrokerWorld, clock: Clock) -> None:
+    await with_three_messages(world, consumed=False)
+    clock.pass_(10 * MINUTE_MS)
+    await upkeep(world)
+    assert await data_ledgers(world) == [3]
+    await world.admin.subscriptions.delete(SubscriptionDelete(topic=TOPIC, subscription="s"))
+    await upkeep(world)  # ends the ledger
+    clock.pass_(1)
+    await upkeep(world)
+    assert await data_ledgers(world) == []
 
 
 async def test_a_topic_that_is_not_loaded_is_loaded_only_to_drop_something(world: BrokerWorld, clock: Clock) -> None:
