@@ -189,10 +189,16 @@ class Consuming {
         });
         features.put("retry_letters", client -> {
             var consumer = Probe.on(client, "retry").subscriptionType(SubscriptionType.Shared).enableRetry(true)
-                    .deadLetterPolicy(DeadLetterPolicy.builder().maxRedeliverCount(3).build()).subscribe();
-            Probe.send(client, "retry", "a");
-            consumer.reconsumeLater(Probe.next(consumer), 1, TimeUnit.SECONDS);
-            Probe.same(Probe.next(consumer).getProperty("RECONSUMETIMES"), "1");
+                    .deadLetterPolicy(DeadLetterPolicy.builder().maxRedeliverCount(1).build()).subscribe();
+            var dead = Probe.on(client, "retry-s-DLQ").subscribe();
+            var sent = Probe.send(client, "retry", "a").get(0);
+            consumer.reconsumeLater(Probe.next(consumer), Map.of("mine", "1"), 1, TimeUnit.SECONDS);
+            var again = Probe.next(consumer);
+            Probe.same(again.getTopicName(), Probe.topic("retry-s-RETRY"));
+            Probe.same(List.of(again.getProperty("RECONSUMETIMES"), again.getProperty("DELAY_TIME"), again.getProperty("mine")), List.of("1", "1000", "1"));
+            Probe.same(List.of(again.getProperty("REAL_TOPIC"), again.getProperty("ORIGIN_MESSAGE_ID")), List.of(Probe.topic("retry"), sent.toString()));
+            consumer.reconsumeLater(again, 1, TimeUnit.SECONDS);
+            Probe.same(Probe.receive(dead, 1), List.of("a"));
         });
         features.put("delayed_delivery", client -> {
             var consumer = Probe.on(client, "delayed").subscriptionType(SubscriptionType.Shared).subscribe();
