@@ -19,7 +19,7 @@ from messaging.storage.ledger_store import EARLIEST, Position
 
 
 class LedgerList:
-    __slots__ = ("_ended_ids", "_ended_lasts", "last_entry", "last_id", "withheld_from")
+    __slots__ = ("_ended_ids", "_ended_lasts", "_former_entries", "last_entry", "last_id", "withheld_from")
 
     def __init__(self, ledgers: list[tuple[int, int]] | None = None) -> None:
         """`ledgers`: (ledger id, last confirmed entry or -1), in rising order of ids."""
@@ -28,6 +28,7 @@ class LedgerList:
         self._ended_lasts: tuple[int, ...] = tuple(last for _, last in ended)
         self.last_id, self.last_entry = ledgers[-1] if ledgers else (-1, -1)  # -1: there is no ledger
         self.withheld_from: Position | None = None  # from here on, durable entries may not be delivered yet
+        self._former_entries = self.entries  # that were not added since; below 0 if more of the added ones were dropped
 
     def add(self, ledger_id: int) -> None:
         if self.last_id >= 0:
@@ -47,6 +48,7 @@ class LedgerList:
     def drop_first(self) -> int:
         """Removes the oldest ledger and returns its id."""
         gone = self.first_id
+        self._former_entries -= self.last_of(gone) + 1
         if self._ended_ids:
             self._ended_ids = self._ended_ids[1:]
             self._ended_lasts = self._ended_lasts[1:]
@@ -71,6 +73,12 @@ class LedgerList:
     def last(self) -> Position:
         """The durable position: the last confirmed entry, or `EARLIEST` if there is none."""
         return Position(self.last_id, self.last_entry) if self.last_entry >= 0 else self._last_ended(len(self._ended_ids))
+
+    @property
+    def last_confirmed(self) -> Position:
+        """`last` as administrators see it: in an empty topic entry -1 of its ledger; `EARLIEST` if there is none."""
+        last = self.last
+        return Position(self.last_id, -1) if last == EARLIEST else last
 
     @property
     def deliverable(self) -> Position:
@@ -113,6 +121,11 @@ class LedgerList:
     def entries(self) -> int:
         return sum(self._ended_lasts) + len(self._ended_lasts) + self.last_entry + 1
 
+    @property
+    def added_entries(self) -> int:
+        """The number of entries confirmed since the list was made, also of ledgers that were dropped."""
+        return self.entries - self._former_entries
+
     def holds(self, position: Position) -> bool:
         return 0 <= position.entry_id <= self.last_of(position.ledger_id)
 
@@ -147,6 +160,16 @@ class LedgerList:
     def last_up_to(self, position: Position) -> Position:
         """The last entry at or before `position`; `EARLIEST` if there is none."""
         return self.before(Position(position.ledger_id, position.entry_id + 1))
+
+    def ranges(self, after: Position, last: Position) -> list[tuple[int, int, int]]:
+        """The entries after `after` up to `last` as (ledger id, first, last entry), in order."""
+        return [
+            (ledger_id, first, stop)
+            for ledger_id, end in zip(self.ids, self.lasts, strict=True)
+            if after.ledger_id <= ledger_id <= last.ledger_id
+            and (first := after.entry_id + 1 if ledger_id == after.ledger_id else 0)
+            <= (stop := min(end, last.entry_id) if ledger_id == last.ledger_id else end)
+        ]
 
     def last_of(self, ledger_id: int) -> int:
         """The last confirmed entry of a ledger in the list; -1 if it is empty or not in the list."""

@@ -185,14 +185,14 @@ def _consumer(consumer: Consumer, subscription: Subscription, members: MemberRat
 def internal_stats(topic: Topic) -> dict[str, Any]:
     ledger_list, record = topic.ledger_list, topic.ledger.record
     return {
-        "entriesAddedCounter": topic.publisher.messages_in,
+        "entriesAddedCounter": ledger_list.added_entries,
         "numberOfEntries": ledger_list.entries,
         "totalSize": topic.ledger.stored_bytes,
         "currentLedgerEntries": ledger_list.lasts[-1] + 1 if ledger_list.lasts else 0,
         "currentLedgerSize": topic.ledger.stored_bytes - topic.ledger.sealed_bytes,
         "waitingCursorsCount": 0,
         "pendingAddEntriesCount": 0,
-        "lastConfirmedEntry": position_text(ledger_list.last),
+        "lastConfirmedEntry": position_text(ledger_list.last_confirmed),
         "state": "Terminated" if record.terminated_at is not None else "LedgerOpened",
         "ledgers": [
             {

@@ -79,7 +79,7 @@ class TopicHandlers:
 
     async def last_message_id(self, request: schema.TopicRef) -> schema.MessageIdAnswer:
         topic = await plain_topic(self._broker, request.topic)
-        last = topic.ledger_list.last
+        last = topic.ledger_list.last_confirmed
         size = await batch_size_of(topic, last)
         return schema.MessageIdAnswer(
             ledger_id=last.ledger_id,

@@ -56,6 +56,38 @@ def test_asking(gaps: list[tuple[int, int]], position: Position) -> None:
         assert not ledger_list.holds(resolved)
 
 
+@given(LEDGERS, POSITIONS, POSITIONS)
+def test_ranges_are_the_entries_between(gaps: list[tuple[int, int]], after: Position, last: Position) -> None:
+    ledger_list = chain_of(gaps)
+    found = [
+        Position(ledger_id, entry) for ledger_id, first, stop in ledger_list.ranges(after, last) for entry in range(first, stop + 1)
+    ]
+    assert found == [one for one in positions(ledger_list) if after < one <= last]
+    assert all(first <= stop for _, first, stop in ledger_list.ranges(after, last))
+
+
+@given(LEDGERS, LEDGERS, st.integers(0, 10))
+def test_added_entries_count_what_was_confirmed_since_whatever_was_dropped(
+    gaps: list[tuple[int, int]], further: list[tuple[int, int]], drops: int
+) -> None:
+    ledger_list = chain_of(gaps)
+    assert ledger_list.added_entries == 0
+    ledger_id = ledger_list.ids[-1] if ledger_list.ids else 0
+    for gap, last in further:
+        ledger_id += gap
+        ledger_list.add(ledger_id)
+        ledger_list.confirm(ledger_id, last)
+    for _ in range(min(drops, len(ledger_list.ids))):
+        ledger_list.drop_first()
+    assert ledger_list.added_entries == sum(last + 1 for _, last in further)
+
+
+def test_the_last_confirmed_entry_of_an_empty_topic_names_its_ledger() -> None:
+    assert LedgerList().last_confirmed == EARLIEST
+    assert LedgerList([(7, -1)]).last_confirmed == Position(7, -1)
+    assert LedgerList([(5, 3), (7, -1)]).last_confirmed == Position(5, 3)
+
+
 @given(LEDGERS)
 def test_walking_visits_every_entry_once(gaps: list[tuple[int, int]]) -> None:
     ledger_list = chain_of(gaps)
