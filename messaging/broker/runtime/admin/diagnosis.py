@@ -17,7 +17,7 @@ from messaging.times import TIME_MS_MAX
 
 SUBSCRIPTIONS_MAX = 1_000  # of which a trace tells
 SENTENCES = {
-    TraceState.EXPIRED: "It expired before it was delivered.",
+    TraceState.EXPIRED: "It expired, or the backlog quota removed it, before it was acknowledged.",
     TraceState.DEAD_LETTERED: "It was moved to the dead-letter topic.",
     TraceState.ACKNOWLEDGED: "It is acknowledged.",
     TraceState.HELD: "Consumer {consumer} holds it and has not acknowledged it.",

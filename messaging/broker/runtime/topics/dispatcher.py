@@ -206,6 +206,14 @@ class Dispatcher:
             at_ms, (ledger_id, entry_id) = self.topic.services.clock_ms(), position
             self.records.append((at_ms, event, subscription.name, "", ledger_id, entry_id, entry_id, True))
 
+    def record_expired(self, subscription: Subscription, after: Position, expired: int) -> None:
+        """The `expired` entries after `after`, its former mark-delete position, were acknowledged for nobody."""
+        if self.records is not None:
+            ranges = self.topic.ledger_list.ranges(after, subscription.cursor.mark_delete)
+            whole = expired == sum(last + 1 - first for _, first, last in ranges)
+            at_ms = self.topic.services.clock_ms()
+            self.records.extend((at_ms, EXPIRED, subscription.name, "", *one, whole) for one in ranges)
+
     def forget(self, subscription: Subscription) -> None:
         """Releases the blocks that were read for this subscription."""
         if self.backlog is not None:

@@ -287,12 +287,13 @@ class SubscriptionEffects(TopicContext):
 
     async def expire_up_to(self, subscription: Subscription, last: Position) -> int:
         """Like `skip_to`, for expired messages. Returns the number of expired entries."""
-        now_ms, before = self.services.clock_ms(), subscription.backlog_entries
+        now_ms, before, mark_delete = self.services.clock_ms(), subscription.backlog_entries, subscription.cursor.mark_delete
         delta = subscription.acknowledge_up_to(last, now_ms)
         if not delta:
             return 0
         expired = before - subscription.backlog_entries
         subscription.entries_expired += expired
         subscription.last_expired_ms = now_ms
+        self._ensure_dispatcher().record_expired(subscription, mark_delete, expired)
         await self._finish_durably(subscription, delta, "the change")
         return expired

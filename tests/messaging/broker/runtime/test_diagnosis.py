@@ -60,6 +60,35 @@ async def test_trace_tells_where_a_message_is_and_to_whom_it_was_sent(world: Bro
     assert (one.where, one.sentence, len(one.deliveries)) == ("acknowledged", "It is acknowledged.", 1)
 
 
+async def test_trace_knows_what_maintenance_expired(world: BrokerWorld) -> None:
+    await filled(world, 3)
+    consumer = await world.connected("owner")
+    await consumer.subscribe(TOPIC, permits=1)
+    await consumer.messages(1)
+    topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
+    last = topic.ledger_list.last
+    await traced(world, *last)
+    await topic.expire_up_to(topic.subscriptions["s"], last._replace(entry_id=1))
+    for entry_id, where, events in ((0, "expired", ["sent", "expired"]), (1, "expired", ["expired"]), (2, "not_sent_yet", [])):
+        (one,) = (await traced(world, last.ledger_id, entry_id)).subscriptions
+        assert (one.where, [record.event for record in one.deliveries]) == (where, events)
+
+
+async def test_trace_does_not_guess_which_entries_expired_and_which_were_acknowledged_before(world: BrokerWorld) -> None:
+    await filled(world, 3)
+    consumer = await world.connected("owner")
+    await consumer.subscribe(TOPIC, permits=10)
+    messages = await consumer.messages(3)
+    ack(consumer, id_of(messages[1]))
+    topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
+    held = topic.subscriptions["s"]
+    await eventually(lambda: held.backlog_entries == 2)
+    await topic.expire_up_to(held, topic.ledger_list.last)
+    (one,) = (await traced(world, topic.ledger_list.last.ledger_id, 1)).subscriptions
+    assert one.where == "acknowledged"
+    assert [(record.event, record.certain) for record in one.deliveries] == [("sent", True), ("expired", False)]
+
+
 async def test_trace_says_what_it_does_not_know(world: BrokerWorld) -> None:
     await filled(world, 1)
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
