@@ -4,7 +4,8 @@ Grouped by who is at fault, and so by who can do something about it:
 
     MagnetarError
     ├── RequestError             the caller: the same request will never succeed
-    │   ├── InvalidName          a tenant, namespace, topic or subscription name that is not valid
+    │   ├── InvalidName          a tenant, namespace or topic name that is not valid
+    │   │   └── InvalidSubscriptionName
     │   ├── InvalidValue         a field that is not valid
     │   ├── NotAcceptable        fields of one request contradict each other
     │   ├── EncryptionRequired   the namespace takes only encrypted messages
@@ -19,7 +20,8 @@ Grouped by who is at fault, and so by who can do something about it:
     │   │                                                   ├── ConsumerAssign the keys of a Key_Shared subscription that it wants
     │   ├── ProducerFenced       another producer owns the topic, or took it over
     │   ├── PreconditionFailed   clients are connected, or values contradict what is stored
-    │   │   └── PolicyNotEnforced  this release does not enforce the policy, so it does not accept it
+    │   │   ├── PolicyNotEnforced  this release does not enforce the policy, so it does not accept it
+    │   │   └── FewerPartitions  than the topic has
     │   ├── TopicTerminated
     │   ├── QuotaExceeded        the quota of the topic or tenant is used up
     │   │   └── BacklogHold      the backlog quota is used up, and clients are to wait
@@ -61,6 +63,10 @@ class PlatformError(MagnetarError):
 
 class InvalidName(RequestError):
     code, http_status, wire_code = "invalid_name", 412, 17
+
+
+class InvalidSubscriptionName(InvalidName):
+    code, wire_code = "invalid_subscription_name", 16  # ProducerBusy, as by Pulsar: 17 is tried again by clients
 
 
 class InvalidValue(RequestError):
@@ -151,6 +157,10 @@ class PreconditionFailed(StateError):
 
 class PolicyNotEnforced(PreconditionFailed):
     code = "policy_not_enforced"
+
+
+class FewerPartitions(PreconditionFailed):
+    code, http_status = "fewer_partitions", 422
 
 
 class TopicTerminated(StateError):

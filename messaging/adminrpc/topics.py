@@ -22,7 +22,7 @@ class TopicCreate(Request, kw_only=True):
 
 
 class TopicDelete(Request, kw_only=True):
-    """Without `force`: precondition_failed while producers or subscriptions are attached. `partitioned`: all partitions too."""
+    """Without `force`: precondition_failed while producers or consumers are connected. `partitioned`: all partitions too."""
 
     topic: str
     force: bool = False

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from messaging.errors import InvalidName
+from messaging.errors import InvalidName, InvalidSubscriptionName
 
 _ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)
 _PARTITION = re.compile(r"(.+)-partition-(0|[1-9][0-9]{0,5})")  # one spelling per number: 07 is not 7
@@ -31,9 +31,11 @@ def entity_name(kind: str, text: str) -> str:
 def subscription_name(text: str) -> str:
     """Returns `text` if it is a valid subscription name: any printable text but the prefix reserved for replicators."""
     if not text or len(text) > NAME_LENGTH_MAX or not text.isprintable():
-        raise InvalidName(f"subscription name {text[:80]!r} is not valid: use 1 to {NAME_LENGTH_MAX} printable characters")
+        raise InvalidSubscriptionName(
+            f"subscription name {text[:80]!r} is not valid: use 1 to {NAME_LENGTH_MAX} printable characters"
+        )
     if text.startswith("pulsar.repl.") or text == "pulsar.dedup":
-        raise InvalidName(f"subscription name {text!r} is reserved for the broker: choose another")
+        raise InvalidSubscriptionName(f"subscription name {text!r} is reserved for the broker: choose another")
     return text
 
 

@@ -27,7 +27,7 @@ def create_topic(actor: Actor, topic: TopicName, partitions: int | None = None, 
 
 
 def delete_topic(actor: Actor, topic: TopicName, *, force: bool = False, partitioned: bool = False) -> None:
-    """Raises `TopicNotFound`, `PreconditionFailed` while clients or subscriptions are attached (without `force`), `NotReady`."""
+    """Raises `TopicNotFound`, `PreconditionFailed` while clients are connected (without `force`), `NotReady`."""
     require(actor, Action.TENANT_ADMIN, topic_resource(topic))
     broker.rpc().call("topics.delete", TopicDelete(topic=str(topic), force=force, partitioned=partitioned))
     record(actor, "topic.delete", topic.tenant, str(topic), {"partitioned": partitioned}, {"force": force})

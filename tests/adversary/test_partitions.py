@@ -239,13 +239,16 @@ async def test_a_forced_delete_under_live_clients_leaves_no_partition_behind(gro
 
 async def test_deleting_without_force_deletes_all_or_nothing(grown: BrokerWorld) -> None:
     """The first partition had gone by the time the second turned out to be in use."""
-    await grown.service.topics.get(parse_topic(partition(0)), create=False)
-    (await grown.service.topics.get(parse_topic(partition(0)), create=False)).subscriptions.clear()
-    await grown.meta.delete_subscription(grown.service.storage.fence, partition(0), "a")
+    client = DirectConnection(grown)
+    await client.subscribe(partition(1), subscription="b")
     with pytest.raises(PreconditionFailed):
         await grown.admin.topics.delete(TopicDelete(topic=TOPIC, partitioned=True))
     assert await grown.meta.list_all_topics() == [partition(0), partition(1)]
     assert await count(grown) == 2
+    client.connection_lost(None)
+    await grown.admin.topics.delete(TopicDelete(topic=TOPIC, partitioned=True))  # with the subscriptions that nobody uses
+    assert await grown.meta.list_all_topics() == []
+    assert await grown.meta.subscriptions(partition(1)) == []
 
 
 async def test_a_subscription_that_comes_while_the_topic_is_deleted_without_force_stays_or_is_refused(world: BrokerWorld) -> None:

@@ -31,6 +31,7 @@ def test_plain_topics(call: Call, world: World) -> None:
     assert call("GET", f"{T}/t/partitions").json()["partitions"] == 0
     assert call("GET", f"{T}/t/stats?getPreciseBacklog=false&authoritative=false").json()["subscriptions"] == {}
     assert call("GET", f"{T}/t/internalStats").json()["numberOfEntries"] == 0
+    assert status(call("DELETE", f"{T}/t/partitions")) == 409
     world.broker.publish("persistent://acme/orders/t", b"one", b"two")
     last = call("GET", f"{T}/t/lastMessageId").json()
     assert last == {"ledgerId": last["ledgerId"], "entryId": 1, "partitionIndex": -1, "batchIndex": -1}
@@ -78,11 +79,16 @@ def test_partitioned_topics(call: Call, world: World) -> None:
     assert call("GET", f"{T}/partitioned").json() == ["persistent://acme/orders/p", "persistent://acme/orders/q"]
     assert len(call("GET", T).json()) == 3
     assert status(call("POST", f"{T}/p/partitions", 3)) == 204
-    assert status(call("POST", f"{T}/p/partitions", 1)) == 412
+    shrunk = call("POST", f"{T}/p/partitions", 1)
+    assert (shrunk.status_code, shrunk.json()["reason"]) == (
+        422,
+        "persistent://acme/orders/p has 3 partitions: the number can only be increased",
+    )
     assert call("GET", f"{T}/p/partitions").json()["partitions"] == 3
     assert len(call("GET", f"{T}/p/partitioned-stats").json()["partitions"]) == 3
     assert call("GET", f"{T}/p/partitioned-stats?perPartition=false").json()["partitions"] == {}
     assert status(call("DELETE", f"{T}/p")) == 409
+    world.broker.add("persistent://acme/orders/p-partition-1", "nobody-uses-it")
     assert status(call("DELETE", f"{T}/p/partitions")) == 204
     assert status(call("DELETE", f"{T}/p/partitions")) == 404
     assert call("GET", "/admin/v2/non-persistent/acme/orders/partitioned").json() == []

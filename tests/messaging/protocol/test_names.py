@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from messaging.errors import InvalidName
+from messaging.errors import InvalidName, InvalidSubscriptionName
+from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import TopicName, entity_name, parse_namespace, parse_topic, subscription_name
 
 ENTITY = st.text(string.ascii_letters + string.digits + "-=:._", min_size=1, max_size=12).filter(
@@ -113,8 +114,9 @@ def test_partitions(local: str, index: int, base: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "a\nb", "\x00", "x" * 256, "pulsar.repl.east", "pulsar.dedup"])
 def test_what_is_no_subscription(text: str) -> None:
-    with pytest.raises(InvalidName):
+    with pytest.raises(InvalidSubscriptionName) as refused:
         subscription_name(text)
+    assert refused.value.wire_code == pb.ProducerBusy  # after which clients do not try again, as they do after InvalidTopicName
 
 
 @pytest.mark.parametrize("text", ["s", "a b", "a/b", "%25", "é", "x" * 255])

@@ -17,7 +17,7 @@ import structlog
 
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import Conflict, InvalidValue, MagnetarError, PreconditionFailed, TopicNotFound
+from messaging.errors import Conflict, FewerPartitions, InvalidValue, MagnetarError, PreconditionFailed, TopicNotFound
 from messaging.keyed_lock import keyed_lock
 from messaging.limits.sizes import PARTITIONS_MAX
 from messaging.protocol.names import TopicName, parse_topic
@@ -105,27 +105,31 @@ class Partitions:
                 raise Conflict(f"topic {name} is not a partitioned topic: create one first")
             if held.growing_to:
                 held = await self._finish_growth(name, held)
-            if partitions < held.partitions or partitions > PARTITIONS_MAX:
-                raise PreconditionFailed(
-                    f"{name} has {held.partitions} partitions: the number can only be increased, to at most {PARTITIONS_MAX}"
-                )
+            if partitions < held.partitions:
+                raise FewerPartitions(f"{name} has {held.partitions} partitions: the number can only be increased")
+            if partitions > PARTITIONS_MAX:
+                raise PreconditionFailed(f"{partitions} partitions were requested: use at most {PARTITIONS_MAX}")
             if partitions > held.partitions:
                 async with self._topics.room_for(name, partitions - held.partitions):
                     await self._finish_growth(name, await self._store(replace(held, growing_to=partitions)))
 
     async def delete(self, name: TopicName, *, force: bool) -> None:
-        """Raises `TopicNotFound`, or `PreconditionFailed` while a partition is in use (unless `force`): then nothing is deleted."""
+        """Raises `TopicNotFound`, `Conflict` for a plain topic, or `PreconditionFailed` while clients are connected to a
+        partition (unless `force`): then nothing is deleted.
+        """
         async with self._alone(name):
             held = await self._meta.get_partitioned(str(name))
             if held is None:
+                if await self._topics.exists(name):
+                    raise Conflict(f"topic {name} is not a partitioned topic: delete it as a plain one")
                 raise TopicNotFound(f"partitioned topic {name} does not exist")
             if not held.deleting:
                 if not force:
-                    await self._check_unused(name, held)
+                    self._check_unused(name, held)
                 held = await self._store(replace(held, deleting=True))
                 if not force:  # checked again, now that no new client can attach
                     try:
-                        await self._check_unused(name, held)
+                        self._check_unused(name, held)
                     except MagnetarError:
                         await self._store(replace(held, deleting=False))
                         raise
@@ -217,14 +221,11 @@ class Partitions:
         for some in _slices(indexes):
             await asyncio.gather(*(make(index) for index in some))
 
-    async def _check_unused(self, name: TopicName, held: PartitionedRecord) -> None:
+    def _check_unused(self, name: TopicName, held: PartitionedRecord) -> None:
         for index in range(held.partitions):
-            partition = name.of_partition(index)
-            loaded = self._topics.loaded.get(str(partition))
+            loaded = self._topics.loaded.get(str(name.of_partition(index)))
             if loaded is not None:
                 loaded.check_unused()
-            elif await self._meta.subscriptions(str(partition)):
-                raise PreconditionFailed(f"topic {partition} has subscriptions: delete them first, or delete with force")
 
     async def _finish_deletion(self, name: TopicName, held: PartitionedRecord) -> None:
         async def remove(index: int) -> None:

@@ -234,7 +234,7 @@ class Topics:
             await self.services.storage.delete_ledger(ledger.ledger_id)
 
     async def delete(self, name: TopicName, *, force: bool) -> None:
-        """Raises `TopicNotFound`, `PreconditionFailed` while producers or subscriptions are attached (unless `force`).
+        """Raises `TopicNotFound`, `PreconditionFailed` while producers or consumers are connected (unless `force`).
 
         A topic that is not loaded is deleted without loading it, so one that cannot be opened can still be deleted.
         """
@@ -244,7 +244,7 @@ class Topics:
         topic = self.loaded.get(text)
         if topic is None:
             try:
-                await asyncio.shield(self._begin(text, "delete", self._delete_unloaded(name, force=force)))
+                await asyncio.shield(self._begin(text, "delete", self._delete_unloaded(name)))
             except StoreError as error:
                 raise refusal_of(error, f"topic {text} cannot be deleted") from error
             return
@@ -252,13 +252,11 @@ class Topics:
             topic.check_unused()
         await self._end(topic, TopicNotFound(f"topic {text} was deleted"), delete=True)
 
-    async def _delete_unloaded(self, name: TopicName, *, force: bool) -> None:
+    async def _delete_unloaded(self, name: TopicName) -> None:
         text = str(name)
         if await self.meta.get_topic(text) is None:
             raise TopicNotFound(f"topic {text} does not exist")
         subscriptions = await self.meta.subscriptions(text)
-        if subscriptions and not force:
-            raise PreconditionFailed(f"topic {text} has subscriptions: delete them first, or delete with force")
         await self._remove(name)
         for stored in subscriptions:
             self.services.cursors.forget(stored.subscription_id)

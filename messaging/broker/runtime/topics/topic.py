@@ -234,11 +234,9 @@ class Topic(TopicSubscriptions):
             await self.services.cursors.release([one.subscription_id for one in self.subscriptions.values() if one.durable])
 
     def check_unused(self) -> None:
-        """Raises `PreconditionFailed` if the topic has producers, consumers or durable subscriptions."""
+        """Raises `PreconditionFailed` if the topic has producers or consumers."""
         if len(self.producers) or any(one.consumers for one in self.subscriptions.values()):
             raise PreconditionFailed(f"topic {self.text} has connected producers or consumers: close them, or delete with force")
-        if any(one.durable for one in self.subscriptions.values()):
-            raise PreconditionFailed(f"topic {self.text} has subscriptions: delete them first, or delete with force")
 
     async def terminate(self) -> Position:
         """Terminates the topic: it accepts no more messages. Returns the last position. Raises `NotReady`, `StorageFailed`; it is

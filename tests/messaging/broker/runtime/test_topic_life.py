@@ -74,8 +74,9 @@ async def test_a_topic_in_use_is_not_deleted_without_force(world: BrokerWorld) -
     client.say(C.CLOSE_PRODUCER, producer_id=1)
     await client.expect("SUCCESS")
     await client.expect("SUCCESS")
-    with pytest.raises(PreconditionFailed):  # its subscription
-        await world.admin.topics.delete(TopicDelete(topic=TOPIC))
+    await world.admin.topics.delete(TopicDelete(topic=TOPIC))  # its subscription goes with it
+    assert await world.meta.get_topic(TOPIC) is None
+    assert await world.meta.subscriptions(TOPIC) == []
 
 
 async def test_deleting_by_force_closes_and_removes_everything(world: BrokerWorld) -> None:
@@ -85,6 +86,26 @@ async def test_deleting_by_force_closes_and_removes_everything(world: BrokerWorl
     assert await world.meta.get_topic(TOPIC) is None
     assert await world.meta.subscriptions(TOPIC) == []
     assert all("reserved" in info.properties for info in await world.ledgers.ledgers())  # the log of cursors only
+
+
+async def test_the_last_id_of_a_topic_whose_messages_are_gone_names_its_ledger(world: BrokerWorld) -> None:
+    client = await busy(world)
+    written = (await world.admin.topics.last_message_id(TopicRef(topic=TOPIC))).ledger_id
+    await world.admin.topics.truncate(TopicRef(topic=TOPIC))
+    last = await world.admin.topics.last_message_id(TopicRef(topic=TOPIC))
+    assert (last.entry_id, last.batch_index) == (-1, -1) and last.ledger_id > written
+    client.say(C.GET_LAST_MESSAGE_ID, consumer_id=1)
+    found = (await client.expect("GET_LAST_MESSAGE_ID_RESPONSE")).last_message_id
+    assert (found.ledger_id, found.entry_id) == (frames.NO_ID, frames.NO_ID)
+
+
+async def test_a_topic_that_is_not_loaded_is_deleted_with_its_subscriptions(world: BrokerWorld) -> None:
+    client = await busy(world)
+    await world.service.topics.unload(NAME)
+    await closed(client)
+    await world.admin.topics.delete(TopicDelete(topic=TOPIC))
+    assert await world.meta.get_topic(TOPIC) is None
+    assert await world.meta.subscriptions(TOPIC) == []
 
 
 async def test_a_client_that_comes_back_at_once_finds_a_new_topic(world: BrokerWorld) -> None:
