@@ -129,6 +129,20 @@ def deleting_a_partitioned_topic(w: World) -> Outcome:
     return [statuses, len(w.new_client().get_topic_partitions(topic))]
 
 
+def deleting_a_partitioned_topic_with_subscriptions(w: World) -> Outcome:
+    topic = w.partitioned(2)
+    consumer = w.consumer(topic)
+    used = w.admin("DELETE", f"{topic_path(topic)}/partitions").status
+    consumer.close()
+    return [used, w.admin("DELETE", f"{topic_path(topic)}/partitions").status]
+
+
+def deleting_the_partitions_of_a_plain_topic(w: World) -> Outcome:
+    topic = w.topic()
+    w.send(topic, "x")
+    return w.admin("DELETE", f"{topic_path(topic)}/partitions").status
+
+
 def a_namespace_with_topics_is_not_deleted(w: World) -> Outcome:
     prefix = w.namespace()
     w.send(f"{prefix}t", "x")

@@ -56,6 +56,13 @@ def an_empty_name(w: World) -> Outcome:
     return attempt(lambda: w.consumer(w.topic(), name="", client=client))
 
 
+def reserved_names(w: World) -> Outcome:
+    client = w.new_client(operation_timeout_seconds=5)
+    return [
+        attempt(lambda name=name: w.consumer(w.topic(), name=name, client=client)) for name in ("pulsar.dedup", "pulsar.repl.x")
+    ]
+
+
 def a_name_with_odd_characters(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic, name="a/b c%ü")

@@ -112,8 +112,8 @@ async def test_types_that_do_not_go_together(world: BrokerWorld, first: Any, sec
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
-        ({"subscription": ""}, pb.InvalidTopicName),
-        ({"subscription": "pulsar.dedup"}, pb.InvalidTopicName),
+        ({"subscription": ""}, pb.ProducerBusy),
+        ({"subscription": "pulsar.dedup"}, pb.ProducerBusy),
         ({"sub_type": SHARED, "read_compacted": True}, pb.NotAllowedError),
         ({"topic": "persistent://acme/orders/none", "force_topic_creation": False}, pb.TopicNotFound),
     ],
