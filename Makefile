@@ -24,6 +24,7 @@ TYPED := $(PACKAGES) tests
 # Arguments for the program behind a target: make run ARGS="--web-port 0", make test ARGS="tests/messaging -k log"
 ARGS ?=
 SEEDS ?= 200
+STEPS ?= 1000000
 
 .PHONY: help
 help: ## list the targets
@@ -69,6 +70,10 @@ hostile: setup $(VENV)/.installed-test ## send a broker ten million frames that 
 .PHONY: simulation
 simulation: setup $(VENV)/.installed-test ## run a whole broker from seeds, on a clock, disk and network of its own; SEEDS=1000, ARGS="--seed 7"
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
+
+.PHONY: simulate
+simulate: setup $(VENV)/.installed-test ## let a million things happen to a subscription of each type; STEPS=10000, ARGS="--type shared --seed 7"
+	$(BIN)/python -m tests.simulation.subscriptions --steps $(STEPS) $(ARGS)
 
 .PHONY: oracle
 oracle: setup $(VENV)/.installed-test ## compare with a real Pulsar what clients observe; ARGS="--only 'seeks.*'", ARGS=--record

@@ -123,12 +123,14 @@ class ChunkSets:
             if max(held.positions.values()) <= mark:
                 self._forget(held)
 
-    def unfinished(self, before_ms: int) -> list[Position]:
-        """The chunks of messages of which nothing came since `before_ms` and something is missing. They are forgotten."""
+    def unfinished(self, before_ms: int, waiting_to: Position) -> list[Position]:
+        """The chunks of messages of which nothing came since `before_ms` and something is missing. They are forgotten. What is
+        missing may be among entries that wait to be sent, of which `waiting_to` is the last."""
         found: list[Position] = []
         for held in [one for one in self._sets.values() if not one.whole and one.last_ms < before_ms]:
-            found += held.positions.values()
-            self._forget(held)
+            if max(held.positions.values()) > waiting_to:
+                found += held.positions.values()
+                self._forget(held)
         return sorted(found)
 
     def forget_consumer(self, consumer: Consumer) -> None:

@@ -26,6 +26,7 @@ from messaging.broker.core.key_shared_mode import KeySharedMode
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.errors import ConsumerBusy
 from messaging.protocol import hot
+from messaging.storage.ledger_store import Position
 
 LOOK_AHEAD_PER_CONSUMER = 2_000  # entries that may wait so that something can be read for the others; Pulsar's defaults
 LOOK_AHEAD_MAX = 20_000  # of one subscription
@@ -41,7 +42,7 @@ class KeySharedDispatch(HoldingDispatch):
         "_numbers",
         "_owners",
         "_slot_map",
-        "_stalled_slot",
+        "_stalled",
         "_unsorted",
         "draining",
         "mode",
@@ -64,7 +65,7 @@ class KeySharedDispatch(HoldingDispatch):
         self._bounds = self._owners = array("I")  # the same for the hot loop, which knows consumers by their numbers
         self._numbers: dict[Consumer, int] = {}  # from 1 on
         self._unsorted: dict[int, BitMap] = {}  # waiting entries that have to be given to the owners of their slots
-        self._stalled_slot: int | None = None  # of the next entry to read, which nobody can take and no room is left to set aside
+        self._stalled: tuple[int, Position] | None = None  # slot of the next entry: nobody can take it, or set it aside
 
     # --- consumers
 
@@ -110,7 +111,7 @@ class KeySharedDispatch(HoldingDispatch):
         self._unreleased.clear()
         self._able.clear()
         self._unsorted.clear()
-        self._stalled_slot = None
+        self._stalled = None
         self.draining.clear()
         self._hashes.clear()
         self.waiting.forget_keys()
@@ -134,11 +135,12 @@ class KeySharedDispatch(HoldingDispatch):
         self.settle()
         if self._state.unacked.blocked or next(self._ready_consumers(), None) is None:
             return False
-        if self._stalled_slot is None or self.waiting.can_send_known():
+        if self._stalled is None or self.waiting.can_send_known():
             return True
-        if self._may_be_sent(self._stalled_slot) or self.waiting.set_aside < self._look_ahead:
-            self._stalled_slot = None
-        return self._stalled_slot is None
+        slot, at = self._stalled
+        if self._may_be_sent(slot) or self.waiting.set_aside < self._look_ahead or self._state.next_position() != at:
+            self._stalled = None
+        return self._stalled is None
 
     @property
     def _look_ahead(self) -> int:
@@ -175,17 +177,14 @@ class KeySharedDispatch(HoldingDispatch):
             if reached < stop:
                 stopped_at = begin + reached
                 break
-        deliveries = [
-            self._deliver(consumer, block, indexes, counts)
-            for consumer, indexes in zip(self._numbers, picked[1:], strict=True)
-            if indexes
-        ]
+        given = zip(self._numbers, picked[1:], strict=True)
+        deliveries = [self._deliver(consumer, block, indexes, counts) for consumer, indexes in given if indexes]
         if unknown:
             self.waiting.learnt(ledger_id, first, ranges[-1][1] + 1 if stopped_at is None else stopped_at)
         if aside and not again:
             self._set_aside(ledger_id, BitMap([begin + index for index in aside]))
         if stopped_at is not None and rooms[hot.NOBODY] > 0:
-            self._stalled_slot = slot_of(selector, hashes[stopped_at - begin])
+            self._stalled = slot_of(selector, hashes[stopped_at - begin]), Position(ledger_id, stopped_at)
         return deliveries, stopped_at
 
     def _rooms(self) -> array[int]:
@@ -255,7 +254,7 @@ class KeySharedDispatch(HoldingDispatch):
             self.draining.find(self._numbers, lambda slot: owner_of(self._slot_map, slot))
         self.waiting.forget_owners()
         self._unsorted = {ledger_id: self.waiting.known(ledger_id) for ledger_id in self._state.redeliveries.entries}
-        self._stalled_slot = None
+        self._stalled = None
 
     def _sort(self, ledger_id: int, entries: BitMap) -> None:
         """Gives waiting entries to the owners of their slots, or to the slots if these are draining."""

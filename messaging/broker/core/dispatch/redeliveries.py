@@ -12,7 +12,7 @@ from pyroaring import BitMap
 
 from messaging.broker.core.bitmaps import ranges_of
 from messaging.broker.core.cursor import Cursor
-from messaging.storage.ledger_store import Position
+from messaging.storage.ledger_store import EARLIEST, Position
 
 
 class Redeliveries:
@@ -34,6 +34,10 @@ class Redeliveries:
             return None
         ledger_id = min(self.entries)
         return Position(ledger_id, self.entries[ledger_id].min())
+
+    def last_position(self) -> Position:
+        """The highest position; `EARLIEST` if there is none."""
+        return max((Position(ledger_id, entries.max()) for ledger_id, entries in self.entries.items()), default=EARLIEST)
 
     def add(self, ledger_id: int, entries: BitMap) -> None:
         """Entries of a ledger came back; those that were acknowledged in the meantime stay out."""

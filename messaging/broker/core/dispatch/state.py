@@ -85,6 +85,10 @@ class DispatchState:
         """What is to be sent again comes from there."""
         self.sources = (source, *self.sources[1:])
 
+    def next_position(self) -> Position | None:
+        """The next entry to send, whichever source it comes from."""
+        return next((found for source in self.sources if (found := source.next_position()) is not None), None)
+
     def use_delays(self, delays: TopicDelays) -> None:
         """From now on delayed messages wait until they are due."""
         self.delays = delays
@@ -135,11 +139,13 @@ class DispatchState:
                 self.chunks.sent(consumer, Position(block.ledger_id, block.first_entry + index), chunk, block.broker_time_ms)
 
     def unfinished_chunks(self, now_ms: int, silent_ms: int) -> list[Position]:
-        """The chunks of messages that nobody will complete: for `silent_ms` none came, though everything stored since was read."""
+        """The chunks of messages that nobody will complete: for `silent_ms` none came, though everything stored since was read, and
+        the rest is not among what waits for a consumer."""
         if not self.chunks:
             return []
         all_read = all(source.next_position() is None for source in self.sources)
-        return self.chunks.unfinished((now_ms if all_read else self.chunks.newest_ms) - silent_ms)
+        before_ms = (now_ms if all_read else self.chunks.newest_ms) - silent_ms
+        return self.chunks.unfinished(before_ms, self.redeliveries.last_position())
 
     def unacked_messages_in(self, block: EntryBlock, index: int) -> int:
         """Messages of an entry that are not acknowledged: only those take permits, the client skips the others."""
