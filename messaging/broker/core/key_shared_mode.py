@@ -17,6 +17,10 @@ class KeySharedMode(NamedTuple):
         """Pulsar's name."""
         return "STICKY" if self.sticky else "AUTO_SPLIT"
 
+    @property
+    def described(self) -> str:
+        return f"{self.name} {'with' if self.out_of_order else 'without'} out-of-order delivery"
+
 
 AUTO_SPLIT = KeySharedMode()
 

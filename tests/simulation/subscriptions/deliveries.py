@@ -7,8 +7,9 @@ from collections.abc import Callable
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription_type import DELAYING, SubscriptionType
 from tests.simulation.checker import Violated
+from tests.simulation.subscriptions.client import sink_of
 from tests.simulation.subscriptions.model import Entry
-from tests.simulation.subscriptions.topic import Topic, sink_of
+from tests.simulation.subscriptions.topic import Topic
 
 Rule = Callable[[Topic, Consumer, Entry, int], str]
 

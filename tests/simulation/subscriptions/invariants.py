@@ -12,8 +12,9 @@ from messaging.broker.core.dispatch.selectors.selector import owner_of, slot_of
 from messaging.broker.core.subscription_type import DELAYING
 from messaging.storage.ledger_store import Position
 from tests.simulation.checker import Violated
+from tests.simulation.subscriptions.client import sink_of
 from tests.simulation.subscriptions.model import Entry, Fate
-from tests.simulation.subscriptions.topic import Topic, sink_of
+from tests.simulation.subscriptions.topic import Topic
 
 Invariant = Callable[[Topic], str]
 

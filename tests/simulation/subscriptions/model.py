@@ -145,6 +145,6 @@ class Model:
         """`positions` and the other chunks of their messages, as clients name them."""
         found: dict[Position, None] = {}
         for position in positions:
-            message = self.entries[position].message
+            message = self.entries[position].message if position in self.entries else 0
             found.update(dict.fromkeys(self.messages[message][1] if message in self.messages else [position]))
         return list(found)

@@ -9,8 +9,10 @@ from typing import NamedTuple
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription_type import DELAYING, SubscriptionType
 from messaging.storage.ledger_store import EARLIEST, Position
+from tests.simulation.subscriptions.blocks import Draft
+from tests.simulation.subscriptions.client import sink_of
 from tests.simulation.subscriptions.model import Fate
-from tests.simulation.subscriptions.topic import Draft, Topic, sink_of
+from tests.simulation.subscriptions.topic import Topic
 
 KEYS = [f"key-{number}" for number in range(7)]
 PRODUCERS = ("pa", "pb")
@@ -224,12 +226,12 @@ def _early(topic: Topic) -> Position | None:
 
 @operation(weight=2)
 def change_ttl(topic: Topic) -> str:
-    topic.ttl_ms = topic.random.choice((0, 0, 0, 0, 60_000, 120_000))
+    topic.ttl_ms = topic.random.choice((0, 0, 0, 30_000, 60_000))
     topic.dispatch()
     return f"{topic.ttl_ms} ms"
 
 
-@operation(weight=2)
+@operation(weight=5)
 def expire(topic: Topic) -> str:
     """As maintenance does it: up to the last that has expired."""
     old = [one for one, entry in topic.model.open.items() if entry.stored_ms < topic.expired_before_ms]

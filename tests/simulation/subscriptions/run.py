@@ -2,6 +2,7 @@
 same run.
 
 topic.py        the subscription on a model of its topic     model.py        what became of each entry
+blocks.py       what producers send                          cursor_log.py   what a crash leaves
 operations.py   what can happen
 deliveries.py   what must hold of each delivery              invariants.py   what must hold of the whole
 """

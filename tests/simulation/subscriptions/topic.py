@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cache
-from itertools import accumulate
 from random import Random
-from typing import NamedTuple
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
@@ -20,53 +16,20 @@ from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.key_shared_mode import KeySharedSettings
 from messaging.broker.core.subscription import SeekTarget, Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
-from messaging.protocol import frames
-from messaging.protocol import pulsar_pb2 as pb
-from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.ledger_store import Position
 from messaging.storage.managed.ledger_list import LedgerList
 from tests.simulation.checker import Violated
-from tests.simulation.subscriptions.model import Entry, Fate, Model, Stored
+from tests.simulation.subscriptions.blocks import Draft, block_of
+from tests.simulation.subscriptions.client import Sink, sink_of
+from tests.simulation.subscriptions.cursor_log import CursorLog
+from tests.simulation.subscriptions.model import Entry, Fate, Model
 
 START_MS = 1_790_000_000_000
 TICK_MS = 1_000
-UNACKED_MAX, UNACKED_OF_ALL_MAX = 40, 70
-SNAPSHOT_AFTER = 50  # stored changes
+UNACKED_MAX, UNACKED_OF_ALL_MAX = 40, 70  # messages
 LEDGER_ENTRIES = 120
 
 Delivered = Callable[["Topic", Consumer, Entry, int], None]
-
-
-class Draft(NamedTuple):
-    """An entry that is to be published. `chunk`: number of the message, which of its chunks, and of how many."""
-
-    producer: str
-    key: str
-    size: int = 1
-    due_ms: int = 0
-    chunk: tuple[int, int, int] | None = None
-
-
-class Sink:
-    """A client: what it is sent, one entry at a time."""
-
-    def __init__(self, topic: Topic) -> None:
-        self.writable = True
-        self.permits = 0  # as the client counts them
-        self._topic = topic
-
-    def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redelivery_counts: list[int] | None) -> int:
-        return self.deliver_picked(consumer, block, list(range(first, last)), redelivery_counts)
-
-    def deliver_picked(self, consumer: Consumer, block: EntryBlock, picked: list[int], redelivery_counts: list[int] | None) -> int:
-        for index, count in zip(picked, redelivery_counts or [0] * len(picked), strict=True):
-            self._topic.deliver(consumer, Position(block.ledger_id, block.first_entry + index), count)
-        return len(picked)
-
-    def active_changed(self, consumer: Consumer, active: bool) -> None: ...
-
-    def end_of_topic(self, consumer: Consumer) -> None: ...
-
-    def closed(self, consumer: Consumer) -> None: ...
 
 
 class Topic:
@@ -87,9 +50,7 @@ class Topic:
         self.ledger_list = LedgerList([(1, -1)])
         self._consumer_ids = 0
         self._delivered = delivered
-        self._snapshot = Cursor().snapshot()
-        self._log: list[Stored] = []  # since the snapshot, or a little before it
-        self._synced = 0  # of those, which a crash leaves
+        self._log = CursorLog(random)
         self._begin(Cursor())
 
     def _begin(self, cursor: Cursor) -> None:
@@ -115,24 +76,10 @@ class Topic:
 
     def publish(self, drafts: Sequence[Draft]) -> None:
         """One block."""
-        ledger_id = self.ledger_list.ids[-1]
-        first = self.ledger_list.lasts[-1] + 1
-        pieces = [_frame(one.key, one.size) if one.chunk is None else _chunk_frame(one) for one in drafts]
-        times = [one.due_ms for one in drafts]
-        sizes = [one.size for one in drafts]
-        block = EntryBlock(
-            ledger_id,
-            first,
-            b"".join(pieces),
-            array("I", accumulate(map(len, pieces))),
-            self.now_ms,
-            sum(sizes),
-            counts=sizes,
-            deliver_at_ms=times if any(times) else None,
-            chunked=any(one.chunk for one in drafts),
-        )
-        for index, one in enumerate(drafts):
-            self._store(Position(ledger_id, first + index), block, one)
+        ledger_id, first = self.ledger_list.last_id, self.ledger_list.last_entry + 1
+        block = block_of(drafts, Position(ledger_id, first), self.now_ms)
+        for entry_id, one in enumerate(drafts, first):
+            self._store(Position(ledger_id, entry_id), block, one)
         self.ledger_list.confirm(ledger_id, block.last_entry)
         if block.last_entry > LEDGER_ENTRIES:
             self.ledger_list.add(ledger_id + 1)
@@ -150,15 +97,13 @@ class Topic:
         while len(self.ledger_list.ids) > 2 and self.subscription.cursor.mark_delete.ledger_id > self.ledger_list.first_id:
             self.sync()
             self.model.drop(self.ledger_list.drop_first())
-            self._snapshot_now()
-            self._log.clear()
-            self._synced = 0
+            self._log.begin_anew(self.subscription.cursor)
 
     # --- consumers
 
     def attach(self, *, priority: int = 0) -> Consumer:
         self._consumer_ids += 1
-        consumer = Consumer(self._consumer_ids, f"c{self._consumer_ids}", Sink(self), priority=priority)
+        consumer = Consumer(self._consumer_ids, f"c{self._consumer_ids}", Sink(self.deliver), priority=priority)
         active = self.subscription.active
         self.subscription.admit(consumer, self.kind)
         self.subscription.attach(consumer, self.kind)
@@ -211,20 +156,19 @@ class Topic:
     def acknowledge(self, consumer: Consumer | None, positions: Sequence[Position], fate: Fate = Fate.ACKNOWLEDGED) -> None:
         for position in positions:
             delta = self.subscription.acknowledge(consumer, position.ledger_id, (position.entry_id,), self.now_ms)
-            stored = self._stored([delta])
+            stored = self._log.append([delta])
             self.model.settle(self._settled_with(position), fate, stored)
         self.dispatch()
 
     def _settled_with(self, position: Position) -> list[Position]:
         """Of a chunked message all chunks in the same ledger go together."""
         cursor = self.subscription.cursor
-        found = self.model.whole_messages([position]) if position in self.model.entries else []
-        return [one for one in found if one == position or cursor.acknowledged(one)]
+        return [one for one in self.model.whole_messages([position]) if one == position or cursor.acknowledged(one)]
 
     def acknowledge_part(self, consumer: Consumer, position: Position, left: int) -> None:
         before = self.model.left.get(position, (1 << self.model.entries[position].size) - 1)
         delta = self.subscription.acknowledge_batch(consumer, position, [left], self.now_ms)
-        stored = self._stored([delta])
+        stored = self._log.append([delta])
         if before & left:
             self.model.settle_part(position, before & left, stored)
         else:
@@ -232,7 +176,7 @@ class Topic:
         self.dispatch()
 
     def acknowledge_up_to(self, position: Position, fate: Fate) -> None:
-        stored = self._stored([self.subscription.acknowledge_up_to(position, self.now_ms)])
+        stored = self._log.append([self.subscription.acknowledge_up_to(position, self.now_ms)])
         self.model.settle([one for one in self.model.open if one <= position], fate, stored)
         self.dispatch()
 
@@ -242,7 +186,7 @@ class Topic:
             self.subscription.detach(consumer)
         following = self.ledger_list.next_after(to)
         target = SeekTarget(to, following, (words,)) if words else SeekTarget(to)
-        stored = self._stored(self.subscription.reset(target))
+        stored = self._log.append(self.subscription.reset(target))
         self.model.seek(to, stored)
         if words:
             self.model.settle_part(following, words, stored)
@@ -251,11 +195,15 @@ class Topic:
 
     def expire_chunks(self, silent_ms: int) -> list[Position]:
         found = self.subscription.state.unfinished_chunks(self.now_ms, silent_ms)
-        broken = [one for one in found if one in self.model.open and self.model.is_whole(self.model.entries[one].message)]
+        broken = [one for one in found if one in self.model.open and self._can_be_whole(self.model.entries[one].message)]
         if broken:
             raise Violated(f"{broken} are chunks of a message that is stored as a whole, and were given up")
         self.acknowledge(None, found, Fate.EXPIRED)
         return found
+
+    def _can_be_whole(self, message: int) -> bool:
+        dead = self.subscription.state.redeliveries.is_dead
+        return self.model.is_whole(message) and not any(dead(one) for one in self.model.messages[message][1])
 
     # --- dead letters: in the target first, then acknowledged
 
@@ -285,35 +233,17 @@ class Topic:
         self.delays.advance(self.now_ms, self.policy)
         self.dispatch()
 
-    def _stored(self, deltas: Sequence[bytes]) -> Stored:
-        stored = Stored([one for one in deltas if one])
-        self._log.append(stored)
-        return stored
-
     def sync(self) -> None:
         """All changes so far are durable."""
-        self._synced = len(self._log)
-        if len(self._log) > SNAPSHOT_AFTER:
-            self._snapshot_now()
-            del self._log[: self._synced - self.random.randrange(5)]  # a replay may begin before the snapshot
-            self._synced = len(self._log)
-
-    def _snapshot_now(self) -> None:
-        self._snapshot = self.subscription.cursor.snapshot()
+        self._log.sync(self.subscription.cursor)
 
     def crash(self) -> None:
-        """Of what was not durable a part may be lost. Consumers are gone."""
-        kept = self.random.randint(self._synced, len(self._log))
-        for stored in reversed(self._log[kept:]):
+        """Consumers are gone."""
+        for stored in self._log.lose():
             self.model.take_back(stored)
-        del self._log[kept:]
-        cursor = Cursor.restore(EARLIEST, self._snapshot)
-        for stored in self._log:
-            for delta in stored.deltas:
-                cursor.apply(delta, self.ledger_list)
         self.model.asked_again.clear()
         self.model.forget_holders()
-        self._begin(cursor)
+        self._begin(self._log.restore(self.ledger_list))
         self.sync()
         if self.moving:
             self.end_move()
@@ -328,8 +258,7 @@ class Topic:
         """The loop of the topic. Each turn has to make progress."""
         subscription = self.subscription
         for _ in range(10_000):
-            due = subscription.next_due() if subscription.can_dispatch() else None
-            if due is None:
+            if not subscription.can_dispatch() or (due := subscription.next_due()) is None:
                 return
             source, position = due
             if position not in self.model.entries:
@@ -355,7 +284,7 @@ class Topic:
         found = [one for one in positions if one in self.model.open and self.subscription.cursor.acknowledged(one)]
         if block.broker_time_ms >= self.expired_before_ms or len(found) != count:
             raise Violated(f"{found} were acknowledged as expired; {count} are said to be")
-        self.model.settle(found, Fate.EXPIRED, self._stored(deltas))
+        self.model.settle(found, Fate.EXPIRED, self._log.append(deltas))
 
     def deliver(self, consumer: Consumer, position: Position, count: int) -> None:
         model = self.model
@@ -369,32 +298,3 @@ class Topic:
         if self.subscription.active is not None:
             model.reached = position
             model.numbers[entry.producer] = entry.number
-
-
-def sink_of(consumer: Consumer) -> Sink:
-    assert isinstance(consumer.sink, Sink)
-    return consumer.sink
-
-
-@cache
-def _frame(key: str, size: int) -> bytes:
-    metadata = pb.Metadata(producer_name="p", sequence_id=1, publish_time=1, partition_key=key)
-    if size > 1:
-        metadata.num_messages_in_batch = size
-    return frames.build_send(1, 1, metadata, b"x", size)
-
-
-def _chunk_frame(draft: Draft) -> bytes:
-    assert draft.chunk is not None
-    message, chunk, chunks = draft.chunk
-    metadata = pb.Metadata(
-        producer_name="p",
-        sequence_id=1,
-        publish_time=1,
-        partition_key=draft.key,
-        uuid=f"m{message}",
-        chunk_id=chunk,
-        num_chunks_from_msg=chunks,
-        total_chunk_msg_size=chunks,
-    )
-    return frames.build_send(1, 1, metadata, b"x", is_chunk=True)

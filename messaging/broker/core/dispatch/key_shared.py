@@ -76,7 +76,7 @@ class KeySharedDispatch(HoldingDispatch):
             return
         if (mode.sticky, mode.out_of_order) != (self.mode.sticky, self.mode.out_of_order):
             raise ConsumerBusy(
-                f"the consumers of this subscription use {_described(self.mode)}, this one {_described(mode)}: all have to agree"
+                f"the consumers of this subscription use {self.mode.described}, this one {mode.described}: all have to agree"
             )
         self.selector.check(consumer)
 
@@ -156,10 +156,12 @@ class KeySharedDispatch(HoldingDispatch):
             return [], None
         ledger_id, begin, hashes = block.ledger_id, block.first_entry, block.key_hashes
         first = ranges[0][0]
-        unknown = self.waiting.is_unknown(ledger_id, first)
         again = first in self.waiting.known(ledger_id)
         if not again:
             self._hashes.keep(ledger_id, begin, hashes)
+        if self.waiting.is_unknown(ledger_id, first):
+            self._learn(ledger_id, ranges)
+            return [], None
         rooms = self._rooms()
         picked: list[list[int]] = [[] for _ in rooms]
         aside: list[int] = []
@@ -179,8 +181,6 @@ class KeySharedDispatch(HoldingDispatch):
                 break
         given = zip(self._numbers, picked[1:], strict=True)
         deliveries = [self._deliver(consumer, block, indexes, counts) for consumer, indexes in given if indexes]
-        if unknown:
-            self.waiting.learnt(ledger_id, first, ranges[-1][1] + 1 if stopped_at is None else stopped_at)
         if aside and not again:
             self._set_aside(ledger_id, BitMap([begin + index for index in aside]))
         if stopped_at is not None and rooms[hot.NOBODY] > 0:
@@ -216,6 +216,12 @@ class KeySharedDispatch(HoldingDispatch):
         redeliveries = self._state.redeliveries.entries
         redeliveries[ledger_id] = redeliveries.get(ledger_id, BitMap()) | entries
         self._sort(ledger_id, entries)
+
+    def _learn(self, ledger_id: int, ranges: Sequence[tuple[int, int]]) -> None:
+        """The keys of waiting entries are known now: they are sent in their turn."""
+        for first, last in ranges:
+            self.waiting.learnt(ledger_id, first, last + 1)
+            self._sort(ledger_id, BitMap(range(first, last + 1)))
 
     def _give_back(self, ledger_id: int, entries: BitMap) -> None:
         super()._give_back(ledger_id, entries)
@@ -292,7 +298,3 @@ class KeySharedDispatch(HoldingDispatch):
     @property
     def memory_bytes(self) -> int:
         return self._hashes.memory_bytes
-
-
-def _described(mode: KeySharedMode) -> str:
-    return f"{mode.name} {'with' if mode.out_of_order else 'without'} out-of-order delivery"

@@ -30,7 +30,7 @@ class WaitingEntries:
         self._able = able
         self._by_owner: dict[Consumer | None, EntriesByLedger] = {}
 
-        self.unknown: EntriesByLedger = {}  # whose keys are not known: they are read like new ones, before these
+        self.unknown: EntriesByLedger = {}  # whose keys are not known: they are read before anything is sent
 
     def __len__(self) -> int:
         return sum(map(len, self._redeliveries.entries.values()))
@@ -80,12 +80,13 @@ class WaitingEntries:
         return entry in self.unknown.get(ledger_id, ())
 
     def next_position(self) -> Position | None:
-        """The lowest that can be sent now."""
+        """The lowest whose key is not known, because others of its key must not be sent before it, or else the lowest that can be
+        sent now."""
         if not self._redeliveries.entries:
             return None
         self._settle()
-        found = min(self._lowest(), default=None)
-        return self._lowest_unknown() if found is None and self.unknown else found
+        unknown = self._lowest_unknown() if self.unknown else None
+        return min(self._lowest(), default=None) if unknown is None else unknown
 
     def can_send_known(self) -> bool:
         return next(self._lowest(), None) is not None
