@@ -27,6 +27,7 @@ from messaging.identity import create_secrets
 from messaging.metrics import exposition
 from messaging.settings import Settings
 from messaging.storage.ledger_store import Unavailable
+from tests.support.raising import DeadLettersLater, Raises, boom
 from tests.support.stepped_sleep import SteppedSleep
 from tests.support.waiting import eventually
 
@@ -58,23 +59,6 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
     asyncio.get_running_loop().set_exception_handler(None)
 
 
-def boom(*_: Any, **__: Any) -> Any:
-    raise ValueError("not expected")
-
-
-class Raises:
-    """Stands for a peer, a topic or a buffer of which everything raises."""
-
-    text = "persistent://acme/orders/raises"
-
-    def __getattr__(self, name: str) -> Any:
-        return boom
-
-    @property
-    def totals(self) -> Any:
-        return boom()
-
-
 async def in_sample_rates(at: Running, patch: pytest.MonkeyPatch) -> None:
     topic: Any = Raises()
     at.broker.metering.active(topic)
@@ -87,6 +71,12 @@ async def in_sweep_memory(at: Running, patch: pytest.MonkeyPatch) -> None:
     at.broker.peers.unread.add(one)
     await at.turns.next("sweep_memory")
     at.broker.peers.unread.discard(one)
+
+
+async def in_dead_letters(at: Running, patch: pytest.MonkeyPatch) -> None:
+    one: Any = DeadLettersLater()
+    at.broker.dead_letters.due(one, one)
+    await at.turns.next("dead_letters")
 
 
 async def in_keep_alive(at: Running, patch: pytest.MonkeyPatch) -> None:
@@ -220,6 +210,7 @@ FAILURES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "check_signing_keys": (in_check_signing_keys, again),
     "checkpoint_cursors": (in_checkpoint_cursors, checkpoint_again),
     "collect_usage": (in_collect_usage, again),
+    "dead_letters": (in_dead_letters, again),
     "dispatch": (in_dispatch, never_again),
     "event_loop": (in_event_loop, never_again),
     "finish_partitioned_topics": (in_finish_partitioned_topics, goes_on_by_itself),

@@ -22,6 +22,7 @@ from messaging.broker.core.topic_policies import TopicPolicies
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.audit import BrokerAudit
+from messaging.broker.runtime.dead_letters import LOOP as DEAD_LETTERS_LOOP
 from messaging.broker.runtime.dead_letters import RETRY_S, DeadLetterMoves
 from messaging.broker.runtime.idle_topics import IdleTopics
 from messaging.broker.runtime.metering import Metering
@@ -243,7 +244,7 @@ class Broker:
         background = self.background
         background.watch(asyncio.get_running_loop())
         background.every(RATE_SAMPLE_S, "sample_rates", self.metering.sample_rates)
-        background.every(RETRY_S, "dead_letters", self.dead_letters.retry)
+        background.every(RETRY_S, DEAD_LETTERS_LOOP, self.dead_letters.retry)
         background.every(MEMORY_SWEEP_S, "sweep_memory", self.sweep_memory)
         keep_alive = self._each_peer("keep_alive", lambda peer: peer.liveness.keep_alive())
         background.every(self.settings.keep_alive_ms / 1000, "keep_alive", keep_alive)

@@ -42,6 +42,7 @@ from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.ledger_store import EARLIEST, Position, StoreError
 from messaging.storage.meta_store import MetaConflict
 
+LOOP = "dead_letters"
 log = structlog.get_logger("broker.dead_letters")
 
 DEAD_LETTERED = DeliveryEvent.DEAD_LETTERED
@@ -93,10 +94,13 @@ class DeadLetterMoves:
         self._background.spawn(self._move_all(topic, subscription, letters), f"dead letters of {topic.text}")
 
     def retry(self) -> None:
+        """What failed a while ago, or could not be tried yet."""
         delayed, self._delayed = self._delayed, {}
-        for subscription, topic in delayed.items():
-            if topic.closed is None:
-                self.due(topic, subscription)
+        self._background.register(LOOP).each(delayed.items(), lambda held: self._retry(*held))
+
+    def _retry(self, subscription: Subscription, topic: Topic) -> None:
+        if topic.closed is None:
+            self.due(topic, subscription)
 
     def recover(self, topic: Topic) -> None:
         """A topic was loaded: finds out whether the last moves of its subscriptions were made."""

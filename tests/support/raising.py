@@ -1,0 +1,32 @@
+"""Objects of which everything raises, for loops that must go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def boom(*_: Any, **__: Any) -> Any:
+    raise ValueError("not expected")
+
+
+class Raises:
+    """Stands for a peer, a topic or a buffer of which everything raises."""
+
+    text = "persistent://acme/orders/raises"
+
+    def __getattr__(self, name: str) -> Any:
+        return boom
+
+    @property
+    def totals(self) -> Any:
+        return boom()
+
+
+class DeadLettersLater:
+    """Stands for a subscription whose dead letters are to be moved later, with a topic of which asking anything raises then."""
+
+    retry_at_ms = 2**62
+    moving = False
+    dead_letters = state = redeliveries = property(lambda self: self)
+    dead = True
+    closed = property(boom)
