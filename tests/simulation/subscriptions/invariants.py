@@ -81,7 +81,7 @@ def nobody_waits_for_what_could_be_sent(topic: Topic) -> str:
     if subscription.active is not None and not ready(subscription.active):
         return ""
     waiting = next((entry for position, entry in topic.model.open.items() if _could_be_sent(topic, entry)), None)
-    if waiting is None or _follows_one_that_does_not_read(topic, waiting):
+    if waiting is None or _follows_one_that_does_not_read(topic):
         return ""
     return f"{waiting.position} is sent to nobody, and {[one.name for one in subscription.consumers if ready(one)]} have permits"
 
@@ -95,10 +95,12 @@ def _could_be_sent(topic: Topic, entry: Entry) -> bool:
     return topic.kind not in DELAYING or entry.due_ms + topic.policy.resolution_ms <= topic.policy.cutoff_ms(topic.now_ms)
 
 
-def _follows_one_that_does_not_read(topic: Topic, entry: Entry) -> bool:
+def _follows_one_that_does_not_read(topic: Topic) -> bool:
     """Where a chunk comes next, what follows waits for the consumer that has the chunks before it."""
-    positions = topic.model.messages[entry.message][1] if entry.message else []
-    holders = [topic.model.with_whom[one] for one in positions if one in topic.model.with_whom]
+    model, position = topic.model, topic.subscription.state.next_position()
+    message = 0 if position is None else model.entries[position].message
+    positions = model.messages[message][1] if message else []
+    holders = [model.with_whom[one] for one in positions if one in model.with_whom]
     return any(not one.sink.writable for one in holders)
 
 
