@@ -1,7 +1,7 @@
 """Avro definitions: validity, equality, and whether data written with one can be read with another (the rules of schema resolution
 in the Avro specification). Names of records are not compared, as in Pulsar: only their fields matter.
 
-Definitions come from clients, so the work is bounded: `TYPES_MAX` types in a definition, `COMPARISONS_MAX` pairs of types.
+Definitions come from clients, so the work is bounded: `TYPES_MAX` types in a definition, a `Budget` of pairs of types.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from messaging.broker.core.schemas.model import SchemaError
 
 DEPTH_MAX = 64
 TYPES_MAX = 10_000
-COMPARISONS_MAX = 50_000  # some 50 ms
+COMPARISONS_MAX = 200_000  # some 200 ms: of one schema with all that it is compared with
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED = frozenset({"record", "error", "enum", "fixed"})
 # What a writer's type may be read as, besides itself.
@@ -126,44 +126,62 @@ def _collect(definition: Definition, named: dict[str, dict[str, Any]]) -> None:
             _collect(kind, named)
 
 
-def why_unreadable(reader: Avro, writer: Avro) -> str:
+class Budget:
+    """How many more pairs of types may be compared."""
+
+    def __init__(self, left: int = COMPARISONS_MAX) -> None:
+        self.left = left
+
+    def spend(self) -> None:
+        """Raises `SchemaError`."""
+        self.left -= 1
+        if self.left < 0:
+            raise SchemaError("comparing the schemas takes too long: use simpler ones, or fewer versions")
+
+
+def why_unreadable(reader: Avro, writer: Avro, budget: Budget) -> str:
     """Why data written with `writer` cannot be read with `reader`; "" if it can. Raises `SchemaError` for too many comparisons."""
-    return _Resolution(reader, writer).why()
+    try:
+        return _Resolution(reader, writer, budget).why()
+    except RecursionError:
+        raise SchemaError("the types of the schema refer to each other too deeply: use a flatter one") from None
 
 
 class _Resolution:
-    """Types may refer to themselves, so each pair of named types is first taken to match. Pairs are compared again until nothing
-    changes: what still matches then does."""
+    """Types may refer to themselves, so a pair of named types is taken to match while it is compared. Pairs are compared again
+    until nothing changes: what still matches then does."""
 
-    def __init__(self, reader: Avro, writer: Avro) -> None:
+    def __init__(self, reader: Avro, writer: Avro, budget: Budget) -> None:
         self._reader = reader
         self._writer = writer
         self._named: dict[tuple[str, str], str] = {}  # why the data of the second cannot be read with the first
         self._paths: dict[tuple[str, str], str] = {}  # where each pair was met first
         self._known = 0  # raised by each new pair, and by each one that turns out not to match
-        self._left = COMPARISONS_MAX
+        self._depth = 0
+        self._budget = budget
 
     def why(self) -> str:
         while True:
             known = self._known
             why = self._why(self._reader.root, self._writer.root, "")
             for pair in [pair for pair, found in self._named.items() if not found]:
-                self._named[pair] = found = self._why_not_named(pair)
-                self._known += bool(found)
+                self._compare(pair)
             if self._known == known:
                 return why
 
+    def _compare(self, pair: tuple[str, str]) -> None:
+        self._named[pair] = found = self._why_not_named(pair)
+        self._known += bool(found)
+
     def _why(self, reader: Definition, writer: Definition, path: str) -> str:
-        self._left -= 1
-        if self._left < 0:
-            raise SchemaError("comparing the schemas takes too long: use simpler ones")
+        self._budget.spend()
         reader, writer = self._reader.resolve(reader), self._writer.resolve(writer)
         if isinstance(writer, list):
             return next((why for one in writer if (why := self._why(reader, one, path))), "")
         if isinstance(reader, list):
             if any(not self._why(one, writer, path) for one in reader):
                 return ""
-            kinds = ", ".join(_kind(self._reader.resolve(one)) for one in reader)
+            kinds = ", ".join(dict.fromkeys(_kind(self._reader.resolve(one)) for one in reader))
             return f"{_at(path)}: {_kind(writer)} cannot be read as any of {kinds}"
         reads, wrote = _kind(reader), _kind(writer)
         if reads != wrote:
@@ -177,6 +195,10 @@ class _Resolution:
             if pair not in self._named:
                 self._named[pair], self._paths[pair] = "", path
                 self._known += 1
+                if self._depth < DEPTH_MAX:  # deeper ones are taken to match for now
+                    self._depth += 1
+                    self._compare(pair)
+                    self._depth -= 1
             return self._named[pair]
         return ""
 

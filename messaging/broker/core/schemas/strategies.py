@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from messaging.broker.core.schemas import key_value, protobuf_native
-from messaging.broker.core.schemas.avro import Avro, why_unreadable
+from messaging.broker.core.schemas.avro import Avro, Budget, why_unreadable
 from messaging.broker.core.schemas.model import AVRO_BASED, Schema, SchemaType
 
 Parse = Callable[[bytes], Avro]
@@ -87,35 +87,35 @@ def why_incompatible(strategy: Strategy, new: Schema, earlier: list[Schema]) -> 
         return ""
     if strategy is Strategy.ALWAYS_INCOMPATIBLE:
         return "the compatibility strategy is ALWAYS_INCOMPATIBLE: no new version is allowed"
-    rule, parse = RULES[strategy], parse_once()
+    rule, parse, budget = RULES[strategy], parse_once(), Budget()
     for older in reversed(earlier) if rule.transitive else earlier[-1:]:
-        why = _why_pair(rule, new, older, parse)
+        why = _why_pair(rule, new, older, parse, budget)
         if why:
             return f"{why} (strategy {strategy})"
     return ""
 
 
-def _why_pair(rule: Rule, new: Schema, older: Schema, parse: Parse) -> str:
+def _why_pair(rule: Rule, new: Schema, older: Schema, parse: Parse, budget: Budget) -> str:
     if new.type is not older.type:
         return f"the topic's schema is {older.type.name}, the new one is {new.type.name}"
     if new.type is SchemaType.KEY_VALUE:
-        return _why_pair_of_pairs(rule, new, older, parse)
+        return _why_pair_of_pairs(rule, new, older, parse, budget)
     if new.type is SchemaType.PROTOBUF_NATIVE:
         now, before = protobuf_native.root_message(new.data), protobuf_native.root_message(older.data)
         return "" if now == before else f"the root message was {before}, and {now} in the new schema"
     if new.type not in AVRO_BASED or _is_json_schema(new) or _is_json_schema(older):
         return ""
     now_avro, before_avro = parse(new.data), parse(older.data)
-    if rule.backward and (why := why_unreadable(now_avro, before_avro)):
+    if rule.backward and (why := why_unreadable(now_avro, before_avro, budget)):
         return f"the new schema cannot read existing data: {why}"
-    if rule.forward and (why := why_unreadable(before_avro, now_avro)):
+    if rule.forward and (why := why_unreadable(before_avro, now_avro, budget)):
         return f"existing readers cannot read data of the new schema: {why}"
     return ""
 
 
-def _why_pair_of_pairs(rule: Rule, new: Schema, older: Schema, parse: Parse) -> str:
+def _why_pair_of_pairs(rule: Rule, new: Schema, older: Schema, parse: Parse, budget: Budget) -> str:
     for which, mine, theirs in zip(("key", "value"), key_value.parts(new), key_value.parts(older), strict=True):
-        if why := _why_pair(rule, mine, theirs, parse):
+        if why := _why_pair(rule, mine, theirs, parse, budget):
             return f"{which}: {why}"
     return ""
 

@@ -207,3 +207,22 @@ def test_a_schema_is_parsed_once_however_many_versions_it_is_compared_with(
     large = avro(field("a", default=99), field("b", default=0))
     check_consumer(versions, large, strategy)
     assert parsed.count(large.data) <= 3  # its validity, equality and compatibility
+
+
+def test_all_versions_share_one_budget_of_comparisons() -> None:
+    """Each pair alone was allowed as many, so that a registration could take minutes."""
+
+    def wide(letter: str) -> Schema:
+        inner = [
+            {
+                "type": "record",
+                "name": f"{letter}{n}",
+                "fields": [field("x", {"type": "fixed", "name": f"{letter}F{n}", "size": 4})],
+            }
+            for n in range(150)
+        ]
+        return avro(field("u", inner))
+
+    check_new(history(wide("A")), wide("A"), Strategy.FULL_TRANSITIVE)
+    with pytest.raises(IncompatibleSchema, match="takes too long"):
+        check_new(history(*[wide("A")] * 40), wide("A"), Strategy.FULL_TRANSITIVE)
