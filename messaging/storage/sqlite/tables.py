@@ -11,6 +11,7 @@ import msgspec
 
 from messaging.storage.ledger_store import Fence, Fenced, Position
 from messaging.storage.meta_store import PartitionedRecord, SearchResult, SubscriptionRecord, TopicRecord, partitioned_name
+from messaging.storage.sqlite.thread import shrink_log
 
 FORMAT_VERSION = 1
 LEDGER_IDS_RESERVED = 1000  # ids taken from the file at a time; those not given out before a stop are lost, which is allowed
@@ -60,8 +61,10 @@ def connect(path: Path) -> sqlite3.Connection:
         version = db.execute("pragma user_version").fetchone()[0]
         if version not in (0, FORMAT_VERSION):
             raise sqlite3.DatabaseError(f"{path} has format {version}; this release reads version {FORMAT_VERSION}")
+        shrink_log(db)  # what follows writes to it, and the disk may be full
         db.executescript(_SCHEMA)
-        db.execute(f"pragma user_version = {FORMAT_VERSION}")
+        if version != FORMAT_VERSION:
+            db.execute(f"pragma user_version = {FORMAT_VERSION}")
     except BaseException:
         db.close()
         raise

@@ -7,7 +7,8 @@ resolves all of them together. So 1000 topics created at once cost one sync, not
 What fails:
 
 - a call: it alone gets the error;
-- the transaction, because the disk is full: it is run again with space from the reserve, until that is used up;
+- the transaction, because the disk is full: it is run again with the space of the write-ahead log, whose content is moved into the
+  database, or with space from the reserve, until that is used up;
 - the transaction, otherwise: every call of it gets the error. Whether it was committed is not known then, so nothing is run again.
   A connection that cannot be trusted any more is closed, and the next calls get a new one;
 - the thread, never: with it every call would wait forever.
@@ -21,6 +22,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from messaging.background import BackgroundLoop
@@ -131,16 +133,38 @@ class SqliteThread:
         if not usable:
             self._disconnect()
         if code == sqlite3.SQLITE_FULL:
-            return self.reserve.release()
+            return self._make_space()
         # The files beside the database, and what a file system notices only when it syncs, are refused in other words.
         refused = code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and self.reserve.disk_full and self.reserve.release()
         return refused and connecting
+
+    def _make_space(self) -> bool:
+        """Whether there is some now. A little from the reserve may be what the log needs to be moved into the database."""
+        if self._db is not None and shrink_log(self._db):
+            return True
+        released = self.reserve.release()
+        if released and self._db is not None:
+            shrink_log(self._db)
+        return released
 
     def _disconnect(self) -> None:
         db, self._db = self._db, None
         if db is not None:
             with suppress(Exception):
                 db.close()
+
+
+def shrink_log(db: sqlite3.Connection) -> bool:
+    """Moves the content of the write-ahead log into the database and gives the log's space back to the disk. Whether there was any:
+    not if the database had to grow and could not."""
+    try:
+        _, _, path = db.execute("pragma database_list").fetchone()
+        log = Path(f"{path}-wal")
+        before = log.stat().st_size
+        db.execute("pragma wal_checkpoint(truncate)")
+        return log.stat().st_size < before
+    except (sqlite3.Error, OSError):
+        return False
 
 
 def _gather(calls: queue.SimpleQueue[_Call | None]) -> tuple[list[_Call], bool]:
