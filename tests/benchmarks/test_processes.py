@@ -51,12 +51,15 @@ def test_a_peer_that_syncs_is_measured(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_an_interrupted_benchmark_takes_its_children_along(tmp_path: Path, number: signal.Signals) -> None:
-    """Even one that is paused, what such a child has started itself, and one that was started in another way."""
+    """Even one that is paused, what such a child has started itself, and one that was started in another way.
+
+    Two processes write to one pipe: each line is a single write, so that lines do not mix (an unbuffered `print` makes two).
+    """
     program = (
-        "import subprocess, sys, time; from tests.benchmarks import processes; processes.end_with_us();"
+        "import os, subprocess, sys, time; from tests.benchmarks import processes; processes.end_with_us();"
         "child = processes.start(['sh', '-c', 'sleep 1000 & echo $!; wait'], sys.stdout.fileno());"
-        "other = subprocess.Popen(['sleep', '1000']); print(other.pid, flush=True);"
-        "time.sleep(0.2); processes.pause(child); print('paused', flush=True); time.sleep(1000)"
+        "other = subprocess.Popen(['sleep', '1000']); os.write(1, b'%d\\n' % other.pid);"
+        "time.sleep(0.2); processes.pause(child); os.write(1, b'paused\\n'); time.sleep(1000)"
     )
     repository = Path(run.__file__).parents[2]
     benchmark = subprocess.Popen([sys.executable, "-c", program], cwd=repository, stdout=subprocess.PIPE, text=True)
