@@ -7,7 +7,15 @@ from messaging.protocol import pulsar_pb2 as pb
 
 
 def chunk_frame(
-    sequence_id: int, payload: bytes, chunk_id: int, chunks: int, *, uuid: str = "", total_bytes: int = 0, producer_id: int = 1
+    sequence_id: int,
+    payload: bytes,
+    chunk_id: int,
+    chunks: int,
+    *,
+    uuid: str = "",
+    total_bytes: int = 0,
+    producer_id: int = 1,
+    key: str = "",
 ) -> bytes:
     metadata = pb.Metadata(
         producer_name="raw",
@@ -18,6 +26,8 @@ def chunk_frame(
         num_chunks_from_msg=chunks,
         total_chunk_msg_size=total_bytes or chunks * len(payload),
     )
+    if key:
+        metadata.partition_key = key
     return frames.build_send(producer_id, sequence_id, metadata, payload, is_chunk=True)
 
 

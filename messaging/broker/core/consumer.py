@@ -66,6 +66,7 @@ class Consumer:
         "sink",
         "unacked",
         "unacked_messages",
+        "uncounted",
     )
 
     def __init__(self, consumer_id: int, name: str, sink: ConsumerSink, *, priority: int = 0, now_ms: int = 0) -> None:
@@ -82,6 +83,7 @@ class Consumer:
         self.held: dict[int, BitMap] = {}  # ledger -> entries sent and not acknowledged (Shared only)
         self.held_batches: dict[Position, int] = {}  # of those, the number of messages where it is not one
         self.unacked_messages = 0
+        self.uncounted = 0  # of those, chunks of messages that are not whole: the limits are about the others
         self.unacked = UnackedMessages()  # of all consumers of the subscription, which it sets
         self.blocked = False  # it holds too many unacknowledged messages
         self.messages_out = 0
@@ -129,9 +131,9 @@ class Consumer:
         self.unacked_messages += messages
         total = self.unacked
         total.messages += messages
-        if self.unacked_messages >= total.consumer_max:
+        if self.unacked_messages - self.uncounted >= total.consumer_max:
             self.blocked = True
-        if total.messages >= total.subscription_max:
+        if total.messages - total.uncounted >= total.subscription_max:
             total.blocked = True
         if unacked is None:
             return
@@ -174,14 +176,24 @@ class Consumer:
         total = self.unacked
         total.messages -= messages
         if self.blocked:
-            self.blocked = stays_blocked(self.unacked_messages, total.consumer_max)
+            self.blocked = stays_blocked(self.unacked_messages - self.uncounted, total.consumer_max)
         if total.blocked:
-            total.blocked = stays_blocked(total.messages, total.subscription_max)
+            total.blocked = stays_blocked(total.messages - total.uncounted, total.subscription_max)
         self.wake()
+
+    def leave_uncounted(self, chunks: int) -> None:
+        """So many chunks more than before do not count towards the limits. What is sent or released next follows that."""
+        self.uncounted += chunks
+        self.unacked.uncounted += chunks
+
+    @property
+    def room(self) -> int:
+        """Messages that it may still be sent; at least one while it is not `blocked`."""
+        return min(self.permits, self.unacked.consumer_max - self.unacked_messages + self.uncounted)
 
     def follow_limit(self) -> None:
         """The limits changed."""
-        self.blocked = self.unacked_messages >= self.unacked.consumer_max
+        self.blocked = self.unacked_messages - self.uncounted >= self.unacked.consumer_max
         self.wake()
 
     def release_up_to(self, mark: Position) -> None:
@@ -192,5 +204,6 @@ class Consumer:
     def release_all(self) -> dict[int, BitMap]:
         held, self.held = self.held, {}
         self.held_batches.clear()
+        self.leave_uncounted(-self.uncounted)
         self._hold_less(self.unacked_messages)
         return held

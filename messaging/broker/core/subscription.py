@@ -170,11 +170,13 @@ class Subscription:
         if held_back is not None:
             stopped_at = self.state.pass_over(ledger_id, held_back, stopped_at)
         source.advance(ledger_id, first, last + 1 if stopped_at is None else stopped_at)
+        if block.chunked and self.state.chunks:
+            self.state.chunks.settle()
         for delivery in deliveries:
             self.messages_out += delivery.messages
         if deliveries:
             self.last_consumed_ms = now_ms
-        return Assignment(deliveries, [], 0, stopped_at is None)
+        return Assignment(deliveries, [], 0, stopped_at is None or (block.chunked and bool(deliveries)))
 
     def _expire(self, block: EntryBlock, ranges: list[tuple[int, int]], now_ms: int) -> tuple[int, list[bytes]]:
         """Expired entries (and the broker's own markers) count as acknowledged; they are never sent. Returns how many, and the
@@ -182,8 +184,7 @@ class Subscription:
         deltas = self._consume(block.ledger_id, ranges)
         expired = 0 if block.marker else sum(stop + 1 - start for start, stop in ranges)
         self.entries_expired += expired
-        if expired:
-            self.last_expired_ms = now_ms
+        self.last_expired_ms = now_ms if expired else self.last_expired_ms
         return expired, deltas
 
     def _consume(self, ledger_id: int, ranges: list[tuple[int, int]]) -> list[bytes]:
@@ -201,7 +202,7 @@ class Subscription:
         """Individual acknowledgement of whole entries, also of those that another consumer holds. Returns the delta, b"" if nothing
         changed."""
         chunks = self.state.chunks
-        entries = chunks.acknowledged(ledger_id, entries) if chunks else entries
+        entries = chunks.acknowledged(consumer, ledger_id, entries) if chunks else entries
         delta = self.cursor.acknowledge(ledger_id, entries, self.ledger_list)
         if consumer is not None:
             consumer.last_acked_ms = now_ms
@@ -250,8 +251,7 @@ class Subscription:
         self.resets += 1
         deltas = [self.cursor.reset(target.mark_delete, self.ledger_list)]
         if target.words:
-            delta, _ = self.cursor.acknowledge_batch(target.entry, target.words, self.ledger_list)
-            deltas.append(delta)
+            deltas.append(self.cursor.acknowledge_batch(target.entry, target.words, self.ledger_list)[0])
         self.state.rewind()
         self.state.redeliveries.counts.clear()
         self.strategy.reset()

@@ -17,11 +17,12 @@ def stays_blocked(held: int, limit: int) -> bool:
 class UnackedMessages:
     """What all consumers of a subscription hold together, and the limits of each and of all."""
 
-    __slots__ = ("blocked", "consumer_max", "messages", "subscription_max")
+    __slots__ = ("blocked", "consumer_max", "messages", "subscription_max", "uncounted")
 
     def __init__(self, consumer_max: int = 0, subscription_max: int = 0) -> None:
         """0: no limit."""
         self.messages = 0
+        self.uncounted = 0  # chunks among them that nobody can acknowledge yet: they do not count towards the limits
         self.blocked = False  # all consumers together hold too many
         self.consumer_max = consumer_max or UNLIMITED
         self.subscription_max = subscription_max or UNLIMITED
@@ -29,10 +30,10 @@ class UnackedMessages:
     @property
     def room(self) -> int:
         """Messages that may still be sent to all consumers together; at least one while not `blocked`."""
-        return self.subscription_max - self.messages
+        return self.subscription_max - self.messages + self.uncounted
 
     def limit(self, consumer_max: int, subscription_max: int) -> None:
         """The limits changed; 0: none. The consumers' own flags are for the caller to follow up: `Consumer.follow_limit`."""
         self.consumer_max = consumer_max or UNLIMITED
         self.subscription_max = subscription_max or UNLIMITED
-        self.blocked = self.messages >= self.subscription_max
+        self.blocked = self.messages - self.uncounted >= self.subscription_max

@@ -8,18 +8,18 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription_type import DELAYING, SubscriptionType
 from tests.simulation.checker import Violated
 from tests.simulation.subscriptions.client import sink_of
+from tests.simulation.subscriptions.dispatched import DispatchedTopic
 from tests.simulation.subscriptions.model import Entry
-from tests.simulation.subscriptions.topic import Topic
 
-Rule = Callable[[Topic, Consumer, Entry, int], str]
+Rule = Callable[[DispatchedTopic, Consumer, Entry, int], str]
 
 
-def is_in_the_backlog(topic: Topic, consumer: Consumer, entry: Entry, count: int) -> str:
+def is_in_the_backlog(topic: DispatchedTopic, consumer: Consumer, entry: Entry, count: int) -> str:
     fate = topic.model.fates.get(entry.position)
     return f"which was {fate}" if fate else ""
 
 
-def has_permits(topic: Topic, consumer: Consumer, entry: Entry, count: int) -> str:
+def has_permits(topic: DispatchedTopic, consumer: Consumer, entry: Entry, count: int) -> str:
     """All chunks of a message follow its first."""
     sink = sink_of(consumer)
     if not sink.writable:
@@ -27,36 +27,36 @@ def has_permits(topic: Topic, consumer: Consumer, entry: Entry, count: int) -> s
     return "without permits" if sink.permits <= 0 and not entry.message else ""
 
 
-def is_with_nobody(topic: Topic, consumer: Consumer, entry: Entry, count: int) -> str:
+def is_with_nobody(topic: DispatchedTopic, consumer: Consumer, entry: Entry, count: int) -> str:
     whom = topic.model.with_whom.get(entry.position)
     return f"while {whom.name} holds it" if whom else ""
 
 
-def has_not_expired(topic: Topic, consumer: Consumer, entry: Entry, count: int) -> str:
+def has_not_expired(topic: DispatchedTopic, consumer: Consumer, entry: Entry, count: int) -> str:
     return "which had expired" if entry.stored_ms < topic.expired_before_ms else ""
 
 
-def is_due(topic: Topic, consumer: Consumer, entry: Entry, count: int) -> str:
+def is_due(topic: DispatchedTopic, consumer: Consumer, entry: Entry, count: int) -> str:
     early_ms = entry.due_ms - topic.policy.cutoff_ms(topic.now_ms)
     return f"{early_ms} ms too early" if topic.kind in DELAYING and early_ms > 0 else ""
 
 
-def is_counted(topic: Topic, consumer: Consumer, entry: Entry, count: int) -> str:
+def is_counted(topic: DispatchedTopic, consumer: Consumer, entry: Entry, count: int) -> str:
     """Clients of a single reader are told no redelivery counts."""
     expected = topic.model.asked_again.get(entry.position, 0) if topic.subscription.active is None else 0
     return f"with redelivery count {count} instead of {expected}" if count != expected else ""
 
 
-def is_not_dead(topic: Topic, consumer: Consumer, entry: Entry, count: int) -> str:
+def is_not_dead(topic: DispatchedTopic, consumer: Consumer, entry: Entry, count: int) -> str:
     return "which is a dead letter" if topic.redeliver_max is not None and count > topic.redeliver_max else ""
 
 
-def is_to_the_active_consumer(topic: Topic, consumer: Consumer, entry: Entry, count: int) -> str:
+def is_to_the_active_consumer(topic: DispatchedTopic, consumer: Consumer, entry: Entry, count: int) -> str:
     active = topic.subscription.active
     return f"while {active.name} is active" if active is not None and active is not consumer else ""
 
 
-def is_the_next(topic: Topic, consumer: Consumer, entry: Entry, count: int) -> str:
+def is_the_next(topic: DispatchedTopic, consumer: Consumer, entry: Entry, count: int) -> str:
     """A single reader: everything that is open, in order, nothing left out."""
     if topic.subscription.active is None:
         return ""
@@ -65,12 +65,12 @@ def is_the_next(topic: Topic, consumer: Consumer, entry: Entry, count: int) -> s
     return f"instead of {expected}" if entry.position != expected else ""
 
 
-def keeps_its_producers_order(topic: Topic, consumer: Consumer, entry: Entry, count: int) -> str:
+def keeps_its_producers_order(topic: DispatchedTopic, consumer: Consumer, entry: Entry, count: int) -> str:
     before = topic.model.numbers.get(entry.producer, 0)
     return f"number {entry.number} of {entry.producer} after its number {before}" if entry.number <= before else ""
 
 
-def keeps_the_order_of_its_key(topic: Topic, consumer: Consumer, entry: Entry, count: int) -> str:
+def keeps_the_order_of_its_key(topic: DispatchedTopic, consumer: Consumer, entry: Entry, count: int) -> str:
     """Delayed messages come when they are due."""
     if topic.kind is not SubscriptionType.KEY_SHARED or entry.due_ms:
         return ""
@@ -82,7 +82,7 @@ def keeps_the_order_of_its_key(topic: Topic, consumer: Consumer, entry: Entry, c
     return ""
 
 
-def has_its_key_to_itself(topic: Topic, consumer: Consumer, entry: Entry, count: int) -> str:
+def has_its_key_to_itself(topic: DispatchedTopic, consumer: Consumer, entry: Entry, count: int) -> str:
     if topic.kind is not SubscriptionType.KEY_SHARED:
         return ""
     for position, whom in topic.model.with_whom.items():
@@ -91,7 +91,7 @@ def has_its_key_to_itself(topic: Topic, consumer: Consumer, entry: Entry, count:
     return ""
 
 
-def follows_its_chunks(topic: Topic, consumer: Consumer, entry: Entry, count: int) -> str:
+def follows_its_chunks(topic: DispatchedTopic, consumer: Consumer, entry: Entry, count: int) -> str:
     """All chunks that are held of a message are with one consumer."""
     if not entry.message:
         return ""
@@ -119,7 +119,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def undelivered(topic: Topic, entry: Entry) -> bool:
+def undelivered(topic: DispatchedTopic, entry: Entry) -> bool:
     """Whether an open entry is with nobody and could be sent to somebody."""
     position = entry.position
     if position in topic.model.with_whom or entry.stored_ms < topic.expired_before_ms:
@@ -127,7 +127,7 @@ def undelivered(topic: Topic, entry: Entry) -> bool:
     return not topic.subscription.state.redeliveries.is_dead(position)
 
 
-def check(topic: Topic, consumer: Consumer, entry: Entry, count: int) -> None:
+def check(topic: DispatchedTopic, consumer: Consumer, entry: Entry, count: int) -> None:
     for rule in RULES:
         if wrong := rule(topic, consumer, entry, count):
             raise Violated(f"{consumer.name} was sent {entry.position} {wrong} ({rule.__name__})")

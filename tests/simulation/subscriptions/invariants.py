@@ -13,7 +13,7 @@ from messaging.broker.core.subscription_type import DELAYING
 from messaging.storage.ledger_store import Position
 from tests.simulation.checker import Violated
 from tests.simulation.subscriptions.client import sink_of
-from tests.simulation.subscriptions.model import Entry, Fate
+from tests.simulation.subscriptions.model import Entry, Fate, Model
 from tests.simulation.subscriptions.topic import Topic
 
 Invariant = Callable[[Topic], str]
@@ -62,12 +62,22 @@ def clients_and_consumers_agree(topic: Topic) -> str:
 
 
 def limits_wedge_nobody(topic: Topic) -> str:
-    """Who is held at a limit has something to acknowledge."""
+    """Who is held at a limit has something to acknowledge: parts of messages are not."""
+    model = topic.model
     unacked = topic.subscription.unacked
     if unacked.messages != sum(one.unacked_messages for one in topic.subscription.consumers):
         return f"{unacked.messages} messages are said to be held by all"
-    wedged = [one.name for one in topic.subscription.consumers if one.blocked and not one.unacked_messages]
-    return f"{wedged or 'all'} are held back and hold nothing" if wedged or (unacked.blocked and not unacked.messages) else ""
+    empty = [one for one in topic.subscription.consumers if not any(_could_acknowledge(model, it) for it in model.held_by(one))]
+    wedged = [one.name for one in empty if one.blocked]
+    all_wedged = unacked.blocked and len(empty) == len(topic.subscription.consumers)
+    return f"{wedged or 'all'} are held back and hold nothing that they could acknowledge" if wedged or all_wedged else ""
+
+
+def _could_acknowledge(model: Model, position: Position) -> bool:
+    """Its consumer has the whole message, or had it before somebody skipped a part of it."""
+    message, whom = model.entries[position].message, model.with_whom[position]
+    chunks, positions = model.messages.get(message, (1, [position]))
+    return len(positions) == chunks and all(one not in model.open or model.with_whom.get(one) is whom for one in positions)
 
 
 def nobody_waits_for_what_could_be_sent(topic: Topic) -> str:
@@ -81,7 +91,7 @@ def nobody_waits_for_what_could_be_sent(topic: Topic) -> str:
     if subscription.active is not None and not ready(subscription.active):
         return ""
     waiting = next((entry for position, entry in topic.model.open.items() if _could_be_sent(topic, entry)), None)
-    if waiting is None or _follows_one_that_does_not_read(topic):
+    if waiting is None:
         return ""
     return f"{waiting.position} is sent to nobody, and {[one.name for one in subscription.consumers if ready(one)]} have permits"
 
@@ -92,14 +102,15 @@ def _could_be_sent(topic: Topic, entry: Entry) -> bool:
         return False
     if topic.subscription.active is not None and model.reached is not None and position <= model.reached:
         return False
+    if _follows_one_that_does_not_read(topic, entry):
+        return False
     return topic.kind not in DELAYING or entry.due_ms + topic.policy.resolution_ms <= topic.policy.cutoff_ms(topic.now_ms)
 
 
-def _follows_one_that_does_not_read(topic: Topic) -> bool:
-    """Where a chunk comes next, what follows waits for the consumer that has the chunks before it."""
-    model, position = topic.model, topic.subscription.state.next_position()
-    message = 0 if position is None else model.entries[position].message
-    positions = model.messages[message][1] if message else []
+def _follows_one_that_does_not_read(topic: Topic, entry: Entry) -> bool:
+    """A chunk waits for the consumer that has the chunks before it."""
+    model = topic.model
+    positions = model.messages[entry.message][1] if entry.message else []
     holders = [model.with_whom[one] for one in positions if one in model.with_whom]
     return any(not one.sink.writable for one in holders)
 
@@ -144,6 +155,7 @@ NOW_AND_THEN: tuple[Invariant, ...] = (what_is_acknowledged_stays_so,)
 
 
 def require(topic: Topic, invariants: tuple[Invariant, ...]) -> None:
+    topic.follow_taken_chunks()
     for invariant in invariants:
         if wrong := invariant(topic):
             raise Violated(f"{wrong} ({invariant.__name__})")

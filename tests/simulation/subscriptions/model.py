@@ -136,9 +136,9 @@ class Model:
 
     def usable(self, positions: Iterable[Position], consumer: Consumer) -> list[Position]:
         """Without the chunks of messages of which `consumer` does not have all: no client shows them to anybody."""
-        return [one for one in positions if not (message := self.entries[one].message) or self._has_all(message, consumer)]
+        return [one for one in positions if not (message := self.entries[one].message) or self.has_all(message, consumer)]
 
-    def _has_all(self, message: int, consumer: Consumer) -> bool:
+    def has_all(self, message: int, consumer: Consumer) -> bool:
         return self.is_whole(message) and all(self.with_whom.get(one) is consumer for one in self.messages[message][1])
 
     def whole_messages(self, positions: Iterable[Position]) -> list[Position]:

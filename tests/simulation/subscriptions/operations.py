@@ -262,6 +262,14 @@ def change_dead_letter_policy(topic: Topic) -> str:
     return f"{topic.redeliver_max}"
 
 
+@operation(weight=1)
+def change_limits(topic: Topic) -> str:
+    """Of unacknowledged messages; 0: none."""
+    limits = topic.random.choice(((0, 0), (40, 70), (40, 70), (5, 6), (1, 2)))
+    topic.limit_unacked(*limits)
+    return f"{limits}"
+
+
 @operation(weight=5)
 def move_dead_letters(topic: Topic) -> str:
     """Begins, or ends: a crash may come between."""

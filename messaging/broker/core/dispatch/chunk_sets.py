@@ -2,7 +2,10 @@
 
 Pulsar's brokers treat each chunk as a message of its own. Here, once all chunks were sent to a consumer, acknowledging one of them
 acknowledges all (those in the same ledger), and redelivering one redelivers all. A message whose last chunk never arrives because
-its producer died is acknowledged after a while, so that it does not hold back the mark-delete position forever. Pure.
+its producer died is acknowledged after a while, so that it does not hold back the mark-delete position forever.
+
+Where several consumers take turns, a chunk whose consumer does not read now waits for it, and nothing else does. Until a message is
+whole its consumer can acknowledge nothing of it, so its chunks do not count towards the limits on unacknowledged messages. Pure.
 
 Messages are known by a digest of what producers call them, so that the length of a name costs nothing, and their number is limited:
 beyond it the chunks of the oldest count as messages of their own.
@@ -10,14 +13,18 @@ beyond it the chunks of the oldest count as messages of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
+
+from pyroaring import BitMap
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.entries import EntryBlock
 from messaging.protocol.frames import ProtocolError, as_text, parse_metadata
 from messaging.storage.ledger_store import Position
+
+EntriesByLedger = dict[int, BitMap]
 
 CHUNKS_MAX = 10_000  # of one subscription
 CHUNK_BYTES = 400  # memory that one takes
@@ -45,7 +52,7 @@ def chunk_at(block: EntryBlock, index: int) -> Chunk | None:
 class ChunkSet:
     """What was sent of one message."""
 
-    __slots__ = ("chunks", "consumer", "last_ms", "message", "positions")
+    __slots__ = ("chunks", "consumer", "last_ms", "message", "positions", "uncounted", "waiting")
 
     def __init__(self, message: bytes, chunks: int, consumer: Consumer) -> None:
         self.message = message
@@ -53,6 +60,8 @@ class ChunkSet:
         self.consumer = consumer
         self.positions: dict[int, Position] = {}  # by the number of the chunk
         self.last_ms = 0  # when the broker stored the newest of them
+        self.uncounted = 0  # chunks that do not count towards the limits of its consumer
+        self.waiting: EntriesByLedger = {}  # chunks that its consumer could not take yet
 
     @property
     def whole(self) -> bool:
@@ -60,26 +69,33 @@ class ChunkSet:
 
 
 class ChunkSets:
-    __slots__ = ("_by_position", "_sets", "newest_ms")
+    """`give_back` is told of chunks that waited for a consumer: they are to be sent to it now, or to another."""
 
-    def __init__(self) -> None:
+    __slots__ = ("_by_position", "_give_back", "_returned", "_sets", "_taken", "_waiting", "newest_ms")
+
+    def __init__(self, give_back: Callable[[int, BitMap], None]) -> None:
+        self._give_back = give_back
         self._sets: dict[bytes, ChunkSet] = {}  # the oldest first
         self._by_position: dict[Position, ChunkSet] = {}
+        self._waiting: dict[Consumer, dict[ChunkSet, None]] = {}  # those of which chunks wait
+        self._returned: list[EntriesByLedger] = []  # for `give_back`
+        self._taken: dict[Consumer, EntriesByLedger] = {}  # parts of messages that it lost to another
         self.newest_ms = 0  # when the broker stored the newest entry that was sent
 
     def __bool__(self) -> bool:
-        return bool(self._sets)
+        return bool(self._sets or self._taken)
 
     @property
     def memory_bytes(self) -> int:
-        return CHUNK_BYTES * len(self._by_position)
+        return CHUNK_BYTES * (len(self._by_position) + sum(len(taken) for taken in self._taken.values()))
 
     def holder(self, chunk: Chunk) -> Consumer | None:
         """The consumer that has the chunks before this one."""
         held = self._sets.get(chunk.message)
         return None if held is None or not chunk.chunk_id else held.consumer
 
-    def sent(self, consumer: Consumer, position: Position, chunk: Chunk, stored_ms: int) -> None:
+    def sent(self, consumer: Consumer, position: Position, chunk: Chunk, stored_ms: int, *, counted: bool) -> None:
+        """`counted`: towards the limits on what `consumer` may hold. Call `settle` when everything is sent."""
         held = self._sets.get(chunk.message)
         if held is None or held.consumer is not consumer or held.chunks != chunk.chunks or not chunk.chunk_id:
             self._forget(held)
@@ -87,11 +103,68 @@ class ChunkSets:
         former = held.positions.get(chunk.chunk_id)
         if former is not None:
             self._by_position.pop(former, None)
+        elif counted:
+            held.uncounted += 1
+            consumer.leave_uncounted(1)
         held.positions[chunk.chunk_id] = position
         held.last_ms = max(held.last_ms, stored_ms)
         self._by_position[position] = held
+        if consumer in self._taken:
+            self._taken[consumer].get(position.ledger_id, BitMap()).discard(position.entry_id)
+        if held.whole:
+            self._count(held)
         while len(self._by_position) > CHUNKS_MAX:
             self._forget(next(iter(self._sets.values())))
+
+    # --- chunks that wait for their consumer
+
+    def waits(self, consumer: Consumer) -> bool:
+        """Whether chunks wait for it already: no others may be sent before them."""
+        return consumer in self._waiting
+
+    def wait(self, position: Position, chunk: Chunk) -> None:
+        """The holder of the chunks before this one cannot take it now: see `resume`."""
+        held = self._sets[chunk.message]
+        self._waiting.setdefault(held.consumer, {})[held] = None
+        held.waiting.setdefault(position.ledger_id, BitMap()).add(position.entry_id)
+
+    def resume(self, consumer: Consumer) -> None:
+        """It can take again what waits for it."""
+        for held in self._waiting.pop(consumer, ()):
+            self._returned.append(held.waiting)
+            held.waiting = {}
+        self.settle()
+
+    def settle(self) -> None:
+        """Gives back what waited for a consumer that does not get it any more."""
+        returned, self._returned = self._returned, []
+        for waiting in returned:
+            for ledger_id, entries in waiting.items():
+                self._give_back(ledger_id, entries)
+
+    # --- messages that go to another consumer before they are whole
+
+    def take_back(self, owner_of: Callable[[Position], Consumer | None]) -> list[tuple[int, BitMap]]:
+        """What others than the owners have of messages that are not whole, by ledger: the owners are sent these from their first
+        chunk on. Clients acknowledge parts of messages that they gave up waiting for: from those that lost one it means nothing."""
+        found = []
+        for held in self._unfinished():
+            consumer = held.consumer
+            parts = [one for one in held.positions.values() if one.entry_id in consumer.held.get(one.ledger_id, ())]
+            if not parts or owner_of(parts[0]) is consumer:
+                continue
+            self._forget_all([held])
+            taken = self._taken.setdefault(consumer, {})
+            for ledger_id in {one.ledger_id for one in parts}:
+                entries = consumer.release(ledger_id, BitMap([one.entry_id for one in parts if one.ledger_id == ledger_id]))
+                taken[ledger_id] = taken.get(ledger_id, BitMap()) | entries
+                found.append((ledger_id, entries))
+        return found
+
+    def _unfinished(self) -> list[ChunkSet]:
+        return [held for held in self._sets.values() if not held.whole]
+
+    # --- what comes back
 
     def with_others(self, positions: Iterable[Position]) -> list[Position]:
         """`positions`, and all other chunks of the same messages: a client cannot use single chunks."""
@@ -100,52 +173,66 @@ class ChunkSets:
             found.update(dict.fromkeys(held.positions.values()))
         return list(found)
 
-    def acknowledged(self, ledger_id: int, entries: Sequence[int]) -> Sequence[int]:
-        """`entries` of a ledger are acknowledged, and with them the other chunks of messages that were sent whole: all that are to
-        be acknowledged."""
+    def acknowledged(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int]) -> Sequence[int]:
+        """`consumer` acknowledges `entries` of a ledger, and with them the other chunks of messages that were sent whole: returns
+        all that are to be acknowledged."""
+        if consumer is not None and consumer in self._taken:
+            lost = self._taken[consumer].get(ledger_id, BitMap())
+            entries = [entry for entry in entries if entry not in lost]
         named = [Position(ledger_id, entry) for entry in entries]
         sets = self._sets_of(named)
         if not sets:
             return entries
         more = [one.entry_id for held in sets if held.whole for one in held.positions.values() if one.ledger_id == ledger_id]
         for position in named:
-            self._by_position.pop(position, None)
-        for held in sets:
-            if held.whole:
-                self._forget(held)
+            held_part = self._by_position.pop(position, None)
+            if held_part is not None and held_part.uncounted:
+                held_part.uncounted -= 1
+                held_part.consumer.leave_uncounted(-1)
+        self._forget_all([held for held in sets if held.whole])
         return list(dict.fromkeys([*entries, *more]))
 
     def acknowledged_up_to(self, mark: Position) -> None:
         """Costs what it forgets: messages come in the order of their first chunks."""
+        for lost in self._taken.values():
+            for ledger_id in [one for one in lost if one <= mark.ledger_id]:
+                lost[ledger_id] -= lost[ledger_id] if ledger_id < mark.ledger_id else BitMap(range(mark.entry_id + 1))
         for held in list(self._sets.values()):
             if min(held.positions.values()) > mark:
                 return
             if max(held.positions.values()) <= mark:
-                self._forget(held)
+                self._forget_all([held])
 
     def unfinished(self, before_ms: int, waiting_to: Position) -> list[Position]:
         """The chunks of messages of which nothing came since `before_ms` and something is missing. They are forgotten. What is
-        missing may be among entries that wait to be sent, of which `waiting_to` is the last."""
+        missing may be among entries that wait to be sent, of which `waiting_to` is the last, or wait for their consumer."""
         found: list[Position] = []
-        for held in [one for one in self._sets.values() if not one.whole and one.last_ms < before_ms]:
+        for held in [one for one in self._unfinished() if one.last_ms < before_ms and not one.waiting]:
             if max(held.positions.values()) > waiting_to:
                 found += held.positions.values()
-                self._forget(held)
+                self._forget_all([held])
         return sorted(found)
 
     def forget_consumer(self, consumer: Consumer) -> None:
-        """The consumer left: others are sent its chunks."""
-        for held in [one for one in self._sets.values() if one.consumer is consumer]:
-            self._forget(held)
+        """Everything that it has is sent again."""
+        self._forget_all([one for one in self._sets.values() if one.consumer is consumer])
+
+    def left(self, consumer: Consumer) -> None:
+        self.forget_consumer(consumer)
+        self._taken.pop(consumer, None)
 
     def forget(self, positions: Iterable[Position]) -> None:
         """These are sent again."""
-        for held in self._sets_of(positions):
-            self._forget(held)
+        self._forget_all(self._sets_of(positions))
 
     def _sets_of(self, positions: Iterable[Position]) -> list[ChunkSet]:
         by_position = self._by_position
         return list({id(held): held for held in map(by_position.get, positions) if held is not None}.values())
+
+    def _forget_all(self, sets: Iterable[ChunkSet]) -> None:
+        for held in sets:
+            self._forget(held)
+        self.settle()
 
     def _forget(self, held: ChunkSet | None) -> None:
         if held is None:
@@ -155,3 +242,15 @@ class ChunkSets:
         for position in held.positions.values():
             if self._by_position.get(position) is held:
                 del self._by_position[position]
+        self._count(held)
+        if held.waiting:
+            self._returned.append(held.waiting)
+            self._waiting[held.consumer].pop(held)
+            if not self._waiting[held.consumer]:
+                del self._waiting[held.consumer]
+
+    def _count(self, held: ChunkSet) -> None:
+        """Its chunks count from now on."""
+        if held.uncounted:
+            held.consumer.leave_uncounted(-held.uncounted)
+            held.uncounted = 0

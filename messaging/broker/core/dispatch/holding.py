@@ -29,10 +29,12 @@ class HoldingDispatch:
         """These are to be sent again."""
         self._state.redeliveries.add(ledger_id, entries)
 
-    def _forget_chunks(self, consumer: Consumer) -> None:
-        """Whoever is sent its messages next gets them from their first chunk on."""
+    def _release_all(self, consumer: Consumer) -> None:
+        """It leaves. Whoever is sent its messages next gets them from their first chunk on."""
         if self._state.chunks:
-            self._state.chunks.forget_consumer(consumer)
+            self._state.chunks.left(consumer)
+        for ledger_id, entries in consumer.release_all().items():
+            self._give_back(ledger_id, entries)
 
     # --- what comes back
 
@@ -62,7 +64,8 @@ class HoldingDispatch:
             positions = chunks.with_others(positions)
             chunks.forget(positions)
         if positions is None:
-            self._forget_chunks(consumer)
+            if chunks:
+                chunks.forget_consumer(consumer)
             returned = consumer.release_all()
         else:
             wanted: dict[int, BitMap] = {}

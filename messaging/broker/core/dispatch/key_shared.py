@@ -95,9 +95,7 @@ class KeySharedDispatch(HoldingDispatch):
     def detach(self, consumer: Consumer) -> None:
         state = self._state
         consumer.on_ready = None
-        self._forget_chunks(consumer)
-        for ledger_id, entries in consumer.release_all().items():
-            self._give_back(ledger_id, entries)
+        self._release_all(consumer)
         self.selector.remove(consumer)
         self._able.pop(consumer, None)
         self.draining.forget(consumer)
@@ -166,7 +164,7 @@ class KeySharedDispatch(HoldingDispatch):
         picked: list[list[int]] = [[] for _ in rooms]
         aside: list[int] = []
         aside_max = len(hashes) if again else max(0, self._look_ahead - self.waiting.set_aside)
-        counts = self._counts(block)
+        counts = self._state.unacked_counts(block)
         stopped_at = None
         selector = self.selector
         slots, first_slot, bounds, owners = selector.slots, selector.first_slot, self._bounds, self._owners
@@ -193,16 +191,8 @@ class KeySharedDispatch(HoldingDispatch):
         unacked = self._state.unacked
         rooms[hot.NOBODY] = unacked.room
         for consumer in self._ready_consumers():
-            rooms[self._numbers[consumer]] = min(consumer.permits, unacked.consumer_max - consumer.unacked_messages)
+            rooms[self._numbers[consumer]] = consumer.room
         return rooms
-
-    def _counts(self, block: EntryBlock) -> list[int] | None:
-        """The unacknowledged messages of each entry; None for one each."""
-        if block.uniform:
-            return None
-        if not self._state.cursor.batches:
-            return block.counts
-        return [self._state.unacked_messages_in(block, index) for index in range(len(block.end_offsets))]
 
     def _deliver(self, consumer: Consumer, block: EntryBlock, picked: list[int], counts: list[int] | None) -> Delivery:
         unacked = None if counts is None else [counts[index] for index in picked]
@@ -254,6 +244,7 @@ class KeySharedDispatch(HoldingDispatch):
         self._numbers = {consumer: number for number, consumer in enumerate(self._state.consumers, 1)}
         self._bounds = array("I", [bound for bound, _ in self._slot_map])
         self._owners = array("I", [hot.NOBODY if owner is None else self._numbers[owner] for _, owner in self._slot_map])
+        self._take_back_chunks()
         if self.mode.sticky or self.mode.out_of_order:
             self.draining.clear()
         else:
@@ -261,6 +252,15 @@ class KeySharedDispatch(HoldingDispatch):
         self.waiting.forget_owners()
         self._unsorted = {ledger_id: self.waiting.known(ledger_id) for ledger_id in self._state.redeliveries.entries}
         self._stalled = None
+
+    def _take_back_chunks(self) -> None:
+        """Messages that are not whole go to the new owners of their slots from the start: nobody can acknowledge a part."""
+        for ledger_id, entries in self._state.chunks.take_back(self._owner_of_known) if self._state.chunks else ():
+            self._give_back(ledger_id, entries)
+
+    def _owner_of_known(self, position: Position) -> Consumer | None:
+        ((_, key_hash),) = self._hashes.of(position.ledger_id, BitMap([position.entry_id]))
+        return owner_of(self._slot_map, slot_of(self.selector, key_hash))
 
     def _sort(self, ledger_id: int, entries: BitMap) -> None:
         """Gives waiting entries to the owners of their slots, or to the slots if these are draining."""

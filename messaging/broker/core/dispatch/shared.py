@@ -14,6 +14,7 @@ from messaging.broker.core.dispatch.round_robin import RoundRobin
 from messaging.broker.core.dispatch.state import DispatchState
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription_type import SubscriptionType
+from messaging.storage.ledger_store import Position
 
 SHARE_MESSAGES_MAX = 20  # a turn of one consumer while others could take messages too
 
@@ -37,9 +38,7 @@ class SharedDispatch(HoldingDispatch):
     def detach(self, consumer: Consumer) -> None:
         consumer.on_ready = None
         self._order.discard(consumer)
-        self._forget_chunks(consumer)
-        for ledger_id, entries in consumer.release_all().items():
-            self._give_back(ledger_id, entries)
+        self._release_all(consumer)
         if not self._state.consumers:
             self._unreleased.clear()
             self._state.redeliveries.forget_counts()
@@ -62,7 +61,7 @@ class SharedDispatch(HoldingDispatch):
                 consumer = None if unacked.blocked else self._order.take(ready)
                 if consumer is None:
                     return deliveries, start
-                messages_max = min(consumer.permits, unacked.consumer_max - consumer.unacked_messages, unacked.room)
+                messages_max = min(consumer.room, unacked.room)
                 if len(state.consumers) > 1:
                     messages_max = min(messages_max, SHARE_MESSAGES_MAX)
                 delivery = state.deliver(consumer, block, start - begin, stop - begin + 1, messages_max, hold=True)
@@ -72,18 +71,28 @@ class SharedDispatch(HoldingDispatch):
 
     def _share_chunks(self, block: EntryBlock, ranges: Sequence[tuple[int, int]]) -> tuple[list[Delivery], int | None]:
         """As `share`, for a block that holds chunks: all chunks of a message follow the first one, whatever permits their consumer
-        has left, because the message is one, and of no use in parts."""
+        has left, because the message is one, and of no use in parts. While that one does not read they wait for it."""
         state, begin = self._state, block.first_entry
         deliveries: list[Delivery] = []
         for start, stop in ranges:
             for entry in range(start, stop + 1):
-                chunk = chunk_at(block, entry - begin)
-                consumer = state.chunks.holder(chunk) if chunk is not None and state.chunks else None
+                chunk, chunks = chunk_at(block, entry - begin), state.chunks
+                consumer = chunks.holder(chunk) if chunk is not None and chunks else None
                 if consumer is None:
                     consumer = None if state.unacked.blocked else self._order.take(ready)
-                elif not consumer.sink.writable:
-                    consumer = None
+                elif chunk is not None and chunks and (chunks.waits(consumer) or not consumer.sink.writable):
+                    chunks.wait(Position(block.ledger_id, entry), chunk)
+                    consumer.on_ready = self._resume
+                    continue
                 if consumer is None:
                     return deliveries, entry
                 deliveries.append(state.deliver(consumer, block, entry - begin, entry - begin + 1, 1, hold=True))
         return deliveries, None
+
+    def _resume(self, consumer: Consumer) -> None:
+        """One for which chunks wait may be able to take them."""
+        self._order.add(consumer)
+        if consumer.sink.writable:
+            consumer.on_ready = self._order.add
+            if self._state.chunks:
+                self._state.chunks.resume(consumer)

@@ -128,15 +128,16 @@ class DispatchState:
         for consumer in self.consumers:
             consumer.release_up_to(mark)
 
-    def _sent_chunks(self, consumer: Consumer, block: EntryBlock, indexes: Iterable[int]) -> None:
+    def _sent_chunks(self, consumer: Consumer, block: EntryBlock, indexes: Iterable[int], hold: bool) -> None:
         """Some of the entries with these indexes are chunks."""
         for index in indexes:
             chunk = chunk_at(block, index)
             if chunk is not None:
                 consumer.chunks_out += 1
                 if self.chunks is None:
-                    self.chunks = ChunkSets()
-                self.chunks.sent(consumer, Position(block.ledger_id, block.first_entry + index), chunk, block.broker_time_ms)
+                    self.chunks = ChunkSets(self.redeliveries.add)
+                position = Position(block.ledger_id, block.first_entry + index)
+                self.chunks.sent(consumer, position, chunk, block.broker_time_ms, counted=hold)
 
     def unfinished_chunks(self, now_ms: int, silent_ms: int) -> list[Position]:
         """The chunks of messages that nobody will complete: for `silent_ms` none came, though everything stored since was read, and
@@ -152,6 +153,14 @@ class DispatchState:
         size, batches = block.counts[index], self.cursor.batches
         bits = batches.bits(Position(block.ledger_id, block.first_entry + index)) if batches else None
         return size if bits is None else (bits & ((1 << size) - 1)).bit_count()
+
+    def unacked_counts(self, block: EntryBlock) -> list[int] | None:
+        """The unacknowledged messages of each entry; None for one each."""
+        if block.uniform:
+            return None
+        if not self.cursor.batches:
+            return block.counts
+        return [self.unacked_messages_in(block, index) for index in range(len(block.end_offsets))]
 
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, messages_max: int, *, hold: bool) -> Delivery:
         """Gives `consumer` entries from `first` on, before `last`, until they have `messages_max` messages: at least one entry.
@@ -171,10 +180,10 @@ class DispatchState:
         consumer.permits -= messages
         consumer.messages_out += messages
         consumer.entries_out += last - first
+        if block.chunked:
+            self._sent_chunks(consumer, block, range(first, last), hold)
         if hold:
             consumer.hold(block, first, last, unacked)
-        if block.chunked:
-            self._sent_chunks(consumer, block, range(first, last))
         counts = self.redeliveries.counts_of(block.ledger_id, range(block.first_entry + first, block.first_entry + last))
         return Delivery(consumer, block, first, last, counts, messages)
 
@@ -189,9 +198,9 @@ class DispatchState:
         consumer.permits -= messages
         consumer.messages_out += messages
         consumer.entries_out += len(picked)
-        consumer.hold(block, first, last, unacked, entries)
         if block.chunked:
-            self._sent_chunks(consumer, block, picked)
+            self._sent_chunks(consumer, block, picked, True)
+        consumer.hold(block, first, last, unacked, entries)
         counts = self.redeliveries.counts_of(ledger_id, entries)
         gaps = len(picked) != last - first
         return Delivery(consumer, block, first, last, counts, messages, picked if gaps else None), entries

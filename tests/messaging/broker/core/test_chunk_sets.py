@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
-
 import pytest
 
 from messaging.broker.core.consumer import Consumer
@@ -11,28 +9,12 @@ from messaging.broker.core.dispatch.chunk_sets import CHUNKS_MAX, Chunk, ChunkSe
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
+from tests.support.chunk_world import ChunkWorld, chunks_of
 from tests.support.chunking import chunk_frame
 from tests.support.raw_client import send_frame
-from tests.support.subscription_world import Sink, World, counted, received
+from tests.support.subscription_world import Sink, counted, received
 
 SHARED = SubscriptionType.SHARED
-
-
-class ChunkWorld(World):
-    def publish_frames(self, *frames: bytes) -> list[Position]:
-        """One block."""
-        ledger, first = self.ledger_list.ids[-1], self.ledger_list.lasts[-1] + 1
-        ends = array("I")
-        for frame in frames:
-            ends.append(len(frame) + (ends[-1] if ends else 0))
-        self.blocks.append(EntryBlock(ledger, first, b"".join(frames), ends, self.now_ms, len(frames), chunked=True))
-        self.ledger_list.confirm(ledger, first + len(frames) - 1)
-        self.dispatch()
-        return [Position(ledger, first + index) for index in range(len(frames))]
-
-
-def chunks_of(sequence_id: int, *ids: int, chunks: int = 3) -> list[bytes]:
-    return [chunk_frame(sequence_id, b"x", index, chunks) for index in ids]
 
 
 def test_all_chunks_of_a_message_go_to_one_consumer_over_blocks_and_between_others() -> None:
@@ -108,9 +90,9 @@ def test_what_may_still_be_read_is_waited_for() -> None:
 
 
 def test_what_is_kept_of_hostile_names_is_limited() -> None:
-    sets, consumer = ChunkSets(), Consumer(1, "c", Sink())
+    sets, consumer = ChunkSets(lambda ledger_id, entries: None), Consumer(1, "c", Sink())
     for number in range(CHUNKS_MAX + 50):
-        sets.sent(consumer, Position(1, number), Chunk(b"%d" % number, 0, 2), 0)
+        sets.sent(consumer, Position(1, number), Chunk(b"%d" % number, 0, 2), 0, counted=True)
     assert sets.memory_bytes == 400 * CHUNKS_MAX
     assert sets.holder(Chunk(b"0", 1, 2)) is None
     assert sets.holder(Chunk(b"%d" % CHUNKS_MAX, 1, 2)) is consumer

@@ -131,8 +131,8 @@ def acknowledge_entries(held: Held) -> Awaitable[None]:
 
 async def expire_chunks(held: Held) -> None:
     """One of a message that nobody completed."""
-    chunks = held.subscription.state.chunks = ChunkSets()
-    chunks.sent(held.consumer, held.at(0), Chunk(b"m", 0, 2), 0)
+    chunks = held.subscription.state.chunks = ChunkSets(lambda ledger_id, entries: None)
+    chunks.sent(held.consumer, held.at(0), Chunk(b"m", 0, 2), 0, counted=True)
     chunks.newest_ms = 1_000
     assert await held.topic.expire_chunks(held.subscription, 1) == 1
 

@@ -1,0 +1,184 @@
+"""A subscription, the real one, on a model of its topic: the log is a list of blocks, and the time an argument."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from random import Random
+
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.dead_letters import DeadLetterPolicy, DeadLetterRecord, DeadLetters
+from messaging.broker.core.delayed.index import DelayedIndex, MemoryIndex
+from messaging.broker.core.delayed.topic_delays import DelayPolicy, TopicDelays
+from messaging.broker.core.dispatch import key_shared
+from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.key_shared_mode import KeySharedSettings
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.subscription_type import SubscriptionType
+from messaging.storage.ledger_store import Position
+from messaging.storage.managed.ledger_list import LedgerList
+from tests.simulation.checker import Violated
+from tests.simulation.subscriptions.blocks import Draft, block_of
+from tests.simulation.subscriptions.client import sink_of
+from tests.simulation.subscriptions.cursor_log import CursorLog
+from tests.simulation.subscriptions.model import Entry, Fate, Model
+
+START_MS = 1_790_000_000_000
+TICK_MS = 1_000
+UNACKED_LIMITS = 40, 70  # messages of a consumer, and of all
+LEDGER_ENTRIES = 120
+
+Delivered = Callable[["DispatchedTopic", Consumer, Entry, int], None]
+
+
+class DispatchedTopic:
+    """`delivered` is told of each delivery before the model is."""
+
+    def __init__(self, kind: SubscriptionType, random: Random, delivered: Delivered) -> None:
+        self.kind = kind
+        self.random = random
+        self.model = Model()
+        self.counts: Counter[str] = Counter()
+        self.now_ms = START_MS
+        self.ttl_ms = 0
+        self.look_ahead = key_shared.LOOK_AHEAD_PER_CONSUMER
+        self.policy = DelayPolicy(True, TICK_MS, random.random() < 0.5)
+        self.redeliver_max: int | None = random.choice((None, 1, 3))
+        self.partition = random.choice((-1, 0, 1))
+        self.unacked_limits = UNACKED_LIMITS
+        self.moving: list[Position] = []  # dead letters that are in the target and not acknowledged yet
+        self.ledger_list = LedgerList([(1, -1)])
+        self._consumer_ids = 0
+        self._delivered = delivered
+        self.log = CursorLog(random)
+        self.begin(Cursor())
+
+    def begin(self, cursor: Cursor) -> None:
+        index: DelayedIndex = MemoryIndex(self.policy.resolution_ms)
+        self.delays = TopicDelays(index, lambda size: True)
+        self.subscription = Subscription(
+            "s",
+            cursor,
+            self.ledger_list,
+            topic="persistent://t/n/a",
+            partition=self.partition,
+            unacked_max=self.unacked_limits[0],
+            unacked_of_all_max=self.unacked_limits[1],
+            key_shared=KeySharedSettings(points=5),
+        )
+        self.limit_redeliveries(self.redeliver_max)
+
+    @property
+    def consumers(self) -> list[Consumer]:
+        return list(self.subscription.consumers)
+
+    # --- what is published
+
+    def publish(self, drafts: Sequence[Draft]) -> None:
+        """One block."""
+        ledger_id, first = self.ledger_list.last_id, self.ledger_list.last_entry + 1
+        block = block_of(drafts, Position(ledger_id, first), self.now_ms)
+        for entry_id, one in enumerate(drafts, first):
+            self._store(Position(ledger_id, entry_id), block, one)
+        self.ledger_list.confirm(ledger_id, block.last_entry)
+        if block.last_entry > LEDGER_ENTRIES:
+            self.ledger_list.add(ledger_id + 1)
+            self._drop_settled_ledgers()
+        self.dispatch()
+
+    def _store(self, position: Position, block: EntryBlock, draft: Draft) -> None:
+        number = self.counts[f"of {draft.producer}"] = self.counts[f"of {draft.producer}"] + 1
+        message = draft.chunk[0] if draft.chunk else 0
+        if draft.chunk:
+            self.model.messages.setdefault(message, (draft.chunk[2], []))[1].append(position)
+        self.model.stored(Entry(position, block, draft.producer, number, draft.key, draft.size, self.now_ms, draft.due_ms, message))
+
+    def _drop_settled_ledgers(self) -> None:
+        while len(self.ledger_list.ids) > 2 and self.subscription.cursor.mark_delete.ledger_id > self.ledger_list.first_id:
+            self.sync()
+            self.model.drop(self.ledger_list.drop_first())
+            self.log.begin_anew(self.subscription.cursor)
+
+    def limit_redeliveries(self, count_max: int | None) -> None:
+        self.redeliver_max = count_max
+        record = None if count_max is None else DeadLetterRecord(1, DeadLetterPolicy("p", count_max, "persistent://t/n/d", "o", ""))
+        self.subscription.follow_dead_letters(None if record is None else DeadLetters(record))
+        self.dispatch()
+
+    def limit_unacked(self, of_consumer: int, of_all: int) -> None:
+        self.unacked_limits = of_consumer, of_all
+        self.subscription.state.limit_unacked(of_consumer, of_all)
+        self.dispatch()
+
+    # --- time
+
+    def pass_time(self, time_ms: int) -> None:
+        self.now_ms += time_ms
+        self.delays.advance(self.now_ms, self.policy)
+        self.dispatch()
+
+    def sync(self) -> None:
+        """All changes so far are durable."""
+        self.log.sync(self.subscription.cursor)
+
+    # --- dispatching
+
+    @property
+    def expired_before_ms(self) -> int:
+        return self.now_ms - self.ttl_ms if self.ttl_ms else 0
+
+    def follow_taken_chunks(self) -> None:
+        """A message that is not whole may have been taken from its consumer when its key went to another."""
+        model = self.model
+        for position, whom in list(model.with_whom.items()) if self.kind is SubscriptionType.KEY_SHARED else ():
+            message = model.entries[position].message
+            if message and position.entry_id not in whom.held.get(position.ledger_id, ()) and not model.has_all(message, whom):
+                del model.with_whom[position]
+
+    def dispatch(self) -> None:
+        """The loop of the topic. Each turn has to make progress."""
+        subscription = self.subscription
+        for _ in range(10_000):
+            due = subscription.next_due() if subscription.can_dispatch() else None
+            self.follow_taken_chunks()
+            if due is None:
+                return
+            source, position = due
+            if position not in self.model.entries:
+                raise Violated(f"{position} was asked for and does not exist")
+            block = self.model.entries[position].block
+            if block.deliver_at_ms is not None and subscription.delays:
+                if subscription.state.delays is None:
+                    subscription.state.use_delays(self.delays)
+                self.delays.advance(self.now_ms, self.policy)
+            made = subscription.assign(source, block, position, block.last_entry, self.expired_before_ms, self.now_ms)
+            if subscription.state.delayed is not None:
+                self.delays.count(subscription.state.delayed)
+            if made.deltas:
+                self._expired(block, made.deltas, made.expired_entries)
+            for consumer, given, first, last, counts, _, picked in made.deliveries:
+                sink_of(consumer).deliver_picked(consumer, given, picked or list(range(first, last)), counts)
+            if not made.more:
+                return
+        raise Violated(f"dispatching does not end: it stands at {subscription.next_due()}")
+
+    def _expired(self, block: EntryBlock, deltas: Sequence[bytes], count: int) -> None:
+        positions = [Position(block.ledger_id, entry) for entry in range(block.first_entry, block.last_entry + 1)]
+        found = [one for one in positions if one in self.model.open and self.subscription.cursor.acknowledged(one)]
+        if block.broker_time_ms >= self.expired_before_ms or len(found) != count:
+            raise Violated(f"{found} were acknowledged as expired; {count} are said to be")
+        self.model.settle(found, Fate.EXPIRED, self.log.append(deltas))
+
+    def deliver(self, consumer: Consumer, position: Position, count: int) -> None:
+        model = self.model
+        if position not in model.entries:
+            raise Violated(f"{consumer.name} was sent {position}, which does not exist")
+        entry = model.entries[position]
+        self._delivered(self, consumer, entry, count)
+        self.counts["deliveries"] += 1
+        sink_of(consumer).permits -= model.unacked_in(entry)
+        model.with_whom[position] = consumer
+        if self.subscription.active is not None:
+            model.reached = position
+            model.numbers[entry.producer] = entry.number
