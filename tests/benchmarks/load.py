@@ -11,6 +11,7 @@ import socket
 import time
 from typing import NamedTuple
 
+from messaging.protocol import pulsar_pb2 as pb
 from tests.benchmarks import wire
 
 _READ_BYTES = 1 << 20
@@ -47,16 +48,21 @@ class Peer:
         self.ask(wire.connect(), wire.CONNECTED)
 
     def ask(self, request: bytes, kind: int) -> bytes:
-        """Sends one command and waits for the answer of a kind; returns its frame without the total."""
+        """Sends one command and waits for the answer of a kind; returns its frame without the total. Raises `Stalled` where it is
+        refused or the connection ends, and has closed it then."""
         self.socket.sendall(request)
         while True:
             for number, frame in wire.split(self.buffer):
                 if number == kind:
                     return bytes(frame)
                 if number in (wire.ERROR, wire.SEND_ERROR):
+                    self.close()
                     raise Stalled(f"the broker refused: {bytes(frame)!r}")
+                if number == wire.PING:
+                    self.socket.sendall(wire.pong())
             data = self.socket.recv(_READ_BYTES)
             if not data:
+                self.close()
                 raise Stalled("the broker closed the connection")
             self.buffer += data
 
@@ -74,10 +80,16 @@ def publisher(address: tuple[str, int], topic: str) -> tuple[Peer, str]:
     return peer, decode(frame).producer_success.producer_name
 
 
-def subscriber(address: tuple[str, int], topic: str, permits: int) -> Peer:
+def subscriber(
+    address: tuple[str, int],
+    topic: str,
+    permits: int,
+    subscription: str = "bench",
+    kind: pb.Subscribe.SubType = pb.Subscribe.Shared,
+) -> Peer:
     peer = Peer(address, topic)
     peer.ask(wire.lookup(topic), 24)
-    peer.ask(wire.subscribe(topic), wire.SUCCESS)
+    peer.ask(wire.subscribe(topic, subscription, kind), wire.SUCCESS)
     peer.socket.sendall(wire.flow(permits))
     return peer
 

@@ -6,27 +6,20 @@ around all three several times and the medians count, because machines like this
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from tests.benchmarks import processes
 from tests.benchmarks.generator import Generator, Loaded
+from tests.benchmarks.in_turn import Broker, InTurn
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.peer_process import PeerBroker
 from tests.benchmarks.peer_report import COMPILED, OURS, PEER, PLAIN, ROWS, Measured, Row, ratio, section
-from tests.benchmarks.processes import Cost
 from tests.benchmarks.profiling import profiles
 from tests.benchmarks.real_broker import RealBroker
 from tests.benchmarks.report import Progress, Section
-
-_QUIET_CORES = 0.1
-_QUIET_MAX_S = 6.0
-_LOOK_S = 0.25
 
 
 class Plan(NamedTuple):
@@ -37,19 +30,6 @@ class Plan(NamedTuple):
     warm_up_s: float = 30.0
     rows: tuple[Row, ...] = ROWS
     profile: bool = False
-
-
-class Broker(Protocol):
-    """What is measured: ours or the peer."""
-
-    process: subprocess.Popen[bytes]
-    start_s: float
-
-    @property
-    def address(self) -> tuple[str, int]: ...
-    def cost(self) -> Cost: ...
-    def forget(self, topic: str) -> None: ...
-    def close(self) -> None: ...
 
 
 def run(directory: Path | None, generator: Generator, peer: Path, plan: Plan, progress: Progress) -> Section:
@@ -75,29 +55,20 @@ def _folder(folder: Path, name: str) -> Path:
 
 class Comparison:
     def __init__(self, generator: Generator, plan: Plan, progress: Progress) -> None:
-        self.brokers: dict[str, Broker] = {}
-        self.measured = Measured({}, {}, {}, {}, "of an unknown version")
+        self.in_turn = InTurn(progress)
+        self.measured = Measured({}, {}, self.in_turn.idle_mib, {}, "of an unknown version")
         self.failures: list[str] = []
         self._generator, self._plan, self._progress = generator, plan, progress
-        self._runs = 0
 
     def add(self, name: str, stack: ExitStack, start: Callable[[], Broker]) -> None:
-        """Starts a broker, with the others paused, and pauses it when it is quiet."""
-        self._progress(f"starting: {name}")
-        broker = start()
-        stack.callback(broker.close)
-        self.brokers[name] = broker
-        self.measured.start_s[name] = broker.start_s
-        if isinstance(broker, PeerBroker):
-            self.measured = self.measured._replace(version=broker.version)
-        _quiet(broker)
-        self.measured.idle_mib[name] = broker.cost().resident_bytes / 2**20
-        processes.pause(broker.process)
+        self.in_turn.add(name, stack, start)
+        self.measured.start_s[name] = self.in_turn.brokers[name].start_s
+        self.measured = self.measured._replace(version=self.in_turn.version)
 
     def warm_up(self) -> None:
         """The peer compiles what runs often, for half a minute or more; ours only fills its caches."""
         share_s = self._plan.warm_up_s / len(self._plan.rows)
-        for name in self.brokers:
+        for name in self.in_turn.brokers:
             self._progress(f"warming up: {name}")
             if name == PEER:
                 self._load(self._plan.rows[0], name, self._plan.warm_up_s)
@@ -107,7 +78,7 @@ class Comparison:
     def measure(self, row: Row) -> None:
         for number in range(self._plan.rounds):
             self._progress(f"{row.name}, round {number + 1} of {self._plan.rounds}")
-            for name in self.brokers:
+            for name in self.in_turn.brokers:
                 loaded = self._load(row, name, self._plan.seconds)
                 if loaded is not None:
                     self.measured.rounds.setdefault((row.name, name), []).append(loaded)
@@ -141,32 +112,10 @@ class Comparison:
 
     def _load(self, row: Row, name: str, seconds: float) -> Loaded | None:
         """One run on one broker, on topics that are gone afterwards; None if it failed, which is noted."""
-        broker = self.brokers[name]
-        self._runs += 1
-        topic = f"persistent://public/default/bench-{self._runs}"
-        processes.resume(broker.process)
+        topic = self.in_turn.topic()
         try:
-            if broker.process.poll() is not None:
-                raise Stalled("the broker has ended")
-            return self._generator.run(broker.address, broker.process.pid, topic, *row.load, "-dur", f"{seconds:.2f}s")
+            with self.in_turn.turn(name, row.names(topic)) as broker:
+                return self._generator.run(broker.address, broker.process.pid, topic, *row.load, "-dur", f"{seconds:.2f}s")
         except Stalled as error:
             self.failures.append(f"{row.name}, {name}: {error}")
             return None
-        finally:
-            if broker.process.poll() is None:
-                for one in row.names(topic):
-                    broker.forget(one)
-                _quiet(broker)
-                processes.pause(broker.process)
-
-
-def _quiet(broker: Broker) -> None:
-    """Waits until the broker has done what the last load left it to do, such as freeing what was deleted."""
-    deadline = time.monotonic() + _QUIET_MAX_S
-    before = broker.cost().cpu_s
-    while time.monotonic() < deadline:
-        time.sleep(_LOOK_S)
-        now = broker.cost().cpu_s
-        if now - before < _QUIET_CORES * _LOOK_S:
-            return
-        before = now

@@ -13,19 +13,22 @@ from tests.benchmarks import first_light, load, peer_process, processes, report,
 from tests.benchmarks.generator import Generator
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
-FIRST_LIGHT, THE_LOG = "first-light", "the-log"
+FIRST_LIGHT = "first-light"
 _DESCRIPTION = """\
 Measure Magnetar on this machine, beside the machine's own floors.
 
   first-light   publish and delivery through one broker: a minute (the default)
-  the-log       everything below on one page: up to 20 minutes
+  the-log       append to restart on one page: up to 20 minutes
+  features      dispatch and opening on one page: eight minutes
   append        durable appends to the log alone
   acks          individual acknowledgements
   catch-up      a reader far behind, beside producers
   topics        many topics on one broker                   (needs --rawload)
   restart       a broker after kill -9, with many topics and 20 GiB stored
-  neighbours    what a tenant feels of hostile others: four minutes
   peer          the same load on Magnetar and on a Pulsar   (needs --rawload and --peer)
+  neighbours    what a tenant feels of hostile others: four minutes
+  dispatch      Shared, Key_Shared, many subscriptions on Magnetar and on a Pulsar: seven minutes  (needs --peer)
+  opening       5,000 topics opened on Magnetar and on a Pulsar                                    (needs --peer)
 """
 
 
@@ -36,7 +39,7 @@ def main(arguments: list[str]) -> int:
     def progress(text: str) -> None:
         sys.stderr.write(f"{time.monotonic() - start:6.1f} s  {text}\n")
 
-    names = list(the_log.OF_THE_LOG) if options.what == THE_LOG else [options.what]
+    names = _parts(options.what)
     if lacking := _lacking(names, options):
         sys.stderr.write(f"magnetar: {lacking}\n")
         return 2
@@ -76,7 +79,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="magnetar bench", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", nargs="?", choices=[FIRST_LIGHT, THE_LOG, *the_log.PARTS], default=FIRST_LIGHT)
+    parser.add_argument("what", nargs="?", choices=[FIRST_LIGHT, *the_log.PAGES, *the_log.PARTS], default=FIRST_LIGHT)
     parser.add_argument(
         "--dir", type=Path, help="where brokers write; its disk is what is measured (default: the temporary folder)"
     )
@@ -89,6 +92,10 @@ def make_parser() -> argparse.ArgumentParser:
     where.add_argument("--save", action="store_true", help="write the page into docs/benchmarks/ instead of printing it")
     where.add_argument("--out", type=Path, help="write the page to this file")
     return parser
+
+
+def _parts(what: str) -> list[str]:
+    return list(the_log.PAGES.get(what, (what,)))
 
 
 def _lacking(names: list[str], options: argparse.Namespace) -> str:
@@ -118,12 +125,13 @@ def command(options: argparse.Namespace) -> str:
     words = ["magnetar bench", options.what]
     if options.scale != 1:
         words.append(f"--scale {options.scale:g}")
-    parts = the_log.OF_THE_LOG if options.what == THE_LOG else [options.what]
+    parts = _parts(options.what)
     if {"topics", "restart"}.intersection(parts):
         words.append(f"--topics {options.topics}")
-    if options.rawload and options.what != FIRST_LIGHT:
+    known = [the_log.PARTS[name] for name in parts if name in the_log.PARTS]
+    if options.rawload and any(part.needs_generator for part in known):
         words.append("--rawload RAWLOAD")
-    if options.peer and "peer" in parts:
+    if options.peer and any(part.needs_peer for part in known):
         words.append("--peer PULSAR")
     if options.profile:
         words.append("--profile")

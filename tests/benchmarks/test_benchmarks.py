@@ -91,6 +91,12 @@ def test_the_command_on_a_page_names_no_path_of_this_machine(tmp_path: Path) -> 
         ["the-log", "--rawload", str(tmp_path), "--peer", str(tmp_path), "--dir", str(tmp_path), "--save"]
     )
     assert run.command(options) == "magnetar bench the-log --topics 100000 --rawload RAWLOAD --peer PULSAR"
+    options = run.make_parser().parse_args(["features", "--rawload", str(tmp_path), "--peer", str(tmp_path)])
+    assert run.command(options) == "magnetar bench features --peer PULSAR"
+
+
+def test_every_part_of_a_page_is_one_that_can_be_measured_alone() -> None:
+    assert {name for names in the_log.PAGES.values() for name in names} <= the_log.PARTS.keys()
 
 
 # --- what is missing is said before anything is measured ---------------------------------------------------------------------
@@ -102,6 +108,15 @@ def test_without_the_load_generator_the_way_out_is_named(
     monkeypatch.delenv("BENCH_RAWLOAD", raising=False)
     assert run.main(["topics"]) == 2
     assert "name it with --rawload PATH, or set BENCH_RAWLOAD" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["dispatch", "opening", "features"])
+def test_without_a_peer_the_way_out_is_named(
+    what: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BENCH_PEER", raising=False)
+    assert run.main([what]) == 2
+    assert "name it with --peer PATH, or set BENCH_PEER" in capsys.readouterr().err
 
 
 def test_a_peer_that_is_no_program_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

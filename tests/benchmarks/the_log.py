@@ -1,7 +1,7 @@
-"""The report on the log: floors, then one benchmark after the other, each in a fresh data directory, all on one page.
+"""The parts of pages such as that on the log: floors, then one benchmark after the other, each in a fresh data directory.
 
 A benchmark that fails is named on the page and the others go on. To add one: a function that takes an `Order` and gives a
-`Section`, and a line in `PARTS`.
+`Section`, a line in `PARTS`, and its name among those of a page in `PAGES`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.benchmarks import acks, catch_up, floors, log_append, neighbours, peer, processes, restart, topics
+from tests.benchmarks import acks, catch_up, dispatch, floors, log_append, neighbours, opening, peer, processes, restart, topics
 from tests.benchmarks.generator import Generator
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.processes import Interrupted
@@ -63,6 +63,17 @@ def _catch_up(order: Order) -> Section:
     return catch_up.run(order.directory, 2.0 * order.scale, 8.0 * order.scale, order.progress)
 
 
+def _dispatch(order: Order) -> Section:
+    assert order.peer is not None
+    plan = dispatch.Plan(4.0 * order.scale, 5 if order.scale >= 0.5 else 2, 30.0 * max(0.3, order.scale))
+    return dispatch.run(order.directory, order.peer, plan, order.progress)
+
+
+def _opening(order: Order) -> Section:
+    assert order.peer is not None
+    return opening.run(order.directory, order.peer, int(5_000 * order.scale), order.progress)
+
+
 class Part(NamedTuple):
     run: Callable[[Order], Section]
     needs_generator: bool = False
@@ -76,9 +87,14 @@ PARTS = {
     "topics": Part(_topics, needs_generator=True),
     "catch-up": Part(_catch_up),
     "restart": Part(_restart),
+    "neighbours": Part(_neighbours),
+    "dispatch": Part(_dispatch, needs_peer=True),
+    "opening": Part(_opening, needs_peer=True),
 }
-OF_THE_LOG = tuple(PARTS)  # together on the page `the-log`
-PARTS["neighbours"] = Part(_neighbours)
+PAGES = {  # of more than one part
+    "the-log": ("append", "peer", "acks", "topics", "catch-up", "restart"),
+    "features": ("dispatch", "opening"),
+}
 
 
 def run(order: Order, names: list[str]) -> Iterator[Section]:

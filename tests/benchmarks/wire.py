@@ -12,7 +12,7 @@ from crc32c import crc32c
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import command
 
-CONNECTED, SEND_RECEIPT, SEND_ERROR, MESSAGE, SUCCESS, ERROR, PRODUCER_SUCCESS, PING = (
+CONNECTED, SEND_RECEIPT, SEND_ERROR, MESSAGE, SUCCESS, ERROR, PRODUCER_SUCCESS, PING, PONG = (
     pb.Command.CONNECTED,
     pb.Command.SEND_RECEIPT,
     pb.Command.SEND_ERROR,
@@ -21,6 +21,7 @@ CONNECTED, SEND_RECEIPT, SEND_ERROR, MESSAGE, SUCCESS, ERROR, PRODUCER_SUCCESS, 
     pb.Command.ERROR,
     pb.Command.PRODUCER_SUCCESS,
     pb.Command.PING,
+    pb.Command.PONG,
 )
 
 
@@ -35,12 +36,12 @@ def lookup(topic: str) -> bytes:
     return command(pb.Command.LOOKUP, lookup=pb.Lookup(topic=topic, request_id=1))
 
 
-def producer(topic: str) -> bytes:
-    return command(pb.Command.PRODUCER, producer=pb.Producer(topic=topic, producer_id=1, request_id=2))
+def producer(topic: str, producer_id: int = 1) -> bytes:
+    return command(pb.Command.PRODUCER, producer=pb.Producer(topic=topic, producer_id=producer_id, request_id=2))
 
 
-def subscribe(topic: str) -> bytes:
-    request = pb.Subscribe(topic=topic, subscription="bench", sub_type=pb.Subscribe.Shared, consumer_id=1, request_id=3)
+def subscribe(topic: str, subscription: str = "bench", kind: pb.Subscribe.SubType = pb.Subscribe.Shared) -> bytes:
+    request = pb.Subscribe(topic=topic, subscription=subscription, sub_type=kind, consumer_id=1, request_id=3)
     return command(pb.Command.SUBSCRIBE, subscribe=request)
 
 
@@ -48,11 +49,22 @@ def flow(permits: int) -> bytes:
     return command(pb.Command.FLOW, flow=pb.Flow(consumer_id=1, message_permits=permits))
 
 
-class Stream:
-    """`count` whole SEND frames back to back; entry i ends at ``stops[i]``. Each holds `batch` messages of `size` bytes."""
+def ping() -> bytes:
+    return command(pb.Command.PING, ping=pb.Ping())
 
-    def __init__(self, producer_name: str, count: int, size: int, batch: int) -> None:
+
+def pong() -> bytes:
+    return command(pb.Command.PONG, pong=pb.Pong())
+
+
+class Stream:
+    """`count` whole SEND frames back to back; entry i ends at ``stops[i]``. Each holds `batch` messages of `size` bytes.
+
+    `keys`: how many partition keys they have, in turn; 0: none. `numbered`: the last four bytes of each are its number."""
+
+    def __init__(self, producer_name: str, count: int, size: int, batch: int, keys: int = 0, *, numbered: bool = False) -> None:
         self.batch = batch
+        self._keys = keys
         single = bytes(97 + (7 * index + index // 13) % 26 for index in range(size))
         payload = single
         if batch > 1:
@@ -63,6 +75,8 @@ class Stream:
         self.stops: list[int] = []
         end = 0
         for sequence in range(count):
+            if numbered:
+                payload = single[:-4] + sequence.to_bytes(4, "big")
             frame = self._frame(producer_name, sequence, now_ms, payload)
             parts.append(frame)
             end += len(frame)
@@ -72,6 +86,8 @@ class Stream:
     def _frame(self, name: str, sequence: int, now_ms: int, payload: bytes) -> bytes:
         metadata = pb.Metadata(producer_name=name, sequence_id=sequence, publish_time=now_ms)
         send = pb.Send(producer_id=1, sequence_id=sequence)
+        if self._keys:
+            metadata.partition_key = f"key-{sequence % self._keys:06}"
         if self.batch > 1:
             metadata.num_messages_in_batch = send.num_messages = self.batch
         encoded = metadata.SerializeToString()
