@@ -24,6 +24,8 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 Positive = Annotated[int, Meta(ge=1)]
 Counted = Annotated[int, Meta(ge=0)]
 Entries = Annotated[int, Meta(ge=1, le=1 << 30)]  # of a ledger: their ids stay below 2^32
+TopicPartitions = Annotated[int, Meta(ge=1, le=10_000)]  # as messaging.limits.sizes
+AutoPartitions = Annotated[int, Meta(ge=0, le=10_000)]
 KeySharedPoints = Annotated[int, Meta(ge=1, le=1000)]
 
 # Read by tests and the Makefile only.
@@ -90,6 +92,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     delayed_delivery_tick_ms: Positive = 1_000  # precision of delivery times; default of the namespace policy
     delayed_delivery_strict: bool = False  # deliver no message before its delivery time; else up to a tick before
     auto_topic_creation: bool = True  # create a topic when a client first uses it; default of the namespace policy
+    auto_topic_partitions: AutoPartitions = 0  # of such a topic; 0: not partitioned; default of the namespace policy
     durability: Literal["sync", "lose-on-power-loss", "lose-on-crash"] = "sync"  # when a receipt is sent
     segment_bytes: Annotated[int, Meta(ge=1 << 20)] = 128 << 20  # size of a log file
     commit_bytes_max: Annotated[int, Meta(ge=1 << 16)] = 8 << 20  # that one sync writes
@@ -111,6 +114,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     topics_per_tenant_max: Positive = 200_000  # each partition counts; further ones are refused
     topics_per_namespace_max: Positive = 150_000  # the same per namespace
     subscriptions_per_topic_max: Positive = 10_000  # including readers
+    partitions_per_topic_max: TopicPartitions = 10_000  # more are refused
     auto_created_topics_per_second: Positive = 100  # per tenant; further clients have to retry
     auto_created_topics_burst: Positive = 10_000  # allowed at once, for the first start of an application
     # Policy defaults

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from messaging.limits.sizes import PAIRS_COUNT_MAX
+from messaging.limits.sizes import PAIRS_COUNT_MAX, PARTITIONS_MAX
 
 
 class Level(StrEnum):
@@ -27,7 +27,7 @@ Count = Annotated[int, Meta(ge=0, le=_LIMIT)]
 Positive = Annotated[int, Meta(ge=1, le=_LIMIT)]
 CountOrUnlimited = Annotated[int, Meta(ge=-1, le=_LIMIT)]
 Seconds = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Partitions = Annotated[int, Meta(ge=0, le=100_000)]
+Partitions = Annotated[int, Meta(ge=0, le=PARTITIONS_MAX)]
 Rate = Annotated[float, Meta(ge=0, le=_LIMIT)]
 QuotaAction = Literal["producer_request_hold", "producer_exception", "consumer_backlog_eviction"]
 SubscriptionTypes = Annotated[list[Literal["Exclusive", "Shared", "Failover", "Key_Shared"]], Meta(max_length=4)]

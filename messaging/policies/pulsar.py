@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from messaging.errors import InvalidValue, NotAcceptable
+from messaging.errors import InvalidValue, PreconditionFailed
 from messaging.policies.model import Policy
 from messaging.policies.registry import POLICIES
 from messaging.policies.validation import JsonPolicies
@@ -58,27 +58,26 @@ class AutoTopicCreation(PulsarPath):
     def read(self, held: JsonPolicies) -> Any:
         if "auto_topic_creation" not in held:
             return None
-        partitions = held.get("auto_topic_partitions") if POLICIES["auto_topic_partitions"].enforced else None
-        return {
-            "allowAutoTopicCreation": held["auto_topic_creation"],
-            "topicType": "partitioned" if partitions else "non-partitioned",
-            "defaultNumPartitions": partitions or None,
-        }
+        partitions = held.get("auto_topic_partitions")
+        found = {"allowAutoTopicCreation": held["auto_topic_creation"]}
+        if partitions:
+            return found | {"topicType": "partitioned", "defaultNumPartitions": partitions}
+        return found | {"topicType": "non-partitioned"} if held["auto_topic_creation"] else found
 
     def changes(self, value: Any) -> JsonPolicies:
         if value is None:
             return {"auto_topic_creation": None, "auto_topic_partitions": None}
         if not isinstance(value, dict):
             raise InvalidValue("autoTopicCreation is an object with allowAutoTopicCreation, topicType and defaultNumPartitions")
-        allowed, partitions = value.get("allowAutoTopicCreation", True), value.get("defaultNumPartitions")
-        kind = value.get("topicType") or "non-partitioned"
-        if kind not in ("partitioned", "non-partitioned"):
-            raise NotAcceptable(f"topicType {str(kind)[:40]!r} is not known: use partitioned or non-partitioned")
-        if kind == "partitioned" and allowed and (not isinstance(partitions, int) or partitions < 1):
-            raise NotAcceptable("a partitioned topic needs at least one partition: set defaultNumPartitions")
-        if kind == "non-partitioned" and partitions:
-            raise NotAcceptable("defaultNumPartitions applies only to partitioned topics: remove it")
-        return {"auto_topic_creation": allowed, "auto_topic_partitions": partitions or None}
+        allowed, partitions = value.get("allowAutoTopicCreation") or False, value.get("defaultNumPartitions")
+        kind = str(value.get("topicType"))
+        if allowed and kind.lower() not in ("partitioned", "non-partitioned"):
+            raise PreconditionFailed(f"topicType {kind[:40]!r} is not known: use partitioned or non-partitioned")
+        if allowed and kind.lower() == "partitioned" and (not isinstance(partitions, int) or partitions < 1):
+            raise PreconditionFailed("a partitioned topic needs at least one partition: set defaultNumPartitions")
+        if allowed and kind.lower() == "non-partitioned" and partitions:
+            raise PreconditionFailed("defaultNumPartitions applies only to partitioned topics: remove it")
+        return {"auto_topic_creation": allowed, "auto_topic_partitions": partitions or 0}
 
 
 _PATHS = (

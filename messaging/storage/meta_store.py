@@ -82,12 +82,22 @@ def creation_conflict(topic: str, partitioned: Callable[[str], PartitionedRecord
     if match is None:
         return ""
     parent = partitioned(match[1])
-    if parent is None:
-        return f"{topic} ends like a partition, and there is no partitioned topic {match[1]}"
+    if parent is None:  # a plain topic that is called like a partition
+        return ""
     if parent.deleting:
         return f"partitioned topic {match[1]} is being deleted"
     if int(match[2]) >= max(parent.partitions, parent.growing_to):
         return f"{match[1]} has {parent.partitions} partitions, numbered from 0"
+    return ""
+
+
+def partitioning_conflict(name: str, topics: Iterable[str]) -> str:
+    """Why no partitioned topic of this name can be made beside the plain `topics` whose names begin like it; "" where it can."""
+    for topic in topics:
+        if topic == name:
+            return f"topic {name} exists, without partitions"
+        if partitioned_name(topic) == name:
+            return f"{topic} exists, a plain topic that is called like a partition"
     return ""
 
 
@@ -166,7 +176,7 @@ class MetaStore(Protocol):
     async def get_partitioned(self, name: str) -> PartitionedRecord | None: ...
     async def cas_partitioned(self, fence: Fence, record: PartitionedRecord) -> PartitionedRecord:
         """As `cas_topic`: stores `record` if the stored version equals its own (0: neither a partitioned nor a plain topic may have
-        the name). Returns it with the new version. Raises `MetaConflict`."""
+        the name, nor a plain one that of a partition). Returns it with the new version. Raises `MetaConflict`."""
 
     async def delete_partitioned(self, fence: Fence, name: str) -> None: ...
     async def unfinished_partitioned(self) -> list[PartitionedRecord]:

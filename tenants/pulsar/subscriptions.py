@@ -67,7 +67,7 @@ def _create(request: HttpRequest, subscription: str, **parts: str) -> None:
     position = _NAMED.get(given) if given is None or isinstance(given, str) else given
     if position is None:
         raise InvalidValue(f"position {given!r} is not valid: use earliest, latest or a message id")
-    names = partitions_of(topic)
+    names = partitions_of(topic, creates=True)
     refused: Conflict | None = None
     created = 0
     for partition in names:

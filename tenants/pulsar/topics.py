@@ -32,9 +32,10 @@ def existing(parts: dict[str, str]) -> TopicName:
     return topic
 
 
-def partitions_of(topic: TopicName) -> list[str]:
-    """The names that hold the messages of a topic: itself, or its partitions. Raises `TopicNotFound`."""
-    count = broker.rpc().call("topics.partitions", PartitionsGet(topic=str(topic))).partitions
+def partitions_of(topic: TopicName, *, creates: bool = False) -> list[str]:
+    """The names that hold the messages of a topic: itself, or its partitions. `creates`: it is used, which may create it. Raises
+    `TopicNotFound`."""
+    count = broker.rpc().call("topics.partitions", PartitionsGet(topic=str(topic), check_auto_creation=creates)).partitions
     return [str(topic.of_partition(index)) for index in range(count)] or [str(topic)]
 
 

@@ -25,7 +25,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "deduplication": (True, None),
     "deduplicationSnapshotInterval": (100, None),
     "autoTopicCreation": (
-        {"allowAutoTopicCreation": False, "topicType": "non-partitioned", "defaultNumPartitions": None},
+        {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 3},
         None,
     ),
     "autoSubscriptionCreation": ({"allowAutoSubscriptionCreation": False}, None),
@@ -122,14 +122,32 @@ def test_setting_what_is_unset_anyway_unsets(call: Caller, world: World, path: s
     assert stored() == {}
 
 
-def test_auto_creation_of_partitioned_topics_is_refused(call: Caller, world: World) -> None:
-    value = {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 3}
-    answer = call("POST", f"{AT}/autoTopicCreation", value)
-    if "auto_topic_partitions" in ENFORCED:
-        assert answer.status_code == 204
-    else:
-        assert (answer.status_code, "auto_topic_partitions" in answer.json()["reason"]) == (412, True)
-        assert stored() == {}
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"allowAutoTopicCreation": True, "topicType": "partitioned"}, None),
+        ({"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 0}, None),
+        ({"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": "3"}, None),
+        ({"allowAutoTopicCreation": True, "topicType": "bad", "defaultNumPartitions": 3}, None),
+        ({"allowAutoTopicCreation": True, "topicType": "non-partitioned", "defaultNumPartitions": 3}, None),
+        ({"allowAutoTopicCreation": True}, None),
+        ({}, {"allowAutoTopicCreation": False}),
+        ({"allowAutoTopicCreation": False}, {"allowAutoTopicCreation": False}),
+        (
+            {"allowAutoTopicCreation": True, "topicType": "non-partitioned", "defaultNumPartitions": None},
+            {"allowAutoTopicCreation": True, "topicType": "non-partitioned"},
+        ),
+        (
+            {"allowAutoTopicCreation": True, "topicType": "PARTITIONED", "defaultNumPartitions": 3},
+            {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 3},
+        ),
+    ],
+)
+def test_how_topics_are_created_by_use(call: Caller, world: World, given: dict[str, Any], kept: dict[str, Any] | None) -> None:
+    """As Pulsar 4.0 answers."""
+    assert call("POST", f"{AT}/autoTopicCreation", given).status_code == (412 if kept is None else 204)
+    if kept is not None:
+        assert call("GET", f"{AT}/autoTopicCreation").json() == kept
 
 
 @pytest.mark.parametrize("name", IDLE)

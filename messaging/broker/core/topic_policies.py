@@ -24,3 +24,7 @@ class TopicPolicies:
 
     def auto_creates_topics(self, name: TopicName) -> bool:
         return bool(self.value("auto_topic_creation", name))
+
+    def auto_topic_partitions(self, name: TopicName) -> int:
+        """0: topics that are created by using them are not partitioned."""
+        return int(self.value("auto_topic_partitions", name))

@@ -110,6 +110,7 @@ class Broker:
                     settings.subscription_key_shared_consistent_hashing_replica_points,
                 ),
                 subscriptions_max=settings.subscriptions_per_topic_max,
+                partitions_max=settings.partitions_per_topic_max,
                 quota=TopicQuota.of(settings),
                 policy=self.policies.value,
                 message_ttl_s=self.policies.message_ttl_s,
@@ -191,9 +192,11 @@ class Broker:
         return topic
 
     async def partition_count(self, name: TopicName, *, auto_create: bool) -> int:
-        """0 for a plain topic, or for one that first use would make. Raises `NotFound`."""
+        """0 for a plain topic, or for one that first use would make; where that makes partitioned ones, it is made. Raises
+        `NotFound`."""
         await self.require_namespace(str(name.namespace))
-        return await self.topics.partitioned.count(name, creates=auto_create and self.policies.auto_creates_topics(name))
+        creates = auto_create and self.policies.auto_creates_topics(name)
+        return await self.topics.partitioned.count(name, creates=creates, partitions=self.policies.auto_topic_partitions(name))
 
     async def topic_names(self, namespace: str) -> list[str]:
         names: list[str] = []

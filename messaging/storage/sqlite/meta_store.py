@@ -23,6 +23,7 @@ from messaging.storage.meta_store import (
     TopicRecord,
     creation_conflict,
     namespace_of,
+    partitioning_conflict,
     version_conflict,
 )
 from messaging.storage.sqlite import tables
@@ -170,9 +171,9 @@ class SqliteMetaStore:
             if (stored.version if stored else 0) != record.version:
                 raise MetaConflict(version_conflict(record.name, record.version))
             if record.version == 0:
+                if why := partitioning_conflict(record.name, tables.called_alike(db, record.name)):
+                    raise MetaConflict(why)
                 self._check_space(record.name)
-            if record.version == 0 and db.execute("select 1 from topic where name = ?", (record.name,)).fetchone():
-                raise MetaConflict(f"topic {record.name} exists, without partitions")
             sql = "insert into partitioned values (?, ?, ?) on conflict (name) do update set record = excluded.record"
             db.execute(sql, (record.name, namespace_of(record.name), blob))
             return written

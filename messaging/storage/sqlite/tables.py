@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,15 @@ def partitioned(db: sqlite3.Connection, name: str) -> PartitionedRecord | None:
 def partitioned_of(row: tuple[bytes]) -> PartitionedRecord:
     record = partitioned_decoder.decode(row[0])
     return record if record.version else replace(record, version=1)  # written before records had one
+
+
+def called_alike(db: sqlite3.Connection, name: str) -> Iterator[str]:
+    """The topics of this name, and of names that continue it like the number of a partition."""
+    begin, end = f"{name}-partition-0", f"{name}-partition-:"  # ":" follows "9"
+    rows = db.execute(
+        "select name from topic where name = ? union all select name from topic where name >= ? and name < ?", (name, begin, end)
+    )
+    return (found for (found,) in rows)
 
 
 def search(db: sqlite3.Connection, tenant: str, words: str, limit: int) -> SearchResult:

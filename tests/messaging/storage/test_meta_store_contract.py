@@ -146,9 +146,18 @@ async def test_a_name_is_of_one_topic_partitioned_or_not(store: MetaStore) -> No
     assert [isinstance(one, MetaConflict) for one in both] == [False, True]
 
 
-async def test_a_partition_is_made_only_with_its_parent(store: MetaStore) -> None:
-    with pytest.raises(MetaConflict, match="there is no partitioned topic"):
-        await store.cas_topic(FENCE, TopicRecord(f"{TOPIC}-partition-0"))
+async def test_a_plain_topic_may_be_called_like_a_partition(store: MetaStore) -> None:
+    """Then no partitioned topic can have the partition's name without it."""
+    await store.cas_topic(FENCE, TopicRecord(f"{TOPIC}-partition-7"))
+    for other in ("-partition-07", "-partition-", "-partition-1-partition-2", "x-partition-0"):
+        await store.cas_topic(FENCE, TopicRecord(f"{TOPIC}{other}"))
+    with pytest.raises(MetaConflict, match="-partition-7 exists, a plain topic"):
+        await store.cas_partitioned(FENCE, PartitionedRecord(TOPIC, 1))
+    await store.delete_topic(FENCE, f"{TOPIC}-partition-7")
+    await store.cas_partitioned(FENCE, PartitionedRecord(TOPIC, 1))
+
+
+async def test_a_partition_of_a_partitioned_topic_is_one_of_its_number(store: MetaStore) -> None:
     parent = await store.cas_partitioned(FENCE, PartitionedRecord(TOPIC, 1))
     await store.cas_topic(FENCE, TopicRecord(f"{TOPIC}-partition-0"))
     with pytest.raises(MetaConflict, match="has 1 partitions"):
@@ -167,12 +176,13 @@ async def test_a_partition_is_made_only_with_its_parent(store: MetaStore) -> Non
 async def test_what_a_partition_is_called_is_one_rule(store: MetaStore, local: str) -> None:
     """Names are parsed by the protocol; the store, which knows nothing of that, has the rule again."""
     name = parse_topic(f"acme/orders/{local}")
+    await store.cas_partitioned(FENCE, PartitionedRecord(str(name.base), 1))
     try:
         await store.cas_topic(FENCE, TopicRecord(str(name)))
         made = True
     except MetaConflict:
         made = False
-    assert made == (name.partition < 0)
+    assert made == (name.partition == 0)
 
 
 async def test_what_is_unfinished_is_found_after_a_restart(store: MetaStore) -> None:

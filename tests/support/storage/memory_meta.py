@@ -17,6 +17,7 @@ from messaging.storage.meta_store import (
     creation_conflict,
     namespace_of,
     partitioned_name,
+    partitioning_conflict,
     version_conflict,
 )
 
@@ -121,8 +122,8 @@ class MemoryMetaStore:
         stored = self._partitioned.get(record.name)
         if (stored.version if stored else 0) != record.version:
             raise MetaConflict(version_conflict(record.name, record.version))
-        if record.version == 0 and record.name in self._topics:
-            raise MetaConflict(f"topic {record.name} exists, without partitions")
+        if record.version == 0 and (why := partitioning_conflict(record.name, self._topics)):
+            raise MetaConflict(why)
         written = self._partitioned[record.name] = replace(record, version=record.version + 1)
         return written
 

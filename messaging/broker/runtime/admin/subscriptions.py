@@ -33,8 +33,11 @@ class SubscriptionHandlers:
     async def create(self, request: schema.SubscriptionCreate) -> schema.SubscriptionMoved:
         name = await topic_name(self._broker, request.topic)
         subscription = subscription_name(request.subscription)
+        create = self._broker.policies.auto_creates_topics(name)
+        if create:
+            await self._broker.partition_count(name, auto_create=True)  # which creates a partitioned topic where that is the policy
         parts = await parts_of(self._broker, name)
-        create = parts.partitioned or self._broker.policies.auto_creates_topics(name)
+        create = create or parts.partitioned
         targets = [await self._broker.topics.get(one, create=create) for one in parts.names]
         if all(subscription in topic.subscriptions for topic in targets):
             raise Conflict(f"subscription {subscription!r} already exists on {name}")

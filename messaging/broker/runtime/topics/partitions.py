@@ -17,9 +17,9 @@ import structlog
 
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.clock import boottime_ms
 from messaging.errors import Conflict, FewerPartitions, InvalidValue, MagnetarError, PreconditionFailed, TopicNotFound
 from messaging.keyed_lock import keyed_lock
-from messaging.limits.sizes import PARTITIONS_MAX
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.ledger_store import EARLIEST, StoreError
 from messaging.storage.meta_store import MetaConflict, MetaStore, PartitionedRecord, TopicRecord
@@ -27,6 +27,8 @@ from messaging.storage.meta_store import MetaConflict, MetaStore, PartitionedRec
 log = structlog.get_logger("broker.partitions")
 
 TOGETHER_MAX = 100  # partitions of a topic created or deleted concurrently
+RETURN_MS = 120_000  # how long clients of a deleted topic may keep trying to open its partitions again
+DELETED_MAX = 10_000  # deleted topics that are remembered for that long, the newest ones
 
 Carried = dict[str, dict[str, str]]  # subscription -> its properties
 
@@ -43,6 +45,8 @@ class TopicStore(Protocol):
 
     async def exists(self, name: TopicName) -> bool: ...
 
+    def check_rate(self, name: TopicName) -> None: ...
+
     async def delete(self, name: TopicName, *, force: bool) -> None: ...
 
     def room_for(self, name: TopicName, count: int) -> AbstractAsyncContextManager[None]: ...
@@ -53,7 +57,9 @@ class Partitions:
         self._topics = topics
         self._meta = topics.meta
         self._fence = topics.services.storage.fence
+        self._partitions_max = topics.services.partitions_max
         self._under_way: dict[str, asyncio.Future[None]] = {}
+        self._deleted: dict[str, int] = {}  # when, oldest first
 
     async def get(self, name: TopicName) -> PartitionedRecord | None:
         """None if no partitioned topic has this name. Raises `TopicNotFound` for one that is being deleted."""
@@ -62,9 +68,13 @@ class Partitions:
             raise TopicNotFound(f"partitioned topic {name} is being deleted")
         return held
 
-    async def count(self, name: TopicName, *, creates: bool) -> int:
-        """The number of partitions. 0 for a plain topic, or for a missing one if first use `creates` topics here. Raises
-        `TopicNotFound`.
+    def deleted_lately(self, name: TopicName) -> bool:
+        """Whether clients of a partitioned topic of this name, which was deleted, may still be trying to open its partitions."""
+        return boottime_ms() - self._deleted.get(str(name), -RETURN_MS) < RETURN_MS
+
+    async def count(self, name: TopicName, *, creates: bool, partitions: int = 0) -> int:
+        """The number of partitions. 0 for a plain topic, or for a missing one if first use `creates` topics here; unless those get
+        `partitions`: then it is created. Raises `TopicNotFound`, and what creating raises.
         """
         held = await self.get(name)
         if held is not None:
@@ -79,13 +89,22 @@ class Partitions:
                 raise TopicNotFound(f"{name}: the topic has {parent.partitions} partitions")
         if not creates:
             raise TopicNotFound(f"topic {name} does not exist: create it, or allow auto-creation in the namespace")
-        return 0
+        if not partitions or name.partition >= 0:
+            return 0
+        self._topics.check_rate(name)
+        try:
+            await self.create(name, partitions, {})
+        except Conflict:  # another client was faster
+            return await self.count(name, creates=True)
+        return partitions
 
     async def create(self, name: TopicName, partitions: int, properties: dict[str, str]) -> None:
         """Creates the partitioned topic and all its partitions."""
         text = str(name)
-        if not 1 <= partitions <= PARTITIONS_MAX:
-            raise InvalidValue(f"{partitions} partitions were requested: use 1 to {PARTITIONS_MAX}")
+        if not 1 <= partitions <= self._partitions_max:
+            raise InvalidValue(
+                f"{partitions} partitions were requested: use 1 to partitions_per_topic_max = {self._partitions_max}"
+            )
         if name.partition >= 0:
             raise PreconditionFailed(f"{text} has the name of a partition: choose another name")
         async with self._alone(name):
@@ -95,6 +114,7 @@ class Partitions:
                     await self._meta.cas_partitioned(self._fence, record)
                 except MetaConflict as error:
                     raise Conflict(f"{error}: choose another name") from None
+                self._deleted.pop(text, None)
                 await self._make(name, range(partitions), {})
 
     async def grow(self, name: TopicName, partitions: int) -> None:
@@ -107,8 +127,10 @@ class Partitions:
                 held = await self._finish_growth(name, held)
             if partitions < held.partitions:
                 raise FewerPartitions(f"{name} has {held.partitions} partitions: the number can only be increased")
-            if partitions > PARTITIONS_MAX:
-                raise PreconditionFailed(f"{partitions} partitions were requested: use at most {PARTITIONS_MAX}")
+            if partitions > self._partitions_max:
+                raise PreconditionFailed(
+                    f"{partitions} partitions were requested: partitions_per_topic_max = {self._partitions_max}"
+                )
             if partitions > held.partitions:
                 async with self._topics.room_for(name, partitions - held.partitions):
                     await self._finish_growth(name, await self._store(replace(held, growing_to=partitions)))
@@ -237,7 +259,14 @@ class Partitions:
 
         for some in _slices(range(max(held.partitions, held.growing_to))):
             await asyncio.gather(*(remove(index) for index in some))
+        self._remember_deleted(str(name))
         await self._meta.delete_partitioned(self._fence, str(name))
+
+    def _remember_deleted(self, text: str) -> None:
+        self._deleted.pop(text, None)
+        self._deleted[text] = boottime_ms()
+        if len(self._deleted) > DELETED_MAX:
+            del self._deleted[next(iter(self._deleted))]
 
 
 def _slices(indexes: range) -> Iterable[range]:

@@ -111,21 +111,20 @@ class Topics:
     async def _first_record(self, name: TopicName, text: str, create: bool) -> TopicRecord:
         if await self.partitioned.get(name) is not None:
             raise NotAllowed(f"{text} is a partitioned topic: use its partitions, {text}-partition-0 and so on")
+        of_parent = False  # a partition is not limited: it was counted with its topic
         if name.partition >= 0:
             parent = await self.partitioned.get(name.base)
-            if parent is None:
-                raise TopicNotFound(f"{text} has the name of a partition, but there is no partitioned topic {name.base}")
-            if name.partition >= parent.partitions:
+            if parent is None and self.partitioned.deleted_lately(name.base):
+                raise TopicNotFound(f"{text}: the partitioned topic {name.base} was deleted")
+            if parent is not None and name.partition >= parent.partitions:
                 raise TopicNotFound(f"{text}: the topic has {parent.partitions} partitions, numbered from 0")
-            create = True
-        if not create:
+            of_parent = parent is not None
+        if not create and not of_parent:
             raise TopicNotFound(f"topic {text} does not exist: create it, or allow auto-creation in the namespace")
-        if name.partition < 0:
-            refusal = self.services.quota.too_fast(name.tenant, boottime_ms())
-            if refusal is not None:
-                raise refusal
+        if not of_parent:
+            self.check_rate(name)
         try:
-            async with self.room_for(name, 1, limited=name.partition < 0):
+            async with self.room_for(name, 1, limited=not of_parent):
                 made = await self.meta.cas_topic(
                     self.services.storage.fence, TopicRecord(text, created_ms=self.services.clock_ms())
                 )
@@ -136,6 +135,12 @@ class Topics:
             return found
         self.on_list_changed(name, True)
         return made
+
+    def check_rate(self, name: TopicName) -> None:
+        """Raises `NotReady` if clients of the tenant create topics too fast."""
+        refusal = self.services.quota.too_fast(name.tenant, boottime_ms())
+        if refusal is not None:
+            raise refusal
 
     # --- asking
 

@@ -43,6 +43,7 @@ class TopicServices:
     clock_ms: Callable[[], int]
     key_shared: KeySharedSettings
     subscriptions_max: int  # of one topic
+    partitions_max: int  # the same
     acknowledges_parts: bool  # the setting `acknowledgment_at_batch_index_level`
     quota: TopicQuota
     policy: Callable[[str, TopicName], Any]  # the effective value of a policy: `messaging.policies`
