@@ -1,0 +1,282 @@
+"""Rate limits of messages and bytes at several levels: how much may be sent now, and who waits for which level. Pure.
+
+A `RateLimiter` is one level: a broker, a tenant, a topic, a subscription. A `Throttle` is one sender, the publishers of a topic or
+a subscription, with all the levels that apply to it; the strictest decides. Amounts are taken after they were sent, and one
+message may take more than is left: the bucket is then in debt, and everybody waits until it is paid. So what is sent over a longer
+time is exact, whatever the sizes of batches.
+
+A level shared by several senders is fair to them (`service_order.py`): in each turn those that wait are granted equal parts, and a
+sender that has not waited gets nothing before them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from messaging.broker.core.service_order import ServiceOrder
+
+BURST_S = 0.15  # what accumulates while nothing is sent, and is not lost when the event loop is late
+TICK_S = 0.01  # waiting senders are looked at no more often
+SENDERS_A_TURN = 256
+UNLIMITED = math.inf
+
+
+class RateLevel(StrEnum):
+    SUBSCRIPTION = "subscription"
+    TOPIC = "topic"
+    TENANT = "tenant"
+    BROKER = "broker"
+
+
+class RateLimit(NamedTuple):
+    """Per second; 0: unlimited."""
+
+    messages: float = 0.0
+    size_bytes: float = 0.0
+
+    @property
+    def unlimited(self) -> bool:
+        return not self.messages and not self.size_bytes
+
+    @classmethod
+    def per_period(cls, messages: int, size_bytes: int, period_s: int = 1) -> RateLimit:
+        """As policies have it: 0 and less mean unlimited."""
+        return cls(max(0, messages) / period_s, max(0, size_bytes) / period_s)
+
+
+NO_LIMIT = RateLimit()
+
+
+class Room(NamedTuple):
+    """How much may be sent now: whole messages as long as both are above 0."""
+
+    messages: float = UNLIMITED
+    size_bytes: float = UNLIMITED
+
+    def __bool__(self) -> bool:
+        return self.messages > 0 and self.size_bytes > 0
+
+    def least(self, other: Room) -> Room:
+        return Room(min(self.messages, other.messages), min(self.size_bytes, other.size_bytes))
+
+
+NO_ROOM = Room(0, 0)
+
+
+class RateBucket:
+    """Tokens that come at `rate` a second; at most `BURST_S` of them, or one, accumulate. It may go into debt."""
+
+    __slots__ = ("_at_s", "_rate", "_tokens")
+
+    def __init__(self, rate: float, now_s: float) -> None:
+        self._rate = rate
+        self._tokens = self.burst
+        self._at_s = now_s
+
+    @property
+    def burst(self) -> float:
+        return max(1.0, self._rate * BURST_S)
+
+    def tokens(self, now_s: float) -> float:
+        if now_s > self._at_s:
+            self._tokens = min(self.burst, self._tokens + (now_s - self._at_s) * self._rate)
+            self._at_s = now_s
+        return self._tokens
+
+    def take(self, amount: float) -> float:
+        """Returns in how many seconds that much comes."""
+        self._tokens -= amount
+        return amount / self._rate
+
+    def change(self, rate: float, now_s: float) -> None:
+        self.tokens(now_s)
+        self._rate = rate
+        self._tokens = min(self._tokens, self.burst)
+
+    def wait_s(self, now_s: float) -> float:
+        """Until there are tokens again."""
+        tokens = self.tokens(now_s)
+        return -tokens / self._rate if tokens <= 0 else 0.0
+
+
+class RateLimiter:
+    """The limit at one level. `policy`: the policy or setting that sets it. `added`, if given, is a rate that is allowed beside the
+    limit, in messages and in bytes: for limits that are relative to what comes in."""
+
+    __slots__ = ("_granted", "_messages", "_size_bytes", "_waiting", "added", "level", "limit", "policy")
+
+    def __init__(
+        self,
+        level: RateLevel,
+        policy: str,
+        limit: RateLimit,
+        now_s: float,
+        added: Callable[[], tuple[float, float]] | None = None,
+    ) -> None:
+        self.level = level
+        self.policy = policy
+        self.limit = NO_LIMIT
+        self.added = added
+        self._messages: RateBucket | None = None
+        self._size_bytes: RateBucket | None = None
+        self._waiting: ServiceOrder[Throttle] = ServiceOrder()
+        self._granted: dict[Throttle, Room] = {}  # what is left of the parts of those whose turn has come
+        self.change(limit, now_s)
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._waiting)
+
+    def change(self, limit: RateLimit, now_s: float) -> None:
+        """What was sent before counts. The caller gives those that wait a turn."""
+        self.limit = limit
+        self._messages = _changed(self._messages, limit.messages, now_s)
+        self._size_bytes = _changed(self._size_bytes, limit.size_bytes, now_s)
+
+    def _tokens(self, now_s: float) -> Room:
+        messages, size_bytes = self._messages, self._size_bytes
+        if self.added is not None:
+            more_messages, more_bytes = self.added()
+            if messages is not None:
+                messages.change(self.limit.messages + more_messages, now_s)
+            if size_bytes is not None:
+                size_bytes.change(self.limit.size_bytes + more_bytes, now_s)
+        return Room(
+            UNLIMITED if messages is None else messages.tokens(now_s),
+            UNLIMITED if size_bytes is None else size_bytes.tokens(now_s),
+        )
+
+    def room(self, sender: Throttle, now_s: float) -> Room:
+        """No room for a sender that has to wait for its turn."""
+        part = self._granted.get(sender)
+        if part is not None:
+            return self._tokens(now_s).least(part)
+        return NO_ROOM if self._waiting else self._tokens(now_s)
+
+    def take(self, sender: Throttle, messages: int, size_bytes: int) -> None:
+        used_s = 0.0  # the time for which the limit allows that much
+        if self._messages is not None:
+            used_s = self._messages.take(messages)
+        if self._size_bytes is not None:
+            used_s = max(used_s, self._size_bytes.take(size_bytes))
+        self._waiting.served(sender.tenant, sender, used_s)
+        part = self._granted.get(sender)
+        if part is not None:
+            left = Room(part.messages - messages, part.size_bytes - size_bytes)
+            if left:
+                self._granted[sender] = left
+            else:
+                del self._granted[sender]
+
+    def wait(self, sender: Throttle) -> None:
+        self._granted.pop(sender, None)
+        self._waiting.push(sender.tenant, sender)
+
+    def wait_no_more(self, sender: Throttle) -> None:
+        self._granted.pop(sender, None)
+        self._waiting.discard(sender.tenant, sender)
+
+    def leave(self, sender: Throttle) -> None:
+        """It sends nothing more under this limit. Idempotent."""
+        self._granted.pop(sender, None)
+        self._waiting.forget(sender.tenant, sender)
+
+    def turn(self, now_s: float) -> Iterator[Throttle]:
+        """The senders that may go on now, each with its part. The caller lets each go on before it asks for the next."""
+        count, tokens, kept = len(self._waiting), self._tokens(now_s), 0
+        part = Room(tokens.messages / max(1, count), tokens.size_bytes / max(1, count))
+        for _ in range(min(count, SENDERS_A_TURN)):
+            left = self._tokens(now_s)
+            sender = self._waiting.pop() if left.messages > kept and left.size_bytes > kept else None
+            if sender is None:
+                break
+            self._granted[sender] = part
+            yield sender
+            if self._granted.get(sender) is part:  # what it is to send is being read: it finds something left
+                kept += 1
+        if not self._waiting:
+            self._waiting.reset()
+
+    def short_of_bytes(self, now_s: float) -> bool:
+        """Whether it is the bytes, not the messages, of which there are too many."""
+        return (self._size_bytes is not None and self._size_bytes.wait_s(now_s) > 0) or self._messages is None
+
+    def wait_s(self, now_s: float) -> float:
+        """Until those that wait are worth looking at."""
+        self._tokens(now_s)
+        return max(TICK_S, *(one.wait_s(now_s) for one in (self._messages, self._size_bytes) if one is not None), 0.0)
+
+
+def _changed(bucket: RateBucket | None, rate: float, now_s: float) -> RateBucket | None:
+    if not rate:
+        return None
+    if bucket is None:
+        return RateBucket(rate, now_s)
+    bucket.change(rate, now_s)
+    return bucket
+
+
+class Throttle:
+    """A sender: what it may send is what each of its levels allows. Where that is nothing, `begin_wait` is called with the level
+    for which it waits, and `go_on` when its turn has come there."""
+
+    __slots__ = ("_begin_wait", "_go_on", "blocked_by", "levels", "tenant", "waits")
+
+    def __init__(
+        self,
+        tenant: str,
+        levels: Sequence[RateLimiter],
+        go_on: Callable[[], None],
+        begin_wait: Callable[[RateLimiter], None],
+    ) -> None:
+        self.tenant = tenant
+        self.levels = levels
+        self.blocked_by: RateLimiter | None = None
+        self.waits: Counter[tuple[RateLevel, bool]] = Counter()  # how often it had to wait at a level, for bytes or for messages
+        self._go_on = go_on
+        self._begin_wait = begin_wait
+
+    def room(self, now_s: float) -> Room:
+        """How much it may send now."""
+        room = Room()
+        for level in self.levels:
+            room = room.least(level.room(self, now_s))
+            if not room:
+                self._wait(level, now_s)
+                return NO_ROOM
+        return room
+
+    def _wait(self, level: RateLimiter, now_s: float) -> None:
+        if self.blocked_by is level:
+            return
+        if self.blocked_by is not None:
+            self.blocked_by.wait_no_more(self)
+        self.blocked_by = level
+        self.waits[level.level, level.short_of_bytes(now_s)] += 1
+        level.wait(self)
+        self._begin_wait(level)
+
+    def take(self, messages: int, size_bytes: int) -> None:
+        """So much was sent."""
+        for level in self.levels:
+            level.take(self, messages, size_bytes)
+
+    def granted(self) -> None:
+        """Its turn has come at the level for which it waited."""
+        self.blocked_by = None
+        self._go_on()
+
+    def follow(self, levels: Sequence[RateLimiter]) -> None:
+        """Other limits apply to it. The caller lets it go on."""
+        for level in self.levels:
+            level.leave(self)
+        self.blocked_by = None
+        self.levels = levels
+
+    def close(self) -> None:
+        """It sends nothing more. Idempotent."""
+        self.follow(())
