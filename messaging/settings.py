@@ -106,6 +106,25 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     subscription_unacked_max: Counted = 200_000  # all consumers of a subscription together; both apply to Shared and Key_Shared
     incomplete_chunks_expire_s: Positive = 600  # chunks of a message that its producer has not completed are then acknowledged
     acknowledgment_at_batch_index_level: bool = True  # messages of a batch can be acknowledged one by one, not only the whole
+    broker_publisher_throttling_max_message_rate: Counted = 0  # messages per second that the broker accepts; 0: unlimited
+    broker_publisher_throttling_max_byte_rate: Counted = 0  # the same in bytes
+    tenant_publish_rate_in_messages: Counted = 0  # messages per second that are accepted from each tenant; 0: unlimited
+    tenant_publish_rate_in_bytes: Counted = 0  # the same in bytes
+    max_publish_rate_per_topic_in_messages: Counted = 0  # per second; 0: unlimited; default of the namespace policy
+    max_publish_rate_per_topic_in_bytes: Counted = 0  # the same in bytes
+    dispatch_throttling_rate_in_msg: Counted = 0  # messages per second that the broker delivers; 0: unlimited
+    dispatch_throttling_rate_in_byte: Counted = 0  # the same in bytes
+    tenant_dispatch_rate_in_messages: Counted = 0  # messages per second that are delivered to each tenant; 0: unlimited
+    tenant_dispatch_rate_in_bytes: Counted = 0  # the same in bytes
+    dispatch_throttling_rate_per_topic_in_msg: Counted = 0  # per second; 0: unlimited; default of the namespace policy
+    dispatch_throttling_rate_per_topic_in_byte: Counted = 0  # the same in bytes
+    dispatch_throttling_rate_per_subscription_in_msg: Counted = 0  # per second; 0: unlimited; default of the namespace policy
+    dispatch_throttling_rate_per_subscription_in_byte: Counted = 0  # the same in bytes
+    dispatch_throttling_rate_relative_to_publish_rate: bool = False  # as much more as is published; default of the policies
+    dispatch_throttling_on_batch_message_enabled: bool = False  # dispatch rates count a batch as one message
+    dispatch_throttling_on_non_backlog_consumer_enabled: bool = True  # dispatch rates also limit consumers that keep up
+    subscribe_throttling_rate_per_consumer: Counted = 0  # subscribes per period; 0: unlimited; default of the namespace policy
+    subscribe_rate_period_per_consumer_in_second: Positive = 30  # that period
     subscription_key_shared_use_consistent_hashing: bool = True  # for Key_Shared consumers; else hash ranges split in half
     subscription_key_shared_consistent_hashing_replica_points: KeySharedPoints = 100  # of each consumer on the hash ring
     # Limits on numbers

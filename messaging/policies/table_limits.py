@@ -6,6 +6,8 @@ from messaging.policies import model as m
 from messaging.policies.model import Policy
 
 _ADMISSION = "messaging.broker.runtime.topics.admission"
+_DISPATCH = "messaging.broker.runtime.topics.dispatch_limits:DispatchLimits.allows"
+_UNLIMITED = {0: "unlimited", -1: "unlimited"}
 _UNACKED = "messaging.broker.core.dispatch.state:DispatchState.limit_unacked"
 
 TABLE = (
@@ -104,39 +106,44 @@ TABLE = (
     ),
     *(
         policy
-        for prefix, path, of in (
-            ("dispatch_rate", "dispatchRate", "a topic"),
-            ("subscription_dispatch_rate", "subscriptionDispatchRate", "a subscription"),
+        for prefix, path, of, setting in (
+            ("dispatch_rate", "dispatchRate", "a topic", "topic"),
+            ("subscription_dispatch_rate", "subscriptionDispatchRate", "a subscription", "subscription"),
         )
         for policy in (
             Policy(
                 name=f"{prefix}_messages",
                 kind=m.CountOrUnlimited,
                 unit="messages",
-                default=-1,
+                setting=f"dispatch_throttling_rate_per_{setting}_in_msg",
                 path=path,
                 field="dispatchThrottlingRateInMsg",
                 fill=-1,
-                meaning=f"Messages that {of} delivers per period; -1: unlimited.",
+                words=_UNLIMITED,
+                meaning=f"Messages that {of} delivers per period, those in batches counted; 0 or -1: unlimited.",
+                enforced_by=_DISPATCH,
             ),
             Policy(
                 name=f"{prefix}_bytes",
                 kind=m.CountOrUnlimited,
                 unit="bytes",
-                default=-1,
+                setting=f"dispatch_throttling_rate_per_{setting}_in_byte",
                 path=path,
                 field="dispatchThrottlingRateInByte",
                 fill=-1,
-                meaning=f"Bytes that {of} delivers per period; -1: unlimited.",
+                words=_UNLIMITED,
+                meaning=f"Bytes that {of} delivers per period; 0 or -1: unlimited.",
+                enforced_by=_DISPATCH,
             ),
             Policy(
                 name=f"{prefix}_relative",
                 kind=m.Flag,
-                default=False,
+                setting="dispatch_throttling_rate_relative_to_publish_rate",
                 path=path,
                 field="relativeToPublishRate",
                 fill=False,
-                meaning="The limit is relative to the publish rate.",
+                meaning="The rate at which the topic is published to is added to the limit.",
+                enforced_by=_DISPATCH,
             ),
             Policy(
                 name=f"{prefix}_period_s",
@@ -146,7 +153,8 @@ TABLE = (
                 path=path,
                 field="ratePeriodInSecond",
                 fill=1,
-                meaning="Period of this limit.",
+                meaning="Period of this limit. The rate is even: a tenth of the period allows a tenth of the limit.",
+                enforced_by=_DISPATCH,
             ),
         )
     ),

@@ -7,11 +7,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
 
-from messaging.broker.core.rate_limits import RateLevel, RateLimit, RateLimiter, Throttle
+from messaging.broker.core.rate_limits import LevelLimiter, RateLevel, RateLimit, Throttle
 
 
-def level(limit: RateLimit, at: RateLevel = RateLevel.TOPIC, added: Callable[[], tuple[float, float]] | None = None) -> RateLimiter:
-    return RateLimiter(at, "a_policy", limit, 0.0, added)
+def level(
+    limit: RateLimit, at: RateLevel = RateLevel.TOPIC, added: Callable[[], tuple[float, float]] | None = None
+) -> LevelLimiter:
+    return LevelLimiter(at, "a_policy", limit, 0.0, added)
 
 
 class RateWorld:
@@ -22,7 +24,7 @@ class RateWorld:
         self._late_s = late_s
         self._numbers = count()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._timed: set[RateLimiter] = set()
+        self._timed: set[LevelLimiter] = set()
 
     def at(self, at_s: float, act: Callable[[], None]) -> None:
         heapq.heappush(self._events, (at_s, next(self._numbers), act))
@@ -33,17 +35,17 @@ class RateWorld:
             act()
         self.now_s = until_s
 
-    def begin(self, limiter: RateLimiter) -> None:
+    def begin(self, limiter: LevelLimiter) -> None:
         if limiter not in self._timed:
             self._timed.add(limiter)
             late_s = self._late_s * (next(self._numbers) % 7) / 6
             self.at(self.now_s + limiter.wait_s(self.now_s) + late_s, lambda: self._turn(limiter))
 
-    def change(self, limiter: RateLimiter, limit: RateLimit) -> None:
+    def change(self, limiter: LevelLimiter, limit: RateLimit) -> None:
         limiter.change(limit, self.now_s)
         self.at(self.now_s, lambda: self._turn(limiter))
 
-    def _turn(self, limiter: RateLimiter) -> None:
+    def _turn(self, limiter: LevelLimiter) -> None:
         self._timed.discard(limiter)
         for sender in limiter.turn(self.now_s):
             sender.granted()
@@ -57,7 +59,7 @@ class Sender:
     def __init__(
         self,
         world: RateWorld,
-        levels: Sequence[RateLimiter],
+        levels: Sequence[LevelLimiter],
         *,
         messages: int = 0,
         batch: int = 1,

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.rate_limits import NO_WAITS, LevelLimiter, Waits
 from messaging.broker.core.subscription import Subscription
 from messaging.storage.ledger_store import Position
 from messaging.times import time_text
@@ -34,6 +35,7 @@ class Reason(StrEnum):
     MEMORY = "waiting_for_memory"
     BACKLOG_READ = "waiting_for_backlog_read"
     KEY_DRAINING = "key_draining"
+    RATE_LIMIT = "dispatch_rate_limit"
     DELIVERING = "delivering"
 
 
@@ -53,6 +55,7 @@ REMEDIES = {
     Reason.MEMORY: "wait: other backlog reads give memory back; or raise memory_budget_bytes",
     Reason.BACKLOG_READ: "wait: it is being read from disk",
     Reason.KEY_DRAINING: "acknowledge the messages of that key that the former consumer holds, or close that consumer",
+    Reason.RATE_LIMIT: "wait: the messages come at the rate of the limit; or raise the limit",
     Reason.DELIVERING: "",
 }
 
@@ -74,6 +77,8 @@ class DeliveryState(NamedTuple):
     reads_under_way: int = 0
     next_delayed_ms: int | None = None
     no_room: bool = False
+    blocked_by: LevelLimiter | None = None  # the rate limit that has to allow more before anything is sent
+    rate_waits: Waits = NO_WAITS  # how often rate limits had to be waited for
     draining: Sequence[WaitingKey] = ()
 
 
@@ -175,6 +180,8 @@ def _all_sent(subscription: Subscription, backlog: int, state: DeliveryState) ->
 
 def _on_the_way(at: Position, state: DeliveryState) -> list[Finding]:
     """Some consumer can be sent messages, and there are some."""
+    if state.blocked_by is not None:
+        return [Finding(Reason.RATE_LIMIT, _rate_sentence(state.blocked_by), position=at)]
     if state.no_room:
         text = "Reading stopped at a delayed message: the memory for delayed messages is used up."
         return [Finding(Reason.NO_ROOM, text, position=at)]
@@ -194,6 +201,11 @@ def _on_the_way(at: Position, state: DeliveryState) -> list[Finding]:
     if state.reads_waiting:
         return [Finding(Reason.MEMORY, "Reading the next messages from disk waits for memory or its turn.", position=at)]
     return [Finding(Reason.DELIVERING, "Messages are being delivered.", position=at)]
+
+
+def _rate_sentence(limiter: LevelLimiter) -> str:
+    parts = [f"{amount:,g} {unit}" for amount, unit in zip(limiter.limit, ("messages", "bytes"), strict=True) if amount]
+    return f"Delivery is at the limit of the {limiter.level}: {limiter.policy} allows {' and '.join(parts)} a second."
 
 
 def _entries(count: int) -> str:

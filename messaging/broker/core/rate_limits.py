@@ -1,6 +1,6 @@
 """Rate limits of messages and bytes at several levels: how much may be sent now, and who waits for which level. Pure.
 
-A `RateLimiter` is one level: a broker, a tenant, a topic, a subscription. A `Throttle` is one sender, the publishers of a topic or
+A `LevelLimiter` is one level: a broker, a tenant, a topic, a subscription. A `Throttle` is one sender, the publishers of a topic or
 a subscription, with all the levels that apply to it; the strictest decides. Amounts are taken after they were sent, and one
 message may take more than is left: the bucket is then in debt, and everybody waits until it is paid. So what is sent over a longer
 time is exact, whatever the sizes of batches.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -49,9 +49,11 @@ class RateLimit(NamedTuple):
 
 
 NO_LIMIT = RateLimit()
+Waits = Mapping[tuple[RateLevel, bool], int]  # how often somebody had to wait at a level, for bytes (True) or for messages
+NO_WAITS: Waits = {}
 
 
-class Room(NamedTuple):
+class Allowance(NamedTuple):
     """How much may be sent now: whole messages as long as both are above 0."""
 
     messages: float = UNLIMITED
@@ -60,11 +62,11 @@ class Room(NamedTuple):
     def __bool__(self) -> bool:
         return self.messages > 0 and self.size_bytes > 0
 
-    def least(self, other: Room) -> Room:
-        return Room(min(self.messages, other.messages), min(self.size_bytes, other.size_bytes))
+    def least(self, other: Allowance) -> Allowance:
+        return Allowance(min(self.messages, other.messages), min(self.size_bytes, other.size_bytes))
 
 
-NO_ROOM = Room(0, 0)
+NOTHING_ALLOWED = Allowance(0, 0)
 
 
 class RateBucket:
@@ -103,7 +105,7 @@ class RateBucket:
         return -tokens / self._rate if tokens <= 0 else 0.0
 
 
-class RateLimiter:
+class LevelLimiter:
     """The limit at one level. `policy`: the policy or setting that sets it. `added`, if given, is a rate that is allowed beside the
     limit, in messages and in bytes: for limits that are relative to what comes in."""
 
@@ -124,7 +126,7 @@ class RateLimiter:
         self._messages: RateBucket | None = None
         self._size_bytes: RateBucket | None = None
         self._waiting: ServiceOrder[Throttle] = ServiceOrder()
-        self._granted: dict[Throttle, Room] = {}  # what is left of the parts of those whose turn has come
+        self._granted: dict[Throttle, Allowance] = {}  # what is left of the parts of those whose turn has come
         self.change(limit, now_s)
 
     @property
@@ -137,7 +139,7 @@ class RateLimiter:
         self._messages = _changed(self._messages, limit.messages, now_s)
         self._size_bytes = _changed(self._size_bytes, limit.size_bytes, now_s)
 
-    def _tokens(self, now_s: float) -> Room:
+    def _tokens(self, now_s: float) -> Allowance:
         messages, size_bytes = self._messages, self._size_bytes
         if self.added is not None:
             more_messages, more_bytes = self.added()
@@ -145,17 +147,17 @@ class RateLimiter:
                 messages.change(self.limit.messages + more_messages, now_s)
             if size_bytes is not None:
                 size_bytes.change(self.limit.size_bytes + more_bytes, now_s)
-        return Room(
+        return Allowance(
             UNLIMITED if messages is None else messages.tokens(now_s),
             UNLIMITED if size_bytes is None else size_bytes.tokens(now_s),
         )
 
-    def room(self, sender: Throttle, now_s: float) -> Room:
+    def room(self, sender: Throttle, now_s: float) -> Allowance:
         """No room for a sender that has to wait for its turn."""
         part = self._granted.get(sender)
         if part is not None:
             return self._tokens(now_s).least(part)
-        return NO_ROOM if self._waiting else self._tokens(now_s)
+        return NOTHING_ALLOWED if self._waiting else self._tokens(now_s)
 
     def take(self, sender: Throttle, messages: int, size_bytes: int) -> None:
         used_s = 0.0  # the time for which the limit allows that much
@@ -166,7 +168,7 @@ class RateLimiter:
         self._waiting.served(sender.tenant, sender, used_s)
         part = self._granted.get(sender)
         if part is not None:
-            left = Room(part.messages - messages, part.size_bytes - size_bytes)
+            left = Allowance(part.messages - messages, part.size_bytes - size_bytes)
             if left:
                 self._granted[sender] = left
             else:
@@ -188,7 +190,7 @@ class RateLimiter:
     def turn(self, now_s: float) -> Iterator[Throttle]:
         """The senders that may go on now, each with its part. The caller lets each go on before it asks for the next."""
         count, tokens, kept = len(self._waiting), self._tokens(now_s), 0
-        part = Room(tokens.messages / max(1, count), tokens.size_bytes / max(1, count))
+        part = Allowance(tokens.messages / max(1, count), tokens.size_bytes / max(1, count))
         for _ in range(min(count, SENDERS_A_TURN)):
             left = self._tokens(now_s)
             sender = self._waiting.pop() if left.messages > kept and left.size_bytes > kept else None
@@ -229,28 +231,28 @@ class Throttle:
     def __init__(
         self,
         tenant: str,
-        levels: Sequence[RateLimiter],
+        levels: Sequence[LevelLimiter],
         go_on: Callable[[], None],
-        begin_wait: Callable[[RateLimiter], None],
+        begin_wait: Callable[[LevelLimiter], None],
     ) -> None:
         self.tenant = tenant
         self.levels = levels
-        self.blocked_by: RateLimiter | None = None
-        self.waits: Counter[tuple[RateLevel, bool]] = Counter()  # how often it had to wait at a level, for bytes or for messages
+        self.blocked_by: LevelLimiter | None = None
+        self.waits: Counter[tuple[RateLevel, bool]] = Counter()
         self._go_on = go_on
         self._begin_wait = begin_wait
 
-    def room(self, now_s: float) -> Room:
+    def room(self, now_s: float) -> Allowance:
         """How much it may send now."""
-        room = Room()
+        room = Allowance()
         for level in self.levels:
             room = room.least(level.room(self, now_s))
             if not room:
                 self._wait(level, now_s)
-                return NO_ROOM
+                return NOTHING_ALLOWED
         return room
 
-    def _wait(self, level: RateLimiter, now_s: float) -> None:
+    def _wait(self, level: LevelLimiter, now_s: float) -> None:
         if self.blocked_by is level:
             return
         if self.blocked_by is not None:
@@ -270,7 +272,7 @@ class Throttle:
         self.blocked_by = None
         self._go_on()
 
-    def follow(self, levels: Sequence[RateLimiter]) -> None:
+    def follow(self, levels: Sequence[LevelLimiter]) -> None:
         """Other limits apply to it. The caller lets it go on."""
         for level in self.levels:
             level.leave(self)

@@ -28,6 +28,7 @@ from messaging.broker.runtime.idle_topics import IdleTopics
 from messaging.broker.runtime.metering import Metering
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.permission_checks import PermissionChecks
+from messaging.broker.runtime.rate_limits import BrokerRateLimits
 from messaging.broker.runtime.topic_schemas import TopicSchemas
 from messaging.broker.runtime.topic_watches import TopicWatches
 from messaging.broker.runtime.topics import dedup_state
@@ -122,6 +123,7 @@ class Broker:
                 delayed_delivery_strict=settings.delayed_delivery_strict,
                 dead_letters_due=lambda topic, subscription: self.dead_letters.due(topic, subscription),
                 admit=self.permission_checks.admit,
+                rate_limits=BrokerRateLimits(settings),
             )
         )
         self.metering = Metering(lambda: self.topics, self.now_ms, self.background)

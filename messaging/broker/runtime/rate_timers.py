@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 
 from messaging.background import BackgroundLoop
-from messaging.broker.core.rate_limits import RateLimit, RateLimiter
+from messaging.broker.core.rate_limits import LevelLimiter, RateLimit
 
 
 class RateTimers:
     def __init__(self) -> None:
         self.health = BackgroundLoop("rate_limits", recurs=False)
-        self._timers: dict[RateLimiter, asyncio.TimerHandle] = {}
+        self._timers: dict[LevelLimiter, asyncio.TimerHandle] = {}
 
     def now_s(self) -> float:
         """The clock of all rate limits. It never goes back."""
         return asyncio.get_running_loop().time()
 
-    def begin(self, level: RateLimiter) -> None:
+    def begin(self, level: LevelLimiter) -> None:
         """Somebody waits there."""
         if level not in self._timers:
             self._timers[level] = asyncio.get_running_loop().call_later(level.wait_s(self.now_s()), self._turn, level)
 
-    def change(self, level: RateLimiter, limit: RateLimit) -> None:
+    def change(self, level: LevelLimiter, limit: RateLimit) -> None:
         """Takes effect at once: those that may go on do."""
         level.change(limit, self.now_s())
         timer = self._timers.pop(level, None)
@@ -30,7 +30,7 @@ class RateTimers:
             timer.cancel()
             self._timers[level] = asyncio.get_running_loop().call_later(0, self._turn, level)
 
-    def _turn(self, level: RateLimiter) -> None:
+    def _turn(self, level: LevelLimiter) -> None:
         del self._timers[level]
         for sender in level.turn(self.now_s()):
             with self.health.guard(limit=level.policy):

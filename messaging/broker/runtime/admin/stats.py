@@ -12,6 +12,7 @@ from messaging.broker.core.bitmaps import count_ranges, ranges_of
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.explain import explain
 from messaging.broker.core.producers import NO_EPOCH, Producer
+from messaging.broker.core.rate_limits import RateLevel, Waits
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.runtime.admin.key_shared_stats import key_shared_figures
@@ -104,8 +105,9 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
     key_shared, of_consumers = key_shared_figures(subscription)
     consumers = [_consumer(one, subscription, members) | of_consumers.get(one, {}) for one in subscription.consumers]
     oldest_ms = context.oldest_ms.get(subscription.key, UNKNOWN)
-    why = explain(subscription, topic.delivery_state(subscription))[0]
-    return {
+    state = topic.delivery_state(subscription)
+    why = explain(subscription, state)[0]
+    stats = {
         "type": TYPE_NAMES[subscription.kind] if subscription.typed else "",  # the last one; the next consumer may choose another
         "msgBacklog": backlog,
         "msgBacklogNoDelayed": backlog - delayed,
@@ -141,7 +143,24 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
         "replicated": False,
         "isReplicated": False,
         "consumers": consumers,
-    } | key_shared
+    }
+    return stats | _throttled(state.rate_waits) | key_shared
+
+
+_LIMITS = {
+    "BySubscriptionLimit": (RateLevel.SUBSCRIPTION,),
+    "ByTopicLimit": (RateLevel.TOPIC,),
+    "ByBrokerLimit": (RateLevel.BROKER, RateLevel.TENANT),
+}
+
+
+def _throttled(waits: Waits) -> dict[str, int]:
+    """How often dispatch rates of each level made the subscription wait."""
+    return {
+        f"dispatchThrottled{unit}Events{limit}": sum(waits.get((level, for_bytes), 0) for level in levels)
+        for unit, for_bytes in (("Msg", False), ("Bytes", True))
+        for limit, levels in _LIMITS.items()
+    }
 
 
 def _dead_letters(subscription: Subscription) -> dict[str, Any] | None:

@@ -17,11 +17,14 @@ from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.dispatch.state import Due
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.explain import DeliveryState
+from messaging.broker.core.rate_limits import NO_WAITS
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.trace import DeliveryEvent, DeliveryRecord
 from messaging.broker.runtime.topics.backlog_reader import BacklogReader
+from messaging.broker.runtime.topics.backlog_scheduler import TURN_BYTES
 from messaging.broker.runtime.topics.delayed_delivery import DelayedDelivery
 from messaging.broker.runtime.topics.delivery_records import Records
+from messaging.broker.runtime.topics.dispatch_limits import DispatchLimits, following
 from messaging.broker.runtime.topics.entry_cache import EntryCache
 from messaging.broker.runtime.topics.publisher import PendingPublish
 from messaging.broker.runtime.topics.topic_context import TopicContext
@@ -33,13 +36,14 @@ DISPATCH_ENTRIES_MAX = 2048  # entries of one block per delivery
 
 
 class Dispatcher:
-    __slots__ = ("backlog", "bytes_out", "cache", "closed", "delayed", "messages_out", "records", "topic")
+    __slots__ = ("backlog", "bytes_out", "cache", "closed", "delayed", "limits", "messages_out", "records", "topic")
 
     def __init__(self, topic: TopicContext) -> None:
         self.topic = topic
         self.cache = EntryCache()
         self.backlog: BacklogReader | None = None  # blocks read from storage; None while there are none
         self.delayed: DelayedDelivery | None = None  # None until a message has to wait
+        self.limits: DispatchLimits | None = following(None, topic, self._go_on)  # None: unlimited
         self.messages_out = 0
         self.bytes_out = 0
         self.closed = False
@@ -127,7 +131,16 @@ class Dispatcher:
             send_end_of_topic(subscription)
         if not subscription.can_dispatch() or self.closed:
             return None
-        return subscription.next_due()
+        due = subscription.next_due()
+        if due is None or self.limits is None or self.limits.allows(subscription, self.cache, due[1]):
+            return due
+        return None
+
+    def _go_on(self, subscription: Subscription) -> None:
+        """The rate limits allow to send more: sends what is in memory at once. Never raises."""
+        with self.topic.services.dispatching.guard(topic=self.topic.text, subscription=subscription.name):
+            if self.dispatch_backlog(subscription, TURN_BYTES):
+                self.topic.services.backlog_scheduler.schedule(self, subscription)
 
     def _send(
         self, subscription: Subscription, source: EntrySource, block: EntryBlock, position: Position, last: int
@@ -139,6 +152,9 @@ class Dispatcher:
         ttl_s = services.message_ttl_s(topic.name)
         expired_before_ms = services.storage.safe_expiry_ms() - ttl_s * 1000 if ttl_s else 0
         topic.mark_active()
+        limits, messages_before = self.limits, self.messages_out
+        if limits is not None and block.broker_time_ms >= expired_before_ms:
+            last = limits.last_within(block, position, last)
         delayed = self._delayed(subscription) if block.deliver_at_ms is not None and subscription.delays else None
         assignment = subscription.assign(source, block, position, last, expired_before_ms, now_ms)
         if delayed is not None:
@@ -163,6 +179,8 @@ class Dispatcher:
             records.append((now_ms, EXPIRED, name, "", ledger_id, position.entry_id, last, whole))
         subscription.bytes_out += total
         self.bytes_out += total
+        if limits is not None:
+            limits.sent(subscription, assignment.deliveries, self.messages_out - messages_before, total)
         for delta in assignment.deltas:
             topic.store(subscription, delta)
         return total, assignment.more, len(assignment.deliveries)
@@ -192,6 +210,8 @@ class Dispatcher:
             reads_under_way=under_way,
             next_delayed_ms=None if delays is None else delays.index.next_ms(),
             no_room=delays is not None and delays.full,
+            blocked_by=None if self.limits is None else self.limits.blocked_by(subscription),
+            rate_waits=NO_WAITS if self.limits is None else self.limits.waits(subscription),
         )
 
     def delivery_records(self) -> list[DeliveryRecord]:
@@ -223,16 +243,25 @@ class Dispatcher:
         """It is deleted."""
         if self.delayed is not None:
             self.delayed.forget(subscription)
+        if self.limits is not None:
+            self.limits.forget(subscription)
 
     def policies_changed(self) -> None:
         if self.delayed is not None:
             self.delayed.wake()
+        before = self.limits
+        self.limits = following(before, self.topic, self._go_on)
+        if before is not None:
+            for subscription in self.topic.subscriptions.values():
+                self.dispatch_soon(subscription)
 
     def close(self) -> None:
         self.closed = True
         self.topic.services.delivery_records.close(self)
         if self.delayed is not None:
             self.delayed.close()
+        if self.limits is not None:
+            self.limits.close()
         if self.backlog is not None:
             self.backlog.close()
         self.topic.services.entry_caches.clear(self.cache)

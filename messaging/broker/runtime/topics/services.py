@@ -12,6 +12,7 @@ from messaging.broker.core.key_shared_mode import KeySharedSettings
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.open_sessions import OpenSession
 from messaging.broker.core.topic_quota import TopicQuota
+from messaging.broker.runtime.rate_limits import BrokerRateLimits
 from messaging.broker.runtime.topics.backlog_scheduler import BacklogScheduler
 from messaging.broker.runtime.topics.delay_timers import DelayTimers
 from messaging.broker.runtime.topics.delivery_records import DeliveryRecords
@@ -56,6 +57,7 @@ class TopicServices:
     delayed_delivery_strict: bool  # no message is delivered before its delivery time
     dead_letters_due: Callable[[Any, Any], None]  # a topic and a subscription of which entries may have to be moved
     admit: Callable[[OpenSession], None]  # raises if the permission was withdrawn meanwhile: `PermissionChecks.admit`
+    rate_limits: BrokerRateLimits  # that topics share
     delay_timers: DelayTimers = field(default_factory=DelayTimers)
     dispatch_turns: TurnLoop[DispatchTurn] = field(default_factory=lambda: TurnLoop(lambda turn: turn.run()))
     delivery_records: DeliveryRecords = field(init=False)
@@ -64,6 +66,7 @@ class TopicServices:
     def __post_init__(self) -> None:
         self.delivery_records = DeliveryRecords(self.records)
         health = self.background.register("dispatch", recurs=False)
+        self.rate_limits.timers.health = self.background.register("rate_limits", recurs=False)
         self.dispatching = self.dispatch_turns.health = self.backlog_scheduler.health = health
 
 

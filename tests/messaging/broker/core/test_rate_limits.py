@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from messaging.broker.core.rate_limits import (
     BURST_S,
     NO_LIMIT,
-    NO_ROOM,
+    NOTHING_ALLOWED,
     UNLIMITED,
+    Allowance,
+    LevelLimiter,
     RateBucket,
     RateLevel,
     RateLimit,
-    RateLimiter,
-    Room,
     Throttle,
 )
 from tests.support.rate_world import RateWorld, Sender, level
@@ -39,8 +39,8 @@ def test_a_huge_limit_limits_nothing() -> None:
 
 
 def test_room_of_both_kinds() -> None:
-    assert not NO_ROOM and not Room(5, 0) and not Room(-1, UNLIMITED) and Room(0.5, 1)
-    assert Room(3, 9).least(Room(5, 2)) == Room(3, 2)
+    assert not NOTHING_ALLOWED and not Allowance(5, 0) and not Allowance(-1, UNLIMITED) and Allowance(0.5, 1)
+    assert Allowance(3, 9).least(Allowance(5, 2)) == Allowance(3, 2)
 
 
 def test_a_bucket_in_debt_waits_until_it_is_paid() -> None:
@@ -68,12 +68,12 @@ def test_a_debt_stays_where_the_limit_changes() -> None:
     limiter.turn(10.1)
     limiter.change(NO_LIMIT, 9.9)
     assert [one is sender for one in limiter.turn(9.9)] == [True]
-    assert sender.room(9.9) == Room()
+    assert sender.room(9.9) == Allowance()
 
 
 def test_who_waits_for_what_is_known() -> None:
     messages, size = level(RateLimit(messages=10), RateLevel.TOPIC), level(RateLimit(size_bytes=10), RateLevel.BROKER)
-    waited: list[RateLimiter] = []
+    waited: list[LevelLimiter] = []
     sender = Throttle("acme", [messages, size], lambda: None, waited.append)
     sender.take(1, 1000)
     assert not sender.room(0.0)
@@ -85,7 +85,7 @@ def test_who_waits_for_what_is_known() -> None:
     assert (sender.blocked_by, size.waiting, messages.waiting) == (messages, False, True)
     assert sender.waits == {(RateLevel.BROKER, True): 1, (RateLevel.TOPIC, False): 1}
     sender.close()
-    assert not messages.waiting and sender.room(0.2) == Room()
+    assert not messages.waiting and sender.room(0.2) == Allowance()
 
 
 def test_a_limit_relative_to_a_rate_is_added_to_it() -> None:

@@ -1,0 +1,173 @@
+"""The dispatch rate limits of one topic: its own, those of its subscriptions, and those that it shares. A topic without
+any has none of this.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from messaging.broker.core.dispatch.assignment import Delivery
+from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.rate_limits import NO_WAITS, UNLIMITED, Allowance, LevelLimiter, RateLevel, RateLimit, Throttle, Waits
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.topics.admission import Policy
+from messaging.broker.runtime.topics.entry_cache import EntryCache
+from messaging.broker.runtime.topics.topic_context import TopicContext
+from messaging.protocol.names import TopicName
+from messaging.storage.ledger_store import Position
+
+TOPIC_RATE, SUBSCRIPTION_RATE = "dispatch_rate", "subscription_dispatch_rate"
+
+
+class DispatchRate(NamedTuple):
+    """`relative`: as much more as is published."""
+
+    limit: RateLimit
+    relative: bool
+
+
+def dispatch_rate(policy: Policy, prefix: str, name: TopicName) -> DispatchRate:
+    values = [policy(f"{prefix}_{part}", name) for part in ("messages", "bytes", "period_s")]
+    return DispatchRate(RateLimit.per_period(*values), bool(policy(f"{prefix}_relative", name)))
+
+
+def following(held: DispatchLimits | None, topic: TopicContext, go_on: Callable[[Subscription], None]) -> DispatchLimits | None:
+    """The limits as the policies have them now; None: there are none. `held`: those until now, to which what was sent counts. The
+    caller dispatches."""
+    services, name = topic.services, topic.name
+    own = (dispatch_rate(services.policy, prefix, name).limit for prefix in (TOPIC_RATE, SUBSCRIPTION_RATE))
+    if services.rate_limits.dispatch_levels(name.tenant) or not all(limit.unlimited for limit in own):
+        if held is None:
+            return DispatchLimits(topic, go_on)
+        held.follow()
+        return held
+    if held is not None:
+        held.close()
+    return None
+
+
+class DispatchLimits:
+    """Ask `allows`, send what it allows (`last_within`), and say what was `sent`, with nothing in between."""
+
+    __slots__ = ("_counts_entries", "_go_on", "_of_subscriptions", "_of_topic", "_room", "_spares_tail", "_throttles", "_topic")
+
+    def __init__(self, topic: TopicContext, go_on: Callable[[Subscription], None]) -> None:
+        """`go_on` sends a subscription what it may be sent now."""
+        self._topic = topic
+        self._go_on = go_on
+        self._of_topic: LevelLimiter | None = None
+        self._of_subscriptions: dict[Subscription, LevelLimiter] = {}
+        self._throttles: dict[Subscription, Throttle] = {}
+        self._room: Allowance | None = None  # what was allowed last; None: anything
+        self._counts_entries = topic.services.rate_limits.counts_entries
+        self._spares_tail = topic.services.rate_limits.spares_tail
+        self.follow()
+
+    # --- sending
+
+    def allows(self, subscription: Subscription, cache: EntryCache, position: Position) -> bool:
+        """Whether it may be sent something now, which is at `position`. If not, it goes on when it may."""
+        if self._spares_tail and cache.find(position) is not None:
+            self._room = None
+            return True
+        self._room = self._throttle(subscription).room(self._topic.services.rate_limits.timers.now_s())
+        return bool(self._room)
+
+    def last_within(self, block: EntryBlock, position: Position, last: int) -> int:
+        """The last entry from `position` to `last` that there is room for: at least the first."""
+        if self._room is None:
+            return last
+        messages, size_bytes = self._room
+        index = position.entry_id - block.first_entry
+        if messages < UNLIMITED:
+            if block.uniform or self._counts_entries:
+                last = min(last, position.entry_id + math.ceil(messages) - 1)
+            else:
+                stop = last - block.first_entry
+                while index <= stop and messages > 0:
+                    messages -= block.counts[index]
+                    index += 1
+                last = block.first_entry + index - 1
+                index = position.entry_id - block.first_entry
+        if size_bytes < UNLIMITED:
+            begin = block.start_of(index)
+            last = min(last, block.first_entry + bisect_left(block.end_offsets, begin + math.ceil(size_bytes), lo=index))
+        return last
+
+    def sent(self, subscription: Subscription, deliveries: list[Delivery], messages: int, size_bytes: int) -> None:
+        """`messages` and `size_bytes`: of all `deliveries`."""
+        if self._room is None or not deliveries:
+            return
+        if self._counts_entries:
+            messages = sum(one.last - one.first if one.picked is None else len(one.picked) for one in deliveries)
+        self._throttle(subscription).take(messages, size_bytes)
+
+    def blocked_by(self, subscription: Subscription) -> LevelLimiter | None:
+        """The level that the subscription waits for."""
+        throttle = self._throttles.get(subscription)
+        return None if throttle is None else throttle.blocked_by
+
+    def waits(self, subscription: Subscription) -> Waits:
+        throttle = self._throttles.get(subscription)
+        return NO_WAITS if throttle is None else throttle.waits
+
+    def _throttle(self, subscription: Subscription) -> Throttle:
+        throttle = self._throttles.get(subscription)
+        if throttle is None:
+            begin_wait = self._topic.services.rate_limits.timers.begin
+            throttle = Throttle(self._topic.name.tenant, (), partial(self._go_on, subscription), begin_wait)
+            self._throttles[subscription] = throttle
+            throttle.follow(self._levels(subscription, self._subscription_rate()))
+        return throttle
+
+    # --- limits
+
+    def follow(self) -> None:
+        """Policies may have changed. What was sent before counts; the caller dispatches."""
+        self._of_topic = self._limiter(self._of_topic, RateLevel.TOPIC, TOPIC_RATE, self._rate(TOPIC_RATE))
+        of_subscription = self._subscription_rate()
+        for subscription, throttle in self._throttles.items():
+            throttle.follow(self._levels(subscription, of_subscription))
+
+    def _rate(self, prefix: str) -> DispatchRate:
+        return dispatch_rate(self._topic.services.policy, prefix, self._topic.name)
+
+    def _subscription_rate(self) -> DispatchRate:
+        return self._rate(SUBSCRIPTION_RATE)
+
+    def _levels(self, subscription: Subscription, rate: DispatchRate) -> tuple[LevelLimiter, ...]:
+        held = self._of_subscriptions.pop(subscription, None)
+        own = self._limiter(held, RateLevel.SUBSCRIPTION, SUBSCRIPTION_RATE, rate)
+        if own is not None:
+            self._of_subscriptions[subscription] = own
+        shared = self._topic.services.rate_limits.dispatch_levels(self._topic.name.tenant)
+        return tuple(one for one in (own, self._of_topic, *shared) if one is not None)
+
+    def _limiter(self, held: LevelLimiter | None, level: RateLevel, policy: str, rate: DispatchRate) -> LevelLimiter | None:
+        timers = self._topic.services.rate_limits.timers
+        if rate.limit.unlimited:
+            return None
+        if held is None:
+            held = LevelLimiter(level, policy, rate.limit, timers.now_s())
+        held.added = self._published if rate.relative else None
+        timers.change(held, rate.limit)
+        return held
+
+    def _published(self) -> tuple[float, float]:
+        rates = self._topic.rates
+        return (0.0, 0.0) if rates is None else (rates.messages_in.a_second, rates.bytes_in.a_second)
+
+    def forget(self, subscription: Subscription) -> None:
+        """It is gone."""
+        self._of_subscriptions.pop(subscription, None)
+        throttle = self._throttles.pop(subscription, None)
+        if throttle is not None:
+            throttle.close()
+
+    def close(self) -> None:
+        for throttle in self._throttles.values():
+            throttle.close()
