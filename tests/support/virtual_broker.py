@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from typing import Any, TypeVar, TypeVarTuple, Unpack, cast
 
 from messaging.adminrpc.schema import FeedApply, FeedChange
 from messaging.broker.runtime.admin.handlers import AdminHandlers
@@ -42,6 +42,20 @@ class VirtualWorld(BrokerWorld):
     async def set_policies(self, namespace: str = "acme/orders", **policies: Any) -> None:
         await self.feed(("namespace", namespace, {"policies": policies}))
 
+    async def pass_s(self, seconds: float) -> None:
+        """Takes no time."""
+        passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(seconds, passed.set_result, None)
+        await passed
+
+    async def received(self, client: VirtualClient, seconds: float) -> int:
+        """How many messages come to its first consumer in that time."""
+        client.read()
+        before = client.messages.get(1, 0)
+        await self.pass_s(seconds)
+        client.read()
+        return client.messages.get(1, 0) - before
+
     def client(self) -> VirtualClient:  # type: ignore[override]
         return VirtualClient(self)
 
@@ -61,8 +75,8 @@ class VirtualClient(DirectConnection):
         made = partial(batch_frame, payloads=[payload] * batch) if batch > 1 else partial(send_frame, payload=payload)
         self.data_received(b"".join(made(number, producer_id=producer_id) for number in range(first, stop)))
 
-    def say(self, kind: pb.Command.Type.ValueType, **fields: Any) -> None:
-        self.data_received(frames.command(kind, **fields))
+    def say(self, kind: int, **fields: Any) -> None:
+        self.data_received(frames.command(cast(Any, kind), **fields))
 
     def flow(self, permits: int, consumer_id: int = 1) -> None:
         self.say(pb.Command.FLOW, flow=pb.Flow(consumer_id=consumer_id, message_permits=permits))
@@ -92,7 +106,7 @@ class VirtualClient(DirectConnection):
 
 
 def in_virtual_time(folder: Path, work: Callable[[VirtualWorld], Awaitable[None]], **settings: Any) -> None:
-    """Runs `work` with a broker of its own. `asyncio.sleep` takes no time."""
+    """Runs `work` with a broker of its own. Waiting takes no time."""
     loop = _Loop(VirtualClock())
     asyncio.set_event_loop(loop)
     try:

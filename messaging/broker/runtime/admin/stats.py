@@ -12,10 +12,10 @@ from messaging.broker.core.bitmaps import count_ranges, ranges_of
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.explain import explain
 from messaging.broker.core.producers import NO_EPOCH, Producer
-from messaging.broker.core.rate_limits import RateLevel, Waits
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.runtime.admin.key_shared_stats import key_shared_figures
+from messaging.broker.runtime.admin.throttle_stats import throttled
 from messaging.broker.runtime.metering import max_backlog
 from messaging.broker.runtime.topics.backlog_age import UNKNOWN
 from messaging.broker.runtime.topics.member_rates import MemberRates
@@ -144,23 +144,7 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
         "isReplicated": False,
         "consumers": consumers,
     }
-    return stats | _throttled(state.rate_waits) | key_shared
-
-
-_LIMITS = {
-    "BySubscriptionLimit": (RateLevel.SUBSCRIPTION,),
-    "ByTopicLimit": (RateLevel.TOPIC,),
-    "ByBrokerLimit": (RateLevel.BROKER, RateLevel.TENANT),
-}
-
-
-def _throttled(waits: Waits) -> dict[str, int]:
-    """How often dispatch rates of each level made the subscription wait."""
-    return {
-        f"dispatchThrottled{unit}Events{limit}": sum(waits.get((level, for_bytes), 0) for level in levels)
-        for unit, for_bytes in (("Msg", False), ("Bytes", True))
-        for limit, levels in _LIMITS.items()
-    }
+    return stats | throttled(state.rate_waits) | key_shared
 
 
 def _dead_letters(subscription: Subscription) -> dict[str, Any] | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from messaging.broker.core.explain import Reason, explain
@@ -20,8 +18,8 @@ async def filled(world: VirtualWorld, count: int, payload: bytes = b"x", batch: 
     await client.open_producer(topic)
     for first in range(0, count, 500):
         client.publish(first, min(count, first + 500), payload, batch=batch)
-        await asyncio.sleep(0)
-    await asyncio.sleep(0.1)
+        await world.pass_s(0)
+    await world.pass_s(0.1)
     client.read()
     assert len(client.receipts[1]) == count
 
@@ -33,21 +31,12 @@ async def consuming(world: VirtualWorld, name: str = "s", topic: str = TOPIC, ki
     return client
 
 
-async def received(client: VirtualClient, seconds: float) -> int:
-    """How many messages come in that time."""
-    client.read()
-    before = client.messages.get(1, 0)
-    await asyncio.sleep(seconds)
-    client.read()
-    return client.messages.get(1, 0) - before
-
-
 @virtually()
 async def test_policy_dispatch_rate_messages_limits_a_topic(world: VirtualWorld) -> None:
     await filled(world, 5000)
     await world.set_policies(dispatch_rate_messages=100)
     first, second = await consuming(world, "s1"), await consuming(world, "s2")
-    await asyncio.sleep(10)
+    await world.pass_s(10)
     first.read()
     second.read()
     counts = [first.messages[1], second.messages[1]]
@@ -60,7 +49,7 @@ async def test_policy_dispatch_rate_bytes_limits_a_topic(world: VirtualWorld) ->
     await filled(world, 4000, b"x" * 1000)
     await world.set_policies(dispatch_rate_bytes=100_000)
     client = await consuming(world)
-    await asyncio.sleep(10)
+    await world.pass_s(10)
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
     assert topic.totals.bytes_out == pytest.approx(1_000_000, rel=0.02)
     client.read()
@@ -72,7 +61,7 @@ async def test_policy_dispatch_rate_period_s_spreads_the_limit_over_it(world: Vi
     await filled(world, 2000)
     await world.set_policies(dispatch_rate_messages=1000, dispatch_rate_period_s=10)
     client = await consuming(world)
-    assert [await received(client, 5) for _ in range(4)] == pytest.approx([500] * 4, rel=0.04)
+    assert [await world.received(client, 5) for _ in range(4)] == pytest.approx([500] * 4, rel=0.04)
 
 
 @virtually()
@@ -81,11 +70,11 @@ async def test_policy_dispatch_rate_relative_adds_what_is_published(world: Virtu
     await world.set_policies(dispatch_rate_messages=100, dispatch_rate_relative=True)
     client = await consuming(world)
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    assert await received(client, 10) == pytest.approx(1000, rel=0.02)
+    assert await world.received(client, 10) == pytest.approx(1000, rel=0.02)
     assert topic.rates is not None
     topic.rates.messages_in.sample(0, 0)
     topic.rates.messages_in.sample(1000, 400)
-    assert await received(client, 10) == pytest.approx(5000, rel=0.02)
+    assert await world.received(client, 10) == pytest.approx(5000, rel=0.02)
 
 
 @virtually()
@@ -93,7 +82,7 @@ async def test_policy_subscription_dispatch_rate_messages_limits_each_subscripti
     await filled(world, 3000)
     await world.set_policies(subscription_dispatch_rate_messages=100)
     first, second = await consuming(world, "s1"), await consuming(world, "s2")
-    assert await received(first, 10) == pytest.approx(1000, rel=0.02)
+    assert await world.received(first, 10) == pytest.approx(1000, rel=0.02)
     second.read()
     assert second.messages[1] == pytest.approx(1000, rel=0.02)
 
@@ -104,7 +93,7 @@ async def test_policy_subscription_dispatch_rate_bytes_limits_each_subscription(
     await world.set_policies(subscription_dispatch_rate_bytes=50_000)
     for name in ("s1", "s2"):
         await consuming(world, name)
-    await asyncio.sleep(10)
+    await world.pass_s(10)
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
     assert [one.bytes_out for one in topic.subscriptions.values()] == pytest.approx([500_000] * 2, rel=0.02)
 
@@ -114,7 +103,7 @@ async def test_policy_subscription_dispatch_rate_period_s_spreads_the_limit_over
     await filled(world, 2000)
     await world.set_policies(subscription_dispatch_rate_messages=600, subscription_dispatch_rate_period_s=60)
     client = await consuming(world)
-    assert [await received(client, 20) for _ in range(3)] == pytest.approx([200] * 3, rel=0.02)
+    assert [await world.received(client, 20) for _ in range(3)] == pytest.approx([200] * 3, rel=0.02)
 
 
 @virtually()
@@ -123,11 +112,11 @@ async def test_policy_subscription_dispatch_rate_relative_adds_what_is_published
     await world.set_policies(subscription_dispatch_rate_bytes=10_000, subscription_dispatch_rate_relative=True)
     await consuming(world)
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    await asyncio.sleep(0)
+    await world.pass_s(0)
     assert topic.rates is not None
     topic.rates.bytes_in.sample(0, 0)
     topic.rates.bytes_in.sample(1000, 10_000)
-    await asyncio.sleep(10)
+    await world.pass_s(10)
     assert topic.totals.bytes_out == pytest.approx(200_000, rel=0.02)
 
 
@@ -138,7 +127,7 @@ def test_every_subscription_type_obeys(kind: int, tmp_path: object) -> None:
         await filled(world, 3000)
         await world.set_policies(subscription_dispatch_rate_messages=150)
         client = await consuming(world, kind=kind)
-        assert await received(client, 10) == pytest.approx(1500, rel=0.02)
+        assert await world.received(client, 10) == pytest.approx(1500, rel=0.02)
 
     check(tmp_path)  # type: ignore[arg-type]
 
@@ -147,14 +136,14 @@ def test_every_subscription_type_obeys(kind: int, tmp_path: object) -> None:
 async def test_messages_in_batches_count(world: VirtualWorld) -> None:
     await filled(world, 400, batch=10)
     await world.set_policies(dispatch_rate_messages=200)
-    assert await received(await consuming(world), 10) == pytest.approx(200, rel=0.02)
+    assert await world.received(await consuming(world), 10) == pytest.approx(200, rel=0.02)
 
 
 @virtually(dispatch_throttling_on_batch_message_enabled=True)
 async def test_batches_count_as_one_message_where_the_setting_says_so(world: VirtualWorld) -> None:
     await filled(world, 4000, batch=10)
     await world.set_policies(dispatch_rate_messages=200)
-    assert await received(await consuming(world), 10) == pytest.approx(2000, rel=0.02)
+    assert await world.received(await consuming(world), 10) == pytest.approx(2000, rel=0.02)
 
 
 @virtually(dispatch_throttling_on_non_backlog_consumer_enabled=False)
@@ -162,14 +151,14 @@ async def test_consumers_that_keep_up_are_spared_where_the_setting_says_so(world
     await world.set_policies(dispatch_rate_messages=10)
     await filled(world, 200)
     behind = await consuming(world)
-    assert await received(behind, 10) == pytest.approx(100, rel=0.05)
-    await asyncio.sleep(11)
+    assert await world.received(behind, 10) == pytest.approx(100, rel=0.05)
+    await world.pass_s(11)
     behind.read()
     assert behind.messages[1] == 200
     sender = world.client()
     await sender.open_producer(TOPIC)
     sender.publish(0, 500)
-    assert await received(behind, 0.1) == 500
+    assert await world.received(behind, 0.1) == 500
 
 
 @virtually()
@@ -177,7 +166,7 @@ async def test_consumers_that_keep_up_are_limited(world: VirtualWorld) -> None:
     await world.set_policies(dispatch_rate_messages=100)
     client = await consuming(world)
     await filled(world, 500)
-    assert await received(client, 2) == pytest.approx(200, abs=20)
+    assert await world.received(client, 2) == pytest.approx(200, abs=20)
 
 
 @virtually()
@@ -185,25 +174,25 @@ async def test_changes_take_effect_at_once(world: VirtualWorld) -> None:
     await filled(world, 20_000)
     await world.set_policies(dispatch_rate_messages=1)
     client = await consuming(world)
-    assert await received(client, 10) == pytest.approx(10, abs=2)
+    assert await world.received(client, 10) == pytest.approx(10, abs=2)
     await world.set_policies(dispatch_rate_messages=500)
-    assert await received(client, 10) == pytest.approx(5000, rel=0.02)
+    assert await world.received(client, 10) == pytest.approx(5000, rel=0.02)
     await world.set_policies(subscription_dispatch_rate_messages=100, dispatch_rate_messages=500)
-    assert await received(client, 10) == pytest.approx(1000, rel=0.03)
+    assert await world.received(client, 10) == pytest.approx(1000, rel=0.03)
     await world.set_policies()
-    assert await received(client, 0.5) > 10_000
+    assert await world.received(client, 0.5) > 10_000
 
 
 @virtually()
 async def test_redelivered_messages_count_too(world: VirtualWorld) -> None:
     await filled(world, 100)
     client = await consuming(world)
-    assert await received(client, 0.1) == 100
+    assert await world.received(client, 0.1) == 100
     await world.set_policies(dispatch_rate_messages=20)
     redeliver = pb.RedeliverUnacknowledgedMessages(consumer_id=1)
     client.say(pb.Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, redeliver_unacknowledged_messages=redeliver)
-    assert await received(client, 4) == pytest.approx(80, abs=4)
-    assert await received(client, 4) == pytest.approx(20, abs=4)
+    assert await world.received(client, 4) == pytest.approx(80, abs=4)
+    assert await world.received(client, 4) == pytest.approx(20, abs=4)
 
 
 @virtually()
@@ -211,7 +200,7 @@ async def test_the_limit_explains_why_nothing_is_sent(world: VirtualWorld) -> No
     await filled(world, 100)
     await world.set_policies(dispatch_rate_messages=2)
     await consuming(world)
-    await asyncio.sleep(1)
+    await world.pass_s(1)
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
     found = explain(topic.subscriptions["s"], topic.delivery_state(topic.subscriptions["s"]))[0]
     assert found.reason is Reason.RATE_LIMIT
@@ -226,7 +215,7 @@ async def test_broker_and_tenants_have_limits_of_their_own(world: VirtualWorld) 
         await filled(world, 8000, topic=topic)
     for topic in topics:
         clients.append(await consuming(world, topic=topic))
-    await asyncio.sleep(10)
+    await world.pass_s(10)
     for client in clients:
         client.read()
     counts = [client.messages[1] for client in clients]
@@ -238,9 +227,9 @@ async def test_broker_and_tenants_have_limits_of_their_own(world: VirtualWorld) 
 async def test_the_setting_of_topics_is_the_default_of_the_policy(world: VirtualWorld) -> None:
     await filled(world, 4000)
     client = await consuming(world)
-    assert await received(client, 10) == pytest.approx(1000, rel=0.02)
+    assert await world.received(client, 10) == pytest.approx(1000, rel=0.02)
     await world.set_policies(dispatch_rate_messages=0)
-    await asyncio.sleep(0.01)
+    await world.pass_s(0.01)
     client.read()
     assert client.messages[1] == 4000
 
@@ -249,8 +238,8 @@ async def test_the_setting_of_topics_is_the_default_of_the_policy(world: Virtual
 async def test_the_setting_of_subscriptions_is_the_default_of_the_policy(world: VirtualWorld) -> None:
     await filled(world, 4000)
     client = await consuming(world)
-    assert await received(client, 10) == pytest.approx(1000, rel=0.02)
+    assert await world.received(client, 10) == pytest.approx(1000, rel=0.02)
     await world.set_policies(subscription_dispatch_rate_messages=-1)
-    await asyncio.sleep(0.01)
+    await world.pass_s(0.01)
     client.read()
     assert client.messages[1] == 4000
