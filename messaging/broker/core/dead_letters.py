@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from messaging.broker.core.dead_letter_moves import Move, Part
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import parts, unpack
 from messaging.protocol.frames import ProtocolError, Stored, build_send, parse_stored
@@ -29,15 +30,6 @@ class DeadLetterPolicy(msgspec.Struct, frozen=True):
     target: str
     owner: str
     initial_subscription: str = ""  # created on the target where it is missing; "": none
-
-
-class Move(msgspec.Struct, frozen=True):
-    """What is being moved. `after`: the last position of `target` before."""
-
-    sequence_id: int
-    entries: tuple[tuple[int, int], ...]
-    target: str
-    after: tuple[int, int]
 
 
 class DeadLetterRecord(msgspec.Struct, frozen=True):
@@ -102,29 +94,37 @@ class Origin(NamedTuple):
 
 
 class DeadEntry(NamedTuple):
-    """An entry to be moved. `open_bits`: its unacknowledged messages, None for all. `redeliveries`: how often it was asked for."""
+    """An entry to be moved. `open_bits`: its unacknowledged messages, None for all. `redeliveries`: how often it was asked for.
+    `messages`: in all of it."""
 
     position: Position
     stored: bytes
     open_bits: int | None
     redeliveries: int
+    messages: int = 1
 
 
 def frames_of(
-    origin: Origin, entries: Iterable[DeadEntry], producer: str, sequence_id: int, now_ms: int, unpacked_bytes_max: int
+    origin: Origin, entries: Iterable[DeadEntry], producer: str, part: Part, now_ms: int, unpacked_bytes_max: int
 ) -> Iterator[tuple[bytes, int]]:
     """(SEND frame, messages in it) for each message that is to be moved. Single messages keep their bytes as they are. Of a batch,
     each message that is not acknowledged becomes one of its own; one that cannot be unpacked (it is encrypted) stays whole."""
     chunked: dict[str, int] = {}  # all chunks of a message have one sequence id
+    begin, continues = part.sequence_id, part.continues
     for entry in entries:
+        sequence_id = begin
         for metadata, payload, batch_index in _messages(entry, unpacked_bytes_max):
             count = metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else 1
             is_chunk = metadata.HasField("chunk_id") and metadata.num_chunks_from_msg > 1
-            own = chunked.setdefault(metadata.uuid, sequence_id) if is_chunk else sequence_id
+            own = sequence_id
+            if is_chunk:
+                own = chunked.setdefault(metadata.uuid, sequence_id if continues < 0 else continues)
+            continues = -1
             _prepare(metadata, producer, own, now_ms)
             _describe(metadata, origin, entry, batch_index)
             yield build_send(0, own, metadata, payload, count, is_chunk=is_chunk), count
             sequence_id += count
+        begin = max(begin + entry.messages, sequence_id)
 
 
 def _messages(entry: DeadEntry, unpacked_bytes_max: int) -> Iterator[tuple[pb.Metadata, bytes, int]]:

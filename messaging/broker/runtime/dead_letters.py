@@ -17,23 +17,21 @@ import msgspec
 import structlog
 
 from messaging.background import BackgroundLoops
+from messaging.broker.core.dead_letter_moves import Move, next_sequence_id, parts_of
 from messaging.broker.core.dead_letters import (
     DeadEntry,
     DeadLetterPolicy,
     DeadLetterRecord,
     DeadLetters,
-    Move,
-    Origin,
-    frames_of,
     producer_name,
 )
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.trace import DeliveryEvent
+from messaging.broker.runtime.dead_letter_parts import DeadLetterParts, select, wanted_of
 from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer
 from messaging.broker.runtime.topics.admission import check_creation_by_use
-from messaging.broker.runtime.topics.dead_letter_state import save, was_moved
-from messaging.broker.runtime.topics.entry_lookup import block_at
+from messaging.broker.runtime.topics.dead_letter_state import parts_moved, save
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, NotReady, StorageFailed, TopicNotFound
 from messaging.permissions.model import Action, Principal, Resource
@@ -46,8 +44,6 @@ LOOP = "dead_letters"
 log = structlog.get_logger("broker.dead_letters")
 
 DEAD_LETTERED = DeliveryEvent.DEAD_LETTERED
-MOVE_BYTES = 1 << 20  # of the entries of one move; a larger one goes alone
-MOVE_ENTRIES_MAX = 1_000
 MOVES_AT_ONCE = 4  # of all subscriptions
 RETRY_S = 1.0  # how often what failed is looked at
 
@@ -73,10 +69,9 @@ class DeadLetterMoves:
         self._existing = existing
         self._partitions = partitions
         self._authorize = authorize
-        self._memory = memory
         self._now_ms = now_ms
         self._background = background
-        self._unpacked_bytes_max = message_bytes_max * UNPACKED_TIMES_MAX
+        self._parts = DeadLetterParts(memory, now_ms, message_bytes_max * UNPACKED_TIMES_MAX)
         self._room = asyncio.Semaphore(MOVES_AT_ONCE)
         self._delayed: dict[Subscription, Topic] = {}  # to be tried again
 
@@ -126,7 +121,7 @@ class DeadLetterMoves:
         if held is not None and held.moving:
             raise NotReady(f"dead letters of subscription {subscription.name!r} are being moved: try again")
         if held is not None:
-            await self._resolve_move(topic, subscription, held)
+            await self._resolve_move(topic, subscription, held, give_up=True)
         letters = None if record is None else DeadLetters(record)
         if letters is not None:
             letters.moving = True  # until it is stored
@@ -164,97 +159,118 @@ class DeadLetterMoves:
     async def _move(
         self, topic: Topic, subscription: Subscription, letters: DeadLetters, producers: dict[str, DeadLetterProducer]
     ) -> None:
-        policy = letters.policy
-        producer = await self._producer(policy, letters.record.sequence_id, producers)
-        entries, size = await self._entries(topic, subscription)
-        if not entries:
+        first = letters.record.sequence_id
+        producer = await self._producer(letters.policy, first, producers)
+        found = await select(topic, subscription)
+        if not found:
             return
-        tenant = topic.name.tenant
-        if not self._memory.allows(tenant, size):
-            raise NotReady(f"there is not enough memory to move {size} bytes of dead letters")
-        self._memory.take(tenant, size)
-        try:
-            first = letters.record.sequence_id
-            origin = Origin(topic.text, subscription.name, topic.name.partition)
-            made = await asyncio.to_thread(
-                lambda: list(
-                    frames_of(origin, entries, producer_name(policy.policy_id), first, self._now_ms(), self._unpacked_bytes_max)
-                )
-            )
-            messages = sum(count for _, count in made)
-            after = producer.topic.ledger_list.last
-            move = Move(
-                first, tuple((one.position.ledger_id, one.position.entry_id) for one in entries), producer.topic.text, after
-            )
-            letters.record = msgspec.structs.replace(letters.record, sequence_id=first + messages, move=move)
-            await save(topic)
-            if not _current(topic, subscription, letters) or _entries_changed(subscription, entries):
-                return  # a consumer acknowledged some meanwhile, or somebody moved the subscription: look again
-            if made:
-                await producer.publish([frame for frame, _ in made], policy.policy_id, first)
-        finally:
-            self._memory.give(tenant, size)
-        await topic.acknowledge_entries(subscription, [one.position for one in entries], DEAD_LETTERED)
-        letters.moved(messages, self._now_ms())
+        parts, counts = parts_of(found, first), subscription.state.redeliveries.counts
+        move = Move(
+            first,
+            tuple((one.position.ledger_id, one.position.entry_id) for one in found),
+            producer.topic.text,
+            producer.topic.ledger_list.last,
+            parts if len(parts) > 1 else (),
+            tuple(counts.get(one.position, 0) for one in found) if len(parts) > 1 else (),
+        )
+        letters.record = msgspec.structs.replace(letters.record, sequence_id=next_sequence_id(found, first), move=move)
+        await save(topic)
+        moved = await self._append(topic, subscription, letters, producer, 0)
+        if moved is not None:
+            await topic.acknowledge_entries(subscription, [one.position for one in found], DEAD_LETTERED)
+            letters.moved(moved, self._now_ms())
 
-    async def _entries(self, topic: Topic, subscription: Subscription) -> tuple[list[DeadEntry], int]:
-        """The next entries to be moved, and how many bytes to make room for."""
-        redeliveries, cursor = subscription.state.redeliveries, subscription.cursor
-        found: list[DeadEntry] = []
-        size = 0
-        for position in redeliveries.first_dead(MOVE_ENTRIES_MAX):
-            block = await block_at(topic, position)
-            if block is None:
-                raise StorageFailed(f"entry {position.ledger_id}:{position.entry_id} of {topic.text} does not exist any more")
-            stored = block.payload(position.entry_id)
-            if found and size + len(stored) > MOVE_BYTES:
-                break
-            size += len(stored) * (1 if block.messages_of(position.entry_id) == 1 else UNPACKED_TIMES_MAX)
-            found.append(DeadEntry(position, stored, cursor.batches.bits(position), redeliveries.counts.get(position, 0)))
-        return found, size
+    async def _append(
+        self, topic: Topic, subscription: Subscription, letters: DeadLetters, producer: DeadLetterProducer, begin: int
+    ) -> int | None:
+        """Appends the parts of the move that is written down, from `begin` on. Returns how many messages they are; None if it
+        appended nothing: a consumer acknowledged some meanwhile, or somebody moved the subscription."""
+        move = letters.record.move
+        assert move is not None, "it is written down first"
+
+        def unchanged(entries: list[DeadEntry]) -> bool:
+            dead = subscription.state.redeliveries.is_dead
+            changed = not all(dead(Position(*one)) for one in move.entries) or _bits_changed(subscription, entries)
+            return _current(topic, subscription, letters) and not changed
+
+        messages = 0
+        for number, part in enumerate(move.all_parts[begin:], begin):
+            wanted = wanted_of(move, number, subscription)
+            still = unchanged if number == 0 else lambda entries: True  # what has begun is ended
+            made = await self._parts.append(topic, subscription, letters.policy, producer, part, wanted, still=still)
+            if made is None:
+                return None
+            messages += made
+        return messages
 
     async def _producer(
         self, policy: DeadLetterPolicy, sequence_id: int, producers: dict[str, DeadLetterProducer]
     ) -> DeadLetterProducer:
         """A producer on the target, or on one partition of it, on behalf of the owner."""
-        name = parse_topic(policy.target)
-        owner = Principal(policy.owner)
-        await self._authorize(owner, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
+        name = await self._authorized(policy)
         count = await self._partitions(name)
         if count:
             name = parse_topic(f"{policy.target}-partition-{sequence_id % count}")
         producer = producers.get(str(name))
         if producer is None or not producer.open:
             target = await self._open_topic(name)
-            await target.writable()
             await _ensure_subscription(target, policy.initial_subscription)
-            producer = producers[str(name)] = DeadLetterProducer(target, producer_name(policy.policy_id), owner, self._now_ms())
+            producer = producers[str(name)] = await self._attach(target, policy)
         return producer
+
+    async def _authorized(self, policy: DeadLetterPolicy) -> TopicName:
+        """The target, if the owner of the policy may publish there."""
+        name = parse_topic(policy.target)
+        await self._authorize(Principal(policy.owner), Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
+        return name
+
+    async def _attach(self, target: Topic, policy: DeadLetterPolicy) -> DeadLetterProducer:
+        await target.writable()
+        return DeadLetterProducer(target, producer_name(policy.policy_id), Principal(policy.owner), self._now_ms())
 
     # --- after a crash
 
     async def _recover(self, topic: Topic, subscription: Subscription, letters: DeadLetters) -> None:
         """Nothing is sent to consumers until it is known which entries are in the target."""
         try:
-            await self._background.until_done("recover_dead_letters", partial(self._resolve_move, topic, subscription, letters))
+            resolve = partial(self._resolve_move, topic, subscription, letters, give_up=True)
+            await self._background.until_done("recover_dead_letters", resolve)
         finally:
             letters.moving = False
         topic.resume(subscription)
 
-    async def _resolve_move(self, topic: Topic, subscription: Subscription, letters: DeadLetters) -> None:
-        """Ends the last move if it is not known whether its block was stored."""
+    async def _resolve_move(self, topic: Topic, subscription: Subscription, letters: DeadLetters, *, give_up: bool = False) -> None:
+        """Ends the last move if it is not known how much of it was stored. What has begun is completed; `give_up`: where that is
+        refused its entries are delivered again, and what the target has of them is incomplete and shown to nobody."""
         move = letters.record.move
         if move is None or not _current(topic, subscription, letters):
             return
         try:
             target = await self._existing(parse_topic(move.target))
             await target.publisher.wait_for_pending()
-            moved = await was_moved(target, letters.policy.policy_id, move)
+            stored = await parts_moved(target, letters.policy.policy_id, move)
+            if 0 < stored < len(move.all_parts):
+                await self._complete(topic, subscription, letters, target, stored)
         except TopicNotFound:
-            moved = False  # it was deleted, and what it held with it
-        if moved:
+            stored = 0  # it was deleted, and what it held with it
+        except (NotReady, StorageFailed):
+            raise
+        except MagnetarError as error:
+            if not give_up:
+                raise
+            log.warning("dead_letters.given_up", topic=topic.text, subscription=subscription.name, error=error.message)
+            stored = 0
+        if stored:
             await topic.acknowledge_entries(subscription, [Position(*one) for one in move.entries], DEAD_LETTERED)
         await _end_move(topic, letters)
+
+    async def _complete(self, topic: Topic, subscription: Subscription, letters: DeadLetters, target: Topic, stored: int) -> None:
+        await self._authorized(letters.policy)
+        producer = await self._attach(target, letters.policy)
+        try:
+            await self._append(topic, subscription, letters, producer, stored)
+        finally:
+            producer.close()
 
 
 async def _end_move(topic: Topic, letters: DeadLetters) -> None:
@@ -267,9 +283,8 @@ def _current(topic: Topic, subscription: Subscription, letters: DeadLetters) -> 
     return topic.closed is None and topic.holds(subscription) and subscription.dead_letters is letters
 
 
-def _entries_changed(subscription: Subscription, entries: list[DeadEntry]) -> bool:
-    redeliveries, batches = subscription.state.redeliveries, subscription.cursor.batches
-    return any(not redeliveries.is_dead(one.position) or batches.bits(one.position) != one.open_bits for one in entries)
+def _bits_changed(subscription: Subscription, entries: list[DeadEntry]) -> bool:
+    return any(subscription.cursor.batches.bits(one.position) != one.open_bits for one in entries)
 
 
 async def _ensure_subscription(target: Topic, name: str) -> None:

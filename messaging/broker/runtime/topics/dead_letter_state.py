@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import structlog
 
+from messaging.broker.core.dead_letter_moves import Move
 from messaging.broker.core.dead_letters import (
     DeadLetters,
-    Move,
     decode,
     encode,
     key_of,
@@ -56,13 +56,14 @@ async def save(topic: TopicContext) -> None:
         await storage.meta.delete_value(storage.fence, key_of(topic.text))
 
 
-async def was_moved(target: TopicContext, policy_id: str, move: Move) -> bool:
-    """Whether the block of this move is in its target. Raises `StoreError`."""
+async def parts_moved(target: TopicContext, policy_id: str, move: Move) -> int:
+    """How many parts of this move are in its target: the first ones, as each is durable before the next. Raises `StoreError`."""
     name = producer_name(policy_id).encode()
-    wanted = (block_header.DEAD_LETTER_MOVE, move_extension(policy_id, move.sequence_id))
+    missing = {(block_header.DEAD_LETTER_MOVE, move_extension(policy_id, part.sequence_id)) for part in move.all_parts}
+    parts = len(missing)
     ledger_list = target.ledger_list
     position = ledger_list.resolve(ledger_list.next_after(position_of(move.after)))
-    while ledger_list.holds(position):
+    while missing and ledger_list.holds(position):
         try:
             blocks = await target.ledger.read(position, entries_max=100_000, bytes_max=SEARCH_BYTES)
         except Corrupt as error:
@@ -70,9 +71,9 @@ async def was_moved(target: TopicContext, policy_id: str, move: Move) -> bool:
             continue
         for block in blocks:
             header = block_header.decode(block.header)
-            if header.producer == name and wanted in header.extensions:
-                return True
+            if header.producer == name:
+                missing.difference_update(header.extensions)
         if not blocks:
             break
         position = ledger_list.resolve(ledger_list.next_after(Position(position.ledger_id, blocks[-1].last_entry)))
-    return False
+    return parts - len(missing)
