@@ -22,6 +22,7 @@ from messaging.local_caller import is_loopback
 PREFIX = "MAGNETAR_"
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Positive = Annotated[int, Meta(ge=1)]
+Tick = Annotated[int, Meta(ge=1, le=3_600_000)]  # milliseconds, as for the policy
 Counted = Annotated[int, Meta(ge=0)]
 Entries = Annotated[int, Meta(ge=1, le=1 << 30)]  # of a ledger: their ids stay below 2^32
 TopicPartitions = Annotated[int, Meta(ge=1, le=10_000)]  # as messaging.limits.sizes
@@ -89,7 +90,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     http_idle_timeout_ms: Positive = 75_000  # a connection may be idle this long between requests
     deduplication: bool = False  # store messages that a producer sends again only once; default of the namespace policy
     delayed_delivery_enabled: bool = True  # messages wait until their delivery time; default of the namespace policy
-    delayed_delivery_tick_ms: Positive = 1_000  # precision of delivery times; default of the namespace policy
+    delayed_delivery_tick_ms: Tick = 1_000  # precision of delivery times; default of the namespace policy
     delayed_delivery_strict: bool = False  # deliver no message before its delivery time; else up to a tick before
     auto_topic_creation: bool = True  # create a topic when a client first uses it; default of the namespace policy
     auto_topic_partitions: AutoPartitions = 0  # of such a topic; 0: not partitioned; default of the namespace policy

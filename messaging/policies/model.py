@@ -20,12 +20,14 @@ class Level(StrEnum):
     BROKER = "broker"
 
 
+TICK_MS_MAX = 3_600_000  # an hour: messages may come as much too early, so a longer one would be no delay
 _LIMIT = 2**53 - 1  # what JSON readers keep exactly
 
 Flag = bool
 Count = Annotated[int, Meta(ge=0, le=_LIMIT)]
 Positive = Annotated[int, Meta(ge=1, le=_LIMIT)]
 CountOrUnlimited = Annotated[int, Meta(ge=-1, le=_LIMIT)]
+Tick = Annotated[int, Meta(ge=1, le=TICK_MS_MAX)]
 Seconds = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Partitions = Annotated[int, Meta(ge=0, le=PARTITIONS_MAX)]
 Rate = Annotated[float, Meta(ge=0, le=_LIMIT)]

@@ -76,7 +76,7 @@ TABLE = (
     ),
     Policy(
         name="delayed_delivery_tick_ms",
-        kind=m.Positive,
+        kind=m.Tick,
         unit="milliseconds",
         setting="delayed_delivery_tick_ms",
         path="delayedDelivery",

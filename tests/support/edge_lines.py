@@ -119,10 +119,15 @@ class SessionLine:
         durable: bool,
         start: MessagePosition | None,
         sink: ConsumerListener,
+        *,
+        consumer_name: str = "",
+        priority: int = 0,
     ) -> ConsumerHandle:
         self._check(topic)
         line = ConsumerLine(sink)
-        line.handle = await self.sessions.open_consumer(principal, topic, subscription, kind, initial, durable, start, line)
+        line.handle = await self.sessions.open_consumer(
+            principal, topic, subscription, kind, initial, durable, start, line, consumer_name=consumer_name, priority=priority
+        )
         self.consumers.append(line)
         return line
 

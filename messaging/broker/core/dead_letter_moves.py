@@ -60,7 +60,7 @@ class FoundEntry(NamedTuple):
     chunk: Chunk | None
 
 
-class Selection:
+class MoveEntries:
     """Is offered dead entries in order, until it is `full`."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import structlog
 
-from messaging.broker.core.dead_letter_moves import SEARCHED_MAX, FoundEntry, Move, Part, Selection
+from messaging.broker.core.dead_letter_moves import SEARCHED_MAX, FoundEntry, Move, MoveEntries, Part
 from messaging.broker.core.dead_letters import DeadEntry, DeadLetterPolicy, Origin, frames_of, producer_name
 from messaging.broker.core.dispatch.chunk_sets import chunk_at
 from messaging.broker.core.memory_limiter import MemoryAccount
@@ -24,17 +24,17 @@ log = structlog.get_logger("broker.dead_letters")
 
 async def select(topic: Topic, subscription: Subscription) -> list[FoundEntry]:
     """What the next move takes, in the order in which it is appended. Raises `StorageFailed`."""
-    selection = Selection()
+    found = MoveEntries()
     for position in subscription.state.redeliveries.first_dead(SEARCHED_MAX):
-        if selection.full:
+        if found.full:
             break
         block = await block_at(topic, position)
         if block is None:
             raise StorageFailed(f"entry {position.ledger_id}:{position.entry_id} of {topic.text} does not exist any more")
         index, messages = position.entry_id - block.first_entry, block.messages_of(position.entry_id)
         size = block.bytes_in(index, index + 1) * (1 if messages == 1 else UNPACKED_TIMES_MAX)
-        selection.offer(FoundEntry(position, size, messages, chunk_at(block, index) if block.chunked else None))
-    return selection.ordered()
+        found.offer(FoundEntry(position, size, messages, chunk_at(block, index) if block.chunked else None))
+    return found.ordered()
 
 
 class DeadLetterParts:

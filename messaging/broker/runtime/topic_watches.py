@@ -18,6 +18,7 @@ import structlog
 from messaging.background import BackgroundLoops
 from messaging.broker.core.memory_charge import MemoryCharge
 from messaging.broker.core.topic_pattern import TopicPattern
+from messaging.broker.runtime.fair_turns import FairTurns
 from messaging.broker.runtime.wire.outbound import OutboundBuffer
 from messaging.errors import MagnetarError, NotAllowed, NotReady
 from messaging.permissions.model import Action, Principal, Resource
@@ -33,7 +34,7 @@ NAME_BYTES = 400  # memory of a change that is kept
 FLUSH_S = 0.1  # between changes and their updates
 RETRY_S = 1.0  # where something could not be sent
 COST_SHARE = 20  # a flush that took 1 s is followed by a pause of 20 s
-FLUSHES_MAX = 2  # at a time
+FLUSHES_MAX = 2  # at a time, and one of each tenant
 KEPT_MAX = 10_000  # changes kept for a peer that does not read
 UPDATE_NAMES = 1_000  # in one frame
 
@@ -89,7 +90,7 @@ class TopicWatches:
         self._by_watcher: dict[Watcher, dict[int, Watch]] = {}
         self._changed: dict[str, dict[str, bool]] = {}
         self._flushing: set[str] = set()
-        self._turns = asyncio.Semaphore(FLUSHES_MAX)
+        self._turns = FairTurns(FLUSHES_MAX)
 
     def open(self, watch: Watch) -> None:
         """Changes from now on are collected for it; they are sent once it is `ready`. One with the same id is replaced. Raises
@@ -148,7 +149,7 @@ class TopicWatches:
         try:
             while True:
                 await asyncio.sleep(pause_s)
-                async with self._turns:
+                async with self._turns.turn(namespace.partition("/")[0]):
                     began = monotonic()
                     more = await self._flush(namespace)
                     pause_s = max(RETRY_S if more else FLUSH_S, COST_SHARE * (monotonic() - began))

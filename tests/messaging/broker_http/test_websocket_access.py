@@ -22,8 +22,8 @@ class Forgetful(LocalSessions):
     async def open_producer(self, principal: Principal, *args: Any, **options: Any) -> Any:
         return await super().open_producer(ADMIN, *args, **options)
 
-    async def open_consumer(self, principal: Principal, *args: Any) -> Any:
-        return await super().open_consumer(ADMIN, *args)
+    async def open_consumer(self, principal: Principal, *args: Any, **options: Any) -> Any:
+        return await super().open_consumer(ADMIN, *args, **options)
 
 
 ACME = {path: path.replace("public/default", "acme/orders") for path in ENDPOINTS}

@@ -202,3 +202,16 @@ async def test_readers_get_encrypted_messages_where_they_ask_for_them(edge: Edge
     for query, expected in (("", [b"plain"]), ("&cryptoFailureAction=CONSUME", [b"secret", b"plain"])):
         async with edge.connect(f"{READER}?messageId=earliest{query}") as reader:
             assert [base64.b64decode((await receive_json(reader))["payload"]) for _ in expected] == expected
+
+
+async def test_the_consumer_has_the_name_and_priority_that_it_asked_for(edge: Edge) -> None:
+    """Failover sorts by them; the name also has the keys on the ring of Key_Shared."""
+    first = CONSUMER + "?subscriptionType=Failover&consumerName=a&priorityLevel=1"
+    second = CONSUMER + "?subscriptionType=Failover&consumerName=b"
+    async with edge.connect(first), edge.connect(second), edge.connect(READER + "?readerName=mine"):
+        await eventually(lambda: len(edge.sessions.consumers) == 3)
+        subscriptions = list(edge.broker.topics.loaded[TOPIC].subscriptions.values())
+        found = {(one.name, one.priority) for subscription in subscriptions for one in subscription.consumers}
+        assert found == {("a", 1), ("b", 0), ("mine", 0)}
+        active = next(one.active for one in subscriptions if len(one.consumers) == 2)
+        assert active is not None and active.name == "b"

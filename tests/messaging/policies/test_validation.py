@@ -86,3 +86,13 @@ def test_whatever_is_given_only_enforced_policies_are_added(changes: dict[str, A
     else:
         assert all(name in ENFORCED or result[name] == before[name] for name in result)
     assert held == before
+
+
+@pytest.mark.parametrize("tick", [0, -1, 3_600_001, 2**53 - 1])
+def test_a_tick_that_is_no_precision_is_refused_with_the_range(tick: int) -> None:
+    with pytest.raises(InvalidValue, match="1 to 3600000"):
+        changed({}, {"delayed_delivery_tick_ms": tick})
+
+
+def test_the_longest_tick_is_accepted() -> None:
+    assert changed({}, {"delayed_delivery_tick_ms": 3_600_000}) == {"delayed_delivery_tick_ms": 3_600_000}

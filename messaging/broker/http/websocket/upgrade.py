@@ -119,6 +119,8 @@ async def open_consumer(opening: Opening) -> Session:
         parameters.subscription_mode == "Durable",
         None,
         session,
+        consumer_name=parameters.consumer_name,
+        priority=parameters.priority_level,
     )
     session.attach(handle)
     return session
@@ -126,19 +128,13 @@ async def open_consumer(opening: Opening) -> Session:
 
 async def open_reader(opening: Opening) -> Session:
     parameters = read_parameters(ReaderParameters, opening.query)
-    window, counters = PushWindow(parameters.window), opening.context.counters
-    session = ReaderSession(opening.link, window, counters, opening.memory, parameters.crypto_failure_action)
+    window, on_failure = PushWindow(parameters.window), parameters.crypto_failure_action
+    session = ReaderSession(opening.link, window, opening.context.counters, opening.memory, on_failure)
     initial: InitialPosition = "earliest" if parameters.message_id == "earliest" else "latest"
     start = None if parameters.message_id in ("earliest", "latest") else MessagePosition(*decode_message_id(parameters.message_id))
-    handle = await opening.context.edge.sessions.open_consumer(
-        opening.principal,
-        str(opening.target.topic),
-        f"reader-{secrets.token_hex(5)}",
-        "Exclusive",
-        initial,
-        False,
-        start,
-        session,
+    topic, name, sessions = str(opening.target.topic), f"reader-{secrets.token_hex(5)}", opening.context.edge.sessions
+    handle = await sessions.open_consumer(
+        opening.principal, topic, name, "Exclusive", initial, False, start, session, consumer_name=parameters.reader_name
     )
     session.attach(handle)
     return session

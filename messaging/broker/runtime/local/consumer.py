@@ -34,7 +34,14 @@ class LocalConsumer:
     action = Action.CONSUME
 
     def __init__(
-        self, service: Broker, topic: Topic, subscription: Subscription, sink: ConsumerListener, principal: Principal
+        self,
+        service: Broker,
+        topic: Topic,
+        subscription: Subscription,
+        sink: ConsumerListener,
+        principal: Principal,
+        name: str = "",
+        priority: int = 0,
     ) -> None:
         self.service = service
         self.topic = topic
@@ -43,7 +50,7 @@ class LocalConsumer:
         self.open = True
         self._stopped = False
         self._sink = sink
-        self.consumer = Consumer(0, service.new_producer_name(), self, now_ms=service.now_ms())
+        self.consumer = Consumer(0, name or service.new_producer_name(), self, priority=priority, now_ms=service.now_ms())
         self.consumer.session = None if principal.service else self
         self._batches = OpenBatches(self._charge)
         self._prune_at = PRUNE_AT

@@ -153,4 +153,9 @@ class LocalService(Protocol):
         durable: bool,
         start: MessagePosition | None,
         sink: ConsumerListener,
-    ) -> ConsumerHandle: ...
+        *,
+        consumer_name: str = "",
+        priority: int = 0,
+    ) -> ConsumerHandle:
+        """`consumer_name`: decides about the order of Failover and the keys of Key_Shared; "": a new one."""
+        ...

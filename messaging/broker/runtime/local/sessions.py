@@ -66,6 +66,9 @@ class LocalSessions:
         durable: bool,
         start: MessagePosition | None,
         sink: ConsumerListener,
+        *,
+        consumer_name: str = "",
+        priority: int = 0,
     ) -> LocalConsumer:
         name = parse_topic(topic)
         chosen = subscription_name(subscription)
@@ -82,7 +85,7 @@ class LocalSessions:
             held = opened.create_reader(chosen, begin)
         await opened.wait_until_unchanged(held)
         await probe_consumers(held, KINDS[kind])
-        consumer = LocalConsumer(self._broker, opened, held, sink, principal)
+        consumer = LocalConsumer(self._broker, opened, held, sink, principal, consumer_name, priority)
         opened.attach_consumer(held, consumer.consumer, KINDS[kind])
         self._broker.peers.sessions.add(consumer)
         return consumer

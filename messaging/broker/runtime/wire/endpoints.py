@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from messaging.broker.core.command_costs import ACK_RUN, BLOCK
 from messaging.broker.core.consumer import Consumer
@@ -17,6 +17,7 @@ from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.wire.detach import DetachWorker
 from messaging.broker.runtime.wire.outbound import OutboundBuffer
 from messaging.broker.runtime.wire.read_throttle import ReadThrottle
 from messaging.broker.runtime.wire.send_errors import Refusal, fenced_refusal, storable
@@ -53,16 +54,19 @@ class Endpoints:
         self.ended_producers: dict[int, None] = {}  # closed by the broker: frames still in transit are skipped
 
     def close(self) -> None:
-        """Detaches all producers and consumers: the connection is gone. Idempotent."""
+        """Detaches all producers and consumers, in slices: the connection is gone. Idempotent."""
         self.probe = lambda: None
         producers, self.producers = self.producers, {}
         opening, self.opening = self.opening, {}
-        # Those that wait leave first: a topic is not passed on from one to the next, each with a new epoch.
-        for topic, producer in [*(one[:2] for one in opening.values()), *producers.values()]:
-            topic.detach_producer(producer)
         consumers, self.consumers = self.consumers, {}
-        for topic, subscription, consumer in consumers.values():
-            topic.detach(subscription, consumer)
+        # Those that wait leave first: a topic is not passed on from one to the next, each with a new epoch.
+        detaches = [
+            *(partial(_detach, topic, topic.detach_producer, producer) for topic, producer, _ in opening.values()),
+            *(partial(_detach, topic, topic.detach_producer, producer) for topic, producer in producers.values()),
+            *(partial(_detach, topic, topic.detach, *held) for topic, *held in consumers.values()),
+        ]
+        if detaches:
+            DetachWorker(self.service.peers.turn_loop, self.memory_charge.tenant, detaches).begin()
 
     def wake_consumers(self) -> None:
         """The connection can be written to again."""
@@ -186,3 +190,9 @@ class Endpoints:
         self.ended_producers[producer_id] = None
         if len(self.ended_producers) > CLOSED_IDS_KEPT:
             del self.ended_producers[next(iter(self.ended_producers))]
+
+
+def _detach(topic: Topic, detach: Callable[..., None], *held: Any) -> None:
+    """One that fails keeps no other attached."""
+    with topic.services.dispatching.guard(topic=topic.text):
+        detach(*held)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from messaging.broker.core import dead_letter_moves
-from messaging.broker.core.dead_letter_moves import FoundEntry, Move, Part, Selection, next_sequence_id, parts_of
+from messaging.broker.core.dead_letter_moves import FoundEntry, Move, MoveEntries, Part, next_sequence_id, parts_of
 from messaging.broker.core.dispatch.chunk_sets import Chunk
 from messaging.storage.ledger_store import Position
 
@@ -21,12 +21,12 @@ def entry(number: int, size: int = 40, *, chunk: tuple[bytes, int, int] | None =
 
 
 def selected(*entries: FoundEntry) -> list[int]:
-    selection = Selection()
+    taken = MoveEntries()
     for one in entries:
-        if selection.full:
+        if taken.full:
             break
-        selection.offer(one)
-    return [one.position.entry_id for one in selection.ordered()]
+        taken.offer(one)
+    return [one.position.entry_id for one in taken.ordered()]
 
 
 def test_plain_entries_up_to_the_size_of_a_block() -> None:
@@ -53,12 +53,12 @@ def test_the_chunks_of_a_message_follow_one_another() -> None:
 
 
 def test_a_message_of_which_something_is_missing_keeps_nobody() -> None:
-    selection = Selection()
+    taken = MoveEntries()
     for number in range(3):
-        selection.offer(entry(number, chunk=(b"a", number, 9)))
-    selection.offer(entry(3))
-    assert len(selection.entries) == 3
-    assert not selection.full, "and the rest may still come"
+        taken.offer(entry(number, chunk=(b"a", number, 9)))
+    taken.offer(entry(3))
+    assert len(taken.entries) == 3
+    assert not taken.full, "and the rest may still come"
 
 
 def test_parts_keep_one_sequence_id_for_a_message() -> None:
