@@ -1,6 +1,12 @@
 # C types for `keyed.py` where it is compiled; the source stays plain Python. Bounds stay checked: a peer controls every byte.
 cimport cython
 
+cdef unsigned long long MASK
+cdef unsigned long long FACTOR_1
+cdef unsigned long long FACTOR_2
+cdef unsigned long long ADDED
+cdef unsigned long long LAST_1
+cdef unsigned long long LAST_2
 
 @cython.locals(hashed="unsigned long long", size=Py_ssize_t, whole=Py_ssize_t, part="unsigned long long")
 cpdef unsigned int murmur(const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop) except? 1

@@ -21,6 +21,11 @@ HASH_MAX = 0x7FFFFFFF
 NO_KEY_HASH = 504741539  # of the text "NONE_KEY": the key of an entry whose metadata nobody can read
 NOBODY = 0  # the owner of slots that no consumer asked for
 
+# Of Murmur3. Named because a literal of more than 31 bits is an object where this is compiled.
+MASK = 0xFFFFFFFF
+FACTOR_1, FACTOR_2, ADDED = 0xCC9E2D51, 0x1B873593, 0xE6546B64
+LAST_1, LAST_2 = 0x85EBCA6B, 0xC2B2AE35
+
 
 def murmur(data: bytes | memoryview, start: int, stop: int) -> int:
     """The hash of ``data[start:stop]``."""
@@ -30,11 +35,11 @@ def murmur(data: bytes | memoryview, start: int, stop: int) -> int:
     while start < whole:
         part = data[start + 3]
         part = part << 24 | data[start + 2] << 16 | data[start + 1] << 8 | data[start]
-        part = part * 0xCC9E2D51 & 0xFFFFFFFF
-        part = (part << 15 | part >> 17) & 0xFFFFFFFF
-        hashed ^= part * 0x1B873593 & 0xFFFFFFFF
-        hashed = (hashed << 13 | hashed >> 19) & 0xFFFFFFFF
-        hashed = (hashed * 5 + 0xE6546B64) & 0xFFFFFFFF
+        part = part * FACTOR_1 & MASK
+        part = (part << 15 | part >> 17) & MASK
+        hashed ^= part * FACTOR_2 & MASK
+        hashed = (hashed << 13 | hashed >> 19) & MASK
+        hashed = (hashed * 5 + ADDED) & MASK
         start += 4
     if start < stop:
         part = data[start]
@@ -42,12 +47,12 @@ def murmur(data: bytes | memoryview, start: int, stop: int) -> int:
             part |= data[start + 1] << 8
         if stop - start > 2:
             part |= data[start + 2] << 16
-        part = part * 0xCC9E2D51 & 0xFFFFFFFF
-        part = (part << 15 | part >> 17) & 0xFFFFFFFF
-        hashed ^= part * 0x1B873593 & 0xFFFFFFFF
+        part = part * FACTOR_1 & MASK
+        part = (part << 15 | part >> 17) & MASK
+        hashed ^= part * FACTOR_2 & MASK
     hashed ^= size
-    hashed = (hashed ^ hashed >> 16) * 0x85EBCA6B & 0xFFFFFFFF
-    hashed = (hashed ^ hashed >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
+    hashed = (hashed ^ hashed >> 16) * LAST_1 & MASK
+    hashed = (hashed ^ hashed >> 13) * LAST_2 & MASK
     hashed ^= hashed >> 16
     return hashed & 0x7FFFFFFF
 
@@ -119,7 +124,10 @@ def key_hashes(data: bytes | memoryview, end_offsets: Sequence[int]) -> array[in
         if not readable or i != end:
             found[index] = NO_KEY_HASH
         elif key and (ordering or not encoded):
-            found[index] = murmur(data, key, key_end) if compiled else mmh3_hash(bytes(data[key:key_end]), 0, False) & HASH_MAX
+            if compiled:
+                found[index] = murmur(data, key, key_end)
+            else:
+                found[index] = mmh3_hash(bytes(data[key:key_end]), 0, False) & HASH_MAX
         elif key:
             found[index] = encoded_hash(bytes(data[key:key_end]))
         else:
