@@ -7,6 +7,10 @@ A program gets one argument, a JSON object of strings:
     topics                    a prefix of topics that do not exist yet
     partitioned, single       topics with three partitions and with one
     ended                     a terminated topic that holds the message "last"
+    hashed                    a topic with three partitions
+    interwoven                a topic with the messages "first" and "second" in chunks, one between those of the other
+    unfinished                a topic with the first chunk of a message that is never completed, and the message "after"
+    admin                     URL of the admin API
     deduplicated              a prefix of topics where deduplication is on
     public_key, private_key   files in PEM
     only                      names of features, separated by commas: all, if it is missing

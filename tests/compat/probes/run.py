@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.compat.probes.install import INSTALLED, ROOT, Client
 from tests.compat.scenarios import Platform, World, topic_path
+from tests.support.chunking import chunk_frame
+from tests.support.raw_client import RawClient, send_frame
 
 TIMEOUT_S = 100
+INTERWOVEN = (
+    chunk_frame(0, b"fi", 0, 2, total_bytes=5),
+    chunk_frame(1, b"se", 0, 2, total_bytes=6),
+    chunk_frame(1, b"cond", 1, 2, total_bytes=6),
+    chunk_frame(0, b"rst", 1, 2, total_bytes=5),
+)
+UNFINISHED = (chunk_frame(0, b"fi", 0, 2, total_bytes=5), send_frame(1, b"after"))
 
 
 class Keys(NamedTuple):
@@ -93,7 +104,28 @@ def _plan(world: World, keys: Keys) -> dict[str, str]:
         "partitioned": world.partitioned(3, "three"),
         "single": world.partitioned(1, "one"),
         "ended": ended,
+        "hashed": world.partitioned(3, "hashed"),
+        "interwoven": _chunked(world, "interwoven", INTERWOVEN),
+        "unfinished": _chunked(world, "unfinished", UNFINISHED),
+        "admin": world.platform.web_url,
         "deduplicated": world.namespace(deduplication=True),
         "public_key": keys.public,
         "private_key": keys.private,
     }
+
+
+def _chunked(world: World, suffix: str, frames: tuple[bytes, ...]) -> str:
+    """A topic with messages that no stock client sends in this order."""
+    topic = world.topic(suffix)
+    asyncio.run(_write(world.platform, topic, frames))
+    return topic
+
+
+async def _write(platform: Platform, topic: str, frames: tuple[bytes, ...]) -> None:
+    client = await RawClient.open(urlsplit(platform.broker_url).port or 6650)
+    await client.connect(platform.token)
+    await client.producer(topic)
+    client.write(*frames)
+    for _ in frames:
+        await client.expect("SEND_RECEIPT")
+    await client.close()

@@ -91,6 +91,7 @@ public class Probe {
         while (matcher.find()) plan.put(matcher.group(1), matcher.group(2));
         Producing.register(FEATURES);
         Consuming.register(FEATURES);
+        Settings.register(FEATURES);
         ExecutorService pool = Executors.newFixedThreadPool(8);
         List<String> only = List.of(plan.getOrDefault("only", "").split(","));
         for (String name : FEATURES.keySet()) if (!plan.containsKey("only") || only.contains(name)) pool.submit(() -> run(name));
