@@ -35,7 +35,7 @@ def in_force(policies: dict[str, Any]) -> list[InForce]:
 
 def one(name: str, policies: dict[str, Any]) -> InForce:
     policy = ENFORCED[name]
-    value, level = resolve_policy(name, policies, defaults(django_settings.MAGNETAR))
+    value, level = resolve_policy(name, {Level.NAMESPACE: policies}, defaults(django_settings.MAGNETAR))
     source = f"broker default ({policy.setting})" if policy.setting else "broker default"
     return InForce(policy.title, text_of(policy, value), level is Level.NAMESPACE, source, policy.meaning)
 

@@ -23,7 +23,8 @@ from messaging.permissions.audited import (
     BROKER_SIGN_IN_FAILED,
     MORE,
 )
-from messaging.policies.model import range_text
+from messaging.policies.model import Level, Policy, range_text
+from messaging.policies.pulsar_topics import SUBSCRIPTION_PATH, TOPIC_PATHS
 from messaging.policies.registry import POLICIES
 
 FOLDER = Path(__file__).resolve().parent
@@ -146,18 +147,30 @@ def permissions_page() -> str:
     return page.rstrip("\n") + "\n"
 
 
+def _topic_path(policy: Policy) -> str:
+    paths = [one.path for one in TOPIC_PATHS.values() if policy in one.policies]
+    if Level.TOPIC in policy.levels:
+        paths = paths or [policy.path]
+    if Level.SUBSCRIPTION in policy.levels:
+        paths.append(f"SUBSCRIPTION/{SUBSCRIPTION_PATH}")
+    return ", ".join(f"`{path}`" for path in paths)
+
+
 def policies_page() -> str:
     page = _NOTE.format(source="messaging/policies/") + (
         "# Policies\n\n"
-        "Policies are set on a namespace, over Pulsar's admin API (`pulsar-admin namespaces set-...`), over `/api/v1` or in the "
-        "console. If the namespace does not set a policy, the broker's default applies, which may be a setting "
-        "([configuration](configuration.md)).\n\n"
+        "Policies are set on a namespace, many also on a topic and a few on a subscription: over Pulsar's admin API "
+        "(`pulsar-admin namespaces set-...`, `topicPolicies set-...`), and those of namespaces over `/api/v1` or in the console. "
+        "The nearest level that sets a policy wins, each policy by itself: the subscription, its topic, the namespace, the "
+        "broker's default, which may be a setting ([configuration](configuration.md)). A partitioned topic has policies for all "
+        "its partitions. Policies of a topic end with it.\n\n"
         "Only enforced policies are accepted. Setting any other one returns 412 with the code `policy_not_enforced` and its name; "
         "reading it returns what Pulsar returns for an unset policy; removing it always works, for values that an earlier release "
         "stored.\n\n"
-        "The path is relative to `/admin/v2/namespaces/TENANT/NAMESPACE/`. The name is the one that `/api/v1` uses.\n"
+        "The path is relative to `/admin/v2/namespaces/TENANT/NAMESPACE/`, that of a topic to "
+        "`/admin/v2/persistent/TENANT/NAMESPACE/TOPIC/`; the fields are the same. The name is the one that `/api/v1` uses.\n"
     )
-    columns = "| name | values | unit | default | Pulsar's path | field | meaning |\n| --- | --- | --- | --- | --- | --- | --- |\n"
+    columns = "| name | values | unit | default | Pulsar's path | of a topic | field | meaning |\n" + "| --- " * 8 + "|\n"
     head = "\n## {}\n\n" + columns
     for title, enforced in (("Enforced", True), ("Not enforced yet", False)):
         page += head.format(title)
@@ -166,8 +179,8 @@ def policies_page() -> str:
                 default = f"setting `{policy.setting}`" if policy.setting else f"`{json.dumps(policy.default)}`"
                 field = f"`{policy.field}`" if policy.field else ""
                 page += (
-                    f"| `{policy.name}` | {range_text(policy)} | {policy.unit} | {default} | `{policy.path}` | {field} "
-                    f"| {policy.meaning} |\n"
+                    f"| `{policy.name}` | {range_text(policy)} | {policy.unit} | {default} | `{policy.path}` "
+                    f"| {_topic_path(policy)} | {field} | {policy.meaning} |\n"
                 )
     return page
 

@@ -17,7 +17,7 @@ from django.db.models.functions import Cast, Length
 from messaging import errors
 from messaging.adminrpc.feed import ENTITY_BYTES_MAX, PAGE_BYTES_MAX, FeedApply, FeedChange
 from tenants import broker
-from tenants.models import FeedHead, Grant, Key, Namespace, OutboxChange, SubscriptionGrant, Tenant
+from tenants.models import FeedHead, Grant, Key, Namespace, OutboxChange, SubscriptionGrant, Tenant, TopicPolicies
 
 KEPT_CHANGES = 10_000  # a broker that lags by more gets everything at once
 KEPT_BYTES = 32 << 20  # the same by the size of their states, or somebody with a large one could fill the disk by repeating it
@@ -168,6 +168,10 @@ def key_state(key: Key) -> dict[str, Any]:
     }
 
 
+def topic_state(row: TopicPolicies) -> dict[str, Any]:
+    return {"policies": row.policies, "subscriptions": row.subscriptions}
+
+
 def namespace_state(namespace: Namespace) -> dict[str, Any]:
     grants = Grant.unscoped.filter(namespace=namespace)
     restrictions = SubscriptionGrant.unscoped.filter(namespace=namespace)
@@ -200,10 +204,9 @@ def _page_of_everything(version: int, after: str) -> tuple[list[FeedChange], str
 
 def _everything(version: int, after_kind: str, after_key: str) -> Iterator[FeedChange]:
     """All entities behind that one, by kind and key."""
-    kinds = ("tenant", "namespace", "key")
-    readers = {"tenant": _tenants, "namespace": _namespaces, "key": _keys}
+    kinds = list(_READERS)
     for kind in kinds[kinds.index(after_kind) if after_kind else 0 :]:
-        for key, state in readers[kind](after_key if kind == after_kind else ""):
+        for key, state in _READERS[kind](after_key if kind == after_kind else ""):
             yield FeedChange(version=version, kind=kind, key=key, state=state)
 
 
@@ -228,3 +231,11 @@ def _namespaces(after: str) -> Iterator[tuple[str, dict[str, Any]]]:
             restrictions.setdefault(restriction.namespace_id, []).append(restriction)
         for row in rows:
             yield row.name, _namespace_state(row, grants.get(row.name, ()), restrictions.get(row.name, ()))
+
+
+def _topics(after: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for row in TopicPolicies.unscoped.filter(topic__gt=after).order_by("topic").iterator(chunk_size=_ROWS_AT_ONCE):
+        yield row.topic, topic_state(row)
+
+
+_READERS = {"tenant": _tenants, "namespace": _namespaces, "key": _keys, "topic": _topics}  # in the order of a full feed

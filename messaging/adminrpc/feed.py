@@ -32,6 +32,13 @@ class NamespaceState(msgspec.Struct):
     subscription_roles: dict[str, list[str]] = {}
 
 
+class TopicState(msgspec.Struct):
+    """Only what is set; a topic on which nothing is set has no state."""
+
+    policies: dict[str, Any] = {}
+    subscriptions: dict[str, dict[str, Any]] = {}  # subscription -> its policies
+
+
 class KeyState(msgspec.Struct):
     role: str = ""
     tenant: str = ""
@@ -40,10 +47,11 @@ class KeyState(msgspec.Struct):
     expires_ms: int = 0
 
 
-KINDS: dict[str, type[TenantState | NamespaceState | KeyState]] = {
+KINDS: dict[str, type[TenantState | NamespaceState | KeyState | TopicState]] = {
     "tenant": TenantState,  # key: its name
     "namespace": NamespaceState,  # key: tenant/name
     "key": KeyState,  # key: its id
+    "topic": TopicState,  # key: its full name, of a partitioned topic the one without partition
 }
 
 

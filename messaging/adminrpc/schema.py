@@ -84,7 +84,9 @@ from messaging.adminrpc.topics import (
     TopicLookup,
     TopicNames,
     TopicRef,
+    TopicsAsked,
     TopicsList,
+    TopicTimes,
 )
 from messaging.adminrpc.usage import (
     UsageFlush,
@@ -149,6 +151,8 @@ __all__ = [
     "TopicLookup",
     "TopicNames",
     "TopicRef",
+    "TopicTimes",
+    "TopicsAsked",
     "TopicsList",
     "TracedDelivery",
     "TracedEntry",
@@ -177,6 +181,7 @@ METHODS: dict[str, Method] = {
     "topics.delete": Method(TopicDelete, Empty),
     "topics.partitions": Method(PartitionsGet, Partitions),
     "topics.update_partitions": Method(PartitionsUpdate, Empty),
+    "topics.times": Method(TopicsAsked, TopicTimes),  # plain topics, partitions, and partitioned topics
     "topics.lookup": Method(TopicLookup, LookupAnswer),
     "schemas.get": Method(SchemaGet, SchemaVersions),
     "schemas.list": Method(TopicRef, SchemaVersions),

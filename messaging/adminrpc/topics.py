@@ -13,6 +13,17 @@ class TopicRef(Request, kw_only=True):
     topic: str  # full name
 
 
+class TopicsAsked(Request, kw_only=True):
+    topics: list[str]  # full names
+
+
+class TopicTimes(Answer, kw_only=True):
+    """When each was created, in ms since 1970: it tells a topic from a former one of its name. Those that do not exist are
+    missing."""
+
+    created_ms: dict[str, int]
+
+
 class TopicCreate(Request, kw_only=True):
     """`partitions` None: a plain topic. Raises conflict if the name exists in either form. Not idempotent."""
 

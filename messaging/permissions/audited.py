@@ -8,6 +8,7 @@ against the rows of REST and console: a new route that changes something and is 
 from __future__ import annotations
 
 from messaging.policies.pulsar import PATHS
+from messaging.policies.pulsar_topics import TOPIC_PATHS
 
 DENIED, DENIED_MORE = "denied", "denied.more"
 SIGN_IN, SIGN_OUT, CHANGE_PASSWORD = "session.sign_in", "session.sign_out", "user.change_password"
@@ -108,6 +109,16 @@ _POLICIES: dict[tuple[str, str], str] = {
     for method in (one.set_by, "DELETE")
 }
 
+_TOPIC_POLICIES: dict[tuple[str, str], str] = {
+    (method, route): "topic.set_policies"
+    for route, methods in (
+        ("admin_v2:topic-backlog-quota", ("POST", "DELETE")),
+        ("admin_v2:subscription-dispatch-rate", ("POST", "DELETE")),
+        *((f"admin_v2:topic-policy-{path}", one.methods[1:]) for path, one in TOPIC_PATHS.items()),
+    )
+    for method in methods
+}
+
 # Routes that read, and whose answer holds what somebody published.
 PAYLOAD_READS: dict[tuple[str, str], str] = {
     ("GET", "admin_v2:peek"): "subscription.peek",
@@ -122,4 +133,4 @@ BROKER_AUDITED: dict[str, str] = {
     "/ws/v2/consumer/{domain}/{tenant}/{namespace}/{topic}/{subscription}": SUBSCRIPTION_CREATE,
 }
 
-AUDITED: dict[tuple[str, str], str] = _API | _PULSAR | _POLICIES | _CONSOLE | PAYLOAD_READS
+AUDITED: dict[tuple[str, str], str] = _API | _PULSAR | _POLICIES | _TOPIC_POLICIES | _CONSOLE | PAYLOAD_READS

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from messaging.permissions.model import Action
 from messaging.policies.pulsar import PATHS
+from messaging.policies.pulsar_topics import TOPIC_PATHS
 
 _API: dict[tuple[str, str], Action] = {
     ("GET", "api:openapi"): Action.PUBLIC,  # the same for everybody: the description of the API
@@ -133,6 +134,19 @@ _POLICIES: dict[tuple[str, str], Action] = {
     for method in ("GET", one.set_by, "DELETE")
 }
 
+_TOPIC_POLICIES: dict[tuple[str, str], Action] = {
+    ("GET", "admin_v2:topic-backlog-quotas"): Action.TENANT_READ,
+    ("POST", "admin_v2:topic-backlog-quota"): Action.TENANT_ADMIN,
+    ("DELETE", "admin_v2:topic-backlog-quota"): Action.TENANT_ADMIN,
+    ("GET", "admin_v2:subscription-dispatch-rate"): Action.TENANT_READ,
+    ("POST", "admin_v2:subscription-dispatch-rate"): Action.TENANT_ADMIN,
+    ("DELETE", "admin_v2:subscription-dispatch-rate"): Action.TENANT_ADMIN,
+} | {
+    (method, f"admin_v2:topic-policy-{path}"): Action.TENANT_READ if method == "GET" else Action.TENANT_ADMIN
+    for path, one in TOPIC_PATHS.items()
+    for method in one.methods
+}
+
 _PROCESSES: dict[tuple[str, str], Action] = {
     ("GET", "internal:feed"): Action.SERVICE,
     ("GET", "health:live"): Action.PUBLIC,
@@ -141,4 +155,4 @@ _PROCESSES: dict[tuple[str, str], Action] = {
     ("GET", "health:status"): Action.PUBLIC,
 }
 
-REST: dict[tuple[str, str], Action] = _API | _PULSAR | _POLICIES | _PROCESSES
+REST: dict[tuple[str, str], Action] = _API | _PULSAR | _POLICIES | _TOPIC_POLICIES | _PROCESSES

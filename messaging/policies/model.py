@@ -16,11 +16,16 @@ from messaging.limits.sizes import PAIRS_COUNT_MAX, PARTITIONS_MAX
 class Level(StrEnum):
     """Where a value may be set, the nearest to the message first."""
 
+    SUBSCRIPTION = "subscription"
+    TOPIC = "topic"  # of a partitioned topic: of all its partitions
     NAMESPACE = "namespace"
     BROKER = "broker"
 
 
 TICK_MS_MAX = 3_600_000  # an hour: messages may come as much too early, so a longer one would be no delay
+NAMESPACE_ONLY = (Level.NAMESPACE,)
+WITH_TOPICS = (Level.TOPIC, Level.NAMESPACE)
+WITH_SUBSCRIPTIONS = (Level.SUBSCRIPTION, Level.TOPIC, Level.NAMESPACE)
 _LIMIT = 2**53 - 1  # what JSON readers keep exactly
 
 Flag = bool
@@ -59,7 +64,7 @@ class Policy:
 
     name: str
     kind: Any  # the type of a value, with its range
-    path: str  # Pulsar's, below /admin/v2/namespaces/TENANT/NAMESPACE/
+    path: str  # Pulsar's, below /admin/v2/namespaces/TENANT/NAMESPACE/; that below a topic: `pulsar_topics`
     meaning: str
     unit: str = ""
     default: Any = None  # where no level sets it; None: the broker setting `setting`
@@ -69,7 +74,7 @@ class Policy:
     label: str = ""  # in the console; "": the name in words
     phrase: str = "{}"  # how the console says a value
     words: Mapping[Any, str] = dataclasses.field(default_factory=dict)  # value -> what the console says instead
-    levels: tuple[Level, ...] = (Level.NAMESPACE,)  # where it may be set, beside the broker's setting
+    levels: tuple[Level, ...] = NAMESPACE_ONLY  # where it may be set, beside the broker's setting
     enforced_by: str = ""
 
     @property

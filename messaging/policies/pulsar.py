@@ -42,7 +42,7 @@ class PulsarPath:
 
     def changes(self, value: Any) -> JsonPolicies:
         """What setting `value` (None: unsetting) changes. Raises `InvalidValue`."""
-        if value is None or (type(value) is type(self.unset) and value == self.unset):
+        if value is None or self.unsets(value):
             return {policy.name: None for policy in self.policies}
         if not self.policies[0].field:
             return {self.policies[0].name: value}
@@ -50,6 +50,9 @@ class PulsarPath:
             fields = ", ".join(policy.field for policy in self.policies)
             raise InvalidValue(f"{self.path} is an object with the fields {fields}")
         return {policy.name: value.get(policy.field, policy.fill) for policy in self.policies}
+
+    def unsets(self, value: Any) -> bool:
+        return type(value) is type(self.unset) and value == self.unset
 
 
 class AutoTopicCreation(PulsarPath):

@@ -1,6 +1,7 @@
 """Whether values may be stored: each by its own type, then the rules between them. What is not enforced is refused.
 
-Policies of a namespace are kept as one flat JSON object, name -> value, of what is set; what is not in it inherits.
+Policies of a namespace, topic or subscription are kept as one flat JSON object, name -> value, of what is set; what is not in it
+inherits.
 """
 
 from __future__ import annotations
@@ -13,31 +14,38 @@ import msgspec
 from messaging.errors import InvalidValue, PolicyNotEnforced, PreconditionFailed
 from messaging.limits.model import check
 from messaging.limits.rest import PULSAR
-from messaging.policies.model import Policy, range_text
+from messaging.policies.model import Level, Policy, range_text
 from messaging.policies.registry import POLICIES
 
 JsonPolicies = dict[str, Any]
+NOTHING: Mapping[str, Any] = {}
 
 
-def changed(held: Mapping[str, Any], changes: Mapping[str, Any]) -> JsonPolicies:
-    """`held` with `changes` applied. A value of None removes a policy, whether it is known and enforced or not.
+def changed(
+    held: Mapping[str, Any],
+    changes: Mapping[str, Any],
+    level: Level = Level.NAMESPACE,
+    inherited: Mapping[str, Any] = NOTHING,
+) -> JsonPolicies:
+    """`held`, what is set at `level`, with `changes` applied. A value of None removes a policy, whether it is known and enforced
+    or not. `inherited` are values of further levels that must not contradict the new ones.
 
     Raises `InvalidValue` naming what is unknown or wrong, `PolicyNotEnforced`, and `PreconditionFailed` where values contradict
-    each other."""
+    each other, or for a policy that cannot be set at this level."""
     result = dict(held)
     for name, value in changes.items():
         if value is None and (name in held or name in POLICIES):
             result.pop(name, None)
         else:
-            result[name] = valid_value(_settable(name), value)
+            result[name] = valid_value(_settable(name, level), value)
     given = {name for name, value in changes.items() if value is not None}
     for names, rule in _RULES:
         if not given.isdisjoint(names):  # a contradiction that is stored stands in the way of nothing else
-            rule(result)
+            rule({**inherited, **result})
     return result
 
 
-def _settable(name: str) -> Policy:
+def _settable(name: str, level: Level) -> Policy:
     policy = POLICIES.get(name)
     if policy is None:
         raise InvalidValue(f"policy {name[:80]!r} is unknown: docs/policies.md lists all policies")
@@ -45,6 +53,10 @@ def _settable(name: str) -> Policy:
         raise PolicyNotEnforced(
             f"policy {name} ({policy.path}) is not enforced by this release, so it cannot be set: leave it out; "
             "docs/policies.md lists those that can"
+        )
+    if level not in policy.levels:
+        raise PreconditionFailed(
+            f"policy {name} cannot be set on a {level}: set it on a {' or '.join(policy.levels)}; docs/policies.md lists the levels"
         )
     return policy
 

@@ -19,6 +19,7 @@ _PARTITION = re.compile(r"(.+)-partition-(0|[1-9][0-9]{0,5})")  # one spelling p
 NAME_LENGTH_MAX = 255
 PERSISTENT = "persistent"
 NON_PERSISTENT = "non-persistent"
+TOPIC_LENGTH_MAX = len(f"{NON_PERSISTENT}://") + 3 * NAME_LENGTH_MAX + 2  # of a full name
 
 
 def entity_name(kind: str, text: str) -> str:

@@ -10,7 +10,8 @@ from tenants.actions.keys import NewKey, create_key, revoke_key
 from tenants.actions.namespaces import create_namespace, delete_namespace, set_policies
 from tenants.actions.people import remove_member, set_member
 from tenants.actions.tenants import create_tenant, delete_tenant, update_tenant
-from tenants.actions.topics import create_topic, delete_topic, truncate_topic
+from tenants.actions.topic_policies import set_topic_policies, topic_policies
+from tenants.actions.topics import create_topic, delete_topic, forget_topic_policies, truncate_topic
 
 __all__ = [
     "NewKey",
@@ -21,6 +22,7 @@ __all__ = [
     "delete_namespace",
     "delete_tenant",
     "delete_topic",
+    "forget_topic_policies",
     "grant_permission",
     "remove_member",
     "restrict_subscription",
@@ -28,6 +30,8 @@ __all__ = [
     "revoke_permission",
     "set_member",
     "set_policies",
+    "set_topic_policies",
+    "topic_policies",
     "truncate_topic",
     "unrestrict_subscription",
     "update_tenant",

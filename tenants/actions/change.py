@@ -15,9 +15,9 @@ from messaging.errors import NotReady
 from messaging.permissions.model import Action
 from tenants import feed
 from tenants.access import Actor
-from tenants.actions.quotas import check_states
+from tenants.actions.quotas import TOPIC_STATE_BYTES, check_states
 from tenants.actions.rate import rates
-from tenants.models import AuditRecord, FeedHead, Namespace, Tenant
+from tenants.models import AuditRecord, FeedHead, Namespace, Tenant, TopicPolicies
 
 VALUE_BYTES_MAX = 4096  # of one value in a record of the audit log, as JSON; what is larger is taken apart by its names
 _NAMES_MAX, _NAME_LENGTH_MAX, _LEVELS = 64, 128, 2
@@ -41,9 +41,21 @@ class PendingChange:
         """Raises `PreconditionFailed` if its tenant would have too much of it."""
         state = feed.namespace_state(namespace)
         state_bytes = len(msgspec.json.encode(state))
-        check_states(namespace, state_bytes)
+        check_states(namespace.tenant_id, namespace.state_bytes, state_bytes)
         Namespace.unscoped.filter(name=namespace.name).update(state_bytes=state_bytes)
         self.publish_change("namespace", namespace.name, state)
+
+    def publish_topic(self, row: TopicPolicies) -> None:
+        """Saves the row, or deletes it where nothing is set. Raises `PreconditionFailed` if its tenant would have too much."""
+        if not row.policies and not row.subscriptions:
+            TopicPolicies.unscoped.filter(topic=row.topic).delete()
+            self.publish_change("topic", row.topic, None)
+            return
+        state = feed.topic_state(row)
+        before_bytes, row.state_bytes = row.state_bytes, len(msgspec.json.encode(state)) + TOPIC_STATE_BYTES
+        check_states(row.namespace.tenant_id, before_bytes, row.state_bytes)
+        row.save()
+        self.publish_change("topic", row.topic, state)
 
     def publish_tenant(self, tenant: Tenant) -> None:
         self.publish_change("tenant", tenant.name, feed.tenant_state(tenant))

@@ -68,6 +68,8 @@ def delete_namespace(actor: Actor, name: str, force: bool = False) -> None:
     with change(actor) as changing:
         namespace = existing(name)
         before = namespace.policies
+        for topic in namespace.topic_policies.values_list("topic", flat=True):
+            changing.publish_change("topic", topic, None)
         namespace.delete()
         changing.audit("namespace.delete", tenant, name, {"policies": before})
         changing.publish_change("namespace", name, None)

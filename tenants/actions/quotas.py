@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings as django_settings
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 
 from messaging.errors import PreconditionFailed
-from tenants.models import Key, Namespace
+from tenants.models import Key, Namespace, TopicPolicies
 
-STATES_BYTES_MAX = 16 << 20  # of the states of one tenant's namespaces together, as the feed tells them
+STATES_BYTES_MAX = 16 << 20  # of the states of one tenant's namespaces together, as the feed tells them, and of their topics
+TOPIC_STATE_BYTES = 512  # added to that of each topic with policies: what holding it costs a broker besides
 
 
 def check_another_namespace(tenant: str) -> None:
@@ -18,18 +21,22 @@ def check_another_namespace(tenant: str) -> None:
         raise PreconditionFailed(f"tenant {tenant!r} has reached namespaces_per_tenant_max = {most} namespaces: delete one first")
 
 
-def check_states(namespace: Namespace, state_bytes: int) -> None:
-    """Before a namespace's state becomes one of `state_bytes`. What is too large already may be made smaller. Raises
-    `PreconditionFailed`."""
-    if state_bytes <= namespace.state_bytes:
+def check_states(tenant: str, before_bytes: int, after_bytes: int) -> None:
+    """Before the state of a namespace or topic that has `before_bytes` becomes one of `after_bytes`. What is too large already may
+    be made smaller. Raises `PreconditionFailed`."""
+    if after_bytes <= before_bytes:
         return
-    others = Namespace.unscoped.filter(tenant=namespace.tenant_id).exclude(name=namespace.name)
-    total = state_bytes + (others.aggregate(total=Sum("state_bytes"))["total"] or 0)
+    held = _sum(Namespace.unscoped.filter(tenant=tenant)) + _sum(TopicPolicies.unscoped.filter(namespace__tenant=tenant))
+    total = held - before_bytes + after_bytes
     if total > STATES_BYTES_MAX:
         raise PreconditionFailed(
-            f"the namespaces of tenant {namespace.tenant_id!r} would have {total} bytes of policies, grants and roles together; "
+            f"the namespaces and topics of tenant {tenant!r} would have {total} bytes of policies, grants and roles together; "
             f"at most {STATES_BYTES_MAX} are allowed: remove some"
         )
+
+
+def _sum(rows: QuerySet[Any]) -> int:
+    return rows.aggregate(total=Sum("state_bytes"))["total"] or 0
 
 
 def key_to_forget(tenant: str) -> Key | None:

@@ -7,9 +7,10 @@ from messaging.errors import InvalidName
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import TopicName
 from tenants import broker
-from tenants.access import Actor, require
-from tenants.actions.change import record
+from tenants.access import Actor, platform_actor, require
+from tenants.actions.change import change, record
 from tenants.actions.namespaces import existing
+from tenants.models import TopicPolicies
 
 
 def topic_resource(topic: TopicName, subscription: str = "") -> Resource:
@@ -30,7 +31,17 @@ def delete_topic(actor: Actor, topic: TopicName, *, force: bool = False, partiti
     """Raises `TopicNotFound`, `PreconditionFailed` while clients are connected (without `force`), `NotReady`."""
     require(actor, Action.TENANT_ADMIN, topic_resource(topic))
     broker.rpc().call("topics.delete", TopicDelete(topic=str(topic), force=force, partitioned=partitioned))
+    forget_topic_policies(topic)
     record(actor, "topic.delete", topic.tenant, str(topic), {"partitioned": partitioned}, {"force": force})
+
+
+def forget_topic_policies(topic: TopicName) -> None:
+    """The topic is gone. The broker need not confirm it: nothing is left that would follow."""
+    if topic.partition >= 0 or not TopicPolicies.unscoped.filter(topic=str(topic)).exists():
+        return
+    with change(platform_actor(), must_confirm=False) as changing:
+        if TopicPolicies.unscoped.filter(topic=str(topic)).delete()[0]:
+            changing.publish_change("topic", str(topic), None)
 
 
 def truncate_topic(actor: Actor, topic: TopicName) -> None:

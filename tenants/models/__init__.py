@@ -7,6 +7,7 @@ from tenants.models.access import Grant, Key, Membership, SubscriptionGrant
 from tenants.models.feed import FeedHead, OutboxChange
 from tenants.models.record import AuditRecord
 from tenants.models.tenant import Namespace, Tenant
+from tenants.models.topic import TopicPolicies
 from tenants.models.user import User
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "OutboxChange",
     "SubscriptionGrant",
     "Tenant",
+    "TopicPolicies",
     "User",
 ]

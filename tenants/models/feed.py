@@ -6,6 +6,8 @@ import uuid
 
 from django.db import models
 
+from messaging.protocol.names import TOPIC_LENGTH_MAX
+
 
 def new_feed_id() -> str:
     return uuid.uuid4().hex
@@ -25,7 +27,7 @@ class OutboxChange(models.Model):
 
     version = models.BigIntegerField(primary_key=True)
     kind = models.CharField(max_length=16)
-    key = models.CharField(max_length=600)
+    key = models.CharField(max_length=TOPIC_LENGTH_MAX)
     state = models.JSONField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -55,7 +55,7 @@ class BacklogQuota(msgspec.Struct, rename="camel"):
     policy: str | None = None
 
 
-def _quota_type(request: HttpRequest) -> str:
+def quota_type(request: HttpRequest) -> str:
     kind = request.GET.get("backlogQuotaType") or "destination_storage"
     if kind not in _QUOTA_TYPES:
         raise InvalidValue(f"backlogQuotaType {kind[:40]!r} is not valid: use {' or '.join(_QUOTA_TYPES)}")
@@ -78,15 +78,20 @@ def _get_quotas(request: HttpRequest, tenant: str, namespace: str) -> dict[str, 
 
 
 def _set_quota(request: HttpRequest, tenant: str, namespace: str) -> None:
-    kind = _quota_type(request)
+    changes = quota_changes(request, quota_type(request))
+    with as_precondition():
+        actions.set_policies(actor(request), str(namespace_of(tenant, namespace)), changes)
+
+
+def quota_changes(request: HttpRequest, kind: str) -> JsonPolicies:
+    """What setting (POST) or removing (DELETE) the quota of that type changes."""
     given = None if request.method == "DELETE" else body(request, BacklogQuota, None)
     changes: JsonPolicies = {_QUOTA_TYPES[kind]: None, _QUOTA_POLICIES[kind]: None}
     if given is not None:
         size = given.limit_size if given.limit_size is not None else given.limit
         changes[_QUOTA_TYPES[kind]] = (size if kind == "destination_storage" else given.limit_time) or -1
         changes[_QUOTA_POLICIES[kind]] = given.policy or "producer_request_hold"
-    with as_precondition():
-        actions.set_policies(actor(request), str(namespace_of(tenant, namespace)), changes)
+    return changes
 
 
 def _get_replication(request: HttpRequest, tenant: str, namespace: str) -> list[str]:

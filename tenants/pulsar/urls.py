@@ -5,8 +5,19 @@ from __future__ import annotations
 from django.urls import path, register_converter
 
 from messaging.policies.pulsar import PATHS
+from messaging.policies.pulsar_topics import TOPIC_PATHS
 from tenants.http.segments import SegmentConverter
-from tenants.pulsar import brokers, namespace_permissions, namespace_policies, namespaces, schemas, subscriptions, tenants, topics
+from tenants.pulsar import (
+    brokers,
+    namespace_permissions,
+    namespace_policies,
+    namespaces,
+    schemas,
+    subscriptions,
+    tenants,
+    topic_policies,
+    topics,
+)
 
 register_converter(SegmentConverter, "segment")
 
@@ -85,6 +96,17 @@ urlpatterns = [
     path(f"{_TOPIC}/terminate", topics.terminate_view, name="topic-terminate"),
     path(f"{_TOPIC}/truncate", topics.truncate_view, name="topic-truncate"),
     path(f"{_TOPIC}/lastMessageId", topics.last_message_id_view, name="last-message-id"),
+    path(f"{_TOPIC}/backlogQuotaMap", topic_policies.quotas_view, name="topic-backlog-quotas"),
+    path(f"{_TOPIC}/backlogQuota", topic_policies.quota_view, name="topic-backlog-quota"),
+    *(
+        path(f"{_TOPIC}/{one.path}", topic_policies.topic_policy_view(one), name=f"topic-policy-{one.path}")
+        for one in TOPIC_PATHS.values()
+    ),
+    path(
+        f"{_TOPIC}/<segment:subscription>/dispatchRate",
+        topic_policies.subscription_dispatch_rate_view,
+        name="subscription-dispatch-rate",
+    ),
     path(f"{_TOPIC}/subscriptions", subscriptions.list_view, name="subscriptions"),
     path(_SUB, subscriptions.subscription_view, name="subscription"),
     path(f"{_SUB}/skip_all", subscriptions.skip_all_view, name="skip-all"),

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.support.broker_world import make_world, world
+from tests.support.broker_world import make_world, policy_level, world
 
-__all__ = ["make_world", "world"]
+__all__ = ["make_world", "policy_level", "world"]

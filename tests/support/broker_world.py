@@ -18,6 +18,7 @@ from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.identity import create_secrets, issue_token
+from messaging.policies.model import Level
 from messaging.settings import Settings
 from messaging.storage.managed.cursor_log import RETRY_S
 from tests.support.broker_over import broker_over
@@ -51,6 +52,7 @@ class BrokerWorld:
     ledgers: FaultyLedgerStore
     meta: MemoryMetaStore
     port: int
+    policy_level: Level = Level.NAMESPACE  # at which `tests.support.policies` sets policies
     clients: list[RawClient] = field(default_factory=list)
     admin: AdminHandlers = field(init=False)
     sessions: LocalSessions = field(init=False)
@@ -127,5 +129,12 @@ async def make_world(tmp_path: Path) -> AsyncIterator[MakeWorld]:
 
 
 @pytest.fixture
-async def world(make_world: MakeWorld) -> BrokerWorld:
-    return await make_world()
+def policy_level(request: pytest.FixtureRequest) -> Level:
+    return getattr(request, "param", Level.NAMESPACE)
+
+
+@pytest.fixture
+async def world(make_world: MakeWorld, policy_level: Level) -> BrokerWorld:
+    made = await make_world()
+    made.policy_level = policy_level
+    return made

@@ -12,61 +12,12 @@ from messaging.policies.pulsar import PATHS
 from messaging.policies.registry import ENFORCED, POLICIES
 from tenants.models import Namespace
 from tenants.rest.document import document
+from tests.support.policy_examples import EXAMPLES
 from tests.tenants.world import Caller, World
 
 AT = "/admin/v2/namespaces/acme/orders"
 API = "/api/v1/tenants/acme/namespaces/orders"
 IDLE = sorted(POLICIES.keys() - ENFORCED.keys())
-LIMITS = {path: 7 for path in PATHS if path.startswith("max")}
-# path -> (a value that says something, what GET answers when nothing is set; None: 204)
-EXAMPLES: dict[str, tuple[Any, Any]] = {
-    "retention": ({"retentionTimeInMinutes": 10, "retentionSizeInMB": -1}, None),
-    "messageTTL": (3600, None),
-    "deduplication": (True, None),
-    "deduplicationSnapshotInterval": (100, None),
-    "autoTopicCreation": (
-        {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 3},
-        None,
-    ),
-    "autoSubscriptionCreation": ({"allowAutoSubscriptionCreation": False}, None),
-    "subscriptionExpirationTime": (5, None),
-    "delayedDelivery": ({"active": True, "tickTime": 500, "maxDeliveryDelayInMillis": 0}, None),
-    "inactiveTopicPolicies": (
-        {
-            "inactiveTopicDeleteMode": "delete_when_subscriptions_caught_up",
-            "maxInactiveDurationSeconds": 30,
-            "deleteWhileInactive": False,
-        },
-        None,
-    ),
-    "persistence": (
-        {"bookkeeperEnsemble": 3, "bookkeeperWriteQuorum": 2, "bookkeeperAckQuorum": 1, "managedLedgerMaxMarkDeleteRate": 0.5},
-        None,
-    ),
-    "publishRate": ({"publishThrottlingRateInMsg": 10, "publishThrottlingRateInByte": -1}, None),
-    **{
-        path: (
-            {
-                "dispatchThrottlingRateInMsg": 1,
-                "dispatchThrottlingRateInByte": 2,
-                "relativeToPublishRate": False,
-                "ratePeriodInSecond": 3,
-            },
-            None,
-        )
-        for path in ("dispatchRate", "subscriptionDispatchRate")
-    },
-    "subscribeRate": ({"subscribeThrottlingRatePerConsumer": 1, "ratePeriodInSecond": 30}, None),
-    **{path: (value, None) for path, value in LIMITS.items()},
-    "compactionThreshold": (1 << 40, None),
-    "schemaCompatibilityStrategy": ("FORWARD", "UNDEFINED"),
-    "isAllowAutoUpdateSchema": (False, True),
-    "schemaValidationEnforced": (True, False),
-    "encryptionRequired": (True, False),
-    "subscriptionAuthMode": ("Prefix", "None"),
-    "subscriptionTypesEnabled": (["Exclusive", "Shared"], []),
-    "properties": ({"a": "b"}, {}),
-}
 
 
 def stored() -> dict[str, Any]:

@@ -12,7 +12,9 @@ from typing import Any
 from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.broker.core.feed_plan import FeedPlan, plan
 from messaging.permissions.inherited import ANONYMOUS_NAMESPACE, InheritedGrants
-from messaging.policies.resolution import EffectivePolicy, resolve_policy
+from messaging.policies.model import Level
+from messaging.policies.resolution import EffectivePolicy, policy_topic, resolve_policy
+from messaging.protocol.names import TopicName
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -26,6 +28,8 @@ class ControlView(InheritedGrants):
         self.tenants: dict[str, dict[str, Any]] = {}
         self.namespaces: dict[str, dict[str, Any]] = {}
         self.keys: dict[str, dict[str, Any]] = {}
+        self.topics: dict[str, dict[str, Any]] = {}  # those that have policies of their own
+        self._topics_of: dict[str, dict[str, dict[str, Any]]] = {}  # namespace -> the same
         self._superusers = frozenset(superuser_roles)
         self._defaults = policy_defaults
         self._anonymous_public = anonymous_public
@@ -42,14 +46,27 @@ class ControlView(InheritedGrants):
         if plan.feed.full:
             for table in tables.values():
                 table.clear()
+            self._topics_of.clear()
         for change in plan.changes:
             if change.state is None:
                 tables[change.kind].pop(change.key, None)
             else:
                 tables[change.kind][change.key] = change.state
+            if change.kind == "topic":
+                self._keep_topic(change.key, change.state)
         self.resolved_policies.clear()
         self.version, self.feed_id = plan.feed.to_version, plan.feed.feed_id or self.feed_id
         self._revoked_early = {key: version for key, version in self._revoked_early.items() if version > self.version}
+
+    def _keep_topic(self, text: str, state: dict[str, Any] | None) -> None:
+        namespace = text.partition("://")[2].rpartition("/")[0]
+        topics = self._topics_of.setdefault(namespace, {})
+        if state is None:
+            topics.pop(text, None)
+        else:
+            topics[text] = state
+        if not topics:
+            del self._topics_of[namespace]
 
     def version_of(self, feed: FeedApply) -> int:
         """The version held of the feed that this page is of; 0 of one that is not followed."""
@@ -71,7 +88,7 @@ class ControlView(InheritedGrants):
         return plan.changed
 
     def _tables(self) -> dict[str, dict[str, dict[str, Any]]]:
-        return {"tenant": self.tenants, "namespace": self.namespaces, "key": self.keys}
+        return {"tenant": self.tenants, "namespace": self.namespaces, "key": self.keys, "topic": self.topics}
 
     def entities(self) -> list[tuple[str, str, dict[str, Any]]]:
         """(kind, key, state) of everything in the view. States are replaced, never modified, so another thread may read them."""
@@ -102,14 +119,47 @@ class ControlView(InheritedGrants):
 
     # --- policies and keys
 
-    def policy(self, name: str, namespace: str) -> EffectivePolicy:
+    def policy(self, name: str, namespace: str, topic: TopicName | None = None) -> EffectivePolicy:
+        """For a topic of the namespace; None: for one that has no policies of its own."""
+        topics = self._topics_of.get(namespace)
+        if topics is not None and topic is not None and (text := policy_topic(topic)) in topics:
+            return self._policy_of_topic(name, namespace, text)
         known = self.resolved_policies.get((name, namespace))
         if known is not None:
             return known
-        found = resolve_policy(name, self.namespaces.get(namespace, {}).get("policies"), self._defaults)
+        found = resolve_policy(name, {Level.NAMESPACE: self._policies_of(namespace)}, self._defaults)
         if namespace in self.namespaces:  # otherwise requests could make this grow without limit
             self.resolved_policies[name, namespace] = found
         return found
+
+    def _policies_of(self, namespace: str) -> Mapping[str, Any] | None:
+        return self.namespaces.get(namespace, _NOTHING).get("policies")
+
+    def _policy_of_topic(self, name: str, namespace: str, topic: str) -> EffectivePolicy:
+        known = self.resolved_policies.get((name, topic))
+        if known is None:
+            set_on_topic = self._topics_of[namespace][topic].get("policies")
+            levels = {Level.TOPIC: set_on_topic, Level.NAMESPACE: self._policies_of(namespace)}
+            known = self.resolved_policies[name, topic] = resolve_policy(name, levels, self._defaults)
+        return known
+
+    def subscriptions_with_policies(self, topic: TopicName) -> Collection[str]:
+        found: Mapping[str, Any] = self._state_of(topic).get("subscriptions", _NOTHING)
+        return found.keys()
+
+    def _state_of(self, topic: TopicName) -> Mapping[str, Any]:
+        topics = self._topics_of.get(str(topic.namespace))
+        return _NOTHING if topics is None else topics.get(policy_topic(topic), _NOTHING)
+
+    def policy_of_subscription(self, name: str, topic: TopicName, subscription: str) -> EffectivePolicy:
+        namespace = str(topic.namespace)
+        state = self._state_of(topic)
+        levels = {
+            Level.SUBSCRIPTION: state.get("subscriptions", _NOTHING).get(subscription),
+            Level.TOPIC: state.get("policies"),
+            Level.NAMESPACE: self._policies_of(namespace),
+        }
+        return resolve_policy(name, levels, self._defaults)
 
     def key_revoked(self, key_id: str) -> bool | None:
         """None if the key is unknown. A key of a deleted tenant is revoked, even if a new tenant has the same name."""

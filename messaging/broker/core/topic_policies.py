@@ -1,7 +1,8 @@
-"""The effective policies of a topic, as the broker enforces them."""
+"""The effective policies of a topic, as the broker enforces them: its own, those of its namespace, the broker's defaults."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from messaging.broker.core.control_view import ControlView
@@ -9,15 +10,25 @@ from messaging.protocol.names import TopicName
 
 
 class TopicPolicies:
+    """Every method takes the name of a topic or partition; partitions have the policies of their partitioned topic."""
+
     def __init__(self, view: ControlView) -> None:
         self._view = view
 
     def value(self, policy: str, name: TopicName) -> Any:
-        return self._view.policy(policy, str(name.namespace)).value
+        return self._view.policy(policy, f"{name.tenant}/{name.namespace_local}", name).value
+
+    def value_of_subscription(self, policy: str, name: TopicName, subscription: str) -> Any:
+        """For policies that a subscription may have of its own."""
+        return self._view.policy_of_subscription(policy, name, subscription).value
+
+    def subscriptions_with_own(self, name: TopicName) -> Collection[str]:
+        """Those that have policies of their own."""
+        return self._view.subscriptions_with_policies(name)
 
     def message_ttl_s(self, name: TopicName) -> int:
         """0: messages do not expire. Called for every dispatch."""
-        return int(self._view.policy("message_ttl_s", f"{name.tenant}/{name.namespace_local}").value)
+        return int(self._view.policy("message_ttl_s", f"{name.tenant}/{name.namespace_local}", name).value)
 
     def deduplicates(self, name: TopicName) -> bool:
         return bool(self.value("deduplication", name))

@@ -31,7 +31,6 @@ from messaging.broker.runtime.permission_checks import PermissionChecks
 from messaging.broker.runtime.rate_limits import BrokerRateLimits
 from messaging.broker.runtime.topic_schemas import TopicSchemas
 from messaging.broker.runtime.topic_watches import TopicWatches
-from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.backlog_scheduler import BacklogScheduler
 from messaging.broker.runtime.topics.entry_cache import EntryCaches
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
@@ -114,6 +113,8 @@ class Broker:
                 partitions_max=settings.partitions_per_topic_max,
                 quota=TopicQuota.of(settings),
                 policy=self.policies.value,
+                policy_of_subscription=self.policies.value_of_subscription,
+                subscriptions_with_policies=self.policies.subscriptions_with_own,
                 message_ttl_s=self.policies.message_ttl_s,
                 deduplicates=self.policies.deduplicates,
                 tenant_uid=lambda tenant: access.view.tenant_uid(tenant),
@@ -236,10 +237,9 @@ class Broker:
         self.permission_checks.changed(changed)
         for namespace in [key for kind, key in changed if kind == "namespace"]:
             for topic in self.topics.loaded_of(namespace):
-                topic.enforce_encryption()
-                topic.follow_unacked_limits()
-                if self.policies.deduplicates(topic.name) != (topic.publisher.dedup is not None):
-                    self.background.spawn(dedup_state.follow_policy(topic), f"deduplication of {topic.text}")
+                topic.policies_changed()
+        for text in [key for kind, key in changed if kind == "topic"]:
+            for topic in self.topics.loaded_with_policies_of(text):
                 topic.policies_changed()
 
     # --- work of our own

@@ -51,6 +51,7 @@ class AdminHandlers:
             "topics.delete": self.topics.delete,
             "topics.partitions": self.topics.partitions,
             "topics.update_partitions": self.topics.update_partitions,
+            "topics.times": self.topics.times,
             "topics.lookup": self.topics.lookup,
             "topics.unload": self.topics.unload,
             "topics.terminate": self.topics.terminate,

@@ -13,7 +13,7 @@ from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.entry_lookup import batch_size_of
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.errors import Conflict, TopicNotFound
-from messaging.protocol.names import TopicName
+from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.retention import NOTHING
 
@@ -55,6 +55,14 @@ class TopicHandlers:
     async def update_partitions(self, request: schema.PartitionsUpdate) -> schema.Empty:
         await self._broker.topics.partitioned.grow(await topic_name(self._broker, request.topic), request.partitions)
         return schema.Empty()
+
+    async def times(self, request: schema.TopicsAsked) -> schema.TopicTimes:
+        found: dict[str, int] = {}
+        for text in request.topics:
+            created_ms = await self._broker.topics.created_ms(parse_topic(text))
+            if created_ms is not None:
+                found[text] = created_ms
+        return schema.TopicTimes(created_ms=found)
 
     async def lookup(self, request: schema.TopicLookup) -> schema.LookupAnswer:
         await topic_name(self._broker, request.topic)

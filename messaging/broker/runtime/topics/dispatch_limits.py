@@ -40,7 +40,11 @@ def following(held: DispatchLimits | None, topic: TopicContext, go_on: Callable[
     caller dispatches."""
     services, name = topic.services, topic.name
     own = (dispatch_rate(services.policy, prefix, name).limit for prefix in (TOPIC_RATE, SUBSCRIPTION_RATE))
-    if services.rate_limits.dispatch_levels(name.tenant) or not all(limit.unlimited for limit in own):
+    if (
+        services.rate_limits.dispatch_levels(name.tenant)
+        or services.subscriptions_with_policies(name)
+        or not all(limit.unlimited for limit in own)
+    ):
         if held is None:
             return DispatchLimits(topic, go_on)
         held.follow()
@@ -121,7 +125,7 @@ class DispatchLimits:
             begin_wait = self._topic.services.rate_limits.timers.begin
             throttle = Throttle(self._topic.name.tenant, (), partial(self._go_on, subscription), begin_wait)
             self._throttles[subscription] = throttle
-            throttle.follow(self._levels(subscription, self._subscription_rate()))
+            throttle.follow(self._levels(subscription, self._subscription_rate(subscription)))
         return throttle
 
     # --- limits
@@ -129,15 +133,18 @@ class DispatchLimits:
     def follow(self) -> None:
         """Policies may have changed. What was sent before counts; the caller dispatches."""
         self._of_topic = self._limiter(self._of_topic, RateLevel.TOPIC, TOPIC_RATE, self._rate(TOPIC_RATE))
-        of_subscription = self._subscription_rate()
+        of_all = self._rate(SUBSCRIPTION_RATE)
+        own = self._topic.services.subscriptions_with_policies(self._topic.name)
         for subscription, throttle in self._throttles.items():
-            throttle.follow(self._levels(subscription, of_subscription))
+            rate = self._subscription_rate(subscription) if subscription.name in own else of_all
+            throttle.follow(self._levels(subscription, rate))
 
     def _rate(self, prefix: str) -> DispatchRate:
         return dispatch_rate(self._topic.services.policy, prefix, self._topic.name)
 
-    def _subscription_rate(self) -> DispatchRate:
-        return self._rate(SUBSCRIPTION_RATE)
+    def _subscription_rate(self, subscription: Subscription) -> DispatchRate:
+        resolve = self._topic.services.policy_of_subscription
+        return dispatch_rate(lambda policy, name: resolve(policy, name, subscription.name), SUBSCRIPTION_RATE, self._topic.name)
 
     def _levels(self, subscription: Subscription, rate: DispatchRate) -> tuple[LevelLimiter, ...]:
         held = self._of_subscriptions.pop(subscription, None)

@@ -54,6 +54,14 @@ class Topics:
         """The loaded topics of one namespace, at a cost that does not depend on other namespaces."""
         return list(self._loaded_of.get(namespace, {}).values())
 
+    def loaded_with_policies_of(self, text: str) -> list[Topic]:
+        """The loaded topic of this full name, or its loaded partitions."""
+        own = self.loaded.get(text)
+        if own is not None:
+            return [own]
+        namespace, partitions = text.partition("://")[2].rpartition("/")[0], f"{text}-partition-"
+        return [topic for topic in self.loaded_of(namespace) if topic.text.startswith(partitions)]
+
     def _forget_loaded(self, topic: Topic) -> None:
         namespace = str(topic.name.namespace)
         loaded = self._loaded_of[namespace]
@@ -147,6 +155,16 @@ class Topics:
     async def exists(self, name: TopicName) -> bool:
         text = str(name)
         return text in self.loaded or await self.meta.get_topic(text) is not None
+
+    async def created_ms(self, name: TopicName) -> int | None:
+        """Of a topic, a partition or a partitioned topic; None: there is none of this name. Raises `NotReady`, `StorageFailed`."""
+        try:
+            held = await self.partitioned.get(name) or await self.meta.get_topic(str(name))
+        except StoreError as error:
+            raise refusal_of(error, f"topic {name} cannot be read") from error
+        if held is not None:
+            return held.created_ms
+        return 0 if str(name) in self.loaded else None
 
     # --- creating
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -48,6 +48,8 @@ class TopicServices:
     acknowledges_parts: bool  # the setting `acknowledgment_at_batch_index_level`
     quota: TopicQuota
     policy: Callable[[str, TopicName], Any]  # the effective value of a policy: `messaging.policies`
+    policy_of_subscription: Callable[[str, TopicName, str], Any]  # the same for a subscription
+    subscriptions_with_policies: Callable[[TopicName], Collection[str]]  # those that have policies of their own
     message_ttl_s: Callable[[TopicName], int]
     deduplicates: Callable[[TopicName], bool]
     tenant_uid: Callable[[str], str]

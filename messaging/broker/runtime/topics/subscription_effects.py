@@ -119,7 +119,7 @@ class SubscriptionEffects(TopicContext):
             stored(None)
 
     def policies_changed(self) -> None:
-        """Policies of the namespace changed."""
+        """Policies of the topic or its namespace changed."""
         if self._dispatcher is not None:
             self._dispatcher.policies_changed()
 
@@ -259,7 +259,7 @@ class SubscriptionEffects(TopicContext):
     # --- policies
 
     def follow_unacked_limits(self) -> None:
-        """A policy of the namespace may have changed."""
+        """A policy may have changed."""
         policy = self.services.policy
         limits = policy("max_unacked_per_consumer", self.name), policy("max_unacked_per_subscription", self.name)
         for subscription in self.subscriptions.values():

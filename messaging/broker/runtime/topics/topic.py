@@ -73,6 +73,10 @@ class Topic(TopicSubscriptions):
             raise NotReady(f"topic {self.text} is being terminated: try again")
 
     def policies_changed(self) -> None:
+        self.enforce_encryption()
+        self.follow_unacked_limits()
+        if self.services.deduplicates(self.name) != (self.publisher.dedup is not None):
+            self.services.background.spawn(dedup_state.follow_policy(self), f"deduplication of {self.text}")
         super().policies_changed()
         self._follow_backlog_quota()
 

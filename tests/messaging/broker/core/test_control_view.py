@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from messaging.adminrpc.schema import FeedChange
 from messaging.broker.core.control_view import ControlView
 from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, allowed
+from messaging.protocol.names import parse_topic
 
 DEFAULTS = {"message_ttl_s": 0, "retention_time_min": 0, "retention_size_mb": 0, "auto_topic_creation": True}
 
@@ -175,6 +176,34 @@ def test_a_policy_that_was_asked_for_follows_every_change() -> None:
     assert held.policy(*name) == (7, "namespace")
     held.apply(0, version + 2, [], full=True)
     assert held.policy(*name) == (0, "broker")
+
+
+def test_policies_of_a_topic_apply_to_its_partitions_and_end_with_it() -> None:
+    held = filled()
+    version, name = held.version, parse_topic(T)
+    of_topic = {"policies": {"message_ttl_s": 9}, "subscriptions": {"s": {"subscription_dispatch_rate_messages": 4}}}
+    of_namespace = {"policies": {"message_ttl_s": 7, "retention_time_min": 5}}
+    changes = [
+        FeedChange(version=version + 1, kind="namespace", key="acme/orders", state=of_namespace),
+        FeedChange(version=version + 1, kind="topic", key=T, state=of_topic),
+    ]
+    held.apply(version, version + 1, changes, full=False)
+    for one in (name, name.of_partition(3)):
+        assert held.policy("message_ttl_s", "acme/orders", one) == (9, "topic")
+        assert held.policy("message_ttl_s", "acme/orders", one) == (9, "topic"), "as it is remembered"
+        assert held.policy("retention_time_min", "acme/orders", one) == (5, "namespace")
+    assert held.policy("message_ttl_s", "acme/orders", parse_topic(f"{T}-other")) == (7, "namespace")
+    assert held.policy("message_ttl_s", "acme/orders") == (7, "namespace")
+    rate = "subscription_dispatch_rate_messages"
+    assert held.policy_of_subscription(rate, name.of_partition(1), "s") == (4, "subscription")
+    assert held.policy_of_subscription("message_ttl_s", name, "another") == (9, "topic")
+    gone = FeedChange(version=version + 2, kind="topic", key=T, state=None)
+    held.apply(version + 1, version + 2, [gone], full=False)
+    assert held.policy("message_ttl_s", "acme/orders", name) == (7, "namespace")
+    held.apply(0, version + 3, [changes[1]], full=True)
+    assert held.policy("message_ttl_s", "acme/orders", name) == (9, "topic")
+    held.apply(0, version + 4, [], full=True)
+    assert held.policy("message_ttl_s", "acme/orders", name) == (0, "broker")
 
 
 def test_asking_for_namespaces_that_are_not_there_leaves_nothing_behind() -> None:

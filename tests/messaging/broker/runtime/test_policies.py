@@ -26,19 +26,15 @@ from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST
 from messaging.storage.managed.retention import Limits
-from tests.support.broker_world import FEED, BrokerWorld
+from tests.support.broker_world import BrokerWorld
 from tests.support.clock import Clock, give
+from tests.support.policies import set_policies
 from tests.support.raw_client import RawClient, Received, send_frame
 from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/t"
 NAME = parse_topic(TOPIC)
 C = pb.Command
-GRANTS = next(state["grants"] for kind, key, state in FEED if key == "acme/orders")
-
-
-async def set_policies(world: BrokerWorld, **policies: Any) -> None:
-    await world.feed(("namespace", "acme/orders", {"grants": GRANTS, "policies": policies}))
 
 
 @pytest.fixture
@@ -107,9 +103,9 @@ async def test_policy_retention_size_mb_keeps_acknowledged_messages_up_to_that_s
 
 async def test_policy_deduplication_stores_what_is_sent_again_once(world: BrokerWorld) -> None:
     for wanted in (1, 2):
-        await set_policies(world, deduplication=wanted == 1)
-        client = await world.connected("owner")
         topic_name = f"{TOPIC}-{wanted}"
+        await set_policies(world, topic_name, deduplication=wanted == 1)
+        client = await world.connected("owner")
         await client.producer(topic_name, producer_name="raw")
         for _ in range(2):
             client.write(send_frame(7, b"once"))

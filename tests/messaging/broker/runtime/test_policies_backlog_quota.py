@@ -11,21 +11,17 @@ from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST
-from tests.support.broker_world import FEED, BrokerWorld
+from tests.support.broker_world import BrokerWorld
 from tests.support.clock import Clock, give
+from tests.support.policies import set_policies
 from tests.support.raw_client import RawClient, send_frame
 from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/t"
 NAME = parse_topic(TOPIC)
 C = pb.Command
-GRANTS = next(state["grants"] for kind, key, state in FEED if key == "acme/orders")
 MESSAGE = b"x" * 1000
 HOUR_MS = 3_600_000
-
-
-async def set_policies(world: BrokerWorld, **policies: Any) -> None:
-    await world.feed(("namespace", "acme/orders", {"grants": GRANTS, "policies": policies}))
 
 
 async def opened(client: RawClient, producer_id: int = 1) -> Any:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.errors import NotAllowed
 from messaging.protocol import pulsar_pb2 as pb
-from tests.support.broker_world import FEED, BrokerWorld
+from tests.support.broker_world import BrokerWorld
 from tests.support.clock import Clock, give
 from tests.support.consuming import TOPIC
+from tests.support.policies import set_policies
 from tests.support.raw_client import RawClient, delayed_frame
 from tests.support.storage_broker import Sender
 from tests.support.waiting import eventually
-
-GRANTS = next(state["grants"] for kind, key, state in FEED if key == "acme/orders")
-
-
-async def set_policies(world: BrokerWorld, **policies: Any) -> None:
-    await world.feed(("namespace", "acme/orders", {"grants": GRANTS, "policies": policies}))
 
 
 @pytest.fixture

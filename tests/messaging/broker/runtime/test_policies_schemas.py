@@ -6,16 +6,12 @@ from typing import Any
 
 from messaging.adminrpc.schema import SchemaGiven
 from messaging.protocol import pulsar_pb2 as pb
-from tests.support.broker_world import FEED, BrokerWorld
+from tests.support.broker_world import BrokerWorld
+from tests.support.policies import set_policies
 from tests.support.raw_client import RawClient
 
 TOPIC = "persistent://acme/orders/t"
 C = pb.Command
-GRANTS = next(state["grants"] for kind, key, state in FEED if key == "acme/orders")
-
-
-async def set_policies(world: BrokerWorld, **policies: Any) -> None:
-    await world.feed(("namespace", "acme/orders", {"grants": GRANTS, "policies": policies}))
 
 
 def avro(*fields: str) -> pb.Schema:

@@ -1,0 +1,69 @@
+"""Policies of a topic and of its subscriptions. A partitioned topic has them for all its partitions; they end with the topic."""
+
+from __future__ import annotations
+
+from messaging.adminrpc.schema import TopicsAsked
+from messaging.errors import PreconditionFailed, TopicNotFound
+from messaging.permissions.model import Action
+from messaging.policies.model import Level
+from messaging.policies.validation import JsonPolicies, changed
+from messaging.protocol.names import TopicName
+from tenants import broker
+from tenants.access import Actor, require
+from tenants.actions.change import change
+from tenants.actions.namespaces import existing
+from tenants.actions.topics import topic_resource
+from tenants.models import Namespace, TopicPolicies
+
+AUDITED_SET = "topic.set_policies"
+# Values of the namespace that those of a topic must not contradict, as with Pulsar.
+_COMPARED = ("retention_time_min", "retention_size_mb")
+
+
+def topic_policies(topic: TopicName) -> TopicPolicies:
+    """What is set on an existing topic; a row that is not stored where nothing is. Callers check permissions. Raises `NotFound`
+    for the namespace, `PreconditionFailed` for a partition, `TopicNotFound`, `NotReady`."""
+    namespace = existing(str(topic.namespace))
+    return _row(topic, namespace, _created_ms(topic))
+
+
+def set_topic_policies(actor: Actor, topic: TopicName, changes: JsonPolicies, subscription: str = "") -> TopicPolicies:
+    """Sets the policies named in `changes` on the topic, or on a subscription of it; a value of None unsets one. Returns when
+    loaded topics follow them. Raises what `topic_policies` and `validation.changed` raise."""
+    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    existing(str(topic.namespace))
+    created = _created_ms(topic)
+    with change(actor) as changing:
+        namespace = existing(str(topic.namespace))
+        row = _row(topic, namespace, created)
+        held = row.subscriptions.get(subscription, {}) if subscription else row.policies
+        level = Level.SUBSCRIPTION if subscription else Level.TOPIC
+        compared = {name: namespace.policies[name] for name in _COMPARED if name in namespace.policies}
+        after = changed(held, changes, level, compared)
+        if not subscription:
+            row.policies = after
+        else:
+            row.subscriptions = {name: one for name, one in {**row.subscriptions, subscription: after}.items() if one}
+        if after != held:
+            resource = f"{topic}/{subscription}" if subscription else str(topic)
+            changing.audit(AUDITED_SET, topic.tenant, resource, {"policies": held}, {"policies": after})
+        # Told again even if nothing changed: a repeated call heals a broker that missed the first.
+        changing.publish_topic(row)
+    return row
+
+
+def _created_ms(topic: TopicName) -> int:
+    if topic.partition >= 0:
+        raise PreconditionFailed(f"topic {topic} is a partition: policies are set on the partitioned topic, {topic.base}")
+    found = broker.rpc().call("topics.times", TopicsAsked(topics=[str(topic)])).created_ms.get(str(topic))
+    if found is None:
+        raise TopicNotFound(f"topic {topic} does not exist")
+    return found
+
+
+def _row(topic: TopicName, namespace: Namespace, created: int) -> TopicPolicies:
+    row = TopicPolicies.unscoped.filter(topic=str(topic)).first()
+    if row is None or row.created_ms != created:  # of a former topic of this name
+        before_bytes = row.state_bytes if row is not None else 0
+        return TopicPolicies(topic=str(topic), namespace=namespace, created_ms=created, state_bytes=before_bytes)
+    return row

@@ -1,0 +1,116 @@
+"""Policies of a topic and of its subscriptions: the paths below a topic, and ``?applied=true`` for the value in force."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.http import HttpRequest, HttpResponse
+
+from messaging.errors import NotFound, PreconditionFailed, TopicNotFound
+from messaging.policies.model import Level
+from messaging.policies.pulsar_topics import SUBSCRIPTION_DISPATCH_RATE, TopicPath
+from messaging.policies.resolution import Levels, defaults, resolve_policy
+from messaging.policies.validation import JsonPolicies
+from messaging.protocol.names import TopicName
+from tenants import actions
+from tenants.http.views import View, actor, body, done, flag, json, number, route
+from tenants.models import TopicPolicies
+from tenants.names import subscription_of, topic_of
+from tenants.pulsar.namespace_policies import as_precondition, quota_changes, quota_type, quotas
+
+
+class as_missing:
+    """Pulsar's words for what does not exist: tools compare them."""
+
+    def __init__(self, topic: TopicName) -> None:
+        self._topic = topic
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if isinstance(error, TopicNotFound):
+            raise TopicNotFound(f"Topic {self._topic} not found") from None
+        if isinstance(error, NotFound):
+            raise NotFound("Namespace not found") from None
+
+
+def stored(topic: TopicName) -> TopicPolicies:
+    with as_missing(topic):
+        return actions.topic_policies(topic)
+
+
+def levels_of(row: TopicPolicies, subscription: str = "") -> Levels:
+    return {
+        Level.SUBSCRIPTION: row.subscriptions.get(subscription),
+        Level.TOPIC: row.policies,
+        Level.NAMESPACE: row.namespace.policies,
+    }
+
+
+def topic_policy_view(path: TopicPath) -> View:
+    """A view that reads, sets and unsets the policies behind one of Pulsar's paths below a topic, or a subscription of it."""
+
+    def read(request: HttpRequest, subscription: str = "", **parts: str) -> HttpResponse:
+        _check_local(request)
+        row = stored(topic_of(parts))
+        of = subscription_of(subscription) if subscription else ""
+        if path.knows_applied and flag(request, "applied"):
+            value = path.applied(levels_of(row, of), defaults(django_settings.MAGNETAR))
+        else:
+            value = path.read(row.subscriptions.get(of, {}) if of else row.policies)
+        if value is not None:
+            return json(value)
+        return HttpResponse(status=200) if path.nothing_status == 200 else done()
+
+    def write(request: HttpRequest, subscription: str = "", **parts: str) -> None:
+        _check_local(request)
+        changes = {policy.name: None for policy in path.policies} if request.method == "DELETE" else given(request)
+        _set(request, topic_of(parts), changes, subscription_of(subscription) if subscription else "")
+
+    def given(request: HttpRequest) -> JsonPolicies:
+        if not path.in_query:
+            with as_precondition():
+                return path.changes(body(request, Any, field="policy"))
+        text = request.GET.get(path.path, "")
+        return path.changes(number(text, path.path, least=-(2**31)) if text else None)
+
+    handlers = {"GET": read, path.set_by: write, **({"DELETE": write} if path.can_unset else {})}
+    return route(**handlers)
+
+
+def _set(request: HttpRequest, topic: TopicName, changes: JsonPolicies, subscription: str = "") -> None:
+    with as_missing(topic), as_precondition():
+        actions.set_topic_policies(actor(request), topic, changes, subscription)
+
+
+def _check_local(request: HttpRequest) -> None:
+    if flag(request, "isGlobal"):
+        raise PreconditionFailed("isGlobal is for policies that are replicated to other clusters, and there is one: leave it out")
+
+
+# --- backlog quotas: one path for two policies of two fields each ---------------------------------------------------------------
+
+
+def _get_quotas(request: HttpRequest, **parts: str) -> dict[str, Any]:
+    _check_local(request)
+    row = stored(topic_of(parts))
+    if not flag(request, "applied"):
+        return quotas(row.policies)
+    return quotas_in_force(levels_of(row))
+
+
+def quotas_in_force(levels: Levels) -> dict[str, Any]:
+    broker = defaults(django_settings.MAGNETAR)
+    names = ("backlog_quota_bytes", "backlog_quota_bytes_policy", "backlog_quota_age_s", "backlog_quota_age_policy")
+    return quotas({name: resolve_policy(name, levels, broker).value for name in names})
+
+
+def _set_quota(request: HttpRequest, **parts: str) -> None:
+    _check_local(request)
+    _set(request, topic_of(parts), quota_changes(request, quota_type(request)))
+
+
+subscription_dispatch_rate_view = topic_policy_view(SUBSCRIPTION_DISPATCH_RATE)
+quotas_view = route(GET=_get_quotas)
+quota_view = route(POST=_set_quota, DELETE=_set_quota)
