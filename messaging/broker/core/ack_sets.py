@@ -91,11 +91,11 @@ class AckSets:
         self._words[position] = data = struct.pack(f"<{len(words)}Q", *words)
         self.memory_bytes += len(data)
 
-    def drop(self, ledger_id: int, entries: Sequence[int]) -> None:
+    def drop(self, ledger_id: int, entries: BitMap) -> None:
         """These entries are acknowledged."""
         held = self._entries.get(ledger_id)
         if held is not None:
-            self._drop(ledger_id, held & BitMap(entries))
+            self._drop(ledger_id, held & entries)
 
     def drop_range(self, ledger_id: int, first: int, last: int) -> None:
         held = self._entries.get(ledger_id)

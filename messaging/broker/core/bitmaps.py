@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pyroaring import BitMap
 
 BITMAP_BYTES = 200  # of an empty one
+ENTRY_IDS = 1 << 32  # an entry id is less than this
 
 
 def bitmap_of(entries: Sequence[int]) -> BitMap:
@@ -14,7 +15,7 @@ def bitmap_of(entries: Sequence[int]) -> BitMap:
     try:
         return BitMap(entries)
     except OverflowError:
-        return BitMap([entry for entry in entries if 0 <= entry < 1 << 32])
+        return BitMap([entry for entry in entries if 0 <= entry < ENTRY_IDS])
 
 
 def run_length(bitmap: BitMap, first: int) -> int:

@@ -18,7 +18,7 @@ from pyroaring import BitMap
 
 from messaging.broker.core import cursor_deltas as cursor_deltas
 from messaging.broker.core.ack_sets import AckSets, bits_of
-from messaging.broker.core.bitmaps import bitmap_bytes, ranges_of, run_length
+from messaging.broker.core.bitmaps import ENTRY_IDS, bitmap_bytes, bitmap_of, ranges_of, run_length
 from messaging.broker.core.cursor_deltas import POSITION, Delta
 from messaging.limits.sizes import ACK_SET_WORDS_MAX
 from messaging.storage.ledger_store import EARLIEST, Position
@@ -78,27 +78,38 @@ class Cursor:
 
     def acknowledge(self, ledger_id: int, entries: Sequence[int], ledger_list: LedgerList) -> bytes:
         """Whole entries of one ledger, in any order. Ids that were never confirmed are ignored, as in Pulsar."""
+        return self.acknowledge_all(ledger_id, bitmap_of(entries), ledger_list)
+
+    def acknowledge_all(self, ledger_id: int, entries: BitMap, ledger_list: LedgerList) -> bytes:
+        """The same of a bitmap, which stays the caller's."""
         limit = ledger_list.last_of(ledger_id)
         mark = self.mark_delete
         floor = mark.entry_id if mark.ledger_id == ledger_id else -1 if mark.ledger_id < ledger_id else limit
-        fresh = [entry for entry in entries if floor < entry <= limit]
-        if not fresh:
+        if not entries:
             return b""
-        delta = cursor_deltas.of_entries(ledger_id, fresh)
+        first, last = entries.min(), entries.max()
+        if first <= floor or last > limit:
+            entries = entries.copy()
+            entries.remove_range(0, floor + 1)
+            entries.remove_range(limit + 1, ENTRY_IDS)
+            if not entries:
+                return b""
+            first, last = entries.min(), entries.max()
+        delta = cursor_deltas.of_entries(ledger_id, entries)
         bitmap = self.individual_acks.get(ledger_id)
         if bitmap is None:
-            if mark.ledger_id == ledger_id and fresh[0] == floor + 1 and _contiguous(fresh):
-                self._advance(Position(ledger_id, fresh[-1]), ledger_list)
+            if mark.ledger_id == ledger_id and first == floor + 1 and last - first + 1 == len(entries):
+                self._advance(Position(ledger_id, last), ledger_list)
                 return delta
             bitmap = self.individual_acks[ledger_id] = BitMap()
         before = len(bitmap)
-        bitmap.update(fresh)
+        bitmap |= entries
         added = len(bitmap) - before
         if not added:
             return b""
         self.individual_ack_count += added
         if self.batches:
-            self.batches.drop(ledger_id, fresh)
+            self.batches.drop(ledger_id, entries)
         self._advance(mark, ledger_list)
         return delta
 
@@ -275,8 +286,3 @@ class Cursor:
             raise ValueError(f"a cursor delta of {len(delta)} bytes is cut short, or too long: {error}") from None
         self._forget_ledgers_before(ledger_list.first_id)  # retention dropped them: everything there was acknowledged
         self.batches.drop_ledgers_before(ledger_list.first_id)
-
-
-def _contiguous(entries: list[int]) -> bool:
-    first, last = entries[0], entries[-1]
-    return last - first + 1 == len(entries) and entries == list(range(first, last + 1))

@@ -10,11 +10,14 @@ import struct
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 
+from pyroaring import BitMap
+
 from messaging.storage.ledger_store import Position
 
 POSITION = struct.Struct(">qq")
 LEDGER = struct.Struct(">q")
 RANGE = struct.Struct(">qqq")
+RANGE_FROM = 4  # entries that follow one another: more of them take more bytes than their range
 
 
 class Delta:
@@ -31,8 +34,12 @@ _ENTRIES = bytes((Delta.ENTRIES,))
 _ENTRIES_HEAD = 1 + LEDGER.size
 
 
-def of_entries(ledger_id: int, entries: Sequence[int]) -> bytes:
-    return _ENTRIES + LEDGER.pack(ledger_id) + array("I", entries).tobytes()
+def of_entries(ledger_id: int, entries: BitMap) -> bytes:
+    """As a range where that is shorter. There is at least one."""
+    first, last, count = entries.min(), entries.max(), len(entries)
+    if count > RANGE_FROM and last - first + 1 == count:
+        return of_range(ledger_id, first, last)
+    return _ENTRIES + LEDGER.pack(ledger_id) + entries.to_array().tobytes()
 
 
 def of_range(ledger_id: int, first: int, last: int) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from messaging.broker.core import ack_sets
+from messaging.broker.core import ack_sets, bitmaps
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.dead_letters import DeadLetters
@@ -202,11 +202,11 @@ class Subscription:
         """Individual acknowledgement of whole entries, also of those that another consumer holds. Returns the delta, b"" if nothing
         changed."""
         chunks = self.state.chunks
-        entries = chunks.acknowledged(consumer, ledger_id, entries) if chunks else entries
-        delta = self.cursor.acknowledge(ledger_id, entries, self.ledger_list)
+        named = bitmaps.bitmap_of(chunks.acknowledged(consumer, ledger_id, entries) if chunks else entries)
+        delta = self.cursor.acknowledge_all(ledger_id, named, self.ledger_list)
         if consumer is not None:
             consumer.last_acked_ms = now_ms
-        self.strategy.acknowledged(consumer, ledger_id, entries)
+        self.strategy.acknowledged(consumer, ledger_id, named)
         return delta
 
     def acknowledge_batch(self, consumer: Consumer | None, position: Position, ack_set: Sequence[int], now_ms: int) -> bytes:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from pyroaring import BitMap
 
-from messaging.broker.core.bitmaps import bitmap_of
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.dispatch.state import SEARCHED_MAX, DispatchState
 from messaging.storage.ledger_store import Position
@@ -38,8 +37,8 @@ class HoldingDispatch:
 
     # --- what comes back
 
-    def acknowledged(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int]) -> None:
-        named = left = bitmap_of(entries)
+    def acknowledged(self, consumer: Consumer | None, ledger_id: int, entries: BitMap) -> None:
+        left = entries
         if consumer is not None:
             left = left - consumer.release(ledger_id, left)
             consumer.wake()
@@ -48,7 +47,7 @@ class HoldingDispatch:
             self._unreleased[ledger_id] = left if unreleased is None else unreleased | left
             if len(self._state.consumers) <= SEARCHED_MAX:  # where there are more: once per dispatch
                 self._release_acknowledged()
-        self._state.redeliveries.acknowledged(ledger_id, named)
+        self._state.redeliveries.acknowledged(ledger_id, entries)
 
     def _release_acknowledged(self) -> None:
         """Consumers let go of what others acknowledged: one walk over them, however many acknowledged."""

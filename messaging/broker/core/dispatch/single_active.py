@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pyroaring import BitMap
+
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.dispatch.assignment import Delivery
 from messaging.broker.core.dispatch.state import DispatchState
@@ -53,7 +55,7 @@ class SingleActiveDispatch:
                 return deliveries, begin + delivery.last
         return deliveries, None
 
-    def acknowledged(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int]) -> None:
+    def acknowledged(self, consumer: Consumer | None, ledger_id: int, entries: BitMap) -> None:
         """The cursor knows: nothing is held, and nothing waits to be sent again."""
 
     def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None) -> None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from pyroaring import BitMap
+
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.dispatch.assignment import Delivery
 from messaging.broker.core.entries import EntryBlock
@@ -43,7 +45,7 @@ class DispatchStrategy(Protocol):
         """Shares out the entries of `block` within `ranges`: (first, last), entry ids in order. Returns the deliveries, and
         the first entry that nobody can take now, nor any after it; None if there is none."""
 
-    def acknowledged(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int]) -> None:
+    def acknowledged(self, consumer: Consumer | None, ledger_id: int, entries: BitMap) -> None:
         """These entries are done: nobody holds them any more, and nobody is sent them again."""
 
     def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None) -> None:

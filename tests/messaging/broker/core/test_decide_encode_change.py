@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from messaging.broker.core import cursor_deltas as cursor_deltas
+from messaging.broker.core.bitmaps import bitmap_of
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.subscription import Subscription
@@ -32,6 +33,7 @@ WORDS = st.lists(st.one_of(NUMBERS, st.integers(0, 2**64 - 1)), max_size=4)
 CURSOR: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {
     "acknowledge": st.tuples(st.one_of(st.integers(2, 9), NUMBERS), ENTRIES),
     "acknowledge_range": st.tuples(st.one_of(st.integers(2, 9), NUMBERS), NUMBERS, NUMBERS),
+    "acknowledge_all": st.tuples(NUMBERS, ENTRIES.map(bitmap_of)),
     "acknowledge_up_to": st.tuples(POSITIONS),
     "acknowledge_batch": st.tuples(POSITIONS, WORDS),
     "reset": st.tuples(POSITIONS),
