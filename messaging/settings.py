@@ -106,6 +106,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     consumer_unacked_max: Counted = 50_000  # a consumer with so many unacknowledged messages receives no more; 0: unlimited
     subscription_unacked_max: Counted = 200_000  # all consumers of a subscription together; both apply to Shared and Key_Shared
     incomplete_chunks_expire_s: Positive = 600  # chunks of a message that its producer has not completed are then acknowledged
+    enable_persistent_topics: bool = True  # clients may use persistent topics; those of the broker itself do not depend on it
+    enable_non_persistent_topics: bool = True  # clients may use non-persistent topics
     acknowledgment_at_batch_index_level: bool = True  # messages of a batch can be acknowledged one by one, not only the whole
     broker_publisher_throttling_max_message_rate: Counted = 0  # messages per second that the broker accepts; 0: unlimited
     broker_publisher_throttling_max_byte_rate: Counted = 0  # the same in bytes

@@ -86,6 +86,10 @@ def success(request_id: int) -> bytes:
     return command(pb.Command.SUCCESS, success=pb.Success(request_id=request_id))
 
 
+# A field that is given again counts as given last: before the tail of a message id, entry 0 whatever was said before.
+REPEATED_ID = b"\x10\x00"
+
+
 def message_id_tail(partition: int) -> bytes:
     """The partition field of a message id, for the hot loop: empty for a topic that is not a partition."""
     return b"" if partition < 0 else pb.MessageId(ledger_id=0, entry_id=0, partition=partition).SerializeToString()[4:]

@@ -122,6 +122,8 @@ def _unload(request: HttpRequest, tenant: str, namespace: str) -> None:
 def _subscriptions(request: HttpRequest, tenant: str, namespace: str, only: str = "") -> Iterator[tuple[str, str]]:
     """(topic, subscription) pairs of the namespace. Raises unless the caller may consume from every one of them."""
     for topic in topic_names(tenant, namespace).topics:
+        if not parse_topic(topic).persistent:  # what its subscriptions have ends with their consumers
+            continue
         try:
             found = broker.rpc().call("subscriptions.list", TopicRef(topic=topic)).subscriptions
         except TopicNotFound:

@@ -27,7 +27,7 @@ from messaging.identity import create_secrets
 from messaging.metrics import exposition
 from messaging.settings import Settings
 from messaging.storage.ledger_store import Unavailable
-from tests.support.raising import DeadLettersLater, Raises, boom
+from tests.support.raising import DeadLettersLater, Raises, UsedOrNot, boom
 from tests.support.stepped_sleep import SteppedSleep
 from tests.support.waiting import eventually
 
@@ -64,6 +64,13 @@ async def in_sample_rates(at: Running, patch: pytest.MonkeyPatch) -> None:
     at.broker.metering.active(topic)
     await at.turns.next("sample_rates")
     topic.rates = None
+
+
+async def in_end_unused_topics(at: Running, patch: pytest.MonkeyPatch) -> None:
+    one: Any = UsedOrNot()
+    at.broker.unused_topics.add(one)
+    await at.turns.next("end_unused_topics")
+    one.closed = "gone"
 
 
 async def in_sweep_memory(at: Running, patch: pytest.MonkeyPatch) -> None:
@@ -212,6 +219,7 @@ FAILURES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "collect_usage": (in_collect_usage, again),
     "dead_letters": (in_dead_letters, again),
     "dispatch": (in_dispatch, never_again),
+    "end_unused_topics": (in_end_unused_topics, again),
     "event_loop": (in_event_loop, never_again),
     "finish_partitioned_topics": (in_finish_partitioned_topics, goes_on_by_itself),
     "keep_alive": (in_keep_alive, again),

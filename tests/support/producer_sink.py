@@ -18,6 +18,9 @@ class ProducerEnd:
     def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None:
         self.told.append("receipts")
 
+    def receipts_of_unstored(self, producer: Producer, sent: list[SendFrame], position: Position) -> None:
+        self.receipts(producer, sent, position)
+
     def append_completed(self, size: int) -> None: ...
 
     def closed(self, producer: Producer) -> None:

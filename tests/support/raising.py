@@ -30,3 +30,15 @@ class DeadLettersLater:
     dead_letters = state = redeliveries = property(lambda self: self)
     dead = True
     closed = property(boom)
+
+
+class UsedOrNot:
+    """A topic that cannot say whether anybody uses it."""
+
+    keeps_messages = False
+    closed: str | None = None
+
+    @property
+    def used(self) -> bool:
+        boom()
+        return False

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.non_persistent import NonPersistentSubscription
 from messaging.broker.core.rate_limits import NO_WAITS, LevelLimiter, Waits
 from messaging.broker.core.subscription import Subscription
 from messaging.storage.ledger_store import Position
@@ -101,6 +102,8 @@ def explain(subscription: Subscription, state: DeliveryState) -> list[Finding]:
         return [Finding(Reason.CLOSING, "The topic is being unloaded or deleted.")]
     if subscription.fenced:
         return [Finding(Reason.FENCED, "Another request is moving or deleting the subscription.")]
+    if isinstance(subscription, NonPersistentSubscription):
+        return _sent_or_dropped(subscription)
     backlog = subscription.backlog_entries
     if not backlog:
         return [Finding(Reason.NOTHING, "There is nothing to deliver: everything is acknowledged.")]
@@ -120,13 +123,26 @@ def explain(subscription: Subscription, state: DeliveryState) -> list[Finding]:
     return [*_on_the_way(at, state), *stuck[:CONSUMERS_MAX]]
 
 
+def _sent_or_dropped(subscription: NonPersistentSubscription) -> list[Finding]:
+    """Of a subscription that keeps nothing."""
+    count = subscription.messages_dropped
+    dropped = f"{count} {'message was' if count == 1 else 'messages were'} dropped since the subscription was made."
+    receivers = _receivers(subscription)
+    stuck = [finding for one in receivers if (finding := _why_not(one, None)) is not None]
+    if receivers and len(stuck) == len(receivers):
+        first, *others = _nobody_ready(stuck, None)
+        return [first._replace(sentence=f"{first.sentence} What is published is dropped. {dropped}"), *others]
+    text = f"Messages are delivered as they are published, and dropped where nobody can take them. {dropped}"
+    return [Finding(Reason.DELIVERING, text), *stuck[:CONSUMERS_MAX]]
+
+
 def _receivers(subscription: Subscription) -> list[Consumer]:
     """The consumers that are sent messages: only the active one, where there is one."""
     active = subscription.active
     return list(subscription.consumers) if active is None else [active]
 
 
-def _why_not(consumer: Consumer, at: Position) -> Finding | None:
+def _why_not(consumer: Consumer, at: Position | None) -> Finding | None:
     """None for a consumer that can be sent messages."""
     name = repr(consumer.name or "without a name")
     if not consumer.sink.writable:
@@ -140,7 +156,7 @@ def _why_not(consumer: Consumer, at: Position) -> Finding | None:
     return None
 
 
-def _nobody_ready(stuck: list[Finding], at: Position) -> list[Finding]:
+def _nobody_ready(stuck: list[Finding], at: Position | None) -> list[Finding]:
     if len(stuck) == 1:
         return stuck
     counted = Counter(finding.reason for finding in stuck)

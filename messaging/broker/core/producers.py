@@ -25,6 +25,9 @@ class ProducerSink(Protocol):
     def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None:
         """``sent`` are durable, at `first` and on (one duplicate: at `first`, or -1:-1 if unknown). Called in send order."""
 
+    def receipts_of_unstored(self, producer: Producer, sent: list[SendFrame], position: Position) -> None:
+        """``sent`` came and are stored nowhere: all have the id `position`."""
+
     def append_completed(self, size: int) -> None:
         """`size` appended bytes are durable, or were refused: they no longer count against the sender."""
 

@@ -45,6 +45,9 @@ def subscription_key(name: str, durable: bool) -> str:
 
 
 class Subscription:
+    strategies = STRATEGIES
+    messages_dropped = 0  # counted only where nothing is stored
+
     def __init__(
         self,
         name: str,
@@ -72,7 +75,7 @@ class Subscription:
             cursor, ledger_list, topic=topic, partition=partition, unacked=self.unacked, key_shared=key_shared
         )
         self.consumers = self.state.consumers
-        self.strategy: DispatchStrategy = STRATEGIES[SubscriptionType.EXCLUSIVE](self.state)
+        self.strategy: DispatchStrategy = self.strategies[SubscriptionType.EXCLUSIVE](self.state)
         self.typed = False  # whether it has had a consumer
         self.fenced = False
         self.resets = 0  # by seeks: what was asked before one says nothing about what comes after it
@@ -94,7 +97,7 @@ class Subscription:
         if self.fenced:
             raise NotReady(f"subscription {self.name!r} is being moved by another request: try again")
         if not self.consumers:
-            (self.strategy if self.kind is kind else STRATEGIES[kind](self.state)).admit(consumer)
+            (self.strategy if self.kind is kind else self.strategies[kind](self.state)).admit(consumer)
             return
         if self.kind is not kind:
             raise ConsumerBusy(
@@ -110,7 +113,7 @@ class Subscription:
     def attach(self, consumer: Consumer, kind: SubscriptionType) -> None:
         """Call `admit` first."""
         if not self.consumers and self.kind is not kind:
-            self.strategy = STRATEGIES[kind](self.state)
+            self.strategy = self.strategies[kind](self.state)
         self.typed = True
         self.consumers[consumer] = None
         consumer.unacked = self.unacked
@@ -179,8 +182,7 @@ class Subscription:
         return Assignment(deliveries, [], 0, stopped_at is None or (block.chunked and bool(deliveries)))
 
     def _expire(self, block: EntryBlock, ranges: list[tuple[int, int]], now_ms: int) -> tuple[int, list[bytes]]:
-        """Expired entries (and the broker's own markers) count as acknowledged; they are never sent. Returns how many, and the
-        deltas to store."""
+        """Expired entries (and the broker's own markers) are never sent. Returns how many, and the deltas to store."""
         deltas = self._consume(block.ledger_id, ranges)
         expired = 0 if block.marker else sum(stop + 1 - start for start, stop in ranges)
         self.entries_expired += expired
@@ -199,8 +201,7 @@ class Subscription:
     # --- what comes back
 
     def acknowledge(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int], now_ms: int) -> bytes:
-        """Individual acknowledgement of whole entries, also of those that another consumer holds. Returns the delta, b"" if nothing
-        changed."""
+        """Acknowledges whole entries, also those that another consumer holds. Returns the delta, b"" if nothing changed."""
         chunks = self.state.chunks
         named = bitmaps.bitmap_of(chunks.acknowledged(consumer, ledger_id, entries) if chunks else entries)
         delta = self.cursor.acknowledge_all(ledger_id, named, self.ledger_list)
@@ -210,8 +211,7 @@ class Subscription:
         return delta
 
     def acknowledge_batch(self, consumer: Consumer | None, position: Position, ack_set: Sequence[int], now_ms: int) -> bytes:
-        """Some messages of one entry. Raises `QuotaExceeded` where that is one entry more than may be kept so; what completes an
-        entry, and more of one that is kept, is always taken."""
+        """Some messages of one entry. Raises `QuotaExceeded` where too many are kept so; what completes one is always taken."""
         batches = self.cursor.batches
         if any(ack_set) and not batches.has(position) and not self.cursor.acknowledged(position):
             size = ack_sets.ENTRY_BYTES + 8 * len(ack_set)

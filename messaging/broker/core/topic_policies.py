@@ -31,7 +31,7 @@ class TopicPolicies:
         return int(self._view.policy("message_ttl_s", f"{name.tenant}/{name.namespace_local}", name).value)
 
     def deduplicates(self, name: TopicName) -> bool:
-        return bool(self.value("deduplication", name))
+        return name.persistent and bool(self.value("deduplication", name))
 
     def auto_creates_topics(self, name: TopicName) -> bool:
         return bool(self.value("auto_topic_creation", name))

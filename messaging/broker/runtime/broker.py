@@ -33,10 +33,13 @@ from messaging.broker.runtime.topic_schemas import TopicSchemas
 from messaging.broker.runtime.topic_watches import TopicWatches
 from messaging.broker.runtime.topics.backlog_scheduler import BacklogScheduler
 from messaging.broker.runtime.topics.entry_cache import EntryCaches
+from messaging.broker.runtime.topics.listing import stored_names
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
+from messaging.broker.runtime.topics.opening import enabled_domains
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.unused_topics import LOOK_S, UnusedTopics
 from messaging.clock import boottime_ms
 from messaging.errors import AuthenticationFailed, MagnetarError, NotAuthorized, NotFound, NotReady
 from messaging.permissions.model import Action, Grants, Principal, Resource
@@ -121,6 +124,7 @@ class Broker:
                 background=self.background,
                 failed=self.topic_failed,
                 active=lambda topic: self.metering.active(topic),
+                enabled_domains=enabled_domains(settings),
                 delayed_delivery_strict=settings.delayed_delivery_strict,
                 dead_letters_due=lambda topic, subscription: self.dead_letters.due(topic, subscription),
                 admit=self.permission_checks.admit,
@@ -131,7 +135,8 @@ class Broker:
         self.topics.on_unloaded = self.metering.unloaded
         self.schemas = TopicSchemas(storage, self.policies.value, self.now_ms, settings.topics_per_namespace_max)
         self.idle_topics = IdleTopics(storage, cursors)
-        self.topics.on_loaded = self.idle_topics.loaded
+        self.unused_topics = UnusedTopics(boottime_ms, lambda topic, why: self.topics.unload(topic.name, why))
+        self.topics.on_loaded += [self.idle_topics.loaded, self.unused_topics.add]
         self.topic_watches = TopicWatches(self.topic_names, self.permission_checks.refusal_of, self.background)
         self.topics.on_list_changed = lambda name, exists: self.topic_watches.changed(str(name.namespace), str(name), exists)
         self.discovery: TopicDiscovery[ConsumerTable] = TopicDiscovery()
@@ -202,10 +207,8 @@ class Broker:
         return await self.topics.partitioned.count(name, creates=creates, partitions=self.policies.auto_topic_partitions(name))
 
     async def topic_names(self, namespace: str) -> list[str]:
-        names: list[str] = []
-        while page := await self.storage.meta.list_topics(namespace, after=names[-1] if names else ""):
-            names += page
-        return names
+        """Of persistent topics."""
+        return await stored_names(self.storage.meta, namespace)
 
     def topic_failed(self, topic: LoadedTopic, why: MagnetarError) -> None:
         """Its log took nothing, or not everything: producers connect again, and it continues in a new ledger."""
@@ -251,6 +254,7 @@ class Broker:
         background.every(RATE_SAMPLE_S, "sample_rates", self.metering.sample_rates)
         background.every(RETRY_S, DEAD_LETTERS_LOOP, self.dead_letters.retry)
         background.every(MEMORY_SWEEP_S, "sweep_memory", self.sweep_memory)
+        background.every(LOOK_S, "end_unused_topics", self.unused_topics.look)
         keep_alive = self._each_peer("keep_alive", lambda peer: peer.liveness.keep_alive())
         background.every(self.settings.keep_alive_ms / 1000, "keep_alive", keep_alive)
         background.every(SIGNING_KEYS_S, "check_signing_keys", self._check_signing_keys)

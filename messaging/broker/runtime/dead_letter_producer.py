@@ -55,6 +55,9 @@ class DeadLetterProducer:
         if self._due is not None and not self._due.done() and self._receipts_due <= 0:
             self._due.set_result(None)
 
+    def receipts_of_unstored(self, producer: Producer, sent: list[SendFrame], position: Position) -> None:
+        """It never is: a target keeps its messages."""
+
     def append_completed(self, size: int) -> None:
         pass
 

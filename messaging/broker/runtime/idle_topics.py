@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.storage.block_header import decode
 from messaging.storage.ledger_store import EARLIEST, NoSuchEntry, Position, StoreError
 from messaging.storage.managed.cursor_log import CursorLog
@@ -20,10 +21,10 @@ class IdleTopics:
         self._policies: dict[MaintenancePolicies, MaintenancePolicies] = {}  # equal ones are one object
         self._loads = 0
 
-    def loaded(self, topic: str) -> None:
+    def loaded(self, topic: LoadedTopic) -> None:
         """What was known of it counts no longer."""
         self._loads += 1
-        self._due.pop(hash(topic), None)
+        self._due.pop(hash(topic.text), None)
 
     async def rests(self, topic: str, policies: MaintenancePolicies, now_ms: int) -> bool:
         """Whether there is nothing to do now in a topic that is not loaded. Raises `StoreError`."""

@@ -18,7 +18,7 @@ from messaging.broker.core.schemas.strategies import DEFAULT, Strategy
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.errors import Conflict, IncompatibleSchema, InvalidValue, PreconditionFailed, TopicNotFound
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.names import TopicName
+from messaging.protocol.names import PERSISTENT, TopicName
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.storage import Storage
 from messaging.storage.meta_store import MetaConflict
@@ -45,6 +45,11 @@ def message_of(schema: Schema) -> pb.Schema:
     return message
 
 
+def _key(name: TopicName) -> str:
+    """All partitions of a topic have one schema, and the non-persistent topic of the same name shares it, as in Pulsar."""
+    return str(name.base._replace(domain=PERSISTENT))
+
+
 class TopicSchemas:
     """`policy` gives the effective value of a policy of a topic. `names_max`: names in a namespace that may have a schema, whether
     such topics exist or not. Every method may raise `NotReady` and `StorageFailed`."""
@@ -60,7 +65,7 @@ class TopicSchemas:
     async def versions(self, name: TopicName) -> list[SchemaVersion]:
         """All versions, deletions included, oldest first."""
         try:
-            stored = await self._storage.meta.schema_versions(str(name.base))
+            stored = await self._storage.meta.schema_versions(_key(name))
         except StoreError as error:
             raise refusal_of(error, f"the schema of {name.base} cannot be read") from error
         return [_decoder.decode(one) for one in stored]
@@ -116,7 +121,7 @@ class TopicSchemas:
         left. Idempotent."""
         if force:
             try:
-                await self._storage.meta.delete_schema_versions(self._storage.fence, str(name.base))
+                await self._storage.meta.delete_schema_versions(self._storage.fence, _key(name))
             except StoreError as error:
                 raise refusal_of(error, f"the schema of {name.base} cannot be deleted") from error
             return -1
@@ -132,7 +137,7 @@ class TopicSchemas:
         """False if another request stored this version first."""
         record = msgspec.msgpack.encode(version)
         try:
-            await self._storage.meta.add_schema_version(self._storage.fence, str(name.base), version.version, record)
+            await self._storage.meta.add_schema_version(self._storage.fence, _key(name), version.version, record)
         except MetaConflict:
             return False
         except StoreError as error:

@@ -17,11 +17,13 @@ cdef Py_ssize_t put(unsigned char* out, Py_ssize_t at, unsigned long long value)
     made=bytearray, out="unsigned char*", at=Py_ssize_t, ledger_size=Py_ssize_t, index=Py_ssize_t, frame=SendFrame,
     producer_id="unsigned long long", sequence_id="unsigned long long", highest="unsigned long long", id_size=Py_ssize_t,
     size=Py_ssize_t)
-cpdef bytes receipts(list frames, Py_ssize_t first, Py_ssize_t last, unsigned long long ledger_id, unsigned long long entry_id)
+cpdef bytes receipts(list frames, Py_ssize_t first, Py_ssize_t last, unsigned long long ledger_id, unsigned long long entry_id,
+                     unsigned long long step=*)
 
 @cython.locals(
     parts=list, ledger=bytes, begin=bytes, message_id=bytes, body=bytes, size=Py_ssize_t, index=Py_ssize_t, frame=SendFrame)
-cpdef bytes joined_receipts(list frames, Py_ssize_t first, Py_ssize_t last, unsigned long long ledger_id, unsigned long long entry_id)
+cpdef bytes joined_receipts(list frames, Py_ssize_t first, Py_ssize_t last, unsigned long long ledger_id, unsigned long long entry_id,
+                            unsigned long long step=*)
 
 @cython.locals(
     number=bytes, made=bytearray, out="unsigned char[::1]",

@@ -33,8 +33,9 @@ def put(out: bytearray, at: int, value: int) -> int:
     return at + 1
 
 
-def receipts(frames: list[SendFrame], first: int, last: int, ledger_id: int, entry_id: int) -> bytes:
-    """SEND_RECEIPT frames for ``frames[first:last]``, in send order; their entries are `entry_id` and following of `ledger_id`."""
+def receipts(frames: list[SendFrame], first: int, last: int, ledger_id: int, entry_id: int, step: int = 1) -> bytes:
+    """SEND_RECEIPT frames for ``frames[first:last]``, in send order; their entries are `entry_id` and following of `ledger_id`.
+    `step`: 0 if all have the same id, because they are not stored."""
     made = bytearray((last - first) * RECEIPT_BYTES_MAX)
     out = made  # a pointer in C: bounds are not checked
     at = 0
@@ -67,11 +68,11 @@ def receipts(frames: list[SendFrame], first: int, last: int, ledger_id: int, ent
         if highest:
             out[at] = 32
             at = put(out, at + 1, highest)
-        entry_id += 1
+        entry_id += step
     return bytes(made[:at])
 
 
-def joined_receipts(frames: list[SendFrame], first: int, last: int, ledger_id: int, entry_id: int) -> bytes:
+def joined_receipts(frames: list[SendFrame], first: int, last: int, ledger_id: int, entry_id: int, step: int = 1) -> bytes:
     """The same as `receipts`, for uncompiled use: see `joined_messages`."""
     parts = []
     ledger = b"\x08" + varint(ledger_id) + b"\x10"
@@ -88,7 +89,7 @@ def joined_receipts(frames: list[SendFrame], first: int, last: int, ledger_id: i
             body += b"\x20" + varint(frame.highest_sequence_id)
         size = len(body)
         parts.append(LENGTHS[size + 8] + LENGTHS[size + 4] + b"\x08\x07\x3a" + VARINTS[size] + body)
-        entry_id += 1
+        entry_id += step
     return b"".join(parts)
 
 

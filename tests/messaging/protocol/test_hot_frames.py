@@ -48,21 +48,24 @@ def test_varint(hot: ModuleType, value: int) -> None:
 
 
 @each_variant
-@given(st.lists(st.tuples(UINT64, UINT64, UINT64), min_size=1, max_size=5), LEDGER, ENTRY, st.data())
-@example([(2**64 - 1, 2**64 - 1, 2**64 - 1)], 2**63 - 1, 2**32, None)
+@given(st.lists(st.tuples(UINT64, UINT64, UINT64), min_size=1, max_size=5), LEDGER, ENTRY, st.sampled_from([0, 1]), st.data())
+@example([(2**64 - 1, 2**64 - 1, 2**64 - 1)], 2**63 - 1, 2**32, 1, None)
+@example([(1, 2, 3)] * 3, 0, 0, 0, None)
 def test_receipts_say_what_protobuf_would(
-    hot: ModuleType, sends: list[tuple[int, int, int]], ledger: int, entry: int, data: st.DataObject | None
+    hot: ModuleType, sends: list[tuple[int, int, int]], ledger: int, entry: int, step: int, data: st.DataObject | None
 ) -> None:
     sent = [hot.SendFrame(producer, sequence, 0, 0, 0, 1, highest, 0) for producer, sequence, highest in sends]
     first = data.draw(st.integers(0, len(sent) - 1)) if data else 0
-    written = hot.receipts(sent, first, len(sent), ledger, entry)
-    assert hot.joined_receipts(sent, first, len(sent), ledger, entry) == written
+    written = hot.receipts(sent, first, len(sent), ledger, entry, step)
+    assert hot.joined_receipts(sent, first, len(sent), ledger, entry, step) == written
+    if step:
+        assert hot.receipts(sent, first, len(sent), ledger, entry) == written
     found = commands(written)
     assert [command.type for command in found] == [pb.Command.SEND_RECEIPT] * (len(sent) - first)
     for index, (command, (producer, sequence, highest)) in enumerate(zip(found, sends[first:], strict=True)):
         receipt = command.send_receipt
         assert (receipt.producer_id, receipt.sequence_id, receipt.highest_sequence_id) == (producer, sequence, highest)
-        assert (receipt.message_id.ledger_id, receipt.message_id.entry_id) == (ledger, entry + index)
+        assert (receipt.message_id.ledger_id, receipt.message_id.entry_id) == (ledger, entry + step * index)
         assert not receipt.message_id.HasField("partition")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 
 from messaging.broker.core.consumer import Consumer
@@ -43,6 +43,20 @@ class RoundRobin:
                 del ring[one]
             del self._rings[heappop(self._levels)]
         return None
+
+    def able(self, able: Callable[[Consumer], bool]) -> list[Consumer]:
+        """All whose turn it is, in order: those of one priority level, without taking it."""
+        if self.first(able) is None:
+            return []
+        ring = self._rings[self._levels[0]]
+        for one in [one for one in ring if not able(one)]:
+            del ring[one]
+        return list(ring)
+
+    def pass_turn(self, consumers: Iterable[Consumer]) -> None:
+        """They had their turns, in this order."""
+        for one in consumers:
+            self._rings[one.priority].move_to_end(one)
 
     def take(self, able: Callable[[Consumer], bool]) -> Consumer | None:
         """Whose turn it is; the next one is another's, as far as there are any."""

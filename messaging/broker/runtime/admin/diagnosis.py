@@ -89,6 +89,8 @@ def _text(position: Position) -> str:
 
 
 def _absent(topic: Topic, position: Position) -> str:
+    if not topic.keeps_messages:
+        return "It is not stored: the topic is non-persistent, and keeps no messages."
     ledger_list = topic.ledger_list
     if position.ledger_id < ledger_list.first_id:
         return "It is not stored: retention deleted what was stored before, or there never was such a message. Which is unknown."

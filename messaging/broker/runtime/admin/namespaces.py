@@ -23,9 +23,13 @@ class NamespaceHandlers:
 
     async def list_topics(self, request: schema.TopicsList) -> schema.TopicNames:
         namespace = str(parse_namespace(request.namespace))
-        names = await self._broker.topic_names(namespace)
+        names = await self._names(namespace)
         partitioned = {one.name: one.partitions for one in await self._broker.storage.meta.list_partitioned(namespace)}
         return schema.TopicNames(topics=names, partitioned=partitioned)
+
+    async def _names(self, namespace: str) -> list[str]:
+        """Of all topics, those that are not persistent last."""
+        return await self._broker.topic_names(namespace) + self._broker.topics.unstored_names(namespace)
 
     async def search_names(self, request: schema.NamesSearch) -> schema.SearchResult:
         limit = min(request.limit, SEARCH_MAX)
@@ -44,7 +48,7 @@ class NamespaceHandlers:
         """Deletes what is left in a namespace that does not exist. Raises `PreconditionFailed` for one that does."""
         namespace = str(parse_namespace(request.namespace))
         partitioned = [one.name for one in await self._broker.storage.meta.list_partitioned(namespace)]
-        for text in (*partitioned, *await self._broker.topic_names(namespace)):
+        for text in (*partitioned, *await self._names(namespace)):
             name = parse_topic(text)
             if namespace in self._broker.access.view.namespaces:
                 break
@@ -64,7 +68,7 @@ class NamespaceHandlers:
         return schema.Empty()
 
     async def live(self, request: schema.TopicsList) -> schema.NamespaceLive:
-        names = await self._broker.topic_names(str(parse_namespace(request.namespace)))
+        names = await self._names(str(parse_namespace(request.namespace)))
         rows = []
         for text in names:
             topic = self._broker.topics.loaded.get(text)

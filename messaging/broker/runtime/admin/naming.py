@@ -6,16 +6,22 @@ from typing import NamedTuple
 
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import NotAllowed
+from messaging.errors import MagnetarError, NotAllowed
 from messaging.protocol.names import TopicName, parse_topic
 
 
 async def topic_name(broker: Broker, text: str) -> TopicName:
     """Raises `InvalidName`, and `NotFound` for a namespace that does not exist."""
     name = parse_topic(text)
-    if not name.persistent:
-        raise NotAllowed(f"{text}: non-persistent topics are not supported yet")
     await broker.require_namespace(str(name.namespace))
+    return name
+
+
+async def stored_topic_name(broker: Broker, text: str, what: str, refused: type[MagnetarError] = NotAllowed) -> TopicName:
+    """As `topic_name`; raises `refused` for a non-persistent topic, of which `what` is not possible."""
+    name = await topic_name(broker, text)
+    if not name.persistent:
+        raise refused(f"{what} a non-persistent topic is not possible: its messages are stored nowhere")
     return name
 
 

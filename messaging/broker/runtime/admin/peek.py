@@ -7,7 +7,7 @@ import base64
 import json
 
 from messaging.adminrpc import schema
-from messaging.broker.runtime.admin.naming import plain_topic
+from messaging.broker.runtime.admin.naming import plain_topic, stored_topic_name
 from messaging.broker.runtime.admin.positions import nth_unacknowledged
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.entry_lookup import entry_at
@@ -21,6 +21,7 @@ from messaging.times import time_text
 
 async def peek(broker: Broker, request: schema.SubscriptionPeek) -> schema.PeekAnswer:
     """The n-th unacknowledged entry, counted from 1."""
+    await stored_topic_name(broker, request.topic, "peeking into")
     topic = await plain_topic(broker, request.topic)
     subscription = topic.subscription(request.subscription)
     if request.position < 1:

@@ -14,6 +14,7 @@ from messaging.broker.core.explain import explain
 from messaging.broker.core.producers import NO_EPOCH, Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
+from messaging.broker.runtime.admin.drop_stats import drops_of_subscription, drops_of_topic
 from messaging.broker.runtime.admin.key_shared_stats import key_shared_figures
 from messaging.broker.runtime.admin.throttle_stats import throttled
 from messaging.broker.runtime.metering import max_backlog
@@ -69,7 +70,7 @@ def topic_stats(topic: Topic, context: StatsContext) -> dict[str, Any]:
         "publishers": [_publisher(one, rates.members, context) for one in topic.producers],
         "subscriptions": {name: _subscription(topic, one, rates.members, context) for name, one in _shown(topic)},
         "replication": {},
-    }
+    } | drops_of_topic(topic, rates.members)
 
 
 def _shown(topic: Topic) -> Iterator[tuple[str, Subscription]]:
@@ -144,7 +145,7 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
         "isReplicated": False,
         "consumers": consumers,
     }
-    return stats | throttled(state.rate_waits) | key_shared
+    return stats | throttled(state.rate_waits) | key_shared | drops_of_subscription(topic, subscription, members)
 
 
 def _dead_letters(subscription: Subscription) -> dict[str, Any] | None:

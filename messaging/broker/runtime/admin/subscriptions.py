@@ -5,7 +5,7 @@ from __future__ import annotations
 from messaging.adminrpc import schema
 from messaging.broker.core.subscription import SeekTarget, Subscription
 from messaging.broker.runtime.admin import positions
-from messaging.broker.runtime.admin.naming import parts_of, topic_name
+from messaging.broker.runtime.admin.naming import parts_of, stored_topic_name, topic_name
 from messaging.broker.runtime.admin.peek import peek
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.entry_lookup import mark_delete_at_time
@@ -31,7 +31,7 @@ class SubscriptionHandlers:
         return schema.SubscriptionNames(subscriptions=sorted(found))
 
     async def create(self, request: schema.SubscriptionCreate) -> schema.SubscriptionMoved:
-        name = await topic_name(self._broker, request.topic)
+        name = await stored_topic_name(self._broker, request.topic, "creating a subscription without a consumer on", InvalidValue)
         subscription = subscription_name(request.subscription)
         create = self._broker.policies.auto_creates_topics(name)
         if create:
@@ -61,6 +61,7 @@ class SubscriptionHandlers:
         return _answer(pairs, before, [""] * len(before))
 
     async def skip(self, request: schema.SubscriptionSkip) -> schema.SubscriptionMoved:
+        await stored_topic_name(self._broker, request.topic, "skipping messages of")
         pairs = await self._each(request.topic, request.subscription)
         before = _places(pairs)
         for topic, subscription in pairs:
@@ -83,6 +84,7 @@ class SubscriptionHandlers:
         return _moved(pairs, before)
 
     async def expire(self, request: schema.SubscriptionExpire) -> schema.SubscriptionMoved:
+        await stored_topic_name(self._broker, request.topic, "expiring messages of")
         cutoff_ms = self._broker.storage.safe_expiry_ms() - request.older_than_s * 1000
         if request.subscription:
             pairs = await self._each(request.topic, request.subscription)

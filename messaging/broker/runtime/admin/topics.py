@@ -7,12 +7,12 @@ import asyncio
 import structlog
 
 from messaging.adminrpc import schema
-from messaging.broker.runtime.admin.naming import parts_of, plain_topic, topic_name
+from messaging.broker.runtime.admin.naming import parts_of, plain_topic, stored_topic_name, topic_name
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.entry_lookup import batch_size_of
 from messaging.broker.runtime.topics.services import refusal_of
-from messaging.errors import Conflict, TopicNotFound
+from messaging.errors import Conflict, NotAcceptable, PreconditionFailed, TopicNotFound
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.retention import NOTHING
@@ -28,6 +28,8 @@ class TopicHandlers:
 
     async def create(self, request: schema.TopicCreate) -> schema.Empty:
         name = await topic_name(self._broker, request.topic)
+        if request.properties and not name.persistent:
+            raise NotAcceptable(f"{name} is a non-persistent topic and keeps no properties: leave them out")
         if request.partitions is None:
             await self._broker.topics.create(name, request.properties)
         else:
@@ -81,11 +83,13 @@ class TopicHandlers:
         return schema.Empty()
 
     async def terminate(self, request: schema.TopicRef) -> schema.MessageIdAnswer:
+        await stored_topic_name(self._broker, request.topic, "terminating", NotAcceptable)
         topic = await plain_topic(self._broker, request.topic)
         last = await topic.terminate()
         return schema.MessageIdAnswer(ledger_id=last.ledger_id, entry_id=last.entry_id, partition=topic.name.partition)
 
     async def last_message_id(self, request: schema.TopicRef) -> schema.MessageIdAnswer:
+        await stored_topic_name(self._broker, request.topic, "asking for the last message id of")
         topic = await plain_topic(self._broker, request.topic)
         last = topic.ledger_list.last_confirmed
         size = await batch_size_of(topic, last)
@@ -98,7 +102,7 @@ class TopicHandlers:
 
     async def truncate(self, request: schema.TopicRef) -> schema.Empty:
         """Of a partitioned topic: every partition. Clients stay connected. Calling again finishes what was cut off."""
-        name = await topic_name(self._broker, request.topic)
+        name = await stored_topic_name(self._broker, request.topic, "truncating", PreconditionFailed)
         names, partitioned = await parts_of(self._broker, name)
         for start in range(0, len(names), TRUNCATED_TOGETHER):
             await asyncio.gather(*(self._truncate(one, create=partitioned) for one in names[start : start + TRUNCATED_TOGETHER]))

@@ -144,7 +144,7 @@ class LocalConsumer:
             size += len(payload)
             self._unpacker.add(
                 Packed(
-                    Position(block.ledger_id, block.first_entry + index),
+                    block.position_of(index),
                     payload,
                     block.broker_time_ms,
                     redelivery_counts[index - first] if redelivery_counts else 0,
@@ -158,6 +158,8 @@ class LocalConsumer:
         return sum(self.deliver(consumer, block, index, index + 1, count) for index, count in zip(picked, counts, strict=True))
 
     def _open_bits(self, position: Position, size: int) -> int:
+        if not self.topic.keeps_messages:
+            return (1 << size) - 1
         if len(self._batches) >= self._prune_at:
             self._batches.discard_if(self.subscription.cursor.acknowledged)
             self._prune_at = max(PRUNE_AT, 2 * len(self._batches))

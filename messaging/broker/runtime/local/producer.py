@@ -121,7 +121,15 @@ class LocalProducer:
     def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None:
         """Duplicates come one by one, so that what one call published may be answered in several."""
         partition = self.topic.name.partition
-        self._ids += [MessagePosition(first.ledger_id, first.entry_id + index, -1, partition) for index in range(len(sent))]
+        self._receipted([MessagePosition(first.ledger_id, first.entry_id + index, -1, partition) for index in range(len(sent))])
+
+    def receipts_of_unstored(self, producer: Producer, sent: list[SendFrame], position: Position) -> None:
+        """They come while `publish` still runs, and the client is told later."""
+        ids = [MessagePosition(*position, -1, self.topic.name.partition)] * len(sent)
+        asyncio.get_running_loop().call_soon(self._receipted, ids)
+
+    def _receipted(self, ids: list[MessagePosition]) -> None:
+        self._ids += ids
         while self._due and len(self._ids) >= self._due[0][0]:
             count, on_receipt = self._due.popleft()
             ids, self._ids = self._ids[:count], self._ids[count:]

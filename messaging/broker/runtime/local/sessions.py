@@ -75,6 +75,7 @@ class LocalSessions:
         resource = Resource(name.tenant, str(name.namespace), str(name), chosen)
         await self._broker.authorize(principal, Action.CONSUME, resource)
         opened = await self._broker.open_topic(name)
+        durable = durable and opened.keeps_messages
         held = opened.subscriptions.get(subscription_key(chosen, durable))
         begin = EARLIEST if initial == "earliest" else LATEST
         if held is None and durable:

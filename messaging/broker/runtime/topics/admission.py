@@ -59,6 +59,15 @@ def check_durable_subscription(policy: Policy, topic: LoadedTopic, being_created
         )
 
 
+def check_subscription_count(policy: Policy, topic: LoadedTopic) -> None:
+    """For a topic without durable subscriptions: all of them count. Raises `PreconditionFailed`."""
+    limit = policy("max_subscriptions_per_topic", topic.name)
+    if limit and (held := len(topic.subscriptions)) >= limit:
+        raise PreconditionFailed(
+            f"topic {topic.text} has {held} subscriptions, which is max_subscriptions_per_topic = {limit}: close one first"
+        )
+
+
 def delivery_time_max(policy: Policy, topic: LoadedTopic, now_ms: int) -> int | None:
     """The latest delivery time that a message may ask for; None: any."""
     limit = policy("delayed_delivery_max_ms", topic.name)

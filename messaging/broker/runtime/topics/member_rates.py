@@ -33,6 +33,7 @@ class SubscriptionTotals(NamedTuple):
     messages_out: float
     bytes_out: float
     entries_expired: float
+    messages_dropped: float
 
 
 NOTHING = Rates()  # used for members not sampled yet; never sampled itself
@@ -54,7 +55,8 @@ class MemberRates:
             if isinstance(member, Producer):
                 self.record(member, now_ms, ProducerTotals(member.messages_in, member.bytes_in, member.chunks_in))
             elif isinstance(member, Subscription):
-                self.record(member, now_ms, SubscriptionTotals(member.messages_out, member.bytes_out, member.entries_expired))
+                sent = member.messages_out, member.bytes_out
+                self.record(member, now_ms, SubscriptionTotals(*sent, member.entries_expired, member.messages_dropped))
                 self._trends.setdefault(member, BacklogTrend()).sample(now_ms, member.backlog_entries)
             else:
                 self.record(member[1], now_ms, _consumed(*member))

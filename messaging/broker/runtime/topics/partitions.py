@@ -8,8 +8,8 @@ completed at the next start, or by the next change.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Protocol
 
@@ -17,6 +17,7 @@ import structlog
 
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.topic_reservations import TopicReservations
 from messaging.clock import boottime_ms
 from messaging.errors import Conflict, FewerPartitions, InvalidValue, MagnetarError, PreconditionFailed, TopicNotFound
 from messaging.keyed_lock import keyed_lock
@@ -39,17 +40,15 @@ class TopicStore(Protocol):
     services: TopicServices
     meta: MetaStore
     loaded: dict[str, Topic]
-    on_list_changed: Callable[[TopicName, bool], None]
+    reservations: TopicReservations
 
     async def get(self, name: TopicName, *, create: bool) -> Topic: ...
 
     async def exists(self, name: TopicName) -> bool: ...
 
-    def check_rate(self, name: TopicName) -> None: ...
-
     async def delete(self, name: TopicName, *, force: bool) -> None: ...
 
-    def room_for(self, name: TopicName, count: int) -> AbstractAsyncContextManager[None]: ...
+    def list_changed(self, name: TopicName, exists: bool) -> None: ...
 
 
 class Partitions:
@@ -91,7 +90,7 @@ class Partitions:
             raise TopicNotFound(f"topic {name} does not exist: create it, or allow auto-creation in the namespace")
         if not partitions or name.partition >= 0:
             return 0
-        self._topics.check_rate(name)
+        self._topics.reservations.check_rate(name)
         try:
             await self.create(name, partitions, {})
         except Conflict:  # another client was faster
@@ -109,7 +108,7 @@ class Partitions:
             raise PreconditionFailed(f"{text} has the name of a partition: choose another name")
         async with self._alone(name):
             record = PartitionedRecord(text, partitions, created_ms=self._topics.services.clock_ms(), properties=properties)
-            async with self._topics.room_for(name, partitions):
+            async with self._topics.reservations.reserved(name, partitions):
                 try:
                     await self._meta.cas_partitioned(self._fence, record)
                 except MetaConflict as error:
@@ -132,7 +131,7 @@ class Partitions:
                     f"{partitions} partitions were requested: partitions_per_topic_max = {self._partitions_max}"
                 )
             if partitions > held.partitions:
-                async with self._topics.room_for(name, partitions - held.partitions):
+                async with self._topics.reservations.reserved(name, partitions - held.partitions):
                     await self._finish_growth(name, await self._store(replace(held, growing_to=partitions)))
 
     async def delete(self, name: TopicName, *, force: bool) -> None:
@@ -238,7 +237,7 @@ class Partitions:
                     await self._meta.cas_topic(self._fence, TopicRecord(text, created_ms=now_ms))
                 except MetaConflict:
                     return
-                self._topics.on_list_changed(name.of_partition(index), True)
+                self._topics.list_changed(name.of_partition(index), True)
 
         for some in _slices(indexes):
             await asyncio.gather(*(make(index) for index in some))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import structlog
 
 from messaging.broker.core.dead_letters import key_of as dead_letters_key_of
-from messaging.broker.runtime.topics import dead_letter_state, dedup_state
+from messaging.broker.runtime.topics import dedup_state
+from messaging.broker.runtime.topics.listing import unstored_names
+from messaging.broker.runtime.topics.opening import check_enabled, open_topic
 from messaging.broker.runtime.topics.partitions import Partitions
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.clock import boottime_ms
+from messaging.broker.runtime.topics.topic_reservations import TopicReservations
 from messaging.errors import (
     Conflict,
     MagnetarError,
@@ -25,7 +26,6 @@ from messaging.errors import (
 )
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import StoreError
-from messaging.storage.managed.ledger import ManagedLedger
 from messaging.storage.meta_store import MetaConflict, TopicRecord
 
 log = structlog.get_logger("broker.topics")
@@ -37,12 +37,13 @@ class Topics:
     def __init__(self, services: TopicServices) -> None:
         self.services = services
         self.meta = services.storage.meta
+        self.reservations = TopicReservations(services)
         self.partitioned = Partitions(self)
         self.loaded: dict[str, Topic] = {}
         self._loaded_of: dict[str, dict[str, Topic]] = {}  # the same topics by namespace
         self._loading: dict[str, asyncio.Task[Topic]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
-        self.on_loaded: Callable[[str], None] = lambda text: None
+        self.on_loaded: list[Callable[[Topic], None]] = []
         self.on_list_changed: Callable[[TopicName, bool], None] = lambda name, exists: None  # created, or deleted
         self.recover_dead_letters: Callable[[Topic], None] = lambda topic: None
         self.on_unloaded: Callable[[Topic], None] = lambda topic: None
@@ -62,12 +63,18 @@ class Topics:
         namespace, partitions = text.partition("://")[2].rpartition("/")[0], f"{text}-partition-"
         return [topic for topic in self.loaded_of(namespace) if topic.text.startswith(partitions)]
 
+    def unstored_names(self, namespace: str) -> list[str]:
+        """The non-persistent topics of a namespace: those that are loaded, as in Pulsar."""
+        return unstored_names(self.loaded_of(namespace))
+
     def _forget_loaded(self, topic: Topic) -> None:
         namespace = str(topic.name.namespace)
         loaded = self._loaded_of[namespace]
         del loaded[topic.text]
         if not loaded:
             del self._loaded_of[namespace]
+        if not topic.recorded:
+            self.reservations.gone(topic.name, recorded=False)
 
     # --- loading
 
@@ -94,24 +101,19 @@ class Topics:
 
     async def _load(self, name: TopicName, create: bool) -> Topic:
         text = str(name)
-        if not name.persistent:
-            raise NotAllowed(f"{text}: non-persistent topics are not supported yet; use persistent://{text.partition('://')[2]}")
+        check_enabled(self.services, name)
         try:
             record = await self.meta.get_topic(text)
             if record is None:
                 record = await self._first_record(name, text, create)
-            ledger = await ManagedLedger.open(self.services.storage, record, {"tenant": name.tenant})
-            topic = Topic(name, self.services, ledger)
-            for stored in await self.meta.subscriptions(text):
-                topic.restore(stored)
-            await dead_letter_state.restore(topic)
-            await dedup_state.follow_policy(topic)
+            topic = await open_topic(self.services, name, record)
         except StoreError as error:
             log.error("topic.load_failed", topic=text, error=str(error))
             raise refusal_of(error, f"topic {text} cannot be opened") from error
         self.loaded[topic.text] = topic
         self._loaded_of.setdefault(str(topic.name.namespace), {})[topic.text] = topic
-        self.on_loaded(topic.text)
+        for tell in self.on_loaded:
+            tell(topic)
         topic.claim()
         self.recover_dead_letters(topic)
         return topic
@@ -130,25 +132,21 @@ class Topics:
         if not create and not of_parent:
             raise TopicNotFound(f"topic {text} does not exist: create it, or allow auto-creation in the namespace")
         if not of_parent:
-            self.check_rate(name)
+            self.reservations.check_rate(name)
         try:
-            async with self.room_for(name, 1, limited=not of_parent):
-                made = await self.meta.cas_topic(
-                    self.services.storage.fence, TopicRecord(text, created_ms=self.services.clock_ms())
-                )
+            async with self.reservations.reserved(name, 1, limited=not of_parent):
+                made = TopicRecord(text, created_ms=self.services.clock_ms())
+                if name.persistent or of_parent:
+                    made = await self.meta.cas_topic(self.services.storage.fence, made)
+                else:
+                    self.reservations.made_unrecorded(name)
         except MetaConflict as error:  # it was created, or a partitioned topic of that name was created or is being deleted
             found = await self.meta.get_topic(text)
             if found is None:
                 raise NotReady(f"topic {text} could not be created: {error}; try again") from None
             return found
-        self.on_list_changed(name, True)
+        self.list_changed(name, True)
         return made
-
-    def check_rate(self, name: TopicName) -> None:
-        """Raises `NotReady` if clients of the tenant create topics too fast."""
-        refusal = self.services.quota.too_fast(name.tenant, boottime_ms())
-        if refusal is not None:
-            raise refusal
 
     # --- asking
 
@@ -170,13 +168,17 @@ class Topics:
 
     async def create(self, name: TopicName, properties: dict[str, str]) -> None:
         """Raises `Conflict` if a topic, partitioned or not, has this name."""
+        check_enabled(self.services, name)
         text = str(name)
         if name.partition >= 0:
             parent = await self.partitioned.get(name.base)
             if parent is None or name.partition >= parent.partitions:
                 raise PreconditionFailed(f"{text} has the name of a partition but is none: choose another name")
+        if not name.persistent:
+            await self._create_unrecorded(name)
+            return
         try:
-            async with self.room_for(name, 1):
+            async with self.reservations.reserved(name, 1):
                 await self.meta.cas_topic(
                     self.services.storage.fence, TopicRecord(text, created_ms=self.services.clock_ms(), properties=properties)
                 )
@@ -184,24 +186,17 @@ class Topics:
             raise Conflict(f"{error}: choose another name") from None
         except StoreError as error:
             raise refusal_of(error, f"topic {text} cannot be created") from error
-        self.on_list_changed(name, True)
+        self.list_changed(name, True)
 
-    @asynccontextmanager
-    async def room_for(self, name: TopicName, count: int, *, limited: bool = True) -> AsyncIterator[None]:
-        """Reserves room for `count` topics created in the `with` block; released if it raises. Raises `PreconditionFailed`."""
-        quota, tenant, namespace = self.services.quota, name.tenant, str(name.namespace)
-        policy_max = self.services.policy("max_topics_per_namespace", name)
-        refused = limited and quota.knows(tenant) and quota.refusal(tenant, namespace, count, policy_max) is not None
-        if not quota.knows(tenant) or (refused and not quota.counted_of_late(tenant, boottime_ms())):
-            quota.learn(tenant, await self.meta.count_topics(tenant), boottime_ms())
-        if limited and (refusal := quota.refusal(tenant, namespace, count, policy_max)):
-            raise refusal
-        quota.add(tenant, namespace, count)
-        try:
-            yield
-        except BaseException:
-            quota.add(tenant, namespace, -count)
-            raise
+    async def _create_unrecorded(self, name: TopicName) -> None:
+        """It exists from now on as long as it is loaded."""
+        if str(name) in self.loaded or await self.partitioned.get(name) is not None:
+            raise Conflict(f"topic {name} exists already: choose another name")
+        await self.get(name, create=True)
+
+    def list_changed(self, name: TopicName, exists: bool) -> None:
+        if name.persistent:  # nobody watches the others
+            self.on_list_changed(name, exists)
 
     # --- unloading and deleting
 
@@ -234,7 +229,7 @@ class Topics:
                 await topic.close()
             except Exception as error:  # it can no longer be used; its cursors are saved or kept by the cursor log
                 log.error("topic.close_failed", topic=topic.text, error=str(error), exc_info=not isinstance(error, StoreError))
-            if delete:
+            if delete and topic.recorded:
                 await self._remove(topic.name)
                 for subscription in topic.subscriptions.values():
                     self.services.cursors.forget(subscription.subscription_id)
@@ -251,8 +246,8 @@ class Topics:
         values = (dedup_state.key_of(text), dead_letters_key_of(text))
         await self.meta.delete_topic(self.services.storage.fence, text, values=values)
         if record is not None:
-            self.services.quota.add(name.tenant, str(name.namespace), -1)
-            self.on_list_changed(name, False)
+            self.reservations.gone(name, recorded=True)
+            self.list_changed(name, False)
         for ledger in record.ledgers if record else ():
             await self.services.storage.delete_ledger(ledger.ledger_id)
 
@@ -278,6 +273,8 @@ class Topics:
     async def _delete_unloaded(self, name: TopicName) -> None:
         text = str(name)
         if await self.meta.get_topic(text) is None:
+            if not name.persistent:
+                return  # as in Pulsar: it is gone already
             raise TopicNotFound(f"topic {text} does not exist")
         subscriptions = await self.meta.subscriptions(text)
         await self._remove(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -56,6 +56,7 @@ class TopicServices:
     background: BackgroundLoops
     failed: Callable[[LoadedTopic, MagnetarError], None]  # called if the topic cannot continue and must be unloaded
     active: Callable[[LoadedTopic], None]  # called when a topic without `rates` becomes active: gives it some and samples them
+    enabled_domains: Mapping[str, bool]  # the settings `enable_persistent_topics` and `enable_non_persistent_topics`
     delayed_delivery_strict: bool  # no message is delivered before its delivery time
     dead_letters_due: Callable[[Any, Any], None]  # a topic and a subscription of which entries may have to be moved
     admit: Callable[[OpenSession], None]  # raises if the permission was withdrawn meanwhile: `PermissionChecks.admit`

@@ -103,7 +103,10 @@ class TopicSubscriptions(SubscriptionEffects):
         log.critical("cursor.damaged", topic=self.text, subscription=record.name, error=str(error))
 
     def _new_subscription(self, name: str, cursor: Cursor, subscription_id: int, properties: dict[str, str]) -> Subscription:
-        subscription = Subscription(
+        return self._add(self._make_subscription(name, cursor, subscription_id, properties))
+
+    def _make_subscription(self, name: str, cursor: Cursor, subscription_id: int, properties: dict[str, str]) -> Subscription:
+        return Subscription(
             name,
             cursor,
             self.ledger_list,
@@ -116,6 +119,8 @@ class TopicSubscriptions(SubscriptionEffects):
             key_shared=self.services.key_shared,
             properties=properties,
         )
+
+    def _add(self, subscription: Subscription) -> Subscription:
         subscription.may_keep = partial(self.services.cursor_memory.allows, self.name.tenant)
         if self.subscriptions is NO_SUBSCRIPTIONS:
             self.subscriptions = {}
@@ -173,13 +178,13 @@ class TopicSubscriptions(SubscriptionEffects):
                 f"topic {self.text} has {held} subscriptions, which is subscriptions_per_topic_max = {limit}: delete unused ones"
             )
 
-    def create_reader(self, name: str, start: Position) -> Subscription:
+    def create_reader(self, name: str, start: Position, properties: dict[str, str] | None = None) -> Subscription:
         """Creates a non-durable subscription, which lives as long as its consumer. Raises `NotReady`."""
         self.check_open()
         if self._changes and subscription_key(name, durable=False) in self._changes:
             raise NotReady(f"subscription {name!r} is being moved or deleted: try again")
         self._check_room()
-        return self._new_subscription(name, Cursor(self.mark_delete_for(start)), 0, {})
+        return self._new_subscription(name, Cursor(self.mark_delete_for(start)), 0, properties or {})
 
     def mark_delete_for(self, start: Position) -> Position:
         """The mark-delete position that makes `start` the first entry read."""

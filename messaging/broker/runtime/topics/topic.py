@@ -36,6 +36,7 @@ READERS_AT_ONCE = 16  # subscriptions sent a block as soon as it is durable; the
 
 class Topic(TopicSubscriptions):
     __slots__ = ("backlog_quota", "id_tail", "publisher")
+    keeps_messages = True  # and what its subscriptions have acknowledged
 
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
         super().__init__(name, services, ledger)
@@ -53,9 +54,19 @@ class Topic(TopicSubscriptions):
         return self.ledger.record.created_ms
 
     @property
+    def recorded(self) -> bool:
+        """Whether its existence is stored. A non-persistent topic exists while it is loaded, unless it is a partition."""
+        return self.ledger.record.version > 0
+
+    @property
     def never_used(self) -> bool:
         """Whether it has no messages and no clients."""
-        return not (self.ledger.stored_bytes or len(self.producers) or any(one.consumers for one in self.subscriptions.values()))
+        return not (self.ledger.stored_bytes or self.used)
+
+    @property
+    def used(self) -> bool:
+        """Whether producers or consumers are connected."""
+        return len(self.producers) > 0 or any(one.consumers for one in self.subscriptions.values())
 
     def resource(self, subscription: str = "") -> Resource:
         """This topic as a resource of the permission table."""
@@ -239,7 +250,7 @@ class Topic(TopicSubscriptions):
 
     def check_unused(self) -> None:
         """Raises `PreconditionFailed` if the topic has producers or consumers."""
-        if len(self.producers) or any(one.consumers for one in self.subscriptions.values()):
+        if self.used:
             raise PreconditionFailed(f"topic {self.text} has connected producers or consumers: close them, or delete with force")
 
     async def terminate(self) -> Position:

@@ -44,6 +44,8 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     if body.read_compacted and kind in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED):
         raise NotAllowed(f"{TYPE_NAMES[kind]} subscriptions cannot read the compacted topic: use Exclusive or Failover")
     topic = await service.open_topic(parse_topic(resource.topic), create=body.force_topic_creation)
+    if body.read_compacted and not topic.keeps_messages:
+        raise NotAllowed(f"{topic.text} is a non-persistent topic: it keeps no messages, and has no compacted ones")
     await service.schemas.check_consumer(topic.name, given_schema(body), role_of(connection), idle=topic.never_used)
     subscription = await _subscription(service, connection, topic, name, body)
     await topic.wait_until_unchanged(subscription)
@@ -76,7 +78,8 @@ def _key_shared_mode(meta: pb.KeySharedMeta) -> KeySharedMode:
 
 async def _subscription(service: Broker, connection: Connection, topic: Topic, name: str, body: pb.Subscribe) -> Subscription:
     assert connection.principal is not None
-    key, rollback_s = subscription_key(name, body.durable), body.start_message_rollback_duration_sec
+    durable = body.durable and topic.keeps_messages
+    key, rollback_s = subscription_key(name, durable), body.start_message_rollback_duration_sec
     properties = {pair.key: pair.value for pair in body.subscription_properties}
     rolled_back = None
     if rollback_s:  # it counts even where the subscription exists, unless that would move others
@@ -91,8 +94,8 @@ async def _subscription(service: Broker, connection: Connection, topic: Topic, n
     start = _start(body) if rolled_back is None else topic.ledger_list.next_after(rolled_back)
     if start == LATEST and not body.HasField("start_message_id") and found_by_looking(service, connection, topic, name):
         start = EARLIEST
-    if not body.durable:
-        return topic.create_reader(name, start)
+    if not durable:
+        return topic.create_reader(name, start, properties)
     return await open_subscription(service, connection.principal, topic, name, start=start, properties=properties)
 
 
@@ -200,6 +203,8 @@ async def _target(topic: Topic, message_id: pb.MessageId) -> SeekTarget:
 
 async def last_message_id(service: Broker, connection: Connection, body: pb.GetLastMessageId, resource: Resource) -> None:
     topic, subscription, _ = _held(connection, body.consumer_id)
+    if not topic.keeps_messages:
+        raise NotAllowed(f"{topic.text} is a non-persistent topic: it has no last message")
     answer = pb.GetLastMessageIdResponse(request_id=body.request_id)
     last = topic.ledger_list.deliverable
     answer.last_message_id.CopyFrom(id_on_wire(last, topic.name.partition))

@@ -37,6 +37,9 @@ class ReceiptSender:
         # In wire form: -1:-1, for a duplicate whose id is not remembered, becomes unsigned 64-bit numbers.
         self._out.gather(hot.receipts(sent, 0, len(sent), first.ledger_id & _UINT64, first.entry_id & _UINT64))
 
+    def receipts_of_unstored(self, producer: Producer, sent: list[SendFrame], position: Position) -> None:
+        self._out.gather(hot.receipts(sent, 0, len(sent), position.ledger_id, position.entry_id, 0))
+
     def closed(self, producer: Producer) -> None:
         if producer.producer_id in self._endpoints.opening:
             self.refused(producer, NotReady("the topic was closed: open the producer again"))

@@ -15,7 +15,6 @@ from messaging.broker.runtime.wire.connection import Connection
 from messaging.permissions.model import Resource
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.names import NON_PERSISTENT
 
 ALIKE_MAX, CONSUMERS_MAX = 100, 10_000  # connections, and consumers of each, that are looked at
 
@@ -27,14 +26,16 @@ class Listing(NamedTuple):
 
 
 async def topics_of_namespace(service: Broker, connection: Connection, body: pb.GetTopicsOfNamespace, resource: Resource) -> None:
-    """All persistent topics that match the pattern, partitions one by one. A pattern that the broker does not evaluate is left to
-    the client: `filtered` is false then."""
+    """All topics of the wanted kinds that match the pattern, partitions one by one. A pattern that the broker does not evaluate is
+    left to the client: `filtered` is false then."""
     await service.require_namespace(resource.namespace)
     listings, looked_ms = service.peers.listings, service.now_ms()
     async with listings.room(service.memory_limiter.egress, connection.out, resource.namespace):
         names: list[str] = []
         if body.mode != pb.GetTopicsOfNamespace.NON_PERSISTENT:
             names = await service.topic_names(resource.namespace)
+        if body.mode != pb.GetTopicsOfNamespace.PERSISTENT:
+            names += service.topics.unstored_names(resource.namespace)
         listings.took(resource.namespace, names)
         # Matching, sorting and encoding 100,000 names takes a third of a second.
         answer = await asyncio.to_thread(_listing, body.request_id, names, body.topics_pattern, body.topics_hash)
@@ -47,7 +48,6 @@ async def topics_of_namespace(service: Broker, connection: Connection, body: pb.
 
 
 def _listed(names: list[str], pattern: str) -> Listing:
-    names = [name for name in names if not name.startswith(NON_PERSISTENT)]
     found = matching(pattern, names) if pattern else None
     shown = names if found is None else found
     return Listing(shown, found is not None, frames.topics_hash(shown))

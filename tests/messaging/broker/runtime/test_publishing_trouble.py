@@ -21,7 +21,7 @@ C = pb.Command
         ("persistent://acme/orders/", pb.InvalidTopicName),
         ("persistent://acme/orders/a/b", pb.InvalidTopicName),
         ("nonsense://acme/orders/t", pb.InvalidTopicName),
-        ("non-persistent://acme/orders/t", pb.NotAllowedError),
+        ("non-persistent://acme/strict/t", pb.TopicNotFound),
         ("persistent://acme/absent/t", pb.TopicNotFound),
         ("persistent://absent/orders/t", pb.TopicNotFound),
         ("persistent://acme/strict/t", pb.TopicNotFound),  # no auto-creation there

@@ -1,0 +1,73 @@
+"""What becomes of messages that are stored nowhere: they are sent to consumers that can take them now, and dropped for the others.
+Pure.
+"""
+
+from __future__ import annotations
+
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.dispatch.assignment import Assignment
+from messaging.broker.core.dispatch.sources import EntrySource
+from messaging.broker.core.dispatch.strategies import DROPPING
+from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.key_shared_mode import DEFAULT_SETTINGS, KeySharedSettings
+from messaging.broker.core.subscription import Subscription
+from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.managed.ledger_list import LedgerList
+
+MESSAGE_ID = Position(0, 0)  # what clients are told of every message, as by Pulsar
+NO_LEDGERS = LedgerList()  # shared by all; never changed
+
+
+class UnstoredBlock(EntryBlock):
+    """A block that is sent while it is published. All of its entries have the same message id."""
+
+    __slots__ = ()
+
+    def position_of(self, index: int) -> Position:
+        return MESSAGE_ID
+
+
+class NonPersistentSubscription(Subscription):
+    """Ends with its last consumer, whatever was asked for: there is nothing that it could keep. Its cursor never moves."""
+
+    strategies = DROPPING
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        topic: str,
+        partition: int = -1,
+        key_shared: KeySharedSettings = DEFAULT_SETTINGS,
+        properties: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(
+            name,
+            Cursor(EARLIEST),
+            NO_LEDGERS,
+            durable=False,
+            topic=topic,
+            partition=partition,
+            key_shared=key_shared,
+            properties=properties,
+        )
+        self.messages_dropped = 0
+
+    def assign(
+        self, source: EntrySource, block: EntryBlock, at: Position, last: int, expired_before_ms: int, now_ms: int
+    ) -> Assignment:
+        """Shares out the entries of `block` from `at` to entry `last`. What nobody takes is dropped."""
+        deliveries, _ = self.strategy.share(block, ((at.entry_id, last),))
+        sent = sum(delivery.messages for delivery in deliveries)
+        self.messages_out += sent
+        self.messages_dropped += block.message_count - sent
+        if deliveries:
+            self.last_consumed_ms = now_ms
+        return Assignment(deliveries, [], 0, False)
+
+    def unacked_of(self, consumer: Consumer) -> int:
+        return 0
+
+    def acknowledged_messages(self, consumer: Consumer) -> int:
+        return 0

@@ -1,0 +1,31 @@
+"""What the stats of a topic that keeps no messages say of those that nobody could take. The counters are ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.topics.member_rates import MemberRates
+from messaging.broker.runtime.topics.topic import Topic
+
+Figures = dict[str, Any]
+
+
+def drops_of_topic(topic: Topic, members: MemberRates) -> Figures:
+    """Of the subscriptions that it has now, together. Empty for a topic that keeps its messages, like the other."""
+    if topic.keeps_messages:
+        return {}
+    subscriptions = topic.subscriptions.values()
+    return {
+        "msgDropRate": sum(members.of_subscription(one).messages_dropped for one in subscriptions),
+        "msgDropCounter": sum(one.messages_dropped for one in subscriptions),
+    }
+
+
+def drops_of_subscription(topic: Topic, subscription: Subscription, members: MemberRates) -> Figures:
+    if topic.keeps_messages:
+        return {}
+    return {
+        "msgDropRate": members.of_subscription(subscription).messages_dropped,
+        "msgDropCounter": subscription.messages_dropped,
+    }

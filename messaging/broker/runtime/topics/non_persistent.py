@@ -1,0 +1,210 @@
+"""A non-persistent topic: what is published is sent to the consumers that can take it now, and dropped for the others.
+
+It is a topic whose storage is nothing. No message outlives the turn in which it came, except while many subscriptions are sent it;
+until then it counts as being received, so that its producer is read no faster than its messages go out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from messaging.broker.core.ack_validation import MessageAck
+from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.entries import for_log
+from messaging.broker.core.non_persistent import MESSAGE_ID, NonPersistentSubscription, UnstoredBlock
+from messaging.broker.core.producers import Producer
+from messaging.broker.core.subscription import SeekTarget, Subscription, subscription_key
+from messaging.broker.runtime.topics.acknowledgements import AckDone, AfterReading
+from messaging.broker.runtime.topics.admission import check_subscription_count
+from messaging.broker.runtime.topics.direct_dispatcher import DirectDispatcher
+from messaging.broker.runtime.topics.publisher import Publisher
+from messaging.broker.runtime.topics.services import TopicServices
+from messaging.broker.runtime.topics.topic import READERS_AT_ONCE, Topic
+from messaging.errors import MagnetarError, NotAllowed
+from messaging.protocol.frames import REPEATED_ID
+from messaging.protocol.hot import CHUNK, BlockSummary, SendFrame
+from messaging.protocol.names import TopicName
+from messaging.storage.block_header import Extensions
+from messaging.storage.ledger_store import Position
+from messaging.storage.managed.unstored import NoLedger
+from messaging.storage.meta_store import TopicRecord
+
+
+class NonPersistentTopic(Topic):
+    __slots__ = ("_direct", "_fan_out")
+    keeps_messages = False
+
+    def __init__(self, name: TopicName, services: TopicServices, record: TopicRecord) -> None:
+        ledger = NoLedger(services.storage, record, {})
+        super().__init__(name, services, ledger)
+        self.id_tail = REPEATED_ID + self.id_tail
+        self.publisher = NonPersistentPublisher(self, ledger)
+        self._direct: DirectDispatcher | None = None  # the same as `_dispatcher`
+        self._fan_out: FanOut | None = None  # None while no block waits for subscriptions
+
+    @property
+    def messages_dropped(self) -> int:
+        """By the subscriptions that it has now."""
+        return sum(one.messages_dropped for one in self.subscriptions.values())
+
+    def hand_out(self, block: UnstoredBlock, done: Callable[[], None]) -> bool:
+        """Sends a block to all subscriptions. Where there are many, this continues in later turns of the event loop, and `done` is
+        called in the end. Returns whether it does."""
+        self.mark_active()
+        if not self.subscriptions:
+            return False
+        readers = list(self.subscriptions.values())
+        if self._fan_out is None:
+            for subscription in readers[:READERS_AT_ONCE]:
+                self.send(subscription, block)
+            readers = readers[READERS_AT_ONCE:]
+            if not readers:
+                return False
+            self._fan_out = FanOut(self)
+            self.services.dispatch_turns.wait(self.name.tenant, self._fan_out)
+        self._fan_out.add(block, readers, done)
+        return True
+
+    def send(self, subscription: Subscription, block: UnstoredBlock) -> None:
+        (self._direct or self._ensure_dispatcher()).send_now(subscription, block)
+
+    def _ensure_dispatcher(self) -> DirectDispatcher:
+        if self._direct is None:
+            self._dispatcher = self._direct = DirectDispatcher(self)
+            self._direct.closed = self.closed is not None
+        return self._direct
+
+    def handed_out(self) -> None:
+        """All subscriptions were sent all blocks."""
+        self._fan_out = None
+
+    def begin_close(self, why: MagnetarError) -> None:
+        super().begin_close(why)
+        if self._fan_out is not None:
+            self._fan_out.clear()
+
+    # --- subscriptions: each ends with its last consumer
+
+    def find(self, name: str) -> Subscription | None:
+        return self.subscriptions.get(subscription_key(name, durable=False))
+
+    def _make_subscription(self, name: str, cursor: Cursor, subscription_id: int, properties: dict[str, str]) -> Subscription:
+        return NonPersistentSubscription(
+            name, topic=self.text, partition=self.name.partition, key_shared=self.services.key_shared, properties=properties
+        )
+
+    def create_reader(self, name: str, start: Position, properties: dict[str, str] | None = None) -> Subscription:
+        """The subscription of this name, made where there is none."""
+        self.check_open()
+        held = self.find(name)
+        if held is not None:
+            return held
+        check_subscription_count(self.services.policy, self)
+        return super().create_reader(name, start, properties)
+
+    async def create_subscription(self, name: str, start: Position, properties: dict[str, str] | None = None) -> Subscription:
+        raise NotAllowed(f"{self.text} is a non-persistent topic: only a consumer makes a subscription of it, which ends with it")
+
+    async def delete_subscription(self, key: str, *, force: bool = True) -> None:
+        """Even while it has consumers, as by Pulsar: without them there is none."""
+        await super().delete_subscription(key)
+
+    async def seek(self, subscription: Subscription, target: SeekTarget) -> None:
+        """Nothing happens, as in Pulsar: there is nothing to go back to."""
+        self.check_current(subscription)
+
+    def follow_unacked_limits(self) -> None:
+        """Nobody holds anything."""
+
+    def _follow_backlog_quota(self) -> None:
+        """There is no backlog."""
+
+    # --- acknowledgements mean nothing here
+
+    def acknowledge(self, subscription: Subscription, consumer: Consumer, ledger_id: int, entries: Sequence[int]) -> None:
+        pass
+
+    def acknowledge_each(
+        self,
+        subscription: Subscription,
+        consumer: Consumer,
+        asked: Sequence[MessageAck],
+        done: AckDone,
+        sizes: dict[Position, int] | None = None,
+    ) -> AfterReading:
+        done("", None)
+        return None
+
+    def acknowledge_up_to(self, subscription: Subscription, consumer: Consumer, asked: MessageAck, done: AckDone) -> AfterReading:
+        done("", None)
+        return None
+
+    def redeliver(self, subscription: Subscription, consumer: Consumer, positions: object) -> None:
+        pass
+
+
+class NonPersistentPublisher(Publisher):
+    """Receipts are sent at once: nothing is waited for."""
+
+    __slots__ = ("_topic",)
+
+    def __init__(self, topic: NonPersistentTopic, ledger: NoLedger) -> None:
+        super().__init__(topic, ledger)
+        self._topic = topic
+
+    def publish(
+        self, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary, extensions: Extensions = ()
+    ) -> int:
+        """Sends a block to the consumers. Returns the bytes that wait for their turns; `append_completed` follows for them."""
+        if producer.closed:
+            return 0
+        now_ms = self.ledger.stamp()
+        messages, end_offsets = summary.message_count, summary.end_offsets
+        self.messages_in += messages
+        self.bytes_in += summary.payload_bytes
+        self.last_published_ms = now_ms
+        producer.messages_in += messages
+        producer.bytes_in += summary.payload_bytes
+        if summary.flags & CHUNK:
+            producer.chunks_in += sum(frame.flags & CHUNK != 0 for frame in sent)
+            self.chunks_published = True
+        producer.sink.receipts_of_unstored(producer, sent, MESSAGE_ID)
+        counts = None if messages == len(end_offsets) else [frame.message_count for frame in sent]
+        data = for_log(buf, sent, end_offsets)
+        block = UnstoredBlock(*MESSAGE_ID, data, end_offsets, now_ms, messages, counts=counts)
+        size = end_offsets[-1]
+        return size if self._topic.hand_out(block, lambda: producer.sink.append_completed(size)) else 0
+
+
+class FanOut:
+    """Blocks on their way to more subscriptions than are sent one at once. Each of them gets the blocks in order."""
+
+    def __init__(self, topic: NonPersistentTopic) -> None:
+        self._topic = topic
+        self._waiting: deque[tuple[UnstoredBlock, deque[Subscription], Callable[[], None]]] = deque()
+
+    def add(self, block: UnstoredBlock, readers: Sequence[Subscription], done: Callable[[], None]) -> None:
+        self._waiting.append((block, deque(readers), done))
+
+    def run(self) -> str | None:
+        """Sends the first block to some subscriptions. Returns the tenant to queue under for the rest, or None."""
+        if self._waiting:
+            block, readers, done = self._waiting[0]
+            for _ in range(min(READERS_AT_ONCE, len(readers))):
+                subscription = readers.popleft()
+                if self._topic.holds(subscription):
+                    self._topic.send(subscription, block)
+            if not readers:
+                self._waiting.popleft()
+                done()
+        if self._waiting:
+            return self._topic.name.tenant
+        self._topic.handed_out()
+        return None
+
+    def clear(self) -> None:
+        """The topic is being closed."""
+        while self._waiting:
+            self._waiting.popleft()[2]()

@@ -1,0 +1,51 @@
+"""How many topics there may be, and how fast clients may make them: asked before each is made."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from messaging.broker.runtime.topics.services import TopicServices
+from messaging.clock import boottime_ms
+from messaging.protocol.names import TopicName
+
+
+class TopicReservations:
+    def __init__(self, services: TopicServices) -> None:
+        self._services = services
+        self._unrecorded: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by tenant and namespace
+
+    def check_rate(self, name: TopicName) -> None:
+        """Raises `NotReady` if clients of the tenant create topics too fast."""
+        refusal = self._services.quota.too_fast(name.tenant, boottime_ms())
+        if refusal is not None:
+            raise refusal
+
+    @asynccontextmanager
+    async def reserved(self, name: TopicName, count: int, *, limited: bool = True) -> AsyncIterator[None]:
+        """Reserves room for `count` topics created in the `with` block; released if it raises. Raises `PreconditionFailed`."""
+        quota, tenant, namespace = self._services.quota, name.tenant, str(name.namespace)
+        policy_max = self._services.policy("max_topics_per_namespace", name)
+        refused = limited and quota.knows(tenant) and quota.refusal(tenant, namespace, count, policy_max) is not None
+        if not quota.knows(tenant) or (refused and not quota.counted_of_late(tenant, boottime_ms())):
+            stored = Counter(await self._services.storage.meta.count_topics(tenant))
+            quota.learn(tenant, stored + self._unrecorded[tenant], boottime_ms())
+        if limited and (refusal := quota.refusal(tenant, namespace, count, policy_max)):
+            raise refusal
+        quota.add(tenant, namespace, count)
+        try:
+            yield
+        except BaseException:
+            quota.add(tenant, namespace, -count)
+            raise
+
+    def made_unrecorded(self, name: TopicName) -> None:
+        """A topic was made of which no record is stored, in room that was reserved."""
+        self._unrecorded[name.tenant][str(name.namespace)] += 1
+
+    def gone(self, name: TopicName, *, recorded: bool) -> None:
+        """A topic exists no longer."""
+        if not recorded:
+            self._unrecorded[name.tenant][str(name.namespace)] -= 1
+        self._services.quota.add(name.tenant, str(name.namespace), -1)

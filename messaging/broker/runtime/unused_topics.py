@@ -1,0 +1,43 @@
+"""Ends non-persistent topics that nobody uses any more: nothing is stored of them, so that only memory is given back."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.errors import NotReady
+
+LOOK_S = 1.0
+LOOKED_AT_MAX = 2_000  # topics a second
+UNUSED_MS = 60_000  # without producers and consumers, as in Pulsar
+
+
+class UnusedTopics:
+    """`end` ends one topic."""
+
+    def __init__(self, now_ms: Callable[[], int], end: Callable[[Topic, NotReady], Awaitable[None]]) -> None:
+        self._now_ms = now_ms
+        self._end = end
+        self._topics: deque[tuple[Topic, int]] = deque()  # with the time when each was last found in use
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def add(self, topic: Topic) -> None:
+        """A topic was loaded."""
+        if not topic.keeps_messages:
+            self._topics.append((topic, self._now_ms()))
+
+    async def look(self) -> None:
+        """Looks at some of the topics, at each in its turn."""
+        now_ms = self._now_ms()
+        for _ in range(min(len(self._topics), LOOKED_AT_MAX)):
+            topic, used_ms = self._topics[0]
+            self._topics.rotate(-1)  # whatever fails now is tried again after the others
+            if topic.closed is not None:
+                self._topics.pop()
+            elif topic.used:
+                self._topics[-1] = topic, now_ms
+            elif now_ms - used_ms >= UNUSED_MS:
+                await self._end(topic, NotReady(f"topic {topic.text} was not used: it ended"))
