@@ -6,6 +6,7 @@ from messaging.policies import model as m
 from messaging.policies.model import Policy
 
 _ADMISSION = "messaging.broker.runtime.topics.admission"
+_PUBLISH = "messaging.broker.runtime.topics.publish_limits:PublishLimits.publish"
 _DISPATCH = "messaging.broker.runtime.topics.dispatch_limits:DispatchLimits.allows"
 _UNLIMITED = {0: "unlimited", -1: "unlimited"}
 _UNACKED = "messaging.broker.core.dispatch.state:DispatchState.limit_unacked"
@@ -94,23 +95,27 @@ TABLE = (
         name="publish_rate_messages",
         kind=m.CountOrUnlimited,
         unit="messages/s",
-        default=-1,
+        setting="max_publish_rate_per_topic_in_messages",
         path="publishRate",
         levels=m.WITH_TOPICS,
         field="publishThrottlingRateInMsg",
         fill=-1,
-        meaning="Messages per second that a topic accepts; -1: unlimited.",
+        words=_UNLIMITED,
+        meaning="Messages per second that a topic accepts, those in batches counted; the others wait. 0 or -1: unlimited.",
+        enforced_by=_PUBLISH,
     ),
     Policy(
         name="publish_rate_bytes",
         kind=m.CountOrUnlimited,
         unit="bytes/s",
-        default=-1,
+        setting="max_publish_rate_per_topic_in_bytes",
         path="publishRate",
         levels=m.WITH_TOPICS,
         field="publishThrottlingRateInByte",
         fill=-1,
-        meaning="Bytes per second that a topic accepts; -1: unlimited.",
+        words=_UNLIMITED,
+        meaning="Bytes per second that a topic accepts, with the metadata of messages; 0 or -1: unlimited.",
+        enforced_by=_PUBLISH,
     ),
     *(
         policy

@@ -86,9 +86,9 @@ class Sender:
             self.send()
 
     def send(self) -> None:
-        while self.queue and (room := self._throttle.room(self.world.now_s)):
+        while self.queue and (allowed := self._throttle.allowance(self.world.now_s)):
             total = 0
-            while self.queue and total < room.messages and total * self._message_bytes < room.size_bytes:
+            while self.queue and total < allowed.messages and total * self._message_bytes < allowed.size_bytes:
                 total += self.queue.popleft()
             self._throttle.take(total, total * self._message_bytes)
             self.sent.append((self.world.now_s, total))

@@ -14,20 +14,35 @@ from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.fair_queue import FairQueue
 
 FRAMES_SHARE = 4  # 1/4 of the account, half of what a tenant may hold, is for frames that are still arriving
+PARKED_BYTES_MAX = 4 << 20  # per quota, that wait for rate limits
+PARKED_SHARE = 8  # 1/8 of the account is for what waits for rate limits, per tenant
 QUOTA_BYTES_MAX = 8 << 20  # per quota; above it reading pauses however much memory is free
 
 
 class PublishQuota:
     """What one connection has in flight. While `paused`, nothing is read from it; `resume` is called when reading may continue.
-    `begun_bytes` belong to a large frame that is arriving, `wanted_bytes` to one that waits to start."""
+    `begun_bytes` belong to a large frame that is arriving, `wanted_bytes` to one that waits to start; `parked_bytes` wait for rate
+    limits, and while they are `parked_too_much` nothing more is read."""
 
-    __slots__ = ("begun_bytes", "held_bytes", "left", "paused", "resume", "tenant", "wanted_bytes")
+    __slots__ = (
+        "begun_bytes",
+        "held_bytes",
+        "left",
+        "parked_bytes",
+        "parked_too_much",
+        "paused",
+        "resume",
+        "tenant",
+        "wanted_bytes",
+    )
 
     def __init__(self, tenant: str, resume: Callable[[], None]) -> None:
         self.tenant = tenant
         self.resume = resume
         self.held_bytes = 0
         self.begun_bytes = 0
+        self.parked_bytes = 0
+        self.parked_too_much = False
         self.wanted_bytes = 0
         self.paused = False
         self.left = False
@@ -41,6 +56,8 @@ class IngressLimiter:
         self.account = account
         self.paused = 0  # quotas
         self._begun_bytes: dict[str, int] = {}  # of frames that are still arriving, by tenant
+        self.parked_too_much = 0  # quotas
+        self._parked_bytes: dict[str, int] = {}  # by tenant
         self._waiting: FairQueue[PublishQuota] = FairQueue()  # those that hold nothing and are resumed only by others
 
     def take(self, quota: PublishQuota, size: int) -> bool:
@@ -72,9 +89,45 @@ class IngressLimiter:
             self._count_begun(quota.tenant, -size)
             self.give(quota, size)
 
+    def park(self, quota: PublishQuota, size: int) -> bool:
+        """`size` bytes of `quota`, which it holds or is about to `take`, wait for rate limits. Returns True if it must pause
+        reading until `unpark` says otherwise: it waits for its own messages only, so it always resumes."""
+        quota.parked_bytes += size
+        of_tenant = self._parked_bytes[quota.tenant] = self._parked_bytes.get(quota.tenant, 0) + size
+        if quota.left or quota.parked_too_much:
+            return False
+        too_much = quota.parked_bytes > PARKED_BYTES_MAX or of_tenant * PARKED_SHARE > self.account.limit_bytes
+        self.parked_too_much += too_much
+        quota.parked_too_much = too_much
+        return too_much
+
+    def unpark(self, quota: PublishQuota, size: int) -> bool:
+        """Returns True if reading may resume as far as rate limits go."""
+        quota.parked_bytes -= size
+        of_tenant = self._parked_bytes.pop(quota.tenant) - size
+        if of_tenant:
+            self._parked_bytes[quota.tenant] = of_tenant
+        if not quota.parked_too_much:
+            return False
+        little = 2 * quota.parked_bytes <= PARKED_BYTES_MAX and of_tenant * PARKED_SHARE <= self.account.limit_bytes
+        if not little and quota.parked_bytes:
+            return False
+        self._parked_little(quota)
+        return not quota.left
+
+    @property
+    def parked_bytes(self) -> int:
+        """All that waits for rate limits."""
+        return sum(self._parked_bytes.values())
+
+    def _parked_little(self, quota: PublishQuota) -> None:
+        self.parked_too_much -= quota.parked_too_much
+        quota.parked_too_much = False
+
     def leave(self, quota: PublishQuota) -> None:
         """`quota` is closed. The entries that it sent are still released by `give`. Idempotent."""
         quota.left = True
+        self._parked_little(quota)
         quota.wanted_bytes = 0
         if quota.paused:
             quota.paused = False

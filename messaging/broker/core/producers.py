@@ -31,6 +31,15 @@ class ProducerSink(Protocol):
     def append_completed(self, size: int) -> None:
         """`size` appended bytes are durable, or were refused: they no longer count against the sender."""
 
+    def parked(self, size: int) -> None:
+        """`size` bytes that were published wait for rate limits. They count as appended until `append_completed`."""
+
+    def unparked(self, size: int) -> None:
+        """They wait no longer."""
+
+    def unpublished(self, producer: Producer, sent: list[SendFrame]) -> None:
+        """``sent`` waited for rate limits until the producer was fenced: they are not stored."""
+
     def closed(self, producer: Producer) -> None:
         """The broker closed this producer; it has to connect again and send again what has no receipt."""
 

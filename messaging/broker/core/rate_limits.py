@@ -152,8 +152,8 @@ class LevelLimiter:
             UNLIMITED if size_bytes is None else size_bytes.tokens(now_s),
         )
 
-    def room(self, sender: Throttle, now_s: float) -> Allowance:
-        """No room for a sender that has to wait for its turn."""
+    def allowance(self, sender: Throttle, now_s: float) -> Allowance:
+        """Nothing for a sender that has to wait for its turn."""
         part = self._granted.get(sender)
         if part is not None:
             return self._tokens(now_s).least(part)
@@ -242,15 +242,15 @@ class Throttle:
         self._go_on = go_on
         self._begin_wait = begin_wait
 
-    def room(self, now_s: float) -> Allowance:
+    def allowance(self, now_s: float) -> Allowance:
         """How much it may send now."""
-        room = Allowance()
+        allowed = Allowance()
         for level in self.levels:
-            room = room.least(level.room(self, now_s))
-            if not room:
+            allowed = allowed.least(level.allowance(self, now_s))
+            if not allowed:
                 self._wait(level, now_s)
                 return NOTHING_ALLOWED
-        return room
+        return allowed
 
     def _wait(self, level: LevelLimiter, now_s: float) -> None:
         if self.blocked_by is level:

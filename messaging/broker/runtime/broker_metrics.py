@@ -31,6 +31,8 @@ def broker_samples(service: Broker, *, private: bool) -> Iterator[Sample]:
         yield Sample("magnetar_memory_account_bytes", account.used_bytes, (account.name,))
         yield Sample("magnetar_memory_account_limit_bytes", account.limit_bytes, (account.name,))
     yield Sample("magnetar_sources_paused", service.ingress_limiter.paused)
+    yield Sample("magnetar_throttled_bytes", service.ingress_limiter.parked_bytes)
+    yield Sample("magnetar_sources_throttled", service.ingress_limiter.parked_too_much)
     yield Sample("magnetar_catch_up_reads_total", service.backlog_scheduler.reads)
     yield Sample("magnetar_catch_up_reads_shared_total", service.backlog_scheduler.reads_joined)
     yield Sample("magnetar_catch_up_reads_waiting", service.backlog_scheduler.reads_waiting)

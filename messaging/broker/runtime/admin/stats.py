@@ -67,7 +67,8 @@ def topic_stats(topic: Topic, context: StatsContext) -> dict[str, Any]:
         "lastPublishTimeStamp": topic.publisher.last_published_ms,
         "waitingPublishers": topic.producers.waiting,
         "topicEpoch": None if topic.producers.topic_epoch == NO_EPOCH else topic.producers.topic_epoch,
-        "publishers": [_publisher(one, rates.members, context) for one in topic.producers],
+        "publishRateLimitedTimes": 0 if topic.publisher.limits is None else topic.publisher.limits.waits,
+        "publishers": [_publisher(topic, one, rates.members) for one in topic.producers],
         "subscriptions": {name: _subscription(topic, one, rates.members, context) for name, one in _shown(topic)},
         "replication": {},
     } | drops_of_topic(topic, rates.members)
@@ -83,8 +84,8 @@ def _age_s(at_ms: int, now_ms: int) -> int:
     return UNKNOWN if at_ms < 0 else max(0, now_ms - at_ms) // 1000
 
 
-def _publisher(producer: Producer, members: MemberRates, context: StatsContext) -> dict[str, Any]:
-    rates = members.of_producer(producer)
+def _publisher(topic: Topic, producer: Producer, members: MemberRates) -> dict[str, Any]:
+    rates, limits = members.of_producer(producer), topic.publisher.limits
     return {
         "accessMode": MODE_NAMES[producer.access],
         "producerId": producer.producer_id,
@@ -96,6 +97,7 @@ def _publisher(producer: Producer, members: MemberRates, context: StatsContext) 
         "address": producer.client.address,
         "clientVersion": producer.client.version,
         "connectedSince": time_text(producer.connected_ms),
+        "waitingBytes": 0 if limits is None else limits.parked_bytes(producer),  # ours: for publish rates
         "metadata": dict(producer.metadata),
     }
 

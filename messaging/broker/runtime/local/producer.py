@@ -138,6 +138,15 @@ class LocalProducer:
     def append_completed(self, size: int) -> None:
         pass
 
+    def parked(self, size: int) -> None:
+        pass
+
+    def unparked(self, size: int) -> None:
+        pass
+
+    def unpublished(self, producer: Producer, sent: list[SendFrame]) -> None:
+        """`fenced` tells."""
+
     def fenced(self, producer: Producer) -> None:
         self.end(fenced_out(producer))
 

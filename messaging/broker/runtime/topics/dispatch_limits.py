@@ -57,7 +57,7 @@ def following(held: DispatchLimits | None, topic: TopicContext, go_on: Callable[
 class DispatchLimits:
     """Ask `allows`, send what it allows (`last_within`), and say what was `sent`, with nothing in between."""
 
-    __slots__ = ("_counts_entries", "_go_on", "_of_subscriptions", "_of_topic", "_room", "_spares_tail", "_throttles", "_topic")
+    __slots__ = ("_allowed", "_counts_entries", "_go_on", "_of_subscriptions", "_of_topic", "_spares_tail", "_throttles", "_topic")
 
     def __init__(self, topic: TopicContext, go_on: Callable[[Subscription], None]) -> None:
         """`go_on` sends a subscription what it may be sent now."""
@@ -66,7 +66,7 @@ class DispatchLimits:
         self._of_topic: LevelLimiter | None = None
         self._of_subscriptions: dict[Subscription, LevelLimiter] = {}
         self._throttles: dict[Subscription, Throttle] = {}
-        self._room: Allowance | None = None  # what was allowed last; None: anything
+        self._allowed: Allowance | None = None  # what was allowed last; None: anything
         self._counts_entries = topic.services.rate_limits.counts_entries
         self._spares_tail = topic.services.rate_limits.spares_tail
         self.follow()
@@ -76,16 +76,16 @@ class DispatchLimits:
     def allows(self, subscription: Subscription, cache: EntryCache, position: Position) -> bool:
         """Whether it may be sent something now, which is at `position`. If not, it goes on when it may."""
         if self._spares_tail and cache.find(position) is not None:
-            self._room = None
+            self._allowed = None
             return True
-        self._room = self._throttle(subscription).room(self._topic.services.rate_limits.timers.now_s())
-        return bool(self._room)
+        self._allowed = self._throttle(subscription).allowance(self._topic.services.rate_limits.timers.now_s())
+        return bool(self._allowed)
 
     def last_within(self, block: EntryBlock, position: Position, last: int) -> int:
         """The last entry from `position` to `last` that there is room for: at least the first."""
-        if self._room is None:
+        if self._allowed is None:
             return last
-        messages, size_bytes = self._room
+        messages, size_bytes = self._allowed
         index = position.entry_id - block.first_entry
         if messages < UNLIMITED:
             if block.uniform or self._counts_entries:
@@ -104,7 +104,7 @@ class DispatchLimits:
 
     def sent(self, subscription: Subscription, deliveries: list[Delivery], messages: int, size_bytes: int) -> None:
         """`messages` and `size_bytes`: of all `deliveries`."""
-        if self._room is None or not deliveries:
+        if self._allowed is None or not deliveries:
             return
         if self._counts_entries:
             messages = sum(one.last - one.first if one.picked is None else len(one.picked) for one in deliveries)

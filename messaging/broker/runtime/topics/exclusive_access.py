@@ -48,6 +48,7 @@ def admitted(topic: OwnedTopic, admission: Admission) -> None:
     """What the admission of a producer means to others."""
     if admission.former is not None:
         admission.former.closed = True
+        topic.publisher.drop_parked(admission.former)
     for producer in admission.fenced:
         _fence(topic, producer)
     _refuse(topic, admission.refused)
@@ -62,6 +63,7 @@ def departed(topic: OwnedTopic, departure: Departure) -> None:
 def _fence(topic: OwnedTopic, producer: Producer) -> None:
     """It publishes nothing from now on, but gets the receipts of what it published."""
     producer.closed = producer.fenced = True
+    topic.publisher.drop_parked(producer)
     topic.publisher.run_after_pending(lambda stored: producer.sink.fenced(producer))
 
 

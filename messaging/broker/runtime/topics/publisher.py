@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Protocol
 
 from messaging.broker.core.chunks import chunk_parts
@@ -18,6 +19,7 @@ from messaging.broker.core.entries import EntryBlock, delivery_times, for_log, h
 from messaging.broker.core.producer_sequences import NO_PARTS, ChunkPart
 from messaging.broker.core.producer_table import ProducerTable
 from messaging.broker.core.producers import Producer
+from messaging.broker.runtime.topics import publish_limits
 from messaging.broker.runtime.topics.backlog_quota import TopicBacklogQuota
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol import hot
@@ -56,6 +58,7 @@ class Publisher:
         "dedup_saving",
         "last_published_ms",
         "ledger",
+        "limits",
         "messages_in",
         "producers",
         "published_blocks",
@@ -69,6 +72,7 @@ class Publisher:
         self.dedup: Deduplication | None = None
         self.dedup_changes = False  # deduplication is being turned on or off
         self.dedup_saving: asyncio.Lock | None = None  # one snapshot is packed and stored at a time
+        self.limits = publish_limits.following(None, self)  # None: no rate limits
         self.messages_in = 0
         self.bytes_in = 0
         self.chunks_published = False  # since the topic was loaded
@@ -81,12 +85,14 @@ class Publisher:
     def publish(
         self, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary, extensions: Extensions = ()
     ) -> int:
-        """Appends one block of a producer; receipts are sent through its sink. Returns the number of bytes appended.
-        `extensions`: of the header.
+        """Appends one block of a producer; receipts are sent through its sink. Returns the number of bytes appended,
+        or parked until the rate limits allow them. `extensions`: of the header.
 
         Appends nothing if that would exceed the topic's backlog quota; the producers were closed then.
         Raises `StoreError` if the log accepts nothing: the topic is then recovered, and its producers reconnect.
         """
+        if self.limits is not None and not self.limits.passing:
+            return self.limits.publish(producer, buf, sent, summary, extensions)
         try:
             now_ms = self.ledger.stamp()
             quota = self.topic.backlog_quota
@@ -138,11 +144,28 @@ class Publisher:
             self.after_pending = deque()
         self.after_pending.append((self.published_blocks, act))
 
-    async def wait_for_pending(self) -> bool:
-        """Returns after the receipts of everything appended so far: whether the last of it was stored."""
+    def run_in_order(self, producer: Producer, act: Callable[[bool], None]) -> None:
+        """The same after the receipts of everything that `producer` has published, also of what rate limits hold back."""
+        if self.limits is None:
+            self.run_after_pending(act)
+        else:
+            self.limits.run_in_order(producer, act)
+
+    async def wait_for_pending(self, producer: Producer | None = None) -> bool:
+        """Returns after the receipts of everything appended so far, or, with `producer`, of everything that it has published:
+        whether the last of it was stored."""
         completed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self.run_after_pending(lambda stored: None if completed.done() else completed.set_result(stored))
+        told = partial(_tell, completed)
+        if producer is None:
+            self.run_after_pending(told)
+        else:
+            self.run_in_order(producer, told)
         return await completed
+
+    def drop_parked(self, producer: Producer) -> None:
+        """It was closed: what rate limits hold back of it is not published."""
+        if self.limits is not None:
+            self.limits.drop(producer)
 
     def run_due(self, stored: bool) -> None:
         """Called after each completed block: runs the callbacks that waited for it."""
@@ -159,6 +182,11 @@ class Publisher:
         for frame in asked:
             position = self.dedup.position_of(producer.name_bytes, frame.sequence_id, parts.get(frame))
             producer.sink.receipts(producer, [frame], position)
+
+
+def _tell(completed: asyncio.Future[bool], stored: bool) -> None:
+    if not completed.done():
+        completed.set_result(stored)
 
 
 class PendingPublish(PendingAppend):

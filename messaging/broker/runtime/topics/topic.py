@@ -13,7 +13,7 @@ import structlog
 from messaging.broker.core.access_modes import AccessMode
 from messaging.broker.core.producer_table import Admission, ProducerTable
 from messaging.broker.core.producers import Producer
-from messaging.broker.runtime.topics import dedup_state, exclusive_access
+from messaging.broker.runtime.topics import dedup_state, exclusive_access, publish_limits
 from messaging.broker.runtime.topics.admission import check_encryption, check_producer, delivery_time_max
 from messaging.broker.runtime.topics.backlog_quota import TopicBacklogQuota, quota_of
 from messaging.broker.runtime.topics.loaded_topic import TopicCounters
@@ -90,6 +90,7 @@ class Topic(TopicSubscriptions):
             self.services.background.spawn(dedup_state.follow_policy(self), f"deduplication of {self.text}")
         super().policies_changed()
         self._follow_backlog_quota()
+        self.publisher.limits = publish_limits.following(self.publisher.limits, self.publisher)
 
     def _follow_backlog_quota(self) -> None:
         quota = quota_of(self.services.policy, self.name)
@@ -146,6 +147,7 @@ class Topic(TopicSubscriptions):
     def detach_producer(self, producer: Producer) -> None:
         """Removes a producer that publishes nothing more, or that waits; the next that waits may get the topic. Idempotent."""
         producer.closed = True
+        self.publisher.drop_parked(producer)
         departure = self.producers.detach(producer)
         if departure is not None:
             exclusive_access.departed(self, departure)
@@ -198,6 +200,7 @@ class Topic(TopicSubscriptions):
         members, waiting = self.producers.clear()
         for producer in (*members, *waiting):
             producer.closed = True
+            self.publisher.drop_parked(producer)
             with self.services.dispatching.guard(topic=self.text, producer=producer.name):
                 producer.sink.closed(producer)
 
@@ -228,6 +231,8 @@ class Topic(TopicSubscriptions):
             return
         self.closed = why
         self._close_producers()
+        if self.publisher.limits is not None:
+            self.publisher.limits.close()
         for subscription in list(self.subscriptions.values()):
             self.close_consumers(subscription)
         if self._dispatcher is not None:

@@ -100,11 +100,15 @@ class Endpoints:
         """Messages of a producer that the broker has closed are skipped, but those of a fenced one are refused, after its receipts.
         Raises `ProtocolError` for a producer that was never open."""
         if held is not None and held[1].fenced:
-            for frame in sent:
-                refusal = fenced_refusal(frame)
-                held[0].publisher.run_after_pending(partial(self._say_refused, refusal))
+            self.refuse_fenced(held[1], sent)
         elif held is None and sent[0].producer_id not in self.ended_producers:
             raise ProtocolError(f"messages for producer {sent[0].producer_id}, which is not open on this connection")
+
+    def refuse_fenced(self, producer: Producer, sent: list[SendFrame]) -> None:
+        held = self.producers.get(producer.producer_id)
+        if held is not None and held[1] is producer:
+            for frame in sent:
+                held[0].publisher.run_after_pending(partial(self._say_refused, fenced_refusal(frame)))
 
     def append(self, topic: Topic, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary) -> None:
         try:
@@ -119,7 +123,7 @@ class Endpoints:
         bytes_max, deliver_by_ms = self.service.settings.message_bytes_max, topic.delivery_time_max()
         for part in storable(frames, buf, bytes_max, deliver_by_ms, encrypted=producer.encrypted):
             if isinstance(part, Refusal):
-                topic.publisher.run_after_pending(partial(self._refuse_message, producer, part))
+                topic.publisher.run_in_order(producer, partial(self._refuse_message, producer, part))
             else:
                 self.append(topic, producer, buf, part, summarize(part))
 

@@ -96,7 +96,7 @@ async def close_producer(service: Broker, connection: Connection, body: pb.Close
     held = connection.endpoints.producers.get(body.producer_id)
     if held is not None:
         topic, producer = held
-        await topic.publisher.wait_for_pending()
+        await topic.publisher.wait_for_pending(producer)
         topic.detach_producer(producer)
         if connection.endpoints.producers.get(body.producer_id) is held:
             connection.endpoints.end_producer(body.producer_id)

@@ -1,5 +1,5 @@
 """Decides when a connection is read: not while too many of its bytes are not durable yet, and not while part of the last read is
-unprocessed.
+unprocessed, nor while too many of its messages wait for rate limits.
 
 Received bytes are counted once per read by the ingress limiter, which also decides about pauses.
 """
@@ -40,7 +40,7 @@ class ReadThrottle:
 
     @property
     def reading(self) -> bool:
-        return not self._held and not self.quota.paused
+        return not self._held and not self.quota.paused and not self.quota.parked_too_much
 
     def hold(self) -> None:
         """Part of the last read is unprocessed: pauses reading until `release`."""
@@ -51,13 +51,23 @@ class ReadThrottle:
     def release(self) -> None:
         if self._held:
             self._held = False
-            if not self.quota.paused:
+            if self.reading:
                 self._resume()
+
+    def park(self, size: int) -> None:
+        """`size` bytes of this connection wait for rate limits. While that is too much, nothing more is read."""
+        reading = self.reading
+        if self._limiter.park(self.quota, size) and reading:
+            self._pause()
+
+    def unpark(self, size: int) -> None:
+        if self._limiter.unpark(self.quota, size) and self.reading:
+            self._resume()
 
     def read_done(self) -> None:
         """The data of this read is appended and counted; call before any of it can complete."""
         size, self.appended_bytes = self.appended_bytes, 0
-        if size and self._limiter.take(self.quota, size) and not self._held:
+        if size and self._limiter.take(self.quota, size) and not self._held and not self.quota.parked_too_much:
             self._pause()
 
     def append_completed(self, size: int) -> None:
@@ -93,7 +103,7 @@ class ReadThrottle:
     def _read_on(self) -> None:
         if self._held:
             self.go_on()
-        else:
+        elif self.reading:
             self._resume()
 
     def _resume(self) -> None:

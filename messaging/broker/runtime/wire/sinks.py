@@ -26,12 +26,14 @@ VIEWED_BYTES = 16 << 10  # bytes of a message from which on passing a reference 
 class ReceiptSender:
     """Implements `messaging.broker.core.producers.ProducerSink` for all producers of one connection."""
 
-    __slots__ = ("_endpoints", "_out", "append_completed")
+    __slots__ = ("_endpoints", "_out", "append_completed", "parked", "unparked")
 
     def __init__(self, endpoints: Endpoints) -> None:
         self._endpoints = endpoints
         self._out = endpoints.out
         self.append_completed: Callable[[int], None] = endpoints.throttle.append_completed
+        self.parked: Callable[[int], None] = endpoints.throttle.park
+        self.unparked: Callable[[int], None] = endpoints.throttle.unpark
 
     def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None:
         # In wire form: -1:-1, for a duplicate whose id is not remembered, becomes unsigned 64-bit numbers.
@@ -47,6 +49,9 @@ class ReceiptSender:
         self._endpoints.end_producer(producer.producer_id)
         closing = pb.CloseProducer(producer_id=producer.producer_id, request_id=frames.UNSOLICITED)
         self._out.gather(frames.command(pb.Command.CLOSE_PRODUCER, close_producer=closing))
+
+    def unpublished(self, producer: Producer, sent: list[SendFrame]) -> None:
+        self._endpoints.refuse_fenced(producer, sent)
 
     def fenced(self, producer: Producer) -> None:
         """Its client is told with its next message, as by Pulsar: see `Endpoints.publish`."""

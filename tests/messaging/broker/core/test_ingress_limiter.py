@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from messaging.broker.core.ingress_limiter import QUOTA_BYTES_MAX, IngressLimiter, PublishQuota
+from messaging.broker.core.ingress_limiter import PARKED_BYTES_MAX, PARKED_SHARE, QUOTA_BYTES_MAX, IngressLimiter, PublishQuota
 from messaging.broker.core.memory_limiter import MemoryLimiter
 
 READ_BYTES = 256
@@ -121,6 +121,44 @@ def test_who_leaves_while_paused_is_not_resumed() -> None:
     ingress_limiter.leave(peer.quota)
     peer.give(900)
     assert (peer.resumed, ingress_limiter.paused, ingress_limiter.account.used_bytes) == (0, 0, 0)
+
+
+def test_what_waits_for_rate_limits_pauses_only_its_own_peer() -> None:
+    ingress_limiter = limiter_of(PARKED_BYTES_MAX * PARKED_SHARE * 4)
+    peer, other = Peer(ingress_limiter), Peer(ingress_limiter)
+    assert not ingress_limiter.park(peer.quota, PARKED_BYTES_MAX)
+    assert ingress_limiter.park(peer.quota, 1)
+    assert not ingress_limiter.park(peer.quota, 1), "it is told once"
+    assert (peer.quota.parked_too_much, other.quota.parked_too_much, ingress_limiter.parked_too_much) == (True, False, 1)
+    assert not ingress_limiter.unpark(peer.quota, 2)
+    assert not ingress_limiter.unpark(peer.quota, PARKED_BYTES_MAX // 2 - 1)
+    assert ingress_limiter.unpark(peer.quota, 1)
+    assert not ingress_limiter.unpark(peer.quota, PARKED_BYTES_MAX // 2), "it is told once"
+    assert (ingress_limiter.parked_bytes, ingress_limiter.parked_too_much) == (0, 0)
+
+
+def test_a_tenant_of_which_much_waits_pauses_with_the_least() -> None:
+    ingress_limiter = limiter_of(8000)
+    first, second, stranger = Peer(ingress_limiter), Peer(ingress_limiter), Peer(ingress_limiter, "globex")
+    assert not ingress_limiter.park(first.quota, 900)
+    assert ingress_limiter.park(second.quota, 200)
+    assert not ingress_limiter.park(stranger.quota, 900)
+    assert ingress_limiter.unpark(second.quota, 200), "it resumes when nothing of its own waits, whatever others have"
+    assert ingress_limiter.park(second.quota, 200)
+    assert not ingress_limiter.unpark(first.quota, 900), "which did not pause"
+    assert ingress_limiter.unpark(second.quota, 1)
+    assert ingress_limiter.parked_bytes == 199 + 900
+
+
+def test_who_leaves_while_too_much_waits_is_forgotten() -> None:
+    ingress_limiter = limiter_of(8000)
+    peer = Peer(ingress_limiter)
+    assert ingress_limiter.park(peer.quota, 2000)
+    ingress_limiter.leave(peer.quota)
+    assert ingress_limiter.parked_too_much == 0
+    assert not ingress_limiter.park(peer.quota, 2000)
+    assert not ingress_limiter.unpark(peer.quota, 4000)
+    assert ingress_limiter.parked_bytes == 0
 
 
 class Sources(RuleBasedStateMachine):

@@ -34,11 +34,11 @@ def test_a_huge_limit_limits_nothing() -> None:
     limiter = level(RateLimit.per_period(2**53 - 1, 2**53 - 1))
     sender = Throttle("acme", [limiter], lambda: None, lambda found: None)
     for _ in range(1000):
-        assert sender.room(0.0)
+        assert sender.allowance(0.0)
         sender.take(10**6, 10**9)
 
 
-def test_room_of_both_kinds() -> None:
+def test_an_allowance_of_both_kinds() -> None:
     assert not NOTHING_ALLOWED and not Allowance(5, 0) and not Allowance(-1, UNLIMITED) and Allowance(0.5, 1)
     assert Allowance(3, 9).least(Allowance(5, 2)) == Allowance(3, 2)
 
@@ -64,11 +64,11 @@ def test_a_debt_stays_where_the_limit_changes() -> None:
     sender = Throttle("acme", [limiter], lambda: None, lambda found: None)
     sender.take(1001, 0)
     limiter.change(RateLimit(messages=100), 0.0)
-    assert not sender.room(9.9)
+    assert not sender.allowance(9.9)
     limiter.turn(10.1)
     limiter.change(NO_LIMIT, 9.9)
     assert [one is sender for one in limiter.turn(9.9)] == [True]
-    assert sender.room(9.9) == Allowance()
+    assert sender.allowance(9.9) == Allowance()
 
 
 def test_who_waits_for_what_is_known() -> None:
@@ -76,16 +76,16 @@ def test_who_waits_for_what_is_known() -> None:
     waited: list[LevelLimiter] = []
     sender = Throttle("acme", [messages, size], lambda: None, waited.append)
     sender.take(1, 1000)
-    assert not sender.room(0.0)
+    assert not sender.allowance(0.0)
     assert (sender.blocked_by, waited) == (size, [size])
-    assert not sender.room(0.1)
+    assert not sender.allowance(0.1)
     assert sender.waits == {(RateLevel.BROKER, True): 1}
     sender.take(1000, 0)
-    assert not sender.room(0.2)  # now it waits for the other level, and only for that
+    assert not sender.allowance(0.2)  # now it waits for the other level, and only for that
     assert (sender.blocked_by, size.waiting, messages.waiting) == (messages, False, True)
     assert sender.waits == {(RateLevel.BROKER, True): 1, (RateLevel.TOPIC, False): 1}
     sender.close()
-    assert not messages.waiting and sender.room(0.2) == Allowance()
+    assert not messages.waiting and sender.allowance(0.2) == Allowance()
 
 
 def test_a_limit_relative_to_a_rate_is_added_to_it() -> None:
