@@ -87,13 +87,7 @@ _TABLE = (
         "Connections and WebSockets whose reading is paused by the publish limits.",
     ),
     Metric("magnetar_throttled_bytes", "gauge", "bytes", (), "Messages of connections that wait for publish rates."),
-    Metric(
-        "magnetar_sources_throttled",
-        "gauge",
-        "connections",
-        (),
-        "Connections whose reading is paused because too many of their messages wait for publish rates.",
-    ),
+    Metric("magnetar_sources_throttled", "gauge", "connections", (), "Those that are not read, as too much of theirs waits so."),
     Metric("magnetar_catch_up_reads_total", "counter", "reads", (), "Reads of the log for consumers with a backlog."),
     Metric(
         "magnetar_catch_up_reads_shared_total",

@@ -89,11 +89,11 @@ def test_only_what_is_enforced_is_offered_and_what_was_stored_earlier_can_be_rem
         offered = name in ENFORCED and value_schema(policy).get("type") not in ("array", "object")
         assert (f'name="{name}"' in page) is offered, name
     assert '<h2 id="idle-title">Not enforced</h2>' not in page
-    Namespace.unscoped.filter(name=ORDERS).update(policies={"publish_rate_bytes": 77, "message_ttl_s": 60})
-    assert "publish_rate_bytes" in text(browse("teammate"), f"{NAMESPACE}/policies")
+    Namespace.unscoped.filter(name=ORDERS).update(policies={"persistence_ensemble": 7, "message_ttl_s": 60})
+    assert "persistence_ensemble" in text(browse("teammate"), f"{NAMESPACE}/policies")
     assert '<h2 id="idle-title">Not enforced</h2>' in text(client, f"{NAMESPACE}/policies")
-    assert browse("teammate").post(f"{NAMESPACE}/policies", {"remove": "publish_rate_bytes"}).status_code == 403
-    assert client.post(f"{NAMESPACE}/policies", {"remove": "publish_rate_bytes"}).status_code == 302
+    assert browse("teammate").post(f"{NAMESPACE}/policies", {"remove": "persistence_ensemble"}).status_code == 403
+    assert client.post(f"{NAMESPACE}/policies", {"remove": "persistence_ensemble"}).status_code == 302
     assert Namespace.unscoped.get(name=ORDERS).policies == {"message_ttl_s": 60}
 
 

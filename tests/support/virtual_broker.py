@@ -11,9 +11,11 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack, cast
 
 from messaging.adminrpc.schema import FeedApply, FeedChange
 from messaging.broker.runtime.admin.handlers import AdminHandlers
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.identity import create_secrets
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
 from tests.simulation.virtual_time import VirtualClock, VirtualLoop
 from tests.support.broker_over import broker_over
@@ -47,6 +49,15 @@ class VirtualWorld(BrokerWorld):
         passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().call_later(seconds, passed.set_result, None)
         await passed
+
+    async def loaded(self, topic: str = TOPIC) -> Topic:
+        return await self.service.topics.get(parse_topic(topic), create=False)
+
+    async def producing(self, topic: str = TOPIC, **fields: Any) -> VirtualClient:
+        """A client with producer 1."""
+        client = self.client()
+        await client.open_producer(topic, **fields)
+        return client
 
     async def received(self, client: VirtualClient, seconds: float) -> int:
         """How many messages come to its first consumer in that time."""
@@ -97,6 +108,11 @@ class VirtualClient(DirectConnection):
             else:
                 self.others.append(one)
             at += 4 + total
+
+    def stored(self, producer_id: int = 1) -> int:
+        """How many receipts have come."""
+        self.read()
+        return len(self.receipts.get(producer_id, []))
 
     @property
     def names(self) -> list[str]:

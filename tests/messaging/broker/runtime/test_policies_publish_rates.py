@@ -2,87 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from messaging.broker.core.access_modes import AccessMode
 from messaging.broker.core.ingress_limiter import PARKED_BYTES_MAX
 from messaging.broker.runtime.admin.stats import StatsContext, topic_stats
-from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from tests.support.storage_broker import Sender
-from tests.support.virtual_broker import TOPIC, VirtualClient, VirtualWorld, virtually
+from tests.support.virtual_broker import TOPIC, VirtualWorld, virtually
 
 OTHER = f"{TOPIC}-other"
-
-
-async def producing(world: VirtualWorld, topic: str = TOPIC, **fields: Any) -> VirtualClient:
-    client = world.client()
-    await client.open_producer(topic, **fields)
-    return client
-
-
-async def loaded(world: VirtualWorld, topic: str = TOPIC) -> Topic:
-    return await world.service.topics.get(parse_topic(topic), create=False)
-
-
-def stored(client: VirtualClient, producer_id: int = 1) -> int:
-    client.read()
-    return len(client.receipts.get(producer_id, []))
 
 
 @virtually()
 async def test_policy_publish_rate_messages_limits_a_topic(world: VirtualWorld) -> None:
     await world.set_policies(publish_rate_messages=100)
-    client = await producing(world)
+    client = await world.producing()
     client.publish(0, 1500)
     await world.pass_s(10)
-    assert stored(client) == pytest.approx(1000, rel=0.02)
+    assert client.stored() == pytest.approx(1000, rel=0.02)
     await world.pass_s(10)
-    assert client.receipts[1] == list(range(stored(client)))
-    assert stored(client) == 1500
+    assert client.receipts[1] == list(range(client.stored()))
+    assert client.stored() == 1500
 
 
 @virtually()
 async def test_policy_publish_rate_bytes_limits_a_topic(world: VirtualWorld) -> None:
     await world.set_policies(publish_rate_bytes=100_000)
-    client = await producing(world)
+    client = await world.producing()
     client.publish(0, 1500, b"x" * 1000)
     await world.pass_s(10)
-    assert (await loaded(world)).totals.bytes_in == pytest.approx(1_000_000, rel=0.02)
+    assert (await world.loaded()).totals.bytes_in == pytest.approx(1_000_000, rel=0.02)
 
 
 @virtually()
 async def test_ten_thousand_messages_a_second(world: VirtualWorld) -> None:
     await world.set_policies(publish_rate_messages=10_000)
-    client = await producing(world)
+    client = await world.producing()
     for number in range(240):
         client.publish(number * 500, number * 500 + 500)
         await world.pass_s(0.041)
-    assert stored(client) == pytest.approx(10_000 * 240 * 0.041, rel=0.02)
+    assert client.stored() == pytest.approx(10_000 * 240 * 0.041, rel=0.02)
 
 
 @virtually()
 async def test_messages_in_batches_count(world: VirtualWorld) -> None:
     await world.set_policies(publish_rate_messages=1000)
-    client = await producing(world)
+    client = await world.producing()
     client.publish(0, 1500, batch=10)
     await world.pass_s(10)
-    assert stored(client) * 10 == pytest.approx(10_000, rel=0.02)
+    assert client.stored() * 10 == pytest.approx(10_000, rel=0.02)
 
 
 @virtually()
 async def test_producers_of_a_topic_have_equal_parts(world: VirtualWorld) -> None:
     await world.set_policies(publish_rate_messages=100)
-    first, second = await producing(world), await producing(world)
+    first, second = await world.producing(), await world.producing()
     first.publish(0, 5000)
     await world.pass_s(1)
     second.publish(0, 1000)
     await world.pass_s(10)
-    assert stored(second) == pytest.approx(500, rel=0.05)
-    assert stored(first) == pytest.approx(600, rel=0.05)
+    assert second.stored() == pytest.approx(500, rel=0.05)
+    assert first.stored() == pytest.approx(600, rel=0.05)
 
 
 @virtually()
@@ -90,7 +72,7 @@ async def test_nothing_else_of_the_connection_waits(world: VirtualWorld) -> None
     """Another producer, a consumer, acknowledgements and pings go on while one topic is at its limit."""
     await world.set_policies(publish_rate_messages=1)
     await world.feed(("namespace", "public/default", {"policies": {}}))
-    client = await producing(world)
+    client = await world.producing()
     opening = pb.Producer(topic="persistent://public/default/free", producer_id=2, request_id=8)
     client.say(pb.Command.PRODUCER, producer=opening)
     await world.pass_s(0.1)
@@ -102,15 +84,15 @@ async def test_nothing_else_of_the_connection_waits(world: VirtualWorld) -> None
         client.say(pb.Command.PING, ping=pb.Ping())
         await world.pass_s(0.01)
     assert client.names.count("PONG") == 10
-    assert (stored(client, 2), client.messages[1]) == (10, 10)
-    assert stored(client) <= 2
+    assert (client.stored(2), client.messages[1]) == (10, 10)
+    assert client.stored() <= 2
     assert client.receiver.reading
 
 
 @virtually()
 async def test_too_much_that_waits_pauses_its_connection_until_half_is_stored(world: VirtualWorld) -> None:
     await world.set_policies(publish_rate_bytes=PARKED_BYTES_MAX // 10)
-    client, other = await producing(world), await producing(world, OTHER)
+    client, other = await world.producing(), await world.producing(OTHER)
     account = world.service.memory_limiter.ingress
     client.publish(0, 3, b"x" * (PARKED_BYTES_MAX // 4))
     assert client.receiver.reading
@@ -123,14 +105,14 @@ async def test_too_much_that_waits_pauses_its_connection_until_half_is_stored(wo
     await world.pass_s(5)
     assert client.receiver.reading
     await world.pass_s(10)
-    assert stored(client) == 6
+    assert client.stored() == 6
     assert (account.used_bytes, world.service.ingress_limiter.parked_too_much) == (0, 0)
 
 
 @virtually(memory_budget_bytes=32 << 20)
 async def test_a_tenant_cannot_hold_the_memory_of_others_by_being_throttled(world: VirtualWorld) -> None:
     await world.set_policies(publish_rate_messages=1)
-    clients = [await producing(world) for _ in range(20)]
+    clients = [await world.producing() for _ in range(20)]
     for round_ in range(20):
         for client in clients:
             if client.receiver.reading:
@@ -148,43 +130,43 @@ async def test_a_tenant_cannot_hold_the_memory_of_others_by_being_throttled(worl
 @virtually()
 async def test_changes_take_effect_at_once(world: VirtualWorld) -> None:
     await world.set_policies(publish_rate_messages=1)
-    client = await producing(world)
+    client = await world.producing()
     client.publish(0, 20_000)
     await world.pass_s(10)
-    assert stored(client) == pytest.approx(10, abs=2)
+    assert client.stored() == pytest.approx(10, abs=2)
     await world.set_policies(publish_rate_messages=1000)
     await world.pass_s(10)
-    assert stored(client) == pytest.approx(10_000, rel=0.02)
+    assert client.stored() == pytest.approx(10_000, rel=0.02)
     await world.set_policies(publish_rate_messages=0)
     await world.pass_s(0.1)
-    assert stored(client) == 20_000
-    assert (await loaded(world)).publisher.limits is None
+    assert client.stored() == 20_000
+    assert (await world.loaded()).publisher.limits is None
     client.publish(20_000, 20_010)
     await world.pass_s(0.01)
-    assert stored(client) == 20_010
+    assert client.stored() == 20_010
 
 
 @virtually()
 async def test_a_producer_that_closes_waits_for_its_receipts(world: VirtualWorld) -> None:
     await world.set_policies(publish_rate_messages=10)
-    client = await producing(world)
+    client = await world.producing()
     client.publish(0, 50)
     client.say(pb.Command.CLOSE_PRODUCER, close_producer=pb.CloseProducer(producer_id=1, request_id=9))
     await world.pass_s(3)
     assert "SUCCESS" not in client.names
     await world.pass_s(3)
     assert client.names[-1] == "SUCCESS"
-    assert stored(client) == 50
+    assert client.stored() == 50
 
 
 @virtually()
 async def test_what_waits_is_dropped_with_its_connection(world: VirtualWorld) -> None:
     await world.set_policies(publish_rate_messages=10)
-    client = await producing(world, producer_name="p")
+    client = await world.producing(producer_name="p")
     client.publish(0, 500, b"x" * 1000)
     await world.pass_s(1)
     client.connection_lost(None)
-    topic = await loaded(world)
+    topic = await world.loaded()
     entries = topic.ledger_list.entries
     await world.pass_s(10)
     assert topic.ledger_list.entries == entries == pytest.approx(11, abs=2)
@@ -194,7 +176,7 @@ async def test_what_waits_is_dropped_with_its_connection(world: VirtualWorld) ->
 @virtually()
 async def test_what_waits_is_sent_again_when_the_topic_is_unloaded(world: VirtualWorld) -> None:
     await world.set_policies(publish_rate_messages=10)
-    client = await producing(world)
+    client = await world.producing()
     client.publish(0, 500)
     await world.service.topics.unload(parse_topic(TOPIC))
     await world.pass_s(1)
@@ -205,10 +187,10 @@ async def test_what_waits_is_sent_again_when_the_topic_is_unloaded(world: Virtua
 @virtually()
 async def test_a_fenced_producer_is_refused_what_waits(world: VirtualWorld) -> None:
     await world.set_policies(publish_rate_messages=10)
-    client = await producing(world, producer_access_mode=AccessMode.EXCLUSIVE)
+    client = await world.producing(producer_access_mode=AccessMode.EXCLUSIVE)
     client.publish(0, 50)
     await world.pass_s(1)
-    await producing(world, producer_access_mode=AccessMode.EXCLUSIVE_WITH_FENCING)
+    await world.producing(producer_access_mode=AccessMode.EXCLUSIVE_WITH_FENCING)
     await world.pass_s(1)
     refused = [one.send_error.sequence_id for one in client.others if one.type == pb.Command.SEND_ERROR] if client.names else []
     assert client.receipts[1] + refused == list(range(50))
@@ -219,12 +201,12 @@ async def test_a_fenced_producer_is_refused_what_waits(world: VirtualWorld) -> N
 async def test_a_refused_message_keeps_its_place(world: VirtualWorld) -> None:
     """One is too large; what follows it waits behind it, as does its error."""
     await world.set_policies(publish_rate_messages=10)
-    client = await producing(world)
+    client = await world.producing()
     client.publish(0, 10)
     client.publish(10, 11, batch=200_000)
     client.publish(11, 15)
     await world.pass_s(0.1)
-    assert stored(client) < 5 and "SEND_ERROR" not in client.names
+    assert client.stored() < 5 and "SEND_ERROR" not in client.names
     await world.pass_s(5)
     assert client.names.count("SEND_ERROR") == 1
     assert client.receipts[1] == [*range(10), *range(11, 15)]
@@ -233,12 +215,12 @@ async def test_a_refused_message_keeps_its_place(world: VirtualWorld) -> None:
 @virtually(deduplication=True)
 async def test_duplicates_that_wait_are_stored_once(world: VirtualWorld) -> None:
     await world.set_policies(publish_rate_messages=100, deduplication=True)
-    client = await producing(world, producer_name="p")
+    client = await world.producing(producer_name="p")
     for _ in range(3):
         client.publish(0, 100)
     await world.pass_s(10)
-    assert stored(client) == 300
-    assert (await loaded(world)).ledger_list.entries == 100
+    assert client.stored() == 300
+    assert (await world.loaded()).ledger_list.entries == 100
     assert world.service.memory_limiter.ingress.used_bytes == 0
 
 
@@ -254,49 +236,12 @@ async def test_local_producers_obey(world: VirtualWorld) -> None:
     assert len(await answer) == 200
 
 
-@virtually(max_publish_rate_per_topic_in_messages=100, max_publish_rate_per_topic_in_bytes=1_000_000)
-async def test_the_settings_are_the_default_of_the_policy(world: VirtualWorld) -> None:
-    client = await producing(world)
-    client.publish(0, 5000)
-    await world.pass_s(10)
-    assert stored(client) == pytest.approx(1000, rel=0.02)
-    await world.set_policies(publish_rate_messages=0)
-    await world.pass_s(0.1)
-    assert stored(client) == 5000
-    assert (await loaded(world)).publisher.limits is not None, "the limit of bytes holds"
-    client.publish(5000, 5002, b"x" * 2_000_000)
-    await world.pass_s(1)
-    assert stored(client) == 5001
-
-
-@virtually(broker_publisher_throttling_max_message_rate=1000, tenant_publish_rate_in_messages=400)
-async def test_broker_and_tenants_have_limits_of_their_own(world: VirtualWorld) -> None:
-    topics = [TOPIC, OTHER, "persistent://other/things/t", "persistent://public/default/t"]
-    clients = [await producing(world, topic) for topic in topics]
-    for client in clients:
-        client.publish(0, 8000)
-    await world.pass_s(10)
-    counts = [stored(client) for client in clients]
-    assert sum(counts) == pytest.approx(10_000, rel=0.02)
-    assert [counts[0] + counts[1], counts[2], counts[3]] == pytest.approx([3333] * 3, rel=0.05)
-
-
-@virtually(broker_publisher_throttling_max_byte_rate=1_000_000, tenant_publish_rate_in_bytes=300_000)
-async def test_broker_and_tenants_have_limits_in_bytes(world: VirtualWorld) -> None:
-    topics = [TOPIC, "persistent://other/things/t", "persistent://public/default/t"]
-    for topic in topics:
-        (await producing(world, topic)).publish(0, 1000, b"x" * 5000)
-    await world.pass_s(10)
-    totals = [(await loaded(world, topic)).totals.bytes_in for topic in topics]
-    assert totals == pytest.approx([3_000_000] * 3, rel=0.02)
-
-
 @virtually()
 async def test_the_stats_say_what_waits(world: VirtualWorld) -> None:
     await world.set_policies(publish_rate_messages=10)
-    client = await producing(world)
+    client = await world.producing()
     client.publish(0, 100)
     await world.pass_s(2)
-    stats = topic_stats(await loaded(world), StatsContext("", 0, {}))
+    stats = topic_stats(await world.loaded(), StatsContext("", 0, {}))
     assert stats["publishRateLimitedTimes"] > 5
     assert 70 * 20 < stats["publishers"][0]["waitingBytes"] < 85 * 80

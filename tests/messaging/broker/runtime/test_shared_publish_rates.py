@@ -1,0 +1,46 @@
+"""Publish rates of the broker, of each tenant, and of topics by a setting; in virtual time."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.virtual_broker import TOPIC, VirtualWorld, virtually
+
+OTHER = f"{TOPIC}-other"
+
+
+@virtually(max_publish_rate_per_topic_in_messages=100, max_publish_rate_per_topic_in_bytes=1_000_000)
+async def test_the_settings_are_the_default_of_the_policy(world: VirtualWorld) -> None:
+    client = await world.producing()
+    client.publish(0, 5000)
+    await world.pass_s(10)
+    assert client.stored() == pytest.approx(1000, rel=0.02)
+    await world.set_policies(publish_rate_messages=0)
+    await world.pass_s(0.1)
+    assert client.stored() == 5000
+    assert (await world.loaded()).publisher.limits is not None, "the limit of bytes holds"
+    client.publish(5000, 5002, b"x" * 2_000_000)
+    await world.pass_s(1)
+    assert client.stored() == 5001
+
+
+@virtually(broker_publisher_throttling_max_message_rate=1000, tenant_publish_rate_in_messages=400)
+async def test_broker_and_tenants_have_limits_of_their_own(world: VirtualWorld) -> None:
+    topics = [TOPIC, OTHER, "persistent://other/things/t", "persistent://public/default/t"]
+    clients = [await world.producing(topic) for topic in topics]
+    for client in clients:
+        client.publish(0, 8000)
+    await world.pass_s(10)
+    counts = [client.stored() for client in clients]
+    assert sum(counts) == pytest.approx(10_000, rel=0.02)
+    assert [counts[0] + counts[1], counts[2], counts[3]] == pytest.approx([3333] * 3, rel=0.05)
+
+
+@virtually(broker_publisher_throttling_max_byte_rate=1_000_000, tenant_publish_rate_in_bytes=300_000)
+async def test_broker_and_tenants_have_limits_in_bytes(world: VirtualWorld) -> None:
+    topics = [TOPIC, "persistent://other/things/t", "persistent://public/default/t"]
+    for topic in topics:
+        (await world.producing(topic)).publish(0, 1000, b"x" * 5000)
+    await world.pass_s(10)
+    totals = [(await world.loaded(topic)).totals.bytes_in for topic in topics]
+    assert totals == pytest.approx([3_000_000] * 3, rel=0.02)
