@@ -27,7 +27,7 @@ PUBLISH_RATE = "publish_rate"
 Act = Callable[[bool], None]
 
 
-class PublisherToLimit(Protocol):
+class LimitPublisher(Protocol):
     """The interface of the publisher that its limits use."""
 
     limits: PublishLimits | None
@@ -78,7 +78,7 @@ def publish_rate(topic: TopicContext) -> PublishRate:
     return PublishRate(own, topic.services.rate_limits.publish_levels(name.tenant))
 
 
-def following(held: PublishLimits | None, publisher: PublisherToLimit) -> PublishLimits | None:
+def following(held: PublishLimits | None, publisher: LimitPublisher) -> PublishLimits | None:
     """The limits as the policies have them now; None: there are none, and nothing is parked. `held`: those until now, to which
     what was published counts."""
     rate = publish_rate(publisher.topic)
@@ -92,7 +92,7 @@ class PublishLimits:
 
     __slots__ = ("_own", "_parked", "_publisher", "_throttle", "passing")
 
-    def __init__(self, publisher: PublisherToLimit, rate: PublishRate) -> None:
+    def __init__(self, publisher: LimitPublisher, rate: PublishRate) -> None:
         self._publisher = publisher
         self._own: LevelLimiter | None = None
         self._parked: dict[Producer, deque[ParkedBlock | Act]] = {}  # in the order of their turns
