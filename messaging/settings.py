@@ -27,6 +27,7 @@ Counted = Annotated[int, Meta(ge=0)]
 Entries = Annotated[int, Meta(ge=1, le=1 << 30)]  # of a ledger: their ids stay below 2^32
 TopicPartitions = Annotated[int, Meta(ge=1, le=10_000)]  # as messaging.limits.sizes
 AutoPartitions = Annotated[int, Meta(ge=0, le=10_000)]
+InactiveMode = Literal["delete_when_no_subscriptions", "delete_when_subscriptions_caught_up"]
 KeySharedPoints = Annotated[int, Meta(ge=1, le=1000)]
 
 # Read by tests and the Makefile only.
@@ -143,8 +144,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     message_ttl_s: Counted = 0  # 0: messages do not expire
     retention_time_min: Annotated[int, Meta(ge=-1)] = 0  # of acknowledged messages; -1: unlimited
     retention_size_mb: Annotated[int, Meta(ge=-1)] = 0  # of acknowledged messages per topic; -1: unlimited
+    subscription_expiration_min: Counted = 0  # durable subscriptions without consumers are deleted after that; 0: never
+    delete_inactive_topics: bool = False  # delete topics that nobody uses
+    inactive_topic_mode: InactiveMode = "delete_when_no_subscriptions"  # those without subscriptions, or without a backlog
+    inactive_topic_after_s: Positive = 60  # how long nobody has used them
     # Maintenance
-    expiry_interval_s: Positive = 60  # how often TTL and retention are applied to all topics
+    expiry_interval_s: Positive = 60  # how often TTL, retention and the deletion of what nobody uses are applied to all topics
+    delete_inactive_partitioned_topics: bool = False  # delete a partitioned topic when its last partition was deleted as inactive
+    idle_topic_unload_s: Counted = 3_600  # a topic that nobody has used for that long is unloaded from memory; 0: never
     usage_interval_s: Positive = 60  # period that one usage record covers
     audit_interval_s: Positive = 60  # how often the broker's audit events are written to the audit log
     usage_job_interval_s: Positive = 3600  # how often Spark computes the hours whose records changed

@@ -18,7 +18,8 @@ class MaintenancePage(Answer, kw_only=True):
 
 
 class MaintenanceRun(Request, kw_only=True):
-    """Applies the effective policies to the named topics: expiry of messages past their TTL, trimming past retention."""
+    """Applies the effective policies to the named topics: expiry of messages past their TTL or quota, trimming past retention,
+    deletion of subscriptions and topics that nobody uses. Unloads idle topics."""
 
     task_id: str
     topics: list[str]
@@ -28,4 +29,7 @@ class MaintenanceResult(Answer, kw_only=True):
     expired_entries: int
     trimmed_ledgers: int
     freed_bytes: int
+    expired_subscriptions: int = 0
+    deleted_topics: int = 0
+    unloaded_topics: int = 0
     failed: dict[str, str]  # topic -> why

@@ -87,6 +87,33 @@ class PartitionsUpdate(Request, kw_only=True):
     partitions: int
 
 
+class MessageIdAnswer(Answer, kw_only=True):
+    ledger_id: int
+    entry_id: int
+    partition: int = -1
+    batch_index: int = -1
+
+
+class TopicProperties(Answer, kw_only=True):
+    """Of a topic, plain or partitioned, or of one partition."""
+
+    properties: dict[str, str]
+
+
+class TopicPropertiesChange(Request, kw_only=True):
+    """Sets `properties`, keeps the others, and removes the one called `removed`, if any."""
+
+    topic: str
+    properties: dict[str, str] = {}
+    removed: str = ""
+
+
+class TerminatedPartitions(Answer, kw_only=True):
+    """The last message of each partition, in order."""
+
+    last: list[MessageIdAnswer]
+
+
 class TopicLookup(Request, kw_only=True):
     topic: str
 
@@ -102,13 +129,6 @@ class Stats(Answer, kw_only=True):
     """`stats` has the keys of Pulsar's TopicStats / internal stats (research: camelCase names)."""
 
     stats: dict[str, Any]
-
-
-class MessageIdAnswer(Answer, kw_only=True):
-    ledger_id: int
-    entry_id: int
-    partition: int = -1
-    batch_index: int = -1
 
 
 class TopicLive(msgspec.Struct, kw_only=True):

@@ -100,6 +100,7 @@ RPC: dict[str, Limit] = {
     "namespace": Limit("two names and a slash", bytes_max=2 * NAME_BYTES_MAX + 1),
     "subscription": _NAME,
     "properties": _PROPERTIES,
+    "removed": Limit(WHY_PAIRS, bytes_max=PAIR_BYTES_MAX),
     "partitions": _PARTITIONS,
     "type": _SCHEMA_TYPE,
     "data": Limit(WHY_SCHEMA, bytes_max=SCHEMA_BYTES_MAX),

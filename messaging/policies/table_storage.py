@@ -7,6 +7,7 @@ from messaging.policies.model import Policy
 
 _TOPIC = "messaging.broker.core.topic_policies:TopicPolicies"
 
+_INACTIVITY = "messaging.broker.core.inactivity:inactivity_policies"
 _QUOTA = "messaging.broker.runtime.topics.backlog_quota:quota_of"
 
 TABLE = (
@@ -100,9 +101,13 @@ TABLE = (
         name="subscription_expiration_min",
         kind=m.Count,
         unit="minutes",
-        default=0,
+        setting="subscription_expiration_min",
         path="subscriptionExpirationTime",
-        meaning="A subscription without consumers is deleted after this time; 0: never.",
+        label="Subscription expiration",
+        phrase="after {}",
+        words={0: "never"},
+        meaning="A subscription without consumers is deleted after this time, with its backlog; 0: never.",
+        enforced_by=_INACTIVITY,
     ),
     Policy(
         name="compaction_threshold_bytes",
@@ -116,33 +121,37 @@ TABLE = (
     Policy(
         name="inactive_topic_delete",
         kind=m.Flag,
-        default=False,
+        setting="delete_inactive_topics",
         path="inactiveTopicPolicies",
         levels=m.WITH_TOPICS,
         field="deleteWhileInactive",
-        fill=True,
-        meaning="Delete inactive topics.",
+        fill=False,
+        meaning="Topics that nobody uses are deleted, with their messages. Retention by time keeps them for that time.",
+        enforced_by=_INACTIVITY,
     ),
     Policy(
         name="inactive_topic_mode",
         kind=m.InactiveMode,
-        default="delete_when_no_subscriptions",
+        setting="inactive_topic_mode",
         path="inactiveTopicPolicies",
         levels=m.WITH_TOPICS,
         field="inactiveTopicDeleteMode",
         fill="delete_when_no_subscriptions",
-        meaning="Which topics count as inactive.",
+        meaning="Which topics are deleted that have neither producers nor consumers: those without subscriptions, or also those "
+        "whose subscriptions have no backlog.",
+        enforced_by=_INACTIVITY,
     ),
     Policy(
         name="inactive_topic_after_s",
         kind=m.Positive,
         unit="seconds",
-        default=60,
+        setting="inactive_topic_after_s",
         path="inactiveTopicPolicies",
         levels=m.WITH_TOPICS,
         field="maxInactiveDurationSeconds",
         fill=60,
         meaning="How long a topic must be inactive before it is deleted.",
+        enforced_by=_INACTIVITY,
     ),
     # Storage
     *(

@@ -25,6 +25,7 @@ class MetaConflict(Exception):
 
 
 NO_PROPERTIES: dict[str, str] = {}  # one for all: there may be 100,000 topics, and nearly none has any
+NO_TIMES: dict[str, int] = {}
 
 
 class LedgerRecord(msgspec.Struct, frozen=True, gc=False):
@@ -48,6 +49,8 @@ class TopicRecord:
     terminated_at: Position | None = None
     properties: dict[str, str] = field(default_factory=lambda: NO_PROPERTIES)
     topic_epoch: int = -1  # of the last exclusive producer; -1: there was none
+    # Since when a topic that is not loaded ("") and its subscriptions were not used, where a policy asks for it, in milliseconds.
+    idle_since: dict[str, int] = field(default_factory=lambda: NO_TIMES)
 
     def with_ledgers(self, ledgers: tuple[LedgerRecord, ...]) -> TopicRecord:
         return replace(self, ledgers=ledgers)

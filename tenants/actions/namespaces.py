@@ -9,6 +9,7 @@ from messaging.errors import Conflict, MagnetarError, NotFound, NotReady, Precon
 from messaging.permissions.model import Action, Resource
 from messaging.policies.validation import JsonPolicies, changed
 from messaging.protocol.names import parse_namespace, parse_topic
+from messaging.protocol.system_topics import without_system_topics
 from tenants import broker, feed
 from tenants.access import Actor, require
 from tenants.actions.change import change
@@ -58,7 +59,7 @@ def delete_namespace(actor: Actor, name: str, force: bool = False) -> None:
     existing(name)
     topics = broker.rpc().call("topics.list", TopicsList(namespace=name))
     if topics.topics or topics.partitioned:
-        if not force:
+        if not force and without_system_topics([*topics.topics, *topics.partitioned]):
             raise Conflict(f"namespace {name!r} still has topics: delete them first, or use force")
         for topic in topics.partitioned:
             _delete_topic(topic, partitioned=True)

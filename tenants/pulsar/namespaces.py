@@ -24,7 +24,7 @@ from tenants.names import namespace_of, subscription_of
 from tenants.pulsar.moved import move
 from tenants.pulsar.namespace_permissions import auth_policies
 from tenants.pulsar.namespace_policies import as_precondition, check_clusters, quotas
-from tenants.pulsar.rows import existing_namespace, existing_tenant, topic_names
+from tenants.pulsar.rows import existing_namespace, existing_tenant, shown, topic_names
 from tenants.scoping import tenant_scope
 
 _BUNDLES = {"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1}  # each topic has one owner; hash ranges are not used
@@ -102,7 +102,7 @@ def _delete(request: HttpRequest, tenant: str, namespace: str) -> None:
 
 def _topics(request: HttpRequest, tenant: str, namespace: str) -> list[str]:
     mode = request.GET.get("mode", "PERSISTENT").upper()
-    found = topic_names(tenant, namespace).topics
+    found = shown(request, topic_names(tenant, namespace).topics)
     return [topic for topic in found if mode == "ALL" or (topic.startswith("persistent://") == (mode == "PERSISTENT"))]
 
 

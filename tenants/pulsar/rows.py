@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from django.http import HttpRequest
+
 from messaging.adminrpc.schema import TopicNames, TopicsList
 from messaging.errors import NotFound
+from messaging.protocol.system_topics import without_system_topics
 from tenants import broker
+from tenants.http.views import flag
 from tenants.models import Namespace, Tenant
 from tenants.names import namespace_of
 from tenants.scoping import tenant_scope
@@ -25,6 +31,11 @@ def existing_namespace(tenant: str, namespace: str) -> Namespace:
     if found is None:
         raise NotFound(f"Namespace does not exist: {name!r}")
     return found
+
+
+def shown(request: HttpRequest, names: Iterable[str]) -> list[str]:
+    """Without system topics, unless the request asks for them."""
+    return list(names) if flag(request, "includeSystemTopic") else without_system_topics(names)
 
 
 def topic_names(tenant: str, namespace: str) -> TopicNames:

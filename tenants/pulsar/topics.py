@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 from django.http import HttpRequest
 
-from messaging.adminrpc.schema import PartitionsGet, PartitionsUpdate, TopicRef
+from messaging.adminrpc.schema import MessageIdAnswer, PartitionsGet, PartitionsUpdate, TopicPropertiesChange, TopicRef
 from messaging.errors import InvalidName, NotAcceptable, TopicNotFound
 from messaging.protocol.names import TopicName
 from tenants import actions, broker
 from tenants.http.views import actor, body, flag, route
 from tenants.models import Grant
 from tenants.names import topic_of
-from tenants.pulsar.rows import existing_namespace, topic_names
+from tenants.pulsar.rows import existing_namespace, shown, topic_names
 from tenants.scoping import tenant_scope
 
 _WITH_PROPERTIES = "application/vnd.partitioned-topic-metadata+json"
@@ -44,12 +44,12 @@ def partitions_of(topic: TopicName, *, creates: bool = False) -> list[str]:
 
 def _list(request: HttpRequest, domain: str, tenant: str, namespace: str) -> list[str]:
     found = topic_names(tenant, namespace).topics
-    return [topic for topic in found if topic.startswith(f"{domain}://")]
+    return [topic for topic in shown(request, found) if topic.startswith(f"{domain}://")]
 
 
 def _list_partitioned(request: HttpRequest, domain: str, tenant: str, namespace: str) -> list[str]:
     found = topic_names(tenant, namespace).partitioned
-    return sorted(topic for topic in found if topic.startswith(f"{domain}://"))
+    return sorted(topic for topic in shown(request, found) if topic.startswith(f"{domain}://"))
 
 
 # --- plain topics ------------------------------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def _list_partitioned(request: HttpRequest, domain: str, tenant: str, namespace:
 
 def _create(request: HttpRequest, **parts: str) -> None:
     topic = existing(parts)
-    properties = body(request, dict[str, str], {}, field="properties")
+    properties = _given_properties(request)
     if topic.partition >= 0:
         _check_partition(topic)
     actions.create_topic(actor(request), topic, None, properties)
@@ -121,8 +121,35 @@ def _count(request: HttpRequest) -> int:
     return count
 
 
+def _create_missing(request: HttpRequest, **parts: str) -> None:
+    broker.rpc().call("topics.create_missing_partitions", TopicRef(topic=str(existing(parts))))
+
+
+# --- properties --------------------------------------------------------------------------------------------------------------
+
+
 def _get_properties(request: HttpRequest, **parts: str) -> dict[str, str]:
-    return broker.rpc().call("topics.partitions", PartitionsGet(topic=str(existing(parts)))).properties
+    return broker.rpc().call("topics.properties", TopicRef(topic=str(existing(parts)))).properties
+
+
+def _update_properties(request: HttpRequest, **parts: str) -> None:
+    """Properties that the body does not name stay."""
+    _change_properties(request, TopicPropertiesChange(topic=str(existing(parts)), properties=_given_properties(request)))
+
+
+def _given_properties(request: HttpRequest) -> dict[str, str]:
+    return body(request, dict[str, str], {}, field="properties")
+
+
+def _remove_property(request: HttpRequest, **parts: str) -> None:
+    topic, key = existing(parts), request.GET.get("key", "")
+    _change_properties(request, TopicPropertiesChange(topic=str(topic), removed=key))
+
+
+def _change_properties(request: HttpRequest, change: TopicPropertiesChange) -> None:
+    trail = actor(request).trail
+    trail.before = {"properties": broker.rpc().call("topics.properties", TopicRef(topic=change.topic)).properties}
+    trail.after = {"properties": broker.rpc().call("topics.change_properties", change).properties}
 
 
 # --- stats and state ---------------------------------------------------------------------------------------------------------
@@ -154,18 +181,27 @@ def _terminate(request: HttpRequest, **parts: str) -> dict[str, Any]:
     return {"ledgerId": found.ledger_id, "entryId": found.entry_id, "partitionIndex": found.partition}
 
 
-def _truncate(request: HttpRequest, **parts: str) -> None:
-    actions.truncate_topic(actor(request), existing(parts))
-
-
-def _last_message_id(request: HttpRequest, **parts: str) -> dict[str, Any]:
-    found = broker.rpc().call("topics.last_message_id", TopicRef(topic=str(existing(parts))))
+def _message_id(found: MessageIdAnswer) -> dict[str, int]:
     return {
         "ledgerId": found.ledger_id,
         "entryId": found.entry_id,
         "partitionIndex": found.partition,
         "batchIndex": found.batch_index,
     }
+
+
+def _terminate_partitions(request: HttpRequest, **parts: str) -> dict[str, Any]:
+    last = broker.rpc().call("topics.terminate_partitions", TopicRef(topic=str(existing(parts)))).last
+    actor(request).trail.after = {"last_message_ids": [f"{one.ledger_id}:{one.entry_id}" for one in last]}
+    return {str(index): _message_id(one) for index, one in enumerate(last)}
+
+
+def _truncate(request: HttpRequest, **parts: str) -> None:
+    actions.truncate_topic(actor(request), existing(parts))
+
+
+def _last_message_id(request: HttpRequest, **parts: str) -> dict[str, Any]:
+    return _message_id(broker.rpc().call("topics.last_message_id", TopicRef(topic=str(existing(parts)))))
 
 
 # --- permissions -------------------------------------------------------------------------------------------------------------
@@ -196,12 +232,14 @@ list_view = route(GET=_list)
 partitioned_list_view = route(GET=_list_partitioned)
 topic_view = route(PUT=_create, DELETE=_delete)
 partitions_view = route(GET=_get_partitions, PUT=_create_partitioned, POST=_update_partitions, DELETE=_delete_partitioned)
-properties_view = route(GET=_get_properties)
+missing_view = route(POST=_create_missing)
+properties_view = route(GET=_get_properties, PUT=_update_properties, DELETE=_remove_property)
 stats_view = route(GET=_stats)
 internal_stats_view = route(GET=_internal_stats)
 partitioned_stats_view = route(GET=_partitioned_stats)
 unload_view = route(PUT=_unload)
 terminate_view = route(POST=_terminate)
+terminate_partitions_view = route(POST=_terminate_partitions)
 truncate_view = route(DELETE=_truncate)
 last_message_id_view = route(GET=_last_message_id)
 permissions_view = route(GET=_get_permissions)

@@ -30,7 +30,7 @@ def rows(repository: Path) -> list[Row]:
 
 
 def test_every_row_has_one_of_the_four_states(rows: list[Row]) -> None:
-    assert {row.state for row in rows} == STATES
+    assert {row.state for row in rows} <= STATES
     subjects = [row.subject for row in rows]
     assert sorted({one for one in subjects if subjects.count(one) > 1}) == []
 

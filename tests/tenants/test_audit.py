@@ -70,7 +70,12 @@ BODIES: dict[tuple[str, str], Any] = {
 GONE = {("PUT", "admin_v2:tenant"), ("PUT", "admin_v2:namespace"), ("PUT", "admin_v2:topic"), ("PUT", "admin_v2:subscription")}
 
 
-OF_PARTITIONED = {("POST", "admin_v2:partitions"), ("DELETE", "admin_v2:partitions")}
+OF_PARTITIONED = {
+    ("POST", "admin_v2:partitions"),
+    ("DELETE", "admin_v2:partitions"),
+    ("POST", "admin_v2:missing-partitions"),
+    ("POST", "admin_v2:topic-terminate-partitions"),
+}
 
 
 def prepare(world: World, row: tuple[str, str]) -> None:

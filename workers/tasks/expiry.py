@@ -1,4 +1,4 @@
-"""Applies TTL and retention to all topics, loaded or not."""
+"""Applies TTL, retention and the deletion of what nobody uses to all topics, loaded or not."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def expire_messages(environment: Environment, task_id: str, renew: Callable[[], 
     Safe to run twice: the broker decides by its own clock what is due. Raises `MagnetarError` when the broker is away.
     """
     topics = expired = trimmed = freed = failures = 0
+    deleted = subscriptions = unloaded = 0
     failed: dict[str, str] = {}
     after = ""
     while True:
@@ -32,6 +33,9 @@ def expire_messages(environment: Environment, task_id: str, renew: Callable[[], 
             expired += result.expired_entries
             trimmed += result.trimmed_ledgers
             freed += result.freed_bytes
+            deleted += result.deleted_topics
+            subscriptions += result.expired_subscriptions
+            unloaded += result.unloaded_topics
             failures += len(result.failed)
             for topic, why in list(result.failed.items())[: FAILURES_TOLD_MAX - len(failed)]:
                 failed[topic] = why
@@ -45,6 +49,9 @@ def expire_messages(environment: Environment, task_id: str, renew: Callable[[], 
         "expired_entries": expired,
         "trimmed_ledgers": trimmed,
         "freed_bytes": freed,
+        "deleted_topics": deleted,
+        "expired_subscriptions": subscriptions,
+        "unloaded_topics": unloaded,
         "failures": failures,
         "failed": failed,
     }

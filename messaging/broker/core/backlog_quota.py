@@ -34,6 +34,15 @@ class BacklogQuota(NamedTuple):
     def unlimited(self) -> bool:
         return self.bytes_max < 0 and self.age_max_s < 0
 
+    @property
+    def evicts_bytes(self) -> bool:
+        return self.bytes_max >= 0 and self.bytes_action is QuotaAction.EVICT
+
+    @property
+    def evicts_after_s(self) -> int:
+        """-1: age evicts nothing."""
+        return self.age_max_s if self.age_action is QuotaAction.EVICT else -1
+
 
 class LedgerSize(NamedTuple):
     ledger_id: int

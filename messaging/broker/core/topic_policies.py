@@ -26,6 +26,9 @@ class TopicPolicies:
         """Those that have policies of their own."""
         return self._view.subscriptions_with_policies(name)
 
+    def of(self, name: TopicName, policy: str) -> Any:
+        return self.value(policy, name)
+
     def message_ttl_s(self, name: TopicName) -> int:
         """0: messages do not expire. Called for every dispatch."""
         return int(self._view.policy("message_ttl_s", f"{name.tenant}/{name.namespace_local}", name).value)

@@ -85,8 +85,7 @@ class Broker:
         self.policies = TopicPolicies(access.view)
         self.addresses = Addresses("", "", "", "")
         self.now_ms = access.now_ms
-        self.started_ms = self.now_ms()
-        self.started_at = boottime_ms()
+        self.started_ms, self.started_at = self.now_ms(), boottime_ms()
         self.peers = Peers(settings)
         self.permission_checks = PermissionChecks(lambda: access.view, self.background)
         self.publish_errors: Counter[str] = Counter()
@@ -132,11 +131,12 @@ class Broker:
             )
         )
         self.metering = Metering(lambda: self.topics, self.now_ms, self.background)
-        self.topics.on_unloaded = self.metering.unloaded
         self.schemas = TopicSchemas(storage, self.policies.value, self.now_ms, settings.topics_per_namespace_max)
         self.idle_topics = IdleTopics(storage, cursors)
         self.unused_topics = UnusedTopics(boottime_ms, lambda topic, why: self.topics.unload(topic.name, why))
         self.topics.on_loaded += [self.idle_topics.loaded, self.unused_topics.add]
+        self.topics.on_unloaded += [self.metering.unloaded, self.idle_topics.unloaded]
+        self.topics.idle_since_ms = self.idle_topics.idle_since_ms
         self.topic_watches = TopicWatches(self.topic_names, self.permission_checks.refusal_of, self.background)
         self.topics.on_list_changed = lambda name, exists: self.topic_watches.changed(str(name.namespace), str(name), exists)
         self.discovery: TopicDiscovery[ConsumerTable] = TopicDiscovery()

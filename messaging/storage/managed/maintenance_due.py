@@ -59,6 +59,6 @@ def oldest_open(ledgers: Iterable[LedgerRecord], mark_delete: Position) -> tuple
     return None
 
 
-def expiry_due(stored_ms: int, policies: MaintenancePolicies) -> int:
+def expiry_due(stored_ms: int, lifetime_ms: int) -> int:
     """When an entry stored at `stored_ms` expires, in milliseconds."""
-    return stored_ms + policies.message_ttl_s * 1000 + 1
+    return stored_ms + lifetime_ms + 1

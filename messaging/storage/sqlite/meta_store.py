@@ -16,6 +16,7 @@ from messaging.storage.disk_reserve import NO_RESERVE, DiskReserve
 from messaging.storage.ledger_store import DiskFull, Fence, Position, StoreError
 from messaging.storage.meta_store import (
     NO_PROPERTIES,
+    NO_TIMES,
     MetaConflict,
     PartitionedRecord,
     SearchResult,
@@ -102,7 +103,13 @@ class SqliteMetaStore:
             row = db.execute("select version, record from topic where name = ?", (name,)).fetchone()
             record = tables.topic_decoder.decode(row[1]) if row else None
             # Of equal strings and dictionaries one is kept: the record lives as long as its topic is loaded.
-            return record and replace(record, version=row[0], name=name, properties=record.properties or NO_PROPERTIES)
+            return record and replace(
+                record,
+                version=row[0],
+                name=name,
+                properties=record.properties or NO_PROPERTIES,
+                idle_since=record.idle_since or NO_TIMES,
+            )
 
         return await self._call(run)
 

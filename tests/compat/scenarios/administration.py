@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pulsar
 
 from tests.compat.scenarios.values import attempt, rest, take, texts
@@ -148,3 +151,98 @@ def a_namespace_with_topics_is_not_deleted(w: World) -> Outcome:
     w.send(f"{prefix}t", "x")
     namespace = prefix.split("://")[1].rstrip("/")
     return [w.admin("DELETE", f"namespaces/{namespace}").status, attempt(w.producer, f"{prefix}t")]
+
+
+def properties_of_a_plain_topic(w: World) -> Outcome:
+    path = topic_path(w.topic())
+    found: list[Any] = [w.admin("PUT", path, {"a": "1"}).status]
+    for method, query, body in (
+        ("PUT", "", {"b": "2"}),
+        ("PUT", "", {"b": "3", "c": "4"}),
+        ("DELETE", "?key=a", None),
+        ("DELETE", "?key=absent", None),
+        ("DELETE", "", None),
+        ("PUT", "", {}),
+    ):
+        found.append([w.admin(method, f"{path}/properties{query}", body).status, w.admin("GET", f"{path}/properties").body])
+    return [*found, w.admin("GET", f"{topic_path(w.topic('absent'))}/properties").status]
+
+
+def properties_of_a_partitioned_topic(w: World) -> Outcome:
+    path = topic_path(w.partitioned(2))
+    changed = [
+        w.admin("PUT", f"{path}/properties", {"k": "v", "l": "w"}).status,
+        w.admin("DELETE", f"{path}/properties?key=l").status,
+        w.admin("PUT", f"{path}-partition-0/properties", {"x": "y"}).status,
+    ]
+    read = [w.admin("GET", f"{path}{part}/properties").body for part in ("", "-partition-0", "-partition-1")]
+    return [changed, read, w.admin("GET", f"{path}/partitions").body]
+
+
+def properties_survive_unloading(w: World) -> Outcome:
+    topic = w.topic()
+    w.admin("PUT", topic_path(topic), {"a": "1"})
+    w.admin("PUT", f"{topic_path(topic)}/properties", {"b": "2"})
+    w.send(topic, "x")
+    w.admin("PUT", f"{topic_path(topic)}/unload")
+    w.send(topic, "y")
+    return w.admin("GET", f"{topic_path(topic)}/properties").body
+
+
+def partitions_that_are_missing(w: World) -> Outcome:
+    topic, plain = w.partitioned(3), w.topic("plain")
+    w.send(plain, "x")
+    prefix = topic.rpartition("/")[0].split("://")[1]
+    deleted = w.admin("DELETE", f"{topic_path(topic)}-partition-1").status
+
+    def listed() -> list[str]:
+        return sorted(name.rpartition("-")[2] for name in w.admin("GET", f"persistent/{prefix}").body if name.startswith(topic))
+
+    before = listed()
+    made = [w.admin("POST", f"{topic_path(one)}/createMissedPartitions").status for one in (topic, plain)]
+    return [deleted, before, made, listed()]
+
+
+def terminating_a_partitioned_topic(w: World) -> Outcome:
+    topic, plain = w.partitioned(2), w.topic("plain")
+    w.send(topic, *"abcd")
+    w.send(plain, "x")
+    path = topic_path(topic)
+    wrong = [w.admin("POST", f"{path}/terminate").status, w.admin("POST", f"{topic_path(plain)}/terminate/partitions").status]
+    answer = w.admin("POST", f"{path}/terminate/partitions")
+    last = {index: [one["entryId"], one["partitionIndex"], one["batchIndex"]] for index, one in answer.body.items()}
+    return [wrong, answer.status, last, attempt(w.new_client(operation_timeout_seconds=3).create_producer, topic)]
+
+
+def terminating_twice(w: World) -> Outcome:
+    topic = w.topic()
+    w.send(topic, "a")
+    answers = [w.admin("POST", f"{topic_path(topic)}/terminate") for _ in range(2)]
+    return [[one.status, one.body["entryId"]] for one in answers]
+
+
+def system_topics_are_not_listed(w: World) -> Outcome:
+    prefix = w.namespace()
+    path = f"persistent/{prefix.split('://')[1].rstrip('/')}"
+    for name in ("t", "__transaction_buffer_snapshot", "__other"):
+        w.send(f"{prefix}{name}", name)
+    listed = [w.admin("GET", f"{path}{query}").body for query in ("", "?includeSystemTopic=true", "?includeSystemTopic=false")]
+    shown = [{name.rpartition("/")[2] for name in names} for names in listed]
+    return [sorted(names - {"__change_events"}) for names in shown]  # which Pulsar makes in every namespace
+
+
+def system_topics_match_no_pattern(w: World) -> Outcome:
+    prefix = w.namespace()
+    for name in ("t", "__transaction_buffer_snapshot", "__other"):
+        w.send(f"{prefix}{name}", name)
+    consumer = w.client.subscribe(re.compile(f"{prefix}.*"), "s", initial_position=pulsar.InitialPosition.Earliest)
+    return sorted(texts(consumer, 2) + rest(consumer))
+
+
+def names_that_belong_to_the_broker(w: World) -> Outcome:
+    prefix = w.namespace()
+    made = [
+        w.admin("PUT", f"{topic_path(prefix)}{name}").status
+        for name in ("__change_events", "t__transaction_pending_ack", "__transaction_pending_ack_", "__transaction_log_0")
+    ]
+    return [made, attempt(w.new_client(operation_timeout_seconds=3).create_producer, f"{prefix}t__transaction_pending_ack")]

@@ -1,16 +1,23 @@
-"""Admin RPC: what policies remove from topics on a schedule: messages past their TTL, ledgers past their retention."""
+"""Admin RPC: what policies remove on a schedule: messages past their TTL, ledgers past their retention, subscriptions and topics
+that nobody uses; and idle topics from memory."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import structlog
 
 from messaging.adminrpc import schema
+from messaging.broker.core.inactivity import InactivityPolicies, inactivity_policies
 from messaging.broker.runtime.admin.positions import expire
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.idle_topics import TopicMaintenance
 from messaging.broker.runtime.topics import dedup_state
+from messaging.broker.runtime.topics.backlog_quota import quota_of
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import MagnetarError
+from messaging.errors import MagnetarError, PreconditionFailed
 from messaging.protocol.names import TopicName, parse_topic
+from messaging.protocol.system_topics import is_system_topic
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.maintenance_due import MaintenancePolicies
 
@@ -33,23 +40,37 @@ class MaintenanceHandlers:
                 await self._maintain(parse_topic(text), result)
             except (MagnetarError, StoreError) as error:
                 result.failed[text] = str(error)
-        if result.expired_entries or result.trimmed_ledgers:
+        if result.expired_entries or result.trimmed_ledgers or result.unloaded_topics:
             log.info(
                 "maintenance.done",
                 task_id=request.task_id,
                 expired_entries=result.expired_entries,
                 trimmed_ledgers=result.trimmed_ledgers,
+                unloaded_topics=result.unloaded_topics,
             )
         return result
 
     async def _maintain(self, name: TopicName, result: schema.MaintenanceResult) -> None:
-        """Expiry and retention of one topic. One that is not loaded is loaded only when there may be something to do."""
+        """What policies ask for of one topic. One that is not loaded is loaded only when there may be something to do."""
+        if not name.persistent:  # nothing is stored of it but, of a partition, the name: `UnusedTopics` ends those that are loaded
+            return
         policies = self._policies(name)
-        ttl_s = policies.message_ttl_s
         loaded = self._broker.topics.loaded.get(str(name))
         if loaded is None and await self._broker.idle_topics.rests(str(name), policies, self._broker.storage.safe_expiry_ms()):
             return
         topic = loaded or await self._broker.topics.get(name, create=False)
+        await self._expire(topic, policies, result)
+        if await self._delete_unused(topic, policies.inactivity, result):
+            return
+        ledgers, freed = await self._trim(topic, policies)
+        result.trimmed_ledgers += ledgers
+        result.freed_bytes += freed
+        if self._is_idle(topic, was_loaded=loaded is not None):
+            await self._broker.topics.unload(name)
+            result.unloaded_topics += loaded is not None
+
+    async def _expire(self, topic: Topic, policies: TopicMaintenance, result: schema.MaintenanceResult) -> None:
+        ttl_s = policies.maintenance.message_ttl_s
         if ttl_s:
             cutoff_ms = self._broker.storage.safe_expiry_ms() - ttl_s * 1000
             for subscription in list(topic.subscriptions.values()):
@@ -61,19 +82,51 @@ class MaintenanceHandlers:
                 result.expired_entries += await topic.expire_chunks(subscription, silent_ms)
         if topic.backlog_quota is not None:
             await topic.backlog_quota.enforce(self._broker.now_ms())
-        ledgers, freed = await self._trim(topic)
-        result.trimmed_ledgers += ledgers
-        result.freed_bytes += freed
-        if loaded is None and not len(topic.producers) and not any(one.consumers for one in topic.subscriptions.values()):
-            await self._broker.topics.unload(name)
 
-    def _policies(self, name: TopicName) -> MaintenancePolicies:
+    async def _delete_unused(self, topic: Topic, policies: InactivityPolicies, result: schema.MaintenanceResult) -> bool:
+        """Deletes the subscriptions, and then the topic, that were not used for as long as the policies say."""
+        if not policies.in_force or is_system_topic(topic.name):
+            return False
+        now_ms = self._broker.storage.safe_expiry_ms()
+        for subscription in list(topic.subscriptions.values()):
+            idle_ms = now_ms - topic.idle.subscription_ms(subscription.name)
+            if subscription.durable and not subscription.consumers and idle_ms >= policies.subscription_ms:
+                try:
+                    await topic.delete_subscription(subscription.key, force=False)
+                except PreconditionFailed:  # a consumer was faster
+                    continue
+                result.expired_subscriptions += 1
+                log.info("subscription.expired", topic=topic.text, subscription=subscription.name, idle_ms=idle_ms)
+        backlog = any(one.backlog_entries for one in topic.subscriptions.values() if one.durable)
+        if policies.keeps(len(topic.subscriptions), backlog):
+            topic.idle.topic_ms = topic.ledger.stamp()
+            return False
+        idle_ms = now_ms - topic.idle.topic_ms
+        if idle_ms < policies.topic_ms or not await self._broker.topics.delete_unused(topic):
+            return False
+        result.deleted_topics += 1
+        log.info("topic.inactive_deleted", topic=topic.text, idle_ms=idle_ms)
+        if topic.name.partition >= 0 and self._broker.settings.delete_inactive_partitioned_topics:
+            await self._broker.topics.partitioned.delete_if_empty(topic.name.base)
+        return True
+
+    def _is_idle(self, topic: Topic, *, was_loaded: bool) -> bool:
+        """Whether the topic is to be unloaded: nobody uses it, and nobody did for a while unless it was loaded for this run."""
+        if topic.closed is not None or topic.in_use:
+            return False
+        limit_s = self._broker.settings.idle_topic_unload_s
+        return not was_loaded or 0 < limit_s * 1000 <= self._broker.storage.safe_expiry_ms() - topic.idle.topic_ms
+
+    def _policies(self, name: TopicName) -> TopicMaintenance:
         policies = self._broker.policies
-        keep_min, keep_mb = policies.value("retention_time_min", name), policies.value("retention_size_mb", name)
-        return MaintenancePolicies(policies.message_ttl_s(name), int(keep_min), int(keep_mb))
+        value = partial(policies.of, name)
+        maintenance = MaintenancePolicies(
+            policies.message_ttl_s(name), int(value("retention_time_min")), int(value("retention_size_mb"))
+        )
+        return TopicMaintenance(maintenance, inactivity_policies(value), quota_of(policies.value, name))
 
-    async def _trim(self, topic: Topic) -> tuple[int, int]:
-        retention = self._policies(topic.name).retention(self._broker.storage.safe_expiry_ms())
+    async def _trim(self, topic: Topic, policies: TopicMaintenance) -> tuple[int, int]:
+        retention = policies.maintenance.retention(self._broker.storage.safe_expiry_ms())
         durable = (one.cursor.mark_delete for one in topic.subscriptions.values() if one.durable)  # readers keep nothing
         before = min(durable, default=topic.ledger_list.last)
         dedup = topic.publisher.dedup

@@ -12,8 +12,11 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.entry_lookup import batch_size_of
 from messaging.broker.runtime.topics.services import refusal_of
-from messaging.errors import Conflict, NotAcceptable, PreconditionFailed, TopicNotFound
+from messaging.errors import Conflict, InvalidValue, NotAcceptable, NotAllowed, PreconditionFailed, TopicNotFound
+from messaging.limits.model import check
+from messaging.limits.rest import PULSAR
 from messaging.protocol.names import TopicName, parse_topic
+from messaging.protocol.system_topics import is_reserved
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.retention import NOTHING
 
@@ -30,6 +33,8 @@ class TopicHandlers:
         name = await topic_name(self._broker, request.topic)
         if request.properties and not name.persistent:
             raise NotAcceptable(f"{name} is a non-persistent topic and keeps no properties: leave them out")
+        if is_reserved(name):
+            raise InvalidValue(f"{name}: topics of this name belong to the broker; choose another name")
         if request.partitions is None:
             await self._broker.topics.create(name, request.properties)
         else:
@@ -66,6 +71,35 @@ class TopicHandlers:
                 found[text] = created_ms
         return schema.TopicTimes(created_ms=found)
 
+    async def create_missing_partitions(self, request: schema.TopicRef) -> schema.Empty:
+        await self._broker.topics.partitioned.create_missing(await topic_name(self._broker, request.topic))
+        return schema.Empty()
+
+    async def properties(self, request: schema.TopicRef) -> schema.TopicProperties:
+        name = await topic_name(self._broker, request.topic)
+        held = await self._broker.topics.partitioned.get(name)
+        loaded = self._broker.topics.loaded.get(str(name))
+        record = held or (loaded.ledger.record if loaded is not None else await self._broker.storage.meta.get_topic(str(name)))
+        if record is None:
+            raise TopicNotFound(f"topic {name} does not exist")
+        return schema.TopicProperties(properties=record.properties)
+
+    async def change_properties(self, request: schema.TopicPropertiesChange) -> schema.TopicProperties:
+        """Raises `PreconditionFailed` where the topic would have more properties than any may have."""
+        name = await topic_name(self._broker, request.topic)
+
+        def changed(held: dict[str, str]) -> dict[str, str]:
+            kept = {key: value for key, value in (held | request.properties).items() if key != request.removed}
+            check("properties of the topic", kept, PULSAR["body.properties"])
+            return kept
+
+        if await self._broker.topics.partitioned.get(name) is not None:
+            return schema.TopicProperties(properties=await self._broker.topics.partitioned.change_properties(name, changed))
+        topic = await self._broker.topics.get(name, create=False)
+        if not topic.recorded:
+            raise NotAcceptable(f"{name} is a non-persistent topic and keeps no properties")
+        return schema.TopicProperties(properties=await topic.change_properties(changed))
+
     async def lookup(self, request: schema.TopicLookup) -> schema.LookupAnswer:
         await topic_name(self._broker, request.topic)
         here = self._broker.addresses
@@ -87,6 +121,19 @@ class TopicHandlers:
         topic = await plain_topic(self._broker, request.topic)
         last = await topic.terminate()
         return schema.MessageIdAnswer(ledger_id=last.ledger_id, entry_id=last.entry_id, partition=topic.name.partition)
+
+    async def terminate_partitions(self, request: schema.TopicRef) -> schema.TerminatedPartitions:
+        """Calling again terminates what a failure left."""
+        name = await stored_topic_name(self._broker, request.topic, "terminating")
+        parts = await parts_of(self._broker, name)
+        if not parts.partitioned:
+            raise NotAllowed(f"{name} is not a partitioned topic: terminate it as a plain one")
+        last = []
+        for one in parts.names:
+            topic = await self._broker.topics.get(one, create=True)
+            position = await topic.terminate()
+            last.append(schema.MessageIdAnswer(ledger_id=position.ledger_id, entry_id=position.entry_id))
+        return schema.TerminatedPartitions(last=last)
 
     async def last_message_id(self, request: schema.TopicRef) -> schema.MessageIdAnswer:
         await stored_topic_name(self._broker, request.topic, "asking for the last message id of")

@@ -6,6 +6,7 @@ of the oldest message is read from storage once for each mark-delete position at
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -47,7 +48,7 @@ class TopicBacklogQuota:
         self._oldest: tuple[Position, int] | None = None  # the first unacknowledged entry, when it was measured, and its time
         self._check_age_at_ms = 0
         self._measuring = False
-        self._evicting = False
+        self._evicting: asyncio.Task[None] | None = None
 
     # --- producers
 
@@ -72,6 +73,8 @@ class TopicBacklogQuota:
             await self.check(now_ms)
         except QuotaExceeded:
             pass  # it concerns producers, and there may be none
+        if self._evicting is not None:
+            await asyncio.wait([self._evicting])
 
     # --- size
 
@@ -164,15 +167,14 @@ class TopicBacklogQuota:
         return [one for one in self._topic.subscriptions.values() if one.durable]
 
     def _begin_eviction(self, evict: Callable[[], Awaitable[None]]) -> None:
-        if not self._evicting:
-            self._evicting = True
-            self._topic.services.background.spawn(self._run(evict), f"evict the backlog of {self._topic.text}")
+        if self._evicting is None:
+            self._evicting = self._topic.services.background.spawn(self._run(evict), f"evict the backlog of {self._topic.text}")
 
     async def _run(self, evict: Callable[[], Awaitable[None]]) -> None:
         try:
             await evict()
         finally:
-            self._evicting = False
+            self._evicting = None
 
     def _refusal(self, action: QuotaAction, why: str) -> MagnetarError:
         kind = BacklogHold if action is QuotaAction.HOLD else QuotaExceeded

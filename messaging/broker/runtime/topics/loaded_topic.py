@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from messaging.broker.core.inactivity import IdleTimes
 from messaging.broker.core.producer_table import ProducerTable
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic_rates import TopicRates
@@ -29,6 +30,7 @@ class LoadedTopic(Protocol):
     tenant_uid: str
     ledger: ManagedLedger
     subscriptions: dict[str, Subscription]
+    idle: IdleTimes
     closed: MagnetarError | None  # the reason for closing, set when closing begins
 
     @property

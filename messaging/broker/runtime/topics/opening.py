@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from messaging.broker.core.inactivity import IdleTimes
 from messaging.broker.runtime.topics import dead_letter_state, dedup_state
 from messaging.broker.runtime.topics.non_persistent import NonPersistentTopic
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import NotAllowed
 from messaging.protocol.names import NON_PERSISTENT, PERSISTENT, TopicName
+from messaging.protocol.system_topics import is_reserved
 from messaging.settings import Settings
 from messaging.storage.managed.ledger import ManagedLedger
-from messaging.storage.meta_store import TopicRecord
+from messaging.storage.meta_store import NO_TIMES, TopicRecord
 
 OWN_TENANT = "magnetar"  # of the broker's own topics, which do not depend on settings
 
@@ -20,18 +24,25 @@ def enabled_domains(settings: Settings) -> dict[str, bool]:
 
 
 def check_enabled(services: TopicServices, name: TopicName) -> None:
-    """Raises `NotAllowed` if the settings turn this kind of topic off."""
+    """Raises `NotAllowed` if the settings turn this kind of topic off, or the name belongs to the broker."""
+    if is_reserved(name):
+        raise NotAllowed(f"{name}: topics of this name belong to the broker; choose another name")
     if not services.enabled_domains[name.domain] and name.tenant != OWN_TENANT:
         setting = {PERSISTENT: "enable_persistent_topics", NON_PERSISTENT: "enable_non_persistent_topics"}[name.domain]
         raise NotAllowed(f"{name}: {name.domain} topics are turned off by the setting {setting}")
 
 
-async def open_topic(services: TopicServices, name: TopicName, record: TopicRecord) -> Topic:
-    """Raises `StoreError`. `Topic.claim` follows once nothing can fail any more."""
+async def open_topic(services: TopicServices, name: TopicName, record: TopicRecord, idle_since_ms: int) -> Topic:
+    """`idle_since_ms`: since when nobody used it, where that is not stored. Raises `StoreError`. `Topic.claim` follows once nothing
+    can fail any more."""
     if not name.persistent:
         return NonPersistentTopic(name, services, record)
+    idle = IdleTimes(record.idle_since, max(idle_since_ms, record.created_ms))
+    if record.idle_since:  # as long as it is loaded, what is stored is not so
+        record = await services.storage.meta.cas_topic(services.storage.fence, replace(record, idle_since=NO_TIMES))
     ledger = await ManagedLedger.open(services.storage, record, {"tenant": name.tenant})
     topic = Topic(name, services, ledger)
+    topic.idle = idle
     for stored in await services.storage.meta.subscriptions(topic.text):
         topic.restore(stored)
     await dead_letter_state.restore(topic)

@@ -8,47 +8,25 @@ completed at the next start, or by the next change.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Protocol
 
 import structlog
 
-from messaging.broker.runtime.topics.services import TopicServices, refusal_of
-from messaging.broker.runtime.topics.topic import Topic
-from messaging.broker.runtime.topics.topic_reservations import TopicReservations
+from messaging.broker.runtime.topics.partition_topics import Carried, PartitionTopics, TopicStore, together
+from messaging.broker.runtime.topics.services import refusal_of
 from messaging.clock import boottime_ms
 from messaging.errors import Conflict, FewerPartitions, InvalidValue, MagnetarError, PreconditionFailed, TopicNotFound
 from messaging.keyed_lock import keyed_lock
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.ledger_store import EARLIEST, StoreError
-from messaging.storage.meta_store import MetaConflict, MetaStore, PartitionedRecord, TopicRecord
+from messaging.storage.meta_store import MetaConflict, PartitionedRecord, partitioned_name
 
 log = structlog.get_logger("broker.partitions")
 
-TOGETHER_MAX = 100  # partitions of a topic created or deleted concurrently
 RETURN_MS = 120_000  # how long clients of a deleted topic may keep trying to open its partitions again
 DELETED_MAX = 10_000  # deleted topics that are remembered for that long, the newest ones
-
-Carried = dict[str, dict[str, str]]  # subscription -> its properties
-
-
-class TopicStore(Protocol):
-    """Creates and deletes the topics behind the partitions; implemented by `registry.py`."""
-
-    services: TopicServices
-    meta: MetaStore
-    loaded: dict[str, Topic]
-    reservations: TopicReservations
-
-    async def get(self, name: TopicName, *, create: bool) -> Topic: ...
-
-    async def exists(self, name: TopicName) -> bool: ...
-
-    async def delete(self, name: TopicName, *, force: bool) -> None: ...
-
-    def list_changed(self, name: TopicName, exists: bool) -> None: ...
 
 
 class Partitions:
@@ -56,6 +34,7 @@ class Partitions:
         self._topics = topics
         self._meta = topics.meta
         self._fence = topics.services.storage.fence
+        self._parts = PartitionTopics(topics)
         self._partitions_max = topics.services.partitions_max
         self._under_way: dict[str, asyncio.Future[None]] = {}
         self._deleted: dict[str, int] = {}  # when, oldest first
@@ -70,6 +49,18 @@ class Partitions:
     def deleted_lately(self, name: TopicName) -> bool:
         """Whether clients of a partitioned topic of this name, which was deleted, may still be trying to open its partitions."""
         return boottime_ms() - self._deleted.get(str(name), -RETURN_MS) < RETURN_MS
+
+    async def includes(self, name: TopicName) -> bool:
+        """Whether this is a partition of a partitioned topic. Raises `TopicNotFound` for one that the topic does not have, or had
+        before it was deleted."""
+        if name.partition < 0:
+            return False
+        parent = await self.get(name.base)
+        if parent is None and self.deleted_lately(name.base):
+            raise TopicNotFound(f"{name}: the partitioned topic {name.base} was deleted")
+        if parent is not None and name.partition >= parent.partitions:
+            raise TopicNotFound(f"{name}: the topic has {parent.partitions} partitions, numbered from 0")
+        return parent is not None
 
     async def count(self, name: TopicName, *, creates: bool, partitions: int = 0) -> int:
         """The number of partitions. 0 for a plain topic, or for a missing one if first use `creates` topics here; unless those get
@@ -114,7 +105,7 @@ class Partitions:
                 except MetaConflict as error:
                     raise Conflict(f"{error}: choose another name") from None
                 self._deleted.pop(text, None)
-                await self._make(name, range(partitions), {})
+                await self._parts.make(name, range(partitions), {})
 
     async def grow(self, name: TopicName, partitions: int) -> None:
         """Adds partitions. Before they become visible, they get every durable subscription of the others, from the beginning."""
@@ -155,6 +146,49 @@ class Partitions:
                         await self._store(replace(held, deleting=False))
                         raise
             await self._finish_deletion(name, held)
+
+    async def create_missing(self, name: TopicName) -> None:
+        """Creates the partitions that do not exist, with the durable subscriptions of the others."""
+        async with self._alone(name):
+            held = await self.get(name)
+            if held is None:
+                raise TopicNotFound(f"partitioned topic {name} does not exist")
+            carried = await self._parts.subscriptions(name, held.partitions, {})
+            missing = [index for index in range(held.partitions) if not await self._topics.exists(name.of_partition(index))]
+            async with self._topics.reservations.reserved(name, len(missing)):
+                if carried:
+                    await self._parts.make(name, missing, carried)
+                await self._parts.make(name, missing, {})
+
+    async def change_properties(self, name: TopicName, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
+        async with self._alone(name):
+            held = await self.get(name)
+            if held is None:
+                raise TopicNotFound(f"partitioned topic {name} does not exist")
+            return (await self._store(replace(held, properties=change(held.properties)))).properties
+
+    async def delete_if_empty(self, name: TopicName) -> bool:
+        """Deletes a partitioned topic none of whose partitions exists, unless one is created meanwhile."""
+        async with self._alone(name):
+            held = await self._meta.get_partitioned(str(name))
+            if held is None or held.deleting or held.growing_to or await self._has_partitions(name):
+                return False
+            held = await self._store(replace(held, deleting=True))
+            if await self._has_partitions(name):
+                await self._store(replace(held, deleting=False))
+                return False
+            await self._meta.delete_partitioned(self._fence, str(name))
+            return True
+
+    async def _has_partitions(self, name: TopicName) -> bool:
+        prefix = after = f"{name}-partition-"
+        while page := await self._meta.list_topics(str(name.namespace), after=after, limit=100):
+            if any(partitioned_name(one) == str(name) for one in page):
+                return True
+            after = page[-1]
+            if not after.startswith(prefix):
+                return False
+        return False
 
     async def finish_interrupted(self) -> None:
         """Called at startup: completes the changes that the last run left unfinished. Raises the last error if some could not be
@@ -198,12 +232,12 @@ class Partitions:
     async def _finish_growth(self, name: TopicName, held: PartitionedRecord) -> PartitionedRecord:
         new = range(held.partitions, held.growing_to)
         carried: Carried = {}
-        while more := await self._subscriptions(name, held.partitions, carried):  # again: more may have been created meanwhile
-            await self._make(name, new, more)
+        while more := await self._parts.subscriptions(name, held.partitions, carried):  # again: there may be more
+            await self._parts.make(name, new, more)
             carried |= more
-        await self._make(name, new, {})
+        await self._parts.make(name, new, {})
         grown = await self._store(replace(held, partitions=held.growing_to, growing_to=0))
-        for late, properties in (await self._subscriptions(name, held.partitions, carried)).items():
+        for late, properties in (await self._parts.subscriptions(name, held.partitions, carried)).items():
             for index in new:
                 topic = await self._topics.get(name.of_partition(index), create=False)
                 try:
@@ -211,36 +245,6 @@ class Partitions:
                 except MetaConflict:
                     pass  # created by its consumer in the meantime
         return grown
-
-    async def _subscriptions(self, name: TopicName, partitions: int, known: Carried) -> Carried:
-        """The durable subscriptions of the first partitions, without those in `known`."""
-        found: Carried = {}
-        for indexes in _slices(range(partitions)):
-            stored = await asyncio.gather(*(self._meta.subscriptions(str(name.of_partition(index))) for index in indexes))
-            found.update((one.name, one.properties) for records in stored for one in records if one.name not in known)
-        return found
-
-    async def _make(self, name: TopicName, indexes: range, subscriptions: Carried) -> None:
-        """Creates the subscriptions before their topic, so nobody can open a topic that lacks them. Existing ones are kept."""
-
-        async def make(index: int) -> None:
-            text, now_ms = str(name.of_partition(index)), self._topics.services.clock_ms()
-            for subscription, properties in subscriptions.items():
-                try:
-                    await self._meta.create_subscription(
-                        self._fence, text, subscription, created_ms=now_ms, mark_delete=EARLIEST, properties=properties
-                    )
-                except MetaConflict:
-                    pass
-            if not subscriptions:
-                try:
-                    await self._meta.cas_topic(self._fence, TopicRecord(text, created_ms=now_ms))
-                except MetaConflict:
-                    return
-                self._topics.list_changed(name.of_partition(index), True)
-
-        for some in _slices(indexes):
-            await asyncio.gather(*(make(index) for index in some))
 
     def _check_unused(self, name: TopicName, held: PartitionedRecord) -> None:
         for index in range(held.partitions):
@@ -256,7 +260,7 @@ class Partitions:
             except TopicNotFound:
                 await self._meta.delete_topic(self._fence, str(partition))  # an interrupted growth may have left its subscriptions
 
-        for some in _slices(range(max(held.partitions, held.growing_to))):
+        for some in together(range(max(held.partitions, held.growing_to))):
             await asyncio.gather(*(remove(index) for index in some))
         self._remember_deleted(str(name))
         await self._meta.delete_partitioned(self._fence, str(name))
@@ -266,7 +270,3 @@ class Partitions:
         self._deleted[text] = boottime_ms()
         if len(self._deleted) > DELETED_MAX:
             del self._deleted[next(iter(self._deleted))]
-
-
-def _slices(indexes: range) -> Iterable[range]:
-    return (indexes[start : start + TOGETHER_MAX] for start in range(0, len(indexes), TOGETHER_MAX))

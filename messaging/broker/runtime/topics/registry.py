@@ -44,9 +44,10 @@ class Topics:
         self._loading: dict[str, asyncio.Task[Topic]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
         self.on_loaded: list[Callable[[Topic], None]] = []
+        self.idle_since_ms: Callable[[str], int] = lambda text: services.clock_ms()  # of a topic that is not loaded
         self.on_list_changed: Callable[[TopicName, bool], None] = lambda name, exists: None  # created, or deleted
         self.recover_dead_letters: Callable[[Topic], None] = lambda topic: None
-        self.on_unloaded: Callable[[Topic], None] = lambda topic: None
+        self.on_unloaded: list[Callable[[Topic], None]] = []
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(list(self.loaded.values()))
@@ -106,7 +107,7 @@ class Topics:
             record = await self.meta.get_topic(text)
             if record is None:
                 record = await self._first_record(name, text, create)
-            topic = await open_topic(self.services, name, record)
+            topic = await open_topic(self.services, name, record, self.idle_since_ms(text))
         except StoreError as error:
             log.error("topic.load_failed", topic=text, error=str(error))
             raise refusal_of(error, f"topic {text} cannot be opened") from error
@@ -121,14 +122,7 @@ class Topics:
     async def _first_record(self, name: TopicName, text: str, create: bool) -> TopicRecord:
         if await self.partitioned.get(name) is not None:
             raise NotAllowed(f"{text} is a partitioned topic: use its partitions, {text}-partition-0 and so on")
-        of_parent = False  # a partition is not limited: it was counted with its topic
-        if name.partition >= 0:
-            parent = await self.partitioned.get(name.base)
-            if parent is None and self.partitioned.deleted_lately(name.base):
-                raise TopicNotFound(f"{text}: the partitioned topic {name.base} was deleted")
-            if parent is not None and name.partition >= parent.partitions:
-                raise TopicNotFound(f"{text}: the topic has {parent.partitions} partitions, numbered from 0")
-            of_parent = parent is not None
+        of_parent = await self.partitioned.includes(name)  # a partition is not limited: it was counted with its topic
         if not create and not of_parent:
             raise TopicNotFound(f"topic {text} does not exist: create it, or allow auto-creation in the namespace")
         if not of_parent:
@@ -237,7 +231,8 @@ class Topics:
             if self.loaded.get(topic.text) is topic:
                 del self.loaded[topic.text]
                 self._forget_loaded(topic)
-            self.on_unloaded(topic)  # counted last, to include what became durable during the close
+            for tell in self.on_unloaded:  # counted last, to include what became durable during the close
+                tell(topic)
 
     async def _remove(self, name: TopicName) -> None:
         """Deletes the record first, then the ledgers: a crash in between leaves orphans, never a topic with missing ledgers."""
@@ -250,6 +245,13 @@ class Topics:
             self.list_changed(name, False)
         for ledger in record.ledgers if record else ():
             await self.services.storage.delete_ledger(ledger.ledger_id)
+
+    async def delete_unused(self, topic: Topic) -> bool:
+        """Deletes a loaded topic if nobody uses it at this moment: what connects from now on finds no such topic."""
+        if topic.closed is not None or topic.in_use:
+            return False
+        await self._end(topic, TopicNotFound(f"topic {topic.text} was deleted, as nobody used it"), delete=True)
+        return True
 
     async def delete(self, name: TopicName, *, force: bool) -> None:
         """Raises `TopicNotFound`, `PreconditionFailed` while producers or consumers are connected (unless `force`).

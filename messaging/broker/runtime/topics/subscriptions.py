@@ -16,6 +16,7 @@ import structlog
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.cursor_deltas import merged
+from messaging.broker.core.inactivity import IdleTimes
 from messaging.broker.core.subscription import SeekTarget, Subscription, subscription_key
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime.topics import dead_letter_state
@@ -36,12 +37,13 @@ SEEK_RETURN_S = 60.0  # how long a reader whose own seek closed it may take to r
 
 
 class TopicSubscriptions(SubscriptionEffects):
-    __slots__ = ("_changes",)
+    __slots__ = ("_changes", "idle")
 
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
         super().__init__(name, services, ledger)
         # Subscriptions that are being created, deleted or moved, by key; the future is done when the change is complete.
         self._changes: dict[str, asyncio.Future[None]] | None = None
+        self.idle = IdleTimes(ledger.record.idle_since, ledger.record.created_ms)
 
     # --- admitting
 
@@ -80,6 +82,7 @@ class TopicSubscriptions(SubscriptionEffects):
                     cursor.apply(delta, self.ledger_list)
                 except ValueError as error:
                     self._lost(record, error)
+        self.idle.restored(record.name, record.created_ms)
         return self._new_subscription(record.name, cursor, record.subscription_id, record.properties)
 
     def claim(self) -> None:
@@ -163,6 +166,7 @@ class TopicSubscriptions(SubscriptionEffects):
             )
             subscription = self._new_subscription(name, Cursor(mark_delete), record.subscription_id, record.properties)
             self.services.cursors.claim(record.subscription_id, subscription.cursor)
+            self.idle.left(name, self.ledger.stamp())
             return subscription
 
     @property
@@ -208,6 +212,7 @@ class TopicSubscriptions(SubscriptionEffects):
                 if subscription.durable:
                     await self.services.storage.meta.delete_subscription(self.services.storage.fence, self.text, subscription.name)
                 self.subscriptions.pop(key, None)
+                self.idle.forget(key, self.ledger.stamp())
                 self._removed(subscription)
                 if subscription.dead_letters is not None:
                     await dead_letter_state.save(self)
@@ -229,6 +234,7 @@ class TopicSubscriptions(SubscriptionEffects):
     def detach(self, subscription: Subscription, consumer: Consumer) -> None:
         subscription.detach(consumer)
         if not subscription.consumers:
+            self._left(subscription)
             self._release_reads(subscription)
             self.services.cursor_memory.changed(self.name.tenant, subscription)
             self.drop_if_idle(subscription)
@@ -268,7 +274,16 @@ class TopicSubscriptions(SubscriptionEffects):
         while self._changes and subscription.key in self._changes:
             await asyncio.wait([self._changes[subscription.key]])
 
+    def _left(self, subscription: Subscription) -> None:
+        """Its last consumer left."""
+        if subscription.durable and self.holds(subscription):
+            self.idle.left(subscription.name, self.ledger.stamp())
+        else:
+            self.idle.topic_ms = self.ledger.stamp()
+
     def close_consumers(self, subscription: Subscription) -> None:
+        if subscription.consumers:
+            self._left(subscription)
         for consumer in list(subscription.consumers):
             subscription.detach(consumer)
             with self.services.dispatching.guard(topic=self.text, consumer=consumer.name):

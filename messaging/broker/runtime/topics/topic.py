@@ -7,13 +7,15 @@ and go out through its dispatcher.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 
 from messaging.broker.core.access_modes import AccessMode
 from messaging.broker.core.producer_table import Admission, ProducerTable
 from messaging.broker.core.producers import Producer
-from messaging.broker.runtime.topics import dedup_state, exclusive_access, publish_limits
+from messaging.broker.runtime.topics import dedup_state, exclusive_access, idle_state, publish_limits
 from messaging.broker.runtime.topics.admission import check_encryption, check_producer, delivery_time_max
 from messaging.broker.runtime.topics.backlog_quota import TopicBacklogQuota, quota_of
 from messaging.broker.runtime.topics.loaded_topic import TopicCounters
@@ -57,6 +59,11 @@ class Topic(TopicSubscriptions):
     def recorded(self) -> bool:
         """Whether its existence is stored. A non-persistent topic exists while it is loaded, unless it is a partition."""
         return self.ledger.record.version > 0
+
+    @property
+    def in_use(self) -> bool:
+        """Whether it has clients, or one of its subscriptions is being created, moved or deleted."""
+        return self.used or bool(self._changes)
 
     @property
     def never_used(self) -> bool:
@@ -148,6 +155,7 @@ class Topic(TopicSubscriptions):
         """Removes a producer that publishes nothing more, or that waits; the next that waits may get the topic. Idempotent."""
         producer.closed = True
         self.publisher.drop_parked(producer)
+        self.idle.topic_ms = self.ledger.stamp()
         departure = self.producers.detach(producer)
         if departure is not None:
             exclusive_access.departed(self, departure)
@@ -198,6 +206,8 @@ class Topic(TopicSubscriptions):
 
     def _close_producers(self) -> None:
         members, waiting = self.producers.clear()
+        if members:
+            self.idle.topic_ms = self.ledger.stamp()
         for producer in (*members, *waiting):
             producer.closed = True
             self.publisher.drop_parked(producer)
@@ -245,6 +255,7 @@ class Topic(TopicSubscriptions):
         if self._changes:
             await asyncio.wait(list(self._changes.values()))
         try:
+            await idle_state.store(self)
             await self.ledger.close()
             await dedup_state.save(self)
         finally:
@@ -252,6 +263,15 @@ class Topic(TopicSubscriptions):
             for subscription in self.subscriptions.values():
                 self.services.cursor_memory.release(self.name.tenant, subscription)
             await self.services.cursors.release([one.subscription_id for one in self.subscriptions.values() if one.durable])
+
+    async def change_properties(self, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
+        """Raises whatever `change` raises, `NotReady`, `StorageFailed`; nothing is changed then."""
+        self.check_open()
+        try:
+            await self.ledger.update(lambda record: replace(record, properties=change(record.properties)))
+        except StoreError as error:
+            raise refusal_of(error, f"the properties of topic {self.text} cannot be changed") from error
+        return self.ledger.record.properties
 
     def check_unused(self) -> None:
         """Raises `PreconditionFailed` if the topic has producers or consumers."""

@@ -15,6 +15,7 @@ from messaging.broker.runtime.wire.connection import Connection
 from messaging.permissions.model import Resource
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.system_topics import without_system_topics
 
 ALIKE_MAX, CONSUMERS_MAX = 100, 10_000  # connections, and consumers of each, that are looked at
 
@@ -48,6 +49,7 @@ async def topics_of_namespace(service: Broker, connection: Connection, body: pb.
 
 
 def _listed(names: list[str], pattern: str) -> Listing:
+    names = without_system_topics(names)
     found = matching(pattern, names) if pattern else None
     shown = names if found is None else found
     return Listing(shown, found is not None, frames.topics_hash(shown))

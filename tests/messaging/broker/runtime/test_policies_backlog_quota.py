@@ -131,6 +131,36 @@ async def test_policy_backlog_quota_age_s_evicts_without_anybody_publishing(worl
     await eventually(lambda: topic.subscriptions["s"].backlog_entries == 1)
 
 
+async def test_policy_backlog_quota_age_s_evicts_from_topics_that_are_not_loaded(world: BrokerWorld, clock: Clock) -> None:
+    await set_policies(world, backlog_quota_age_s=3_600, backlog_quota_age_policy="consumer_backlog_eviction")
+    client, _ = await published(world, 1)
+    clock.pass_(1_000)
+    client.write(send_frame(1, MESSAGE))
+    await client.expect("SEND_RECEIPT")
+    await client.close()
+    await world.service.topics.unload(NAME)
+    for passes_ms, left in ((HOUR_MS - 1_000, 2), (1, 1), (999, 1), (1, 0)):
+        clock.pass_(passes_ms)
+        assert (await world.admin.maintenance.run(MaintenanceRun(task_id="1", topics=[TOPIC]))).failed == {}
+        assert world.service.topics.loaded == {}
+        assert (await world.service.topics.get(NAME, create=False)).subscriptions["s"].backlog_entries == left
+        await world.service.topics.unload(NAME)
+
+
+async def test_policy_backlog_quota_bytes_evicts_from_topics_that_are_not_loaded(world: BrokerWorld) -> None:
+    client, topic = await published(world, 6)
+    size = topic.ledger.stored_bytes
+    await client.close()
+    await world.service.topics.unload(NAME)
+    await set_policies(world, backlog_quota_bytes=size, backlog_quota_bytes_policy="consumer_backlog_eviction")
+    for limit, left in ((size, 6), (size - 1, 5), (size // 2, 2)):
+        await set_policies(world, backlog_quota_bytes=limit, backlog_quota_bytes_policy="consumer_backlog_eviction")
+        assert (await world.admin.maintenance.run(MaintenanceRun(task_id="1", topics=[TOPIC]))).failed == {}
+        assert world.service.topics.loaded == {}
+        assert (await world.service.topics.get(NAME, create=False)).subscriptions["s"].backlog_entries == left
+        await world.service.topics.unload(NAME)
+
+
 async def test_readers_hold_nobody_up(world: BrokerWorld) -> None:
     await set_policies(world, backlog_quota_bytes=3_000)
     client = await world.connected("owner")

@@ -156,7 +156,7 @@ async def test_what_was_durable_while_unloading_is_metered(world: BrokerWorld) -
     """Messages that became durable during the close counted for nobody."""
     client = await busy(world)
     seen: list[int] = []
-    world.service.topics.on_unloaded = lambda topic: seen.append(topic.totals[0])
+    world.service.topics.on_unloaded.append(lambda topic: seen.append(topic.totals[0]))
     world.ledgers.hold()
     client.write(send_frame(1, b"one"))
     await eventually(lambda: world.ledgers.kept_back > 0)

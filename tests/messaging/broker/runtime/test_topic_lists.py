@@ -235,3 +235,20 @@ async def test_a_client_may_look_on_another_connection_than_it_consumes_on(world
     assert texts(await client.messages(1)) == [b"first"]
     await subscribed(client, "new", 3, "another")
     assert await client.quiet() == [], "another subscription was not looking"
+
+
+async def test_system_topics_are_in_no_list_of_a_client(world: BrokerWorld) -> None:
+    for local in ("t", "__change_events", "__mine"):
+        await world.service.topics.create(parse_topic(full(local)), {})
+    client = await world.connected("reader")
+    for pattern in ({}, {"topics_pattern": "persistent://acme/orders/.*"}):
+        client.say(pb.Command.GET_TOPICS_OF_NAMESPACE, namespace="acme/orders", **pattern)
+        answer = await client.expect("GET_TOPICS_OF_NAMESPACE_RESPONSE")
+        assert list(answer.topics) == [full("__mine"), full("t")]
+        assert answer.topics_hash == frames.topics_hash([full("__mine"), full("t")])
+
+
+async def test_names_that_belong_to_the_broker_are_refused(world: BrokerWorld) -> None:
+    client = await world.connected("owner")
+    client.say(pb.Command.PRODUCER, topic=full("t__transaction_pending_ack"), producer_id=1)
+    assert (await client.expect("ERROR")).error == pb.NotAllowedError
