@@ -40,6 +40,11 @@ from messaging.adminrpc.maintenance import (
     MaintenanceRun,
     MaintenanceTopics,
 )
+from messaging.adminrpc.policies import (
+    PolicyEffectFound,
+    PolicyPreview,
+    PolicyPreviewAnswer,
+)
 from messaging.adminrpc.schemas import (
     SchemaCompatible,
     SchemaDelete,
@@ -124,6 +129,9 @@ __all__ = [
     "PartitionsGet",
     "PartitionsUpdate",
     "PeekAnswer",
+    "PolicyEffectFound",
+    "PolicyPreview",
+    "PolicyPreviewAnswer",
     "Request",
     "SchemaCompatible",
     "SchemaDelete",
@@ -224,6 +232,7 @@ METHODS: dict[str, Method] = {
     "subscriptions.peek": Method(SubscriptionPeek, PeekAnswer),
     "subscriptions.explain": Method(SubscriptionExplain, SubscriptionExplained),
     "messages.trace": Method(MessageTrace, MessageTraced),
+    "policies.preview": Method(PolicyPreview, PolicyPreviewAnswer),
     "upkeep.topics": Method(MaintenanceTopics, MaintenancePage),
     "upkeep.run": Method(MaintenanceRun, MaintenanceResult),
     "usage.flush": Method(UsageFlush, UsageFlushed),

@@ -132,5 +132,6 @@ RPC: dict[str, Limit] = {
     "changes": Limit("of all tenants together; limited by the body size and sent only by the control plane", count_max=1_000_000),
     "kind": Limit("one of a few values", bytes_max=64),
     "key": _TOPIC,
+    "policies": Limit("the policies have their own limits (messaging.policies)", count_max=100),
     "state": Limit("one namespace with its grants, which have their own limits", count_max=64),
 }

@@ -31,6 +31,10 @@ _API: dict[tuple[str, str], str] = {
     ("DELETE", "api:namespace"): "namespace.delete",
     ("PUT", "api:policies"): "namespace.set_policies",
     ("PATCH", "api:policies"): "namespace.set_policies",
+    ("PUT", "api:topic-policies"): "topic.set_policies",
+    ("PATCH", "api:topic-policies"): "topic.set_policies",
+    ("PUT", "api:subscription-policies"): "topic.set_policies",
+    ("PATCH", "api:subscription-policies"): "topic.set_policies",
     ("PUT", "api:permission"): "permission.grant",
     ("DELETE", "api:permission"): "permission.revoke",
     ("POST", "api:topics"): "topic.create",
@@ -84,7 +88,15 @@ _PULSAR: dict[tuple[str, str], str] = {
 }
 
 # They change nothing, although their method says otherwise.
-QUESTIONS = frozenset({("POST", "admin_v2:schema-compatibility"), ("POST", "admin_v2:schema-find")})
+QUESTIONS = frozenset(
+    {
+        ("POST", "admin_v2:schema-compatibility"),
+        ("POST", "admin_v2:schema-find"),
+        ("POST", "api:policies-preview"),
+        ("POST", "api:topic-policies-preview"),
+        ("POST", "api:subscription-policies-preview"),
+    }
+)
 
 _CONSOLE: dict[tuple[str, str], str] = {
     ("POST", "console:sign_in"): SIGN_IN,

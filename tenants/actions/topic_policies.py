@@ -16,8 +16,6 @@ from tenants.actions.topics import topic_resource
 from tenants.models import Namespace, TopicPolicies
 
 AUDITED_SET = "topic.set_policies"
-# Values of the namespace that those of a topic must not contradict, as with Pulsar.
-_COMPARED = ("retention_time_min", "retention_size_mb")
 
 
 def topic_policies(topic: TopicName) -> TopicPolicies:
@@ -38,8 +36,7 @@ def set_topic_policies(actor: Actor, topic: TopicName, changes: JsonPolicies, su
         row = _row(topic, namespace, created)
         held = row.subscriptions.get(subscription, {}) if subscription else row.policies
         level = Level.SUBSCRIPTION if subscription else Level.TOPIC
-        compared = {name: namespace.policies[name] for name in _COMPARED if name in namespace.policies}
-        after = changed(held, changes, level, compared)
+        after = changed(held, changes, level, compared(namespace))
         if not subscription:
             row.policies = after
         else:
@@ -50,6 +47,11 @@ def set_topic_policies(actor: Actor, topic: TopicName, changes: JsonPolicies, su
         # Told again even if nothing changed: a repeated call heals a broker that missed the first.
         changing.publish_topic(row)
     return row
+
+
+def compared(namespace: Namespace) -> JsonPolicies:
+    """What is set on the namespace and that values of its topics must not contradict, as with Pulsar."""
+    return {name: namespace.policies[name] for name in ("retention_time_min", "retention_size_mb") if name in namespace.policies}
 
 
 def _created_ms(topic: TopicName) -> int:

@@ -8,12 +8,12 @@ from django.conf import settings as django_settings
 from django.http import HttpRequest, HttpResponse
 
 from messaging.errors import NotFound, PreconditionFailed, TopicNotFound
-from messaging.policies.model import Level
 from messaging.policies.pulsar_topics import SUBSCRIPTION_DISPATCH_RATE, TopicPath
 from messaging.policies.resolution import Levels, defaults, resolve_policy
 from messaging.policies.validation import JsonPolicies
 from messaging.protocol.names import TopicName
 from tenants import actions
+from tenants.actions.policy_views import levels_of
 from tenants.http.views import View, actor, body, done, flag, json, number, route
 from tenants.models import TopicPolicies
 from tenants.names import subscription_of, topic_of
@@ -38,14 +38,6 @@ class as_missing:
 def stored(topic: TopicName) -> TopicPolicies:
     with as_missing(topic):
         return actions.topic_policies(topic)
-
-
-def levels_of(row: TopicPolicies, subscription: str = "") -> Levels:
-    return {
-        Level.SUBSCRIPTION: row.subscriptions.get(subscription),
-        Level.TOPIC: row.policies,
-        Level.NAMESPACE: row.namespace.policies,
-    }
 
 
 def topic_policy_view(path: TopicPath) -> View:

@@ -73,6 +73,38 @@ class NewNamespace(serializers.Serializer[Any]):
     policies = PoliciesGivenField(required=False)
 
 
+class PolicyInForce(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    title = serializers.CharField()
+    value = serializers.JSONField(help_text="The value in force.")
+    text = serializers.CharField(help_text="The same in words, with its unit.")
+    unit = serializers.CharField(allow_blank=True)
+    level = serializers.CharField(help_text="Where the value in force is set.")
+    set = serializers.DictField(help_text="level -> what is set there")
+    levels = serializers.ListField(child=serializers.CharField(), help_text="Where it may be set, the nearest first.")
+    meaning = serializers.CharField()
+    pulsar = serializers.CharField(help_text="Pulsar's name.")
+
+
+class PoliciesInForce(serializers.Serializer[Any]):
+    policies = PolicyInForce(many=True)
+
+
+class PolicyEffect(serializers.Serializer[Any]):
+    policy = serializers.CharField()
+    topic = serializers.CharField(allow_blank=True, help_text="Empty: the namespace.")
+    subscription = serializers.CharField(allow_blank=True)
+    affected = serializers.IntegerField(help_text="How many things or bytes, as the sentence says.")
+    sentence = serializers.CharField()
+
+
+class PolicyPreviewAnswer(serializers.Serializer[Any]):
+    effects = PolicyEffect(many=True)
+    effects_count = serializers.IntegerField(help_text="How many there are; the first 200 are listed.")
+    topics_looked_at = serializers.IntegerField()
+    topics_left_out = serializers.IntegerField(help_text="Topics that are not loaded, or beyond the first 500.")
+
+
 class Permissions(serializers.Serializer[Any]):
     permissions = serializers.DictField(child=serializers.ListField(child=serializers.CharField()), help_text="role -> actions")
 

@@ -12,6 +12,7 @@ app_name = "api"
 _T = "tenants/<segment:tenant>"
 _N = f"{_T}/namespaces/<segment:namespace>"
 _TOPIC = f"{_N}/topics/<segment:topic>"
+_SUB = f"{_TOPIC}/subscriptions/<segment:subscription>"
 
 
 def _path(route: str, target: str, name: str) -> object:
@@ -33,16 +34,20 @@ urlpatterns = [
     _path(f"{_T}/namespaces", "namespaces:Namespaces", "namespaces"),
     _path(_N, "namespaces:NamespaceOne", "namespace"),
     _path(f"{_N}/policies", "namespaces:Policies", "policies"),
+    _path(f"{_N}/policies/in-force", "policies:NamespacePoliciesInForce", "policies-in-force"),
+    _path(f"{_N}/policies/preview", "policies:NamespacePolicyPreview", "policies-preview"),
+    _path(f"{_TOPIC}/policies", "policies:TopicPolicies", "topic-policies"),
+    _path(f"{_TOPIC}/policies/in-force", "policies:TopicPoliciesInForce", "topic-policies-in-force"),
+    _path(f"{_TOPIC}/policies/preview", "policies:TopicPolicyPreview", "topic-policies-preview"),
+    _path(f"{_SUB}/policies", "policies:SubscriptionPolicies", "subscription-policies"),
+    _path(f"{_SUB}/policies/in-force", "policies:SubscriptionPoliciesInForce", "subscription-policies-in-force"),
+    _path(f"{_SUB}/policies/preview", "policies:SubscriptionPolicyPreview", "subscription-policies-preview"),
     _path(f"{_N}/permissions", "namespaces:NamespacePermissions", "permissions"),
     _path(f"{_N}/permissions/<segment:role>", "namespaces:NamespacePermission", "permission"),
     _path(f"{_N}/topics", "namespaces:Topics", "topics"),
     _path(_TOPIC, "namespaces:Topic", "topic"),
-    _path(
-        f"{_TOPIC}/subscriptions/<segment:subscription>/dead-letter-policy",
-        "subscriptions:DeadLetterPolicy",
-        "dead-letter-policy",
-    ),
+    _path(f"{_SUB}/dead-letter-policy", "subscriptions:DeadLetterPolicy", "dead-letter-policy"),
     _path(f"{_TOPIC}/stats", "namespaces:Stats", "topic-stats"),
-    _path(f"{_TOPIC}/subscriptions/<segment:subscription>/explain", "diagnosis:Explain", "subscription-explain"),
+    _path(f"{_SUB}/explain", "diagnosis:Explain", "subscription-explain"),
     _path(f"{_TOPIC}/messages/<segment:message_id>/trace", "diagnosis:Trace", "message-trace"),
 ]

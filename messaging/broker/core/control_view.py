@@ -152,14 +152,16 @@ class ControlView(InheritedGrants):
         return _NOTHING if topics is None else topics.get(policy_topic(topic), _NOTHING)
 
     def policy_of_subscription(self, name: str, topic: TopicName, subscription: str) -> EffectivePolicy:
-        namespace = str(topic.namespace)
+        return resolve_policy(name, self.levels_of(topic, subscription), self._defaults)
+
+    def levels_of(self, topic: TopicName, subscription: str = "") -> dict[Level, Mapping[str, Any] | None]:
+        """What is set at each level."""
         state = self._state_of(topic)
-        levels = {
+        return {
             Level.SUBSCRIPTION: state.get("subscriptions", _NOTHING).get(subscription),
             Level.TOPIC: state.get("policies"),
-            Level.NAMESPACE: self._policies_of(namespace),
+            Level.NAMESPACE: self._policies_of(str(topic.namespace)),
         }
-        return resolve_policy(name, levels, self._defaults)
 
     def key_revoked(self, key_id: str) -> bool | None:
         """None if the key is unknown. A key of a deleted tenant is revoked, even if a new tenant has the same name."""

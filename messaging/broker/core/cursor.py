@@ -69,6 +69,15 @@ class Cursor:
         """Entries that exist and are not fully acknowledged."""
         return ledger_list.entries - ledger_list.count_up_to(self.mark_delete) - self.individual_ack_count
 
+    def backlog_up_to(self, last: Position, ledger_list: LedgerList) -> int:
+        """Of those entries, the ones up to `last`."""
+        acknowledged = sum(
+            bitmap.range_cardinality(0, last.entry_id + 1 if ledger_id == last.ledger_id else 1 << 32)
+            for ledger_id, bitmap in self.individual_acks.items()
+            if ledger_id <= last.ledger_id
+        )
+        return max(0, ledger_list.count_up_to(last) - ledger_list.count_up_to(self.mark_delete) - acknowledged)
+
     @property
     def memory_bytes(self) -> int:
         """About how much memory the acknowledgements beyond `mark_delete` take."""

@@ -11,6 +11,7 @@ from messaging.broker.runtime.admin.diagnosis import DiagnosisHandlers
 from messaging.broker.runtime.admin.feed import FeedHandlers
 from messaging.broker.runtime.admin.maintenance import MaintenanceHandlers
 from messaging.broker.runtime.admin.namespaces import NamespaceHandlers
+from messaging.broker.runtime.admin.policies import PolicyHandlers
 from messaging.broker.runtime.admin.schemas import SchemaHandlers
 from messaging.broker.runtime.admin.status import StatusHandlers
 from messaging.broker.runtime.admin.subscriptions import SubscriptionHandlers
@@ -35,6 +36,7 @@ class AdminHandlers:
         self.subscriptions = SubscriptionHandlers(broker)
         self.dead_letters = DeadLetterHandlers(broker)
         self.diagnosis = DiagnosisHandlers(broker)
+        self.policies = PolicyHandlers(broker)
         self.maintenance = MaintenanceHandlers(broker)
         self.usage = UsageHandlers(broker)
         self.methods: Mapping[str, Method] = {
@@ -84,6 +86,7 @@ class AdminHandlers:
             "subscriptions.peek": self.subscriptions.peek,
             "subscriptions.explain": self.diagnosis.explain,
             "messages.trace": self.diagnosis.trace,
+            "policies.preview": self.policies.preview,
             "upkeep.topics": self.maintenance.list_topics,
             "upkeep.run": self.maintenance.run,
             "usage.flush": self.usage.flush,

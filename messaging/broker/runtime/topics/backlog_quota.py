@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from messaging.broker.core.backlog_quota import EVICTED_TO, BacklogQuota, LedgerSize, QuotaAction, bytes_after, mark_leaving
+from messaging.broker.core.backlog_quota import EVICTED_TO, BacklogQuota, QuotaAction, bytes_after, mark_leaving
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.admission import Policy
+from messaging.broker.runtime.topics.backlog_sizes import durable, first_unacknowledged, ledger_sizes
 from messaging.broker.runtime.topics.entry_lookup import broker_time, mark_delete_before_broker_time
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.errors import BacklogHold, MagnetarError, QuotaExceeded
@@ -85,8 +86,8 @@ class TopicBacklogQuota:
         self._room_bytes -= size
         if self._room_bytes >= 0 and size:
             return None
-        ledgers = self._ledgers()
-        backlog = max((bytes_after(ledgers, one.cursor.mark_delete) for one in self._durable()), default=0)
+        ledgers = ledger_sizes(self._topic)
+        backlog = max((bytes_after(ledgers, one.cursor.mark_delete) for one in durable(self._topic)), default=0)
         self._room_bytes = limit - backlog - size
         if backlog + size <= limit if size else backlog < limit or not backlog:
             return None
@@ -95,20 +96,10 @@ class TopicBacklogQuota:
             return None
         return self._refusal(self.quota.bytes_action, f"the backlog of {backlog} bytes leaves no room in {limit} bytes")
 
-    def _ledgers(self) -> list[LedgerSize]:
-        """What is appended and not durable yet counts as part of the durable entries."""
-        ledger, ledger_list = self._topic.ledger, self._topic.ledger_list
-        sizes = {one.ledger_id: one.length_bytes for one in ledger.record.ledgers}
-        sizes[ledger.writing_to] = ledger.stored_bytes - ledger.sealed_bytes
-        return [
-            LedgerSize(ledger_id, last + 1, sizes.get(ledger_id, 0))
-            for ledger_id, last in zip(ledger_list.ids, ledger_list.lasts, strict=True)
-        ]
-
     async def _evict_bytes(self) -> None:
         wanted = int(self.quota.bytes_max * EVICTED_TO)
-        for subscription in self._durable():
-            ledgers = self._ledgers()
+        for subscription in durable(self._topic):
+            ledgers = ledger_sizes(self._topic)
             if bytes_after(ledgers, subscription.cursor.mark_delete) > wanted:
                 await self._topic.expire_up_to(subscription, mark_leaving(ledgers, subscription.cursor.mark_delete, wanted))
 
@@ -118,7 +109,7 @@ class TopicBacklogQuota:
         limit_s = self.quota.age_max_s
         if limit_s < 0 or now_ms < self._check_age_at_ms:
             return None
-        first = self._first_unacknowledged()
+        first = first_unacknowledged(self._topic)
         if first is None:
             self._oldest, self._check_age_at_ms = None, now_ms + limit_s * 1000
             return None
@@ -131,12 +122,6 @@ class TopicBacklogQuota:
         age_s = (now_ms - self._oldest[1]) // 1000
         return self._refusal(self.quota.age_action, f"its oldest unacknowledged message is {age_s} s old; {limit_s} s are allowed")
 
-    def _first_unacknowledged(self) -> Position | None:
-        ledger_list = self._topic.ledger_list
-        marks = [one.cursor.mark_delete for one in self._durable()]
-        first = ledger_list.resolve(ledger_list.next_after(min(marks))) if marks else None
-        return first if first is not None and ledger_list.holds(first) else None
-
     def _begin_measuring(self, now_ms: int) -> None:
         if not self._measuring:
             self._measuring = True
@@ -145,7 +130,7 @@ class TopicBacklogQuota:
     async def _measure_age(self, now_ms: int) -> None:
         self._measuring = True
         try:
-            first = self._first_unacknowledged()
+            first = first_unacknowledged(self._topic)
             at_ms = await broker_time(self._topic, first) if first is not None else 0
         except StoreError:  # unknown for now
             return
@@ -157,14 +142,11 @@ class TopicBacklogQuota:
     async def _evict_old(self) -> None:
         cutoff_ms = self._topic.services.storage.safe_expiry_ms() - self.quota.age_max_s * 1000
         last = await mark_delete_before_broker_time(self._topic, cutoff_ms)
-        for subscription in self._durable():
+        for subscription in durable(self._topic):
             await self._topic.expire_up_to(subscription, last)
         self._oldest = None
 
     # --- both
-
-    def _durable(self) -> list[Subscription]:
-        return [one for one in self._topic.subscriptions.values() if one.durable]
 
     def _begin_eviction(self, evict: Callable[[], Awaitable[None]]) -> None:
         if self._evicting is None:

@@ -1,0 +1,37 @@
+"""Admin RPC: policies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from messaging.adminrpc.base import Answer, Request
+
+EFFECTS_MAX = 200  # in an answer
+
+
+class PolicyPreview(Request, kw_only=True):
+    """What `policies` would do now if the namespace, the topic (full name) or a subscription of it had them. A value of None: the
+    policy is not set there. Nothing is changed."""
+
+    namespace: str
+    topic: str = ""
+    subscription: str = ""
+    policies: dict[str, Any]
+
+
+class PolicyEffectFound(Answer, kw_only=True):
+    policy: str
+    topic: str  # "": the namespace
+    subscription: str = ""
+    affected: int
+    sentence: str
+
+
+class PolicyPreviewAnswer(Answer, kw_only=True):
+    """At most `EFFECTS_MAX` effects, the first of `effects_count`. Topics that are not loaded, or beyond a bound, are not looked
+    at: `topics_left_out`."""
+
+    effects: list[PolicyEffectFound]
+    effects_count: int
+    topics_looked_at: int
+    topics_left_out: int

@@ -1,0 +1,237 @@
+"""What a change of policies would do now to what is connected and stored. Pure: the facts are measured before.
+
+A policy that is not in `EFFECTS` changes only what comes later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from messaging.broker.core.backlog_quota import EVICTED_TO, QuotaAction
+from messaging.policies.texts import size_text
+
+Values = Mapping[str, Any]  # policy -> the value that would be in force
+
+
+class SubscriptionFacts(NamedTuple):
+    """`unacked_by_consumer`: for each consumer, how many messages it has not acknowledged. `expired_entries`: how many the TTL that
+    would be in force would acknowledge now."""
+
+    name: str
+    kind: str
+    durable: bool
+    unacked_by_consumer: Sequence[int]
+    unacked_messages: int
+    backlog_bytes: int
+    delayed_entries: int
+    expired_entries: int = 0
+
+
+class TopicFacts(NamedTuple):
+    """`trimmed_bytes`: what retention would delete now, more than it deletes anyway. `oldest_age_s`: of the oldest unacknowledged
+    message; 0: there is none. Rates are of messages a second."""
+
+    topic: str
+    producers: int
+    unencrypted_producers: int
+    subscriptions: Sequence[SubscriptionFacts]
+    trimmed_bytes: int = 0
+    oldest_age_s: int = 0
+    publish_rate: float = 0.0
+    dispatch_rate: float = 0.0
+
+
+class PolicyEffect(NamedTuple):
+    """`affected`: how many things or bytes, as the sentence says; `subscription` "": the whole topic."""
+
+    policy: str
+    topic: str
+    subscription: str
+    affected: int
+    sentence: str
+
+
+Found = Iterator[tuple[str, int, str]]  # subscription, count, sentence
+
+
+def effects(facts: TopicFacts, before: Values, after: Values) -> list[PolicyEffect]:
+    """Of the policies whose values differ. Both hold every policy of `EFFECTS`."""
+    found: dict[tuple[str, int, str], str] = {}  # two policies may have one effect: it is told of the first
+    for policy, effect in EFFECTS.items():
+        if before[policy] != after[policy]:
+            for one in effect(facts, before, after):
+                found.setdefault(one, policy)
+    return [PolicyEffect(policy, facts.topic, *one) for one, policy in found.items()]
+
+
+def _things(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _too_many(held: int, limit: int, noun: str, where: str) -> tuple[int, str] | None:
+    if not limit or held <= limit:
+        return None
+    over = held - limit
+    return over, f"{_things(over, noun)} of {held:,} would be refused when connecting again{where}"
+
+
+def _producers(facts: TopicFacts, before: Values, after: Values) -> Found:
+    if found := _too_many(facts.producers, after["max_producers_per_topic"], "producer", ""):
+        yield ("", *found)
+
+
+def _consumers(facts: TopicFacts, before: Values, after: Values) -> Found:
+    held = sum(len(one.unacked_by_consumer) for one in facts.subscriptions)
+    if found := _too_many(held, after["max_consumers_per_topic"], "consumer", ""):
+        yield ("", *found)
+
+
+def _consumers_of_each(facts: TopicFacts, before: Values, after: Values) -> Found:
+    for one in facts.subscriptions:
+        limit = after["max_consumers_per_subscription"]
+        if found := _too_many(len(one.unacked_by_consumer), limit, "consumer", f" to subscription {one.name}"):
+            yield (one.name, *found)
+
+
+def _subscriptions(facts: TopicFacts, before: Values, after: Values) -> Found:
+    limit, held = after["max_subscriptions_per_topic"], sum(one.durable for one in facts.subscriptions)
+    if limit and held > limit:
+        yield "", held - limit, f"{_things(held, 'subscription')} would stay, and no other could be created"
+
+
+def _types(facts: TopicFacts, before: Values, after: Values) -> Found:
+    allowed = after["subscription_types"]
+    for one in facts.subscriptions:
+        connected = len(one.unacked_by_consumer)
+        if allowed and one.kind not in allowed and connected:
+            yield (
+                one.name,
+                connected,
+                f"{_things(connected, f'{one.kind} consumer')} of subscription {one.name} would be refused when connecting again",
+            )
+
+
+def _encryption(facts: TopicFacts, before: Values, after: Values) -> Found:
+    count = facts.unencrypted_producers
+    if after["encryption_required"] and count:
+        yield "", count, f"{_things(count, 'producer')} that do not encrypt would be closed and refused"
+
+
+def _unacked_of_consumer(facts: TopicFacts, before: Values, after: Values) -> Found:
+    limit = after["max_unacked_per_consumer"]
+    for one in facts.subscriptions:
+        held = sum(count >= limit for count in one.unacked_by_consumer) if limit and one.kind in _LIMITED else 0
+        if held:
+            yield (
+                one.name,
+                held,
+                f"{_things(held, 'consumer')} of subscription {one.name} would be sent nothing until they acknowledge",
+            )
+
+
+def _unacked_of_subscription(facts: TopicFacts, before: Values, after: Values) -> Found:
+    limit = after["max_unacked_per_subscription"]
+    for one in facts.subscriptions:
+        if limit and one.kind in _LIMITED and one.unacked_messages >= limit:
+            yield (
+                one.name,
+                one.unacked_messages,
+                f"subscription {one.name} has {one.unacked_messages:,} unacknowledged messages and would be sent nothing more",
+            )
+
+
+def _quota_bytes(facts: TopicFacts, before: Values, after: Values) -> Found:
+    limit, action = after["backlog_quota_bytes"], QuotaAction(after["backlog_quota_bytes_policy"])
+    over = [one for one in facts.subscriptions if one.durable and 0 <= limit < one.backlog_bytes]
+    if action is QuotaAction.EVICT:
+        for one in over:
+            evicted = one.backlog_bytes - int(limit * EVICTED_TO)
+            yield one.name, evicted, f"about {_size(evicted)} of the backlog of subscription {one.name} would be evicted"
+    elif over:
+        most = max(one.backlog_bytes for one in over)
+        yield "", facts.producers, f"publishing would be refused: the backlog is {_size(most)}{_connected(facts)}"
+
+
+def _quota_age(facts: TopicFacts, before: Values, after: Values) -> Found:
+    limit, action = after["backlog_quota_age_s"], QuotaAction(after["backlog_quota_age_policy"])
+    if not 0 <= limit < facts.oldest_age_s:
+        return
+    if action is QuotaAction.EVICT:
+        yield "", 1, f"unacknowledged messages older than {limit:,} s would be evicted; the oldest is {facts.oldest_age_s:,} s old"
+    else:
+        oldest = f"the oldest unacknowledged message is {facts.oldest_age_s:,} s old"
+        yield "", facts.producers, f"publishing would be refused: {oldest}{_connected(facts)}"
+
+
+def _connected(facts: TopicFacts) -> str:
+    return f"; {_things(facts.producers, 'connected producer')} would be closed" if facts.producers else ""
+
+
+def _ttl(facts: TopicFacts, before: Values, after: Values) -> Found:
+    for one in facts.subscriptions:
+        if one.expired_entries:
+            entries = f"{one.expired_entries:,} unacknowledged {'entry' if one.expired_entries == 1 else 'entries'}"
+            yield one.name, one.expired_entries, f"{entries} of subscription {one.name} would expire"
+
+
+def _retention(facts: TopicFacts, before: Values, after: Values) -> Found:
+    if facts.trimmed_bytes:
+        yield "", facts.trimmed_bytes, f"{_size(facts.trimmed_bytes)} of acknowledged messages would be deleted"
+
+
+def _delays(facts: TopicFacts, before: Values, after: Values) -> Found:
+    for one in facts.subscriptions:
+        if not after["delayed_delivery"] and one.delayed_entries:
+            yield (
+                one.name,
+                one.delayed_entries,
+                f"{_things(one.delayed_entries, 'delayed message')} of {one.name} would be sent now",
+            )
+
+
+def _deduplication(facts: TopicFacts, before: Values, after: Values) -> Found:
+    if not after["deduplication"]:
+        yield "", 1, "what is known of sequence ids would be forgotten: messages sent again would be stored again"
+
+
+def _slower(policy: str, what: str) -> Callable[[TopicFacts, Values, Values], Found]:
+    def effect(facts: TopicFacts, before: Values, after: Values) -> Found:
+        limit = after[policy] / after.get(policy.replace("_messages", "_period_s"), 1)
+        rate = facts.publish_rate if what == "published" else facts.dispatch_rate
+        if 0 < limit < rate:
+            yield "", int(rate - limit), f"{rate:,.0f} messages a second are {what} now; {limit:,.0f} would be"
+
+    return effect
+
+
+def _size(size_bytes: int) -> str:
+    """Rounded to a tenth of its unit."""
+    for name, unit in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size_bytes >= unit:
+            return f"{size_bytes / unit:.1f} {name}"
+    return size_text(size_bytes)
+
+
+_LIMITED = ("Shared", "Key_Shared")
+EFFECTS: Mapping[str, Callable[[TopicFacts, Values, Values], Found]] = {
+    "max_producers_per_topic": _producers,
+    "max_consumers_per_topic": _consumers,
+    "max_consumers_per_subscription": _consumers_of_each,
+    "max_subscriptions_per_topic": _subscriptions,
+    "subscription_types": _types,
+    "encryption_required": _encryption,
+    "max_unacked_per_consumer": _unacked_of_consumer,
+    "max_unacked_per_subscription": _unacked_of_subscription,
+    "backlog_quota_bytes": _quota_bytes,
+    "backlog_quota_bytes_policy": _quota_bytes,
+    "backlog_quota_age_s": _quota_age,
+    "backlog_quota_age_policy": _quota_age,
+    "message_ttl_s": _ttl,
+    "retention_time_min": _retention,
+    "retention_size_mb": _retention,
+    "delayed_delivery": _delays,
+    "deduplication": _deduplication,
+    "publish_rate_messages": _slower("publish_rate_messages", "published"),
+    "dispatch_rate_messages": _slower("dispatch_rate_messages", "delivered"),
+}

@@ -1,0 +1,147 @@
+"""Admin RPC: what a change of policies would do now. Only reads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from messaging.adminrpc import schema
+from messaging.adminrpc.policies import EFFECTS_MAX
+from messaging.broker.core.policy_effects import EFFECTS, PolicyEffect, SubscriptionFacts, TopicFacts, effects
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.subscription_type import TYPE_NAMES
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.topics.backlog_sizes import backlog_bytes, first_unacknowledged
+from messaging.broker.runtime.topics.entry_lookup import broker_time, mark_delete_before_broker_time
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.policies.model import Level
+from messaging.policies.resolution import defaults, resolve_policy
+from messaging.protocol.names import TopicName, parse_topic
+from messaging.storage.managed.maintenance_due import MaintenancePolicies
+from messaging.storage.managed.retention import droppable
+
+TOPICS_MAX = 500  # of one preview
+
+
+class PolicyHandlers:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def preview(self, request: schema.PolicyPreview) -> schema.PolicyPreviewAnswer:
+        level = Level.SUBSCRIPTION if request.subscription else Level.TOPIC if request.topic else Level.NAMESPACE
+        topics, left_out = await self._topics(request)
+        found = await self._of_namespace(request) if level is Level.NAMESPACE else []
+        for topic in topics:
+            before, after = self._values(topic.name, request, level)
+            if any(before[name] != after[name] for name in EFFECTS):
+                facts = await self._facts(topic, before, after, request.subscription)
+                found += effects(facts, before, after)
+            await asyncio.sleep(0)
+        return schema.PolicyPreviewAnswer(
+            effects=[_shown(one) for one in found[:EFFECTS_MAX]],
+            effects_count=len(found),
+            topics_looked_at=len(topics),
+            topics_left_out=left_out,
+        )
+
+    async def _topics(self, request: schema.PolicyPreview) -> tuple[list[Topic], int]:
+        """Those to look at, and how many there are besides."""
+        if request.topic:
+            loaded = self._broker.topics.loaded_with_policies_of(request.topic)
+            name = parse_topic(request.topic)
+            held = await self._broker.topics.partitioned.get(name)
+            if held is None and not loaded:
+                loaded = [await self._broker.topics.get(name, create=False)]
+            total = held.partitions if held is not None else 1
+        else:
+            loaded = self._broker.topics.loaded_of(request.namespace)
+            total = len(await self._broker.topic_names(request.namespace))
+        looked_at = loaded[:TOPICS_MAX]
+        return looked_at, max(0, total - len(looked_at))
+
+    async def _of_namespace(self, request: schema.PolicyPreview) -> list[PolicyEffect]:
+        limit = request.policies.get("max_topics_per_namespace")
+        held = len(await self._broker.topic_names(request.namespace)) if limit else 0
+        if not limit or held <= limit:
+            return []
+        return [
+            PolicyEffect(
+                "max_topics_per_namespace", "", "", held - limit, f"{held:,} topics would stay, and no other could be created"
+            )
+        ]
+
+    def _values(self, name: TopicName, request: schema.PolicyPreview, level: Level) -> tuple[dict[str, Any], dict[str, Any]]:
+        levels = self._broker.access.view.levels_of(name, request.subscription)
+        changed = {one: value for one, value in {**(levels[level] or {}), **request.policies}.items() if value is not None}
+        broker = defaults(self._broker.settings)
+        names = {*EFFECTS, "dispatch_rate_period_s"}
+        before = {one: resolve_policy(one, levels, broker).value for one in names}
+        return before, {one: resolve_policy(one, {**levels, level: changed}, broker).value for one in names}
+
+    # --- measuring
+
+    async def _facts(self, topic: Topic, before: Mapping[str, Any], after: Mapping[str, Any], only: str) -> TopicFacts:
+        """`only`: of this subscription; "": of all."""
+        now_ms = self._broker.storage.safe_expiry_ms()
+        expires = None
+        if after["message_ttl_s"] and after["message_ttl_s"] != before["message_ttl_s"]:
+            expires = await mark_delete_before_broker_time(topic, now_ms - after["message_ttl_s"] * 1000)
+        subscriptions = []
+        for one in list(topic.subscriptions.values()):
+            if only in ("", one.name):
+                subscriptions.append(
+                    _subscription(topic, one, one.cursor.backlog_up_to(expires, one.ledger_list) if expires is not None else 0)
+                )
+        rates = topic.rates
+        return TopicFacts(
+            topic=topic.text,
+            producers=len(topic.producers),
+            unencrypted_producers=sum(not one.encrypted for one in topic.producers),
+            subscriptions=subscriptions,
+            trimmed_bytes=self._trimmed(topic, before, after, now_ms),
+            oldest_age_s=await self._oldest_age_s(topic, before, after),
+            publish_rate=rates.messages_in.a_second if rates is not None else 0.0,
+            dispatch_rate=rates.messages_out.a_second if rates is not None else 0.0,
+        )
+
+    def _trimmed(self, topic: Topic, before: Mapping[str, Any], after: Mapping[str, Any], now_ms: int) -> int:
+        """What retention would delete, beyond what it deletes as it is."""
+        acknowledged = min(
+            (one.cursor.mark_delete for one in topic.subscriptions.values() if one.durable), default=topic.ledger_list.last
+        )
+
+        def dropped(values: Mapping[str, Any]) -> int:
+            policies = MaintenancePolicies(0, values["retention_time_min"], values["retention_size_mb"])
+            return sum(one.length_bytes for one in droppable(topic.ledger.record.ledgers, acknowledged, policies.retention(now_ms)))
+
+        return max(0, dropped(after) - dropped(before))
+
+    async def _oldest_age_s(self, topic: Topic, before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
+        names = ("backlog_quota_age_s", "backlog_quota_age_policy")
+        first = first_unacknowledged(topic) if any(before[one] != after[one] for one in names) else None
+        stored_ms = await broker_time(topic, first) if first is not None else 0
+        return max(0, self._broker.now_ms() - stored_ms) // 1000 if stored_ms else 0
+
+
+def _subscription(topic: Topic, subscription: Subscription, expired: int) -> SubscriptionFacts:
+    return SubscriptionFacts(
+        name=subscription.name,
+        kind=TYPE_NAMES[subscription.kind],
+        durable=subscription.durable,
+        unacked_by_consumer=[one.unacked_messages for one in subscription.consumers],
+        unacked_messages=subscription.unacked_messages,
+        backlog_bytes=backlog_bytes(topic, subscription) if subscription.durable else 0,
+        delayed_entries=subscription.delayed_entries,
+        expired_entries=expired,
+    )
+
+
+def _shown(effect: PolicyEffect) -> schema.PolicyEffectFound:
+    return schema.PolicyEffectFound(
+        policy=effect.policy,
+        topic=effect.topic,
+        subscription=effect.subscription,
+        affected=effect.affected,
+        sentence=effect.sentence,
+    )

@@ -1,0 +1,56 @@
+"""The policies in force for a namespace, a topic or a subscription: each value, where it was set, and what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from messaging.policies.model import Level, Policy
+from messaging.policies.registry import ENFORCED
+from messaging.policies.resolution import Levels, resolve_policy
+from messaging.policies.texts import said
+
+# A policy that applies to the topics of a namespace is shown with each of these.
+_SHOWN_FOR = {
+    Level.NAMESPACE: (Level.NAMESPACE, Level.TOPIC, Level.SUBSCRIPTION),
+    Level.TOPIC: (Level.NAMESPACE, Level.TOPIC, Level.SUBSCRIPTION),
+    Level.SUBSCRIPTION: (Level.SUBSCRIPTION,),
+}
+
+
+class PolicyInForce(NamedTuple):
+    """`text`: the value with its unit, in words. `set_at`: what is set at each level; a value of `level` is the one in force."""
+
+    policy: Policy
+    value: Any
+    level: Level
+    text: str
+    set_at: Mapping[Level, Any]
+
+
+def in_force(levels: Levels, broker: Mapping[str, Any], scope: Level) -> list[PolicyInForce]:
+    """Every enforced policy, for a resource of the level `scope`. `levels`: what is set there and above."""
+    return [one(policy, levels, broker) for policy in ENFORCED.values() if set(policy.levels) & set(_SHOWN_FOR[scope])]
+
+
+def one(policy: Policy, levels: Levels, broker: Mapping[str, Any]) -> PolicyInForce:
+    value, level = resolve_policy(policy.name, levels, broker)
+    held = {at: found[policy.name] for at in policy.levels if (found := levels.get(at)) and policy.name in found}
+    return PolicyInForce(policy, value, level, said(policy, value), held)
+
+
+def shown(found: PolicyInForce) -> dict[str, Any]:
+    """As JSON."""
+    policy = found.policy
+    return {
+        "name": policy.name,
+        "title": policy.title,
+        "value": found.value,
+        "text": found.text,
+        "unit": policy.unit,
+        "level": found.level,
+        "set": dict(found.set_at),
+        "levels": list(policy.levels),
+        "meaning": policy.meaning,
+        "pulsar": policy.path,
+    }

@@ -1,0 +1,52 @@
+"""The policies in force, and what a change of them would do. Both only read."""
+
+from __future__ import annotations
+
+from django.conf import settings as django_settings
+
+from messaging.adminrpc.schema import PolicyPreview, PolicyPreviewAnswer
+from messaging.permissions.model import Action, Resource
+from messaging.policies.effective import PolicyInForce, in_force
+from messaging.policies.model import Level
+from messaging.policies.resolution import Levels, defaults
+from messaging.policies.validation import JsonPolicies, changed
+from messaging.protocol.names import TopicName
+from tenants import broker
+from tenants.access import Actor, require
+from tenants.actions.topic_policies import compared, topic_policies
+from tenants.actions.topics import topic_resource
+from tenants.models import Namespace, TopicPolicies
+
+
+def levels_of(row: TopicPolicies, subscription: str = "") -> Levels:
+    """What is set for a topic, or a subscription of it, at each level."""
+    return {
+        Level.SUBSCRIPTION: row.subscriptions.get(subscription),
+        Level.TOPIC: row.policies,
+        Level.NAMESPACE: row.namespace.policies,
+    }
+
+
+def namespace_in_force(namespace: Namespace) -> list[PolicyInForce]:
+    return in_force({Level.NAMESPACE: namespace.policies}, defaults(django_settings.MAGNETAR), Level.NAMESPACE)
+
+
+def topic_in_force(row: TopicPolicies, subscription: str = "") -> list[PolicyInForce]:
+    scope = Level.SUBSCRIPTION if subscription else Level.TOPIC
+    return in_force(levels_of(row, subscription), defaults(django_settings.MAGNETAR), scope)
+
+
+def preview_namespace(actor: Actor, namespace: Namespace, changes: JsonPolicies) -> PolicyPreviewAnswer:
+    """What setting `changes` (None: unsetting) would do now. Raises what setting them raises, and `NotReady`."""
+    require(actor, Action.TENANT_ADMIN, Resource(namespace.tenant_id))
+    changed(namespace.policies, changes)
+    return broker.rpc().call("policies.preview", PolicyPreview(namespace=namespace.name, policies=changes))
+
+
+def preview_topic(actor: Actor, topic: TopicName, changes: JsonPolicies, subscription: str = "") -> PolicyPreviewAnswer:
+    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    row = topic_policies(topic)
+    held = row.subscriptions.get(subscription, {}) if subscription else row.policies
+    changed(held, changes, Level.SUBSCRIPTION if subscription else Level.TOPIC, compared(row.namespace))
+    asked = PolicyPreview(namespace=str(topic.namespace), topic=str(topic), subscription=subscription, policies=changes)
+    return broker.rpc().call("policies.preview", asked)

@@ -1,0 +1,108 @@
+"""Policies of topics and subscriptions, the policies in force, and what a change would do, as our API has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from messaging.policies.effective import shown
+from messaging.policies.registry import POLICIES
+from messaging.policies.validation import JsonPolicies, split
+from messaging.protocol.names import TopicName
+from tenants import actions
+from tenants.actions import policy_views
+from tenants.models import TopicPolicies as Row
+from tenants.names import subscription_of, topic_of
+from tenants.rest import shapes
+from tenants.rest.base import View, existing_namespace
+from tenants.rest.schema import describe
+
+
+class NamespacePoliciesInForce(View):
+    @describe("The policies in force for the topics of a namespace", shapes.PoliciesInForce)
+    def get(self, request: Request, tenant: str, namespace: str) -> Response:
+        return Response(_in_force(policy_views.namespace_in_force(existing_namespace(tenant, namespace))))
+
+
+class NamespacePolicyPreview(View):
+    @describe("What a change of policies would do now; nothing is changed", shapes.PolicyPreviewAnswer, shapes.POLICIES_GIVEN)
+    def post(self, request: Request, tenant: str, namespace: str) -> Response:
+        changes = self.object_of("policies")
+        return Response(_previewed(policy_views.preview_namespace(self.actor(), existing_namespace(tenant, namespace), changes)))
+
+
+class TopicPolicies(View):
+    """Of a topic, or of the subscription that the route names."""
+
+    @describe("Policies set on a topic", shapes.POLICIES)
+    def get(self, request: Request, **parts: str) -> Response:
+        topic, subscription = _named(parts)
+        return Response(_set_on(actions.topic_policies(topic), subscription))
+
+    @describe("Replace all policies of a topic; missing ones are inherited", shapes.POLICIES, shapes.POLICIES_GIVEN)
+    def put(self, request: Request, **parts: str) -> Response:
+        given = self.object_of("policies")
+        topic, subscription = _named(parts)
+        held = _held(actions.topic_policies(topic), subscription)
+        return self._set(topic, subscription, {**dict.fromkeys([*POLICIES, *held]), **given})
+
+    @describe("Set some policies of a topic; null removes one, so that it is inherited", shapes.POLICIES, shapes.POLICIES_GIVEN)
+    def patch(self, request: Request, **parts: str) -> Response:
+        return self._set(*_named(parts), self.object_of("policies"))
+
+    def _set(self, topic: TopicName, subscription: str, changes: JsonPolicies) -> Response:
+        return Response(_set_on(actions.set_topic_policies(self.actor(), topic, changes, subscription), subscription))
+
+
+class SubscriptionPolicies(TopicPolicies):
+    """The same routes below a subscription."""
+
+
+class TopicPoliciesInForce(View):
+    @describe("The policies in force for a topic", shapes.PoliciesInForce)
+    def get(self, request: Request, **parts: str) -> Response:
+        topic, subscription = _named(parts)
+        return Response(_in_force(policy_views.topic_in_force(actions.topic_policies(topic), subscription)))
+
+
+class SubscriptionPoliciesInForce(TopicPoliciesInForce):
+    """The same below a subscription."""
+
+
+class TopicPolicyPreview(View):
+    @describe(
+        "What a change of a topic's policies would do now; nothing is changed", shapes.PolicyPreviewAnswer, shapes.POLICIES_GIVEN
+    )
+    def post(self, request: Request, **parts: str) -> Response:
+        topic, subscription = _named(parts)
+        return Response(_previewed(policy_views.preview_topic(self.actor(), topic, self.object_of("policies"), subscription)))
+
+
+class SubscriptionPolicyPreview(TopicPolicyPreview):
+    """The same below a subscription."""
+
+
+def _named(parts: dict[str, str]) -> tuple[TopicName, str]:
+    """The topic, and the subscription or ""."""
+    subscription = parts.get("subscription", "")
+    return topic_of(parts), subscription_of(subscription) if subscription else ""
+
+
+def _held(row: Row, subscription: str) -> JsonPolicies:
+    return dict(row.subscriptions.get(subscription, {})) if subscription else row.policies
+
+
+def _set_on(row: Row, subscription: str) -> JsonPolicies:
+    return split(_held(row, subscription)).enforced
+
+
+def _in_force(found: list[Any]) -> dict[str, Any]:
+    return {"policies": [shown(one) for one in found]}
+
+
+def _previewed(found: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = msgspec.to_builtins(found)
+    return answer
