@@ -11,7 +11,7 @@ import sysconfig
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().with_name("hot")
-SOURCES = tuple(PACKAGE / name for name in ("common.py", "metadata.py", "incoming.py", "outgoing.py", "keyed.py"))
+SOURCES = tuple(PACKAGE / name for name in ("common.py", "metadata.py", "incoming.py", "acks.py", "outgoing.py", "keyed.py"))
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX") or ".so")
 COMPILED = PACKAGE / "compiled"
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from messaging.broker.core.connection_shares import ConnectionLimits, ConnectionOwner, ConnectionShares
 from messaging.broker.runtime.turn_loop import TurnLoop, Worker
+from messaging.broker.runtime.wire.last_frames import LastFrames
 from messaging.broker.runtime.wire.listings import Listings
 from messaging.broker.runtime.wire.outbound import OutboundBuffer
 from messaging.broker.runtime.wire.pending_requests import PendingRequests
@@ -65,6 +66,7 @@ class Peers:
         self.shares: ConnectionShares[Connected] = ConnectionShares(connection_limits(settings))  # of WebSockets too
         self.turn_loop: TurnLoop[Worker] = TurnLoop(lambda worker: worker.work())
         self.listings = Listings()
+        self.last_frames = LastFrames()
         self.connections: set[Peer] = set()
         self.sessions: set[LocalSession] = set()
         self.unread: set[OutboundBuffer] = set()  # of connections whose peers have not read all that was sent to them

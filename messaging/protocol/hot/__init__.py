@@ -13,7 +13,8 @@ from messaging.protocol import hot_extensions
 if hot_extensions.built():
     __path__.insert(0, str(hot_extensions.folder()))
 
-from messaging.protocol.hot import common, incoming, keyed, metadata, outgoing
+from messaging.protocol.hot import acks, common, incoming, keyed, metadata, outgoing
+from messaging.protocol.hot.acks import group_acks, scan_acks
 from messaging.protocol.hot.common import BlockSummary, SendFrame, group_by_producer, summarize, varint
 from messaging.protocol.hot.incoming import (
     BAD_CHECKSUM,
@@ -23,14 +24,12 @@ from messaging.protocol.hot.incoming import (
     MALFORMED,
     MARKER,
     TRANSACTION,
-    group_acks,
-    scan_acks,
 )
 from messaging.protocol.hot.keyed import HASH_MAX, NOBODY, key_hashes, route
 from messaging.protocol.hot.metadata import deliver_at
 from messaging.protocol.hot.outgoing import message_head
 
-COMPILED = all(module.COMPILED for module in (common, metadata, incoming, outgoing, keyed))
+COMPILED = all(module.COMPILED for module in (common, metadata, incoming, acks, outgoing, keyed))
 # Frames read and made byte by byte are the cheapest where that is compiled and the dearest where it is not.
 scan = incoming.scan if incoming.COMPILED else incoming.scan_sequential
 messages = outgoing.messages if outgoing.COMPILED else outgoing.joined_messages

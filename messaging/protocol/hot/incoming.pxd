@@ -14,12 +14,3 @@ cdef unsigned long long BATCH_MESSAGES_MAX, BATCHED_MESSAGE_BYTES_MIN, COUNT_MAX
     key="unsigned int", value="unsigned long long", shift="unsigned int", byte="unsigned long long", expected="unsigned int",
     covered=object, left=Py_ssize_t, due="unsigned long long", frame=SendFrame)
 cpdef Py_ssize_t scan(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out, bint verified=*, Py_ssize_t most=*) except -1
-
-@cython.locals(consumer_id=object, ledger_id=object, one=tuple, groups=dict, group=list)
-cpdef dict group_acks(list acked)
-
-@cython.locals(
-    stop=Py_ssize_t, size=Py_ssize_t, high=Py_ssize_t, i=Py_ssize_t, inner=Py_ssize_t,
-    consumer_id="unsigned long long", ledger_id="long long", entry_id="long long", plain=bint, key="unsigned int",
-    value="unsigned long long", shift="unsigned int", byte="unsigned long long", left=Py_ssize_t)
-cpdef Py_ssize_t scan_acks(bytes buf, Py_ssize_t pos, Py_ssize_t end, list out, Py_ssize_t most=*) except -1

@@ -57,5 +57,5 @@ VARIANTS: dict[str, ModuleType] = {"plain": _plain()}
 VARIANTS["stand-ins"] = _stand_ins(VARIANTS["plain"])
 if hot.COMPILED:
     VARIANTS["compiled"] = ModuleType("hot_compiled")
-    for module in (hot.common, hot.metadata, hot.incoming, hot.outgoing, hot.keyed):
+    for module in (hot.common, hot.metadata, hot.incoming, hot.acks, hot.outgoing, hot.keyed):
         vars(VARIANTS["compiled"]).update(vars(module))

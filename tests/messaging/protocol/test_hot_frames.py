@@ -106,7 +106,7 @@ def test_messages_carry_the_stored_bytes(
 @st.composite
 def acknowledgements(draw: st.DrawFn) -> pb.Ack:
     ack = pb.Ack(consumer_id=draw(UINT64), ack_type=draw(st.sampled_from([pb.Ack.Individual] * 3 + [pb.Ack.Cumulative])))
-    for _ in range(draw(st.sampled_from([1, 1, 1, 1, 0, 2]))):
+    for _ in range(draw(st.sampled_from([1, 1, 1, 1, 0, 2, 12]))):
         one = ack.message_id.add(ledger_id=draw(UINT64), entry_id=draw(UINT64))
         for field in ("partition", "batch_index", "batch_size"):
             if draw(st.booleans()):
@@ -122,12 +122,16 @@ def acknowledgements(draw: st.DrawFn) -> pb.Ack:
 
 
 def plain(ack: pb.Ack) -> bool:
-    """Whether the hot loop may take it: it means no more than "this whole entry"."""
-    if ack.ack_type != pb.Ack.Individual or len(ack.message_id) != 1:
+    """Whether the hot loop may take it: it means no more than "these whole entries"."""
+    if ack.ack_type != pb.Ack.Individual or not ack.message_id:
         return False
     if any(ack.HasField(field) for field in ("validation_error", "txnid_least_bits", "txnid_most_bits", "request_id")):
         return False
-    return not ack.message_id[0].ack_set and not ack.message_id[0].HasField("first_chunk_message_id")
+    return not any(one.ack_set or one.HasField("first_chunk_message_id") for one in ack.message_id)
+
+
+def ids_of(ack: pb.Ack) -> list[tuple[int, int, int]]:
+    return [(ack.consumer_id, one.ledger_id, one.entry_id) for one in ack.message_id]
 
 
 @each_variant
@@ -140,11 +144,11 @@ def test_plain_acknowledgements_are_read_as_protobuf_reads_them(hot: ModuleType,
     if stopped == offset:
         assert out == []
         # Passed on to protobuf without need only where ids cannot be ours.
-        assert not plain(ack) or max(ack.message_id[0].ledger_id, ack.message_id[0].entry_id) >= 2**63
+        assert not plain(ack) or max(max(one.ledger_id, one.entry_id) for one in ack.message_id) >= 2**63
         return
     assert plain(ack)
     assert stopped == offset + len(frame)
-    assert out == [(ack.consumer_id, ack.message_id[0].ledger_id, ack.message_id[0].entry_id)]
+    assert out == ids_of(ack)
 
 
 @each_variant
@@ -158,6 +162,49 @@ def test_what_the_stock_clients_send_takes_the_hot_loop(hot: ModuleType, batch_i
     out: list[tuple[int, int, int]] = []
     assert hot.scan_acks(frame * 3, 0, 3 * len(frame), out) == 3 * len(frame)
     assert out == [(1, 3, 7)] * 3
+
+
+@each_variant
+@pytest.mark.parametrize("ids", [2, 9, 127, 1000, 1024])
+def test_gathered_acknowledgements_take_the_hot_loop_up_to_a_limit(hot: ModuleType, ids: int) -> None:
+    ack = pb.Ack(consumer_id=4, ack_type=pb.Ack.Individual)
+    for entry_id in range(ids):
+        ack.message_id.add(ledger_id=300_000, entry_id=entry_id * 99_999, partition=-1, batch_index=-1)
+    frame = whole(pb.Command(type=pb.Command.ACK, ack=ack).SerializeToString(), b"")
+    out: list[tuple[int, int, int]] = []
+    assert hot.scan_acks(frame * 2, 0, 2 * len(frame), out, 1) == len(frame)
+    assert out == ids_of(ack)
+    assert hot.scan_acks(frame * 2, len(frame), 2 * len(frame), out, ids) == len(frame), "it has as many as are wanted"
+    assert hot.scan_acks(frame * 2, len(frame), 2 * len(frame), out, ids + 1) == 2 * len(frame)
+    assert out == ids_of(ack) * 2
+    while len(ack.message_id) <= 1024:
+        ack.message_id.add(ledger_id=1, entry_id=1)
+    frame = whole(pb.Command(type=pb.Command.ACK, ack=ack).SerializeToString(), b"")
+    assert hot.scan_acks(frame, 0, len(frame), out) == 0
+    assert len(out) == 2 * ids
+
+
+@each_variant
+def test_of_a_frame_that_is_not_plain_nothing_is_taken(hot: ModuleType) -> None:
+    """Whatever stands before that of which it is known."""
+    plain_ids = [pb.MessageId(ledger_id=1, entry_id=entry_id) for entry_id in range(5)]
+    partial = pb.MessageId(ledger_id=1, entry_id=9, ack_set=[1])
+    acks = (
+        pb.Ack(consumer_id=1, ack_type=pb.Ack.Individual, message_id=[*plain_ids, partial]),
+        pb.Ack(consumer_id=1, ack_type=pb.Ack.Individual, message_id=plain_ids, request_id=7),
+        pb.Ack(consumer_id=1, ack_type=pb.Ack.Individual, message_id=plain_ids, txnid_most_bits=1),
+    )
+    first = whole(
+        pb.Command(
+            type=pb.Command.ACK, ack=pb.Ack(consumer_id=1, ack_type=pb.Ack.Individual, message_id=plain_ids)
+        ).SerializeToString(),
+        b"",
+    )
+    for ack in acks:
+        frame = whole(pb.Command(type=pb.Command.ACK, ack=ack).SerializeToString(), b"")
+        out: list[tuple[int, int, int]] = []
+        assert hot.scan_acks(first + frame, 0, len(first) + len(frame), out) == len(first)
+        assert out == [(1, 1, entry_id) for entry_id in range(5)]
 
 
 @each_variant
@@ -175,7 +222,7 @@ def test_a_changed_byte_is_never_read_as_another_acknowledgement(hot: ModuleType
         read = frames.decode(bytes(frame[4:stopped])).ack
     except (DecodeError, frames.ProtocolError):
         pytest.fail(f"protobuf refuses what the loop took for {out}")
-    assert out == [(read.consumer_id, read.message_id[0].ledger_id, read.message_id[0].entry_id)]
+    assert out == ids_of(read)
     assert plain(read)
 
 

@@ -13,6 +13,7 @@ from messaging.broker.core.schemas.model import encode_version
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire.endpoints import Endpoints
+from messaging.broker.runtime.wire.last_frames import plain_messages
 from messaging.errors import MagnetarError, NotReady
 from messaging.protocol import frames, hot
 from messaging.protocol import pulsar_pb2 as pb
@@ -88,11 +89,12 @@ def producer_success(request_id: int, topic: Topic, producer: Producer) -> bytes
 class MessageSender:
     """Implements `messaging.broker.core.consumer.ConsumerSink` for one consumer."""
 
-    __slots__ = ("_endpoints", "_out", "subscription", "topic")
+    __slots__ = ("_endpoints", "_last_frames", "_out", "subscription", "topic")
 
     def __init__(self, endpoints: Endpoints, topic: Topic, subscription: Subscription) -> None:
         self._endpoints = endpoints
         self._out = endpoints.out
+        self._last_frames = endpoints.service.peers.last_frames
         self.topic = topic
         self.subscription = subscription
 
@@ -162,16 +164,9 @@ class MessageSender:
         return sorted({*others, *(index for index, count in enumerate(redelivery_counts, first) if count)})
 
     def _plain(self, consumer: Consumer, block: EntryBlock, first: int, last: int) -> bytes | memoryview:
-        return hot.messages(
-            block.data,
-            block.end_offsets,
-            first,
-            last,
-            block.ledger_id,
-            block.first_entry + first,
-            consumer.consumer_id,
-            self.topic.id_tail,
-        )
+        if len(self.topic.subscriptions) > 1:
+            return self._last_frames.messages(block, first, last, consumer.consumer_id, self.topic.id_tail)
+        return plain_messages(block, first, last, consumer.consumer_id, self.topic.id_tail)
 
     def _plain_parts(self, consumer: Consumer, block: EntryBlock, first: int, last: int) -> Iterator[bytes | memoryview]:
         """Like `_plain`, without copying the payloads."""
