@@ -99,6 +99,9 @@ class World:
     def topic(self, suffix: str = "t") -> str:
         return f"persistent://public/default/{self.name(suffix)}"
 
+    def unstored_topic(self, suffix: str = "t") -> str:
+        return f"non-{self.topic(suffix)}"
+
     def fixed_topic(self) -> str:
         """A topic of the same name in every run, for decisions that depend on the name; new all the same."""
         topic = f"persistent://public/default/fixed-{self._scenario}"

@@ -22,6 +22,11 @@ def drops_of_topic(topic: Topic, members: MemberRates) -> Figures:
     }
 
 
+def drops_of_producer(topic: Topic) -> Figures:
+    """Nothing that came is dropped before all subscriptions were offered it."""
+    return {} if topic.keeps_messages else {"msgDropRate": 0.0}
+
+
 def drops_of_subscription(topic: Topic, subscription: Subscription, members: MemberRates) -> Figures:
     if topic.keeps_messages:
         return {}

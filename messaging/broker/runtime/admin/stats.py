@@ -14,7 +14,7 @@ from messaging.broker.core.explain import explain
 from messaging.broker.core.producers import NO_EPOCH, Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
-from messaging.broker.runtime.admin.drop_stats import drops_of_subscription, drops_of_topic
+from messaging.broker.runtime.admin.drop_stats import drops_of_producer, drops_of_subscription, drops_of_topic
 from messaging.broker.runtime.admin.key_shared_stats import key_shared_figures
 from messaging.broker.runtime.admin.throttle_stats import throttled
 from messaging.broker.runtime.metering import max_backlog
@@ -99,7 +99,7 @@ def _publisher(topic: Topic, producer: Producer, members: MemberRates) -> dict[s
         "connectedSince": time_text(producer.connected_ms),
         "waitingBytes": 0 if limits is None else limits.parked_bytes(producer),  # ours: for publish rates
         "metadata": dict(producer.metadata),
-    }
+    } | drops_of_producer(topic)
 
 
 def _subscription(topic: Topic, subscription: Subscription, members: MemberRates, context: StatsContext) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def _consumer(consumer: Consumer, subscription: Subscription, members: MemberRat
 def internal_stats(topic: Topic) -> dict[str, Any]:
     ledger_list, record = topic.ledger_list, topic.ledger.record
     return {
-        "entriesAddedCounter": ledger_list.added_entries,
+        "entriesAddedCounter": topic.entries_added,
         "numberOfEntries": ledger_list.entries,
         "totalSize": topic.ledger.stored_bytes,
         "currentLedgerEntries": ledger_list.lasts[-1] + 1 if ledger_list.lasts else 0,

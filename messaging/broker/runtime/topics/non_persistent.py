@@ -33,7 +33,7 @@ from messaging.storage.meta_store import TopicRecord
 
 
 class NonPersistentTopic(Topic):
-    __slots__ = ("_direct", "_fan_out")
+    __slots__ = ("_direct", "_entries", "_fan_out")
     keeps_messages = False
 
     def __init__(self, name: TopicName, services: TopicServices, record: TopicRecord) -> None:
@@ -41,18 +41,19 @@ class NonPersistentTopic(Topic):
         super().__init__(name, services, ledger)
         self.id_tail = REPEATED_ID + self.id_tail
         self.publisher = NonPersistentPublisher(self, ledger)
+        self._entries = 0  # that came
         self._direct: DirectDispatcher | None = None  # the same as `_dispatcher`
         self._fan_out: FanOut | None = None  # None while no block waits for subscriptions
 
     @property
-    def messages_dropped(self) -> int:
-        """By the subscriptions that it has now."""
-        return sum(one.messages_dropped for one in self.subscriptions.values())
+    def entries_added(self) -> int:
+        return self._entries
 
     def hand_out(self, block: UnstoredBlock, done: Callable[[], None]) -> bool:
         """Sends a block to all subscriptions. Where there are many, this continues in later turns of the event loop, and `done` is
         called in the end. Returns whether it does."""
         self.mark_active()
+        self._entries += len(block.end_offsets)
         if not self.subscriptions:
             return False
         readers = list(self.subscriptions.values())
@@ -157,9 +158,12 @@ class NonPersistentPublisher(Publisher):
     def publish(
         self, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary, extensions: Extensions = ()
     ) -> int:
-        """Sends a block to the consumers. Returns the bytes that wait for their turns; `append_completed` follows for them."""
+        """Sends a block to the consumers. Returns the bytes that wait for their turns, or until the rate limits allow them;
+        `append_completed` follows for them."""
         if producer.closed:
             return 0
+        if self.limits is not None and not self.limits.passing:
+            return self.limits.publish(producer, buf, sent, summary, extensions)
         now_ms = self.ledger.stamp()
         messages, end_offsets = summary.message_count, summary.end_offsets
         self.messages_in += messages

@@ -52,6 +52,11 @@ class Topic(TopicSubscriptions):
         return self.publisher.producers
 
     @property
+    def entries_added(self) -> int:
+        """Since the topic was loaded."""
+        return self.ledger_list.added_entries
+
+    @property
     def created_ms(self) -> int:
         return self.ledger.record.created_ms
 
