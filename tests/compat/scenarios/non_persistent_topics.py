@@ -2,8 +2,40 @@
 
 from __future__ import annotations
 
-from tests.compat.scenarios.values import attempt, texts
+import re
+from typing import Any
+
+import pulsar
+
+from tests.compat.scenarios.values import attempt, rest, texts
 from tests.compat.scenarios.world import Outcome, World, topic_path
+
+
+def a_pattern_of_non_persistent_topics(w: World) -> Outcome:
+    producers = [w.producer(w.unstored_topic(name)) for name in ("match-a", "match-b", "other")]
+    pattern: Any = re.compile(f"non-persistent://public/default/{w.name('match-.*')}")
+    stored = w.producer(w.topic("match-c"))
+    consumer = w.consumer(pattern, regex_subscription_mode=pulsar.RegexSubscriptionMode.NonPersistentOnly)
+    for producer, text in zip((*producers, stored), ("a", "b", "other", "stored"), strict=True):
+        producer.send(text.encode())
+    return sorted(texts(consumer, 2) + rest(consumer))
+
+
+def a_pattern_of_all_topics(w: World) -> Outcome:
+    pattern: Any = re.compile(f"persistent://public/default/{w.name('match-.*')}")
+    producers = [w.producer(w.unstored_topic("match-a")), w.producer(w.topic("match-b"))]
+    consumer = w.consumer(pattern, regex_subscription_mode=pulsar.RegexSubscriptionMode.AllTopics)
+    for producer, text in zip(producers, "ab", strict=True):
+        producer.send(text.encode())
+    return sorted(texts(consumer, 2))
+
+
+def a_persistent_topic_of_the_same_name_is_another(w: World) -> Outcome:
+    stored, unstored = w.topic(), w.unstored_topic()
+    one, other = w.consumer(stored), w.consumer(unstored)
+    w.send(stored, "stored")
+    w.send(unstored, "unstored")
+    return [rest(one), rest(other)]
 
 
 def making_one(w: World) -> Outcome:
