@@ -11,6 +11,8 @@ from messaging.protocol.names import parse_topic
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.non_persistent import NAME, TOPIC, both, ids
 from tests.support.raw_client import send_frame
+from tests.support.virtual_broker import TOPIC as STORED
+from tests.support.virtual_broker import VirtualWorld, virtually
 
 C = pb.Command
 
@@ -188,3 +190,17 @@ async def test_usage_counts_what_goes_through(world: BrokerWorld) -> None:
     (totals,) = [one for one in world.service.metering.usage_totals() if one.topic == TOPIC]
     assert (totals.messages_in, totals.messages_out, totals.stored_bytes, totals.backlog_entries) == (1, 1, 0, 0)
     assert totals.bytes_in > 3 and totals.bytes_out > 3
+
+
+@virtually()
+async def test_publish_rates_hold_producers_back(world: VirtualWorld) -> None:
+    await world.set_policies(publish_rate_messages=100)
+    topic = STORED.replace("persistent://", "non-persistent://")
+    consumer, client = world.client(), await world.producing(topic)
+    await consumer.subscribe(topic)
+    consumer.flow(10_000)
+    client.publish(0, 1500)
+    found = await world.received(consumer, 10)
+    assert found == client.stored() == pytest.approx(1000, rel=0.02)  # what waits is not dropped
+    assert found + await world.received(consumer, 10) == 1500
+    assert client.receipts[1] == list(range(1500))
