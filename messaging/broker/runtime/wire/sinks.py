@@ -13,7 +13,6 @@ from messaging.broker.core.schemas.model import encode_version
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire.endpoints import Endpoints
-from messaging.broker.runtime.wire.last_frames import plain_messages
 from messaging.errors import MagnetarError, NotReady
 from messaging.protocol import frames, hot
 from messaging.protocol import pulsar_pb2 as pb
@@ -164,9 +163,22 @@ class MessageSender:
         return sorted({*others, *(index for index, count in enumerate(redelivery_counts, first) if count)})
 
     def _plain(self, consumer: Consumer, block: EntryBlock, first: int, last: int) -> bytes | memoryview:
-        if len(self.topic.subscriptions) > 1:
-            return self._last_frames.messages(block, first, last, consumer.consumer_id, self.topic.id_tail)
-        return plain_messages(block, first, last, consumer.consumer_id, self.topic.id_tail)
+        shared = len(self.topic.subscriptions) > 1
+        if shared and (made := self._last_frames.find(block, first, last, consumer.consumer_id)) is not None:
+            return made
+        frames = hot.messages(
+            block.data,
+            block.end_offsets,
+            first,
+            last,
+            block.ledger_id,
+            block.first_entry + first,
+            consumer.consumer_id,
+            self.topic.id_tail,
+        )
+        if shared:
+            self._last_frames.keep(block, first, last, consumer.consumer_id, frames)
+        return frames
 
     def _plain_parts(self, consumer: Consumer, block: EntryBlock, first: int, last: int) -> Iterator[bytes | memoryview]:
         """Like `_plain`, without copying the payloads."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.runtime.wire.last_frames import KEPT_BYTES_MAX, LastFrames, plain_messages
+from messaging.broker.runtime.wire.last_frames import KEPT_BYTES_MAX, LastFrames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld
 from tests.support.consuming import TOPIC, filled, id_of, texts
@@ -14,26 +14,27 @@ from tests.support.raw_client import send_frame
 C = pb.Command
 
 
-def block_of(count: int, first_entry: int = 0, size: int = 10) -> EntryBlock:
+def block_of(count: int, size: int = 10) -> EntryBlock:
     sends = [send_frame(number, bytes(size)) for number in range(count)]
     stops = array("I", [len(sends[0]) * (index + 1) for index in range(count)])
-    return EntryBlock(7, first_entry, b"".join(sends), stops, 0, count)
+    return EntryBlock(7, 0, b"".join(sends), stops, 0, count)
 
 
-def test_the_same_delivery_has_the_same_bytes_and_any_other_its_own() -> None:
-    last, block, other = LastFrames(), block_of(5), block_of(5, first_entry=100)
-    made = last.messages(block, 1, 4, 3, b"")
-    assert last.messages(block, 1, 4, 3, b"") is made
-    for one, first, stop, consumer_id in ((block, 1, 4, 4), (block, 0, 4, 3), (block, 1, 5, 3), (other, 1, 4, 3), (block, 1, 4, 3)):
-        found = last.messages(one, first, stop, consumer_id, b"")
-        assert found is not made
-        assert bytes(found) == bytes(plain_messages(one, first, stop, consumer_id, b""))
+def test_only_the_same_delivery_has_the_same_bytes() -> None:
+    last, block, other = LastFrames(), block_of(5), block_of(5)
+    assert last.find(block, 0, 0, 0) is None
+    last.keep(block, 1, 4, 3, b"made")
+    assert last.find(block, 1, 4, 3) == b"made"
+    for one, first, stop, consumer_id in ((block, 1, 4, 4), (block, 0, 4, 3), (block, 1, 5, 3), (other, 1, 4, 3)):
+        assert last.find(one, first, stop, consumer_id) is None
+    last.keep(other, 1, 4, 3, b"others")
+    assert last.find(other, 1, 4, 3) == b"others" and last.find(block, 1, 4, 3) is None
 
 
 def test_what_is_large_is_not_kept() -> None:
     last, large = LastFrames(), block_of(2, size=KEPT_BYTES_MAX // 2)
-    made = last.messages(large, 0, 2, 3, b"")
-    assert last.messages(large, 0, 2, 3, b"") is not made
+    last.keep(large, 0, 2, 3, b"made")
+    assert last.find(large, 0, 2, 3) is None
 
 
 async def test_each_subscription_is_sent_its_own_copy_of_a_message(world: BrokerWorld) -> None:
