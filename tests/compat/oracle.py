@@ -2,6 +2,7 @@
 
 `make oracle` starts both, compares, and exits with 1 if anything differs that neither `not_yet.toml` nor `ours.json` lists.
 `make oracle ARGS=--clients` tries on Pulsar what the programs of tests/compat/clients try: every feature has to work there.
+`make oracle ARGS=--admin` compares the commands of `pulsar-admin` (tests/compat/admin), run by Pulsar's own tool on both.
 `make oracle ARGS=--record` also writes down Pulsar's outcomes, each of which has to be the same in three runs.
 
 Needs a Pulsar: BENCH_PEER names a script whose `standalone BROKER_PORT WEB_PORT` runs one in the foreground, or `--pulsar` and
@@ -25,6 +26,7 @@ from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 
+from tests.compat.admin import report
 from tests.compat.probes import CLIENTS, make_keys, probe_all
 from tests.compat.scenarios import (
     NOT_YET,
@@ -53,11 +55,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--ours-only", action="store_true", help="compare with what was recorded, without a Pulsar")
     parser.add_argument("--pulsar", default="", metavar="URL", help="the broker URL of a running Pulsar")
     parser.add_argument("--pulsar-web", default="", metavar="URL", help="its HTTP URL")
+    parser.add_argument("--admin", action="store_true", help="compare the commands of pulsar-admin, and nothing else")
     options = parser.parse_args(arguments)
     chosen = {name: scenario for name, scenario in scenarios().items() if fnmatch(name, options.only)}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="oracle-")))
         theirs = load_recorded()
+        if options.admin:
+            there = None if options.ours_only else _pulsar(folder, options.pulsar, options.pulsar_web)
+            return report.compare(there, _magnetar(folder), folder, only=options.only, write=options.record)
         if not options.ours_only:
             pulsar = stack.enter_context(_pulsar(folder, options.pulsar, options.pulsar_web))
             if options.clients:

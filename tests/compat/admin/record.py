@@ -1,0 +1,91 @@
+"""What a platform answers to the requests that `pulsar-admin` makes, chapter by chapter."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from tests.compat.admin import Recording, keyed
+from tests.compat.admin.plain import plain
+from tests.compat.admin.proxy import Exchange, Proxy
+from tests.compat.admin.steps import Stage
+from tests.compat.admin.tool import AdminTool
+from tests.compat.scenarios.world import Platform
+
+_OPAQUE = ("/broker-stats/", "/brokers/configuration", "/brokers/internal-configuration", "/bookies/")
+"""Of what lies below them only the kind of the answer is compared: it describes the machine."""
+
+
+def record(chosen: dict[str, list[str]], platform: Platform, folder: Path) -> dict[str, Recording]:
+    """Runs the chapters with Pulsar's tool."""
+    proxy = Proxy(platform.web_url)
+    tool = AdminTool(folder, proxy.url, platform.broker_url, platform.token)
+    found: dict[str, Recording] = {}
+    try:
+        for chapter, steps in chosen.items():
+            stage, started_s = Stage(platform, chapter), time.monotonic()
+            try:
+                for key, step in keyed(chapter, steps).items():
+                    result = _run(stage, step, tool, proxy)
+                    if result is not None:
+                        found[key] = result
+                sys.stdout.write(f"{chapter}: {len(steps)} steps in {time.monotonic() - started_s:.1f} s\n")
+                sys.stdout.flush()
+            finally:
+                stage.close()
+    finally:
+        tool.close()
+        proxy.close()
+    return found
+
+
+def _run(stage: Stage, step: str, tool: AdminTool, proxy: Proxy) -> Recording | None:
+    if step.startswith("@http "):
+        method, path, *rest = shlex.split(stage.filled(step[6:]))
+        headers = dict(one.split(": ", 1) for one in rest[1:])
+        exchange = stage.request(method, path, rest[0] if rest else "", **headers)
+        sent = {name: value for name, value in headers.items() if name != "Content-Type"}
+        return {"requests": [_written(stage, exchange) | ({"headers_sent": sent} if sent else {})]}
+    if step.startswith("@"):
+        stage.prepare(step)
+        return None
+    result = tool.run(shlex.split(stage.filled(step)))
+    output = [stage.shown(line) for line in result.output.splitlines()[:60]]
+    requests = [_written(stage, one) for one in proxy.take()]
+    if all(one["do"].startswith("GET") for one in requests):
+        requests.sort(key=itemgetter("do"))  # some are made side by side
+    return {"exit": result.code, "output": output, "requests": requests}
+
+
+def _written(stage: Stage, one: Exchange) -> dict[str, Any]:
+    written: dict[str, Any] = {"do": f"{one.method} {stage.template(one.path)}"}
+    if one.body is not None:
+        written["body"] = stage.template(one.body if isinstance(one.body, str) else json.dumps(one.body, sort_keys=True))
+    if one.body is not None and one.content_type != "application/json":
+        written["content_type"] = one.content_type
+    return written | answered(stage, one)
+
+
+def answered(stage: Stage, one: Exchange) -> dict[str, Any]:
+    """The part of an exchange that is compared."""
+    if one.status >= 400:
+        reason = one.answer.get("reason") if isinstance(one.answer, dict) else ""
+        return {"status": one.status, "reason": stage.shown(reason or "")[:160]}
+    opaque = any(part in one.path for part in _OPAQUE)
+    answer = type(one.answer).__name__ if opaque else plain(one.answer, stage.names)
+    found: dict[str, Any] = {"status": one.status, "answer": answer}
+    if one.status < 300 and one.answer is not None:
+        found["type"] = one.answer_type.partition(";")[0]
+    headers = {name.lower(): value for name, value in one.headers.items() if name.lower().startswith("x-pulsar-")}
+    if headers:
+        found["headers"] = {name: _header(name, stage.shown(value)) for name, value in sorted(headers.items())}
+    return found
+
+
+def _header(name: str, value: str) -> str:
+    return "<text>" if name.endswith(("-time", "-producer-name", "-timestamp", "-batch-size")) else value

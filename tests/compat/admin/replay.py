@@ -1,0 +1,64 @@
+"""The recorded requests, sent to a platform without Pulsar's tool, and where its answers differ."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tests.compat.admin import Recording, keyed
+from tests.compat.admin.plain import differences
+from tests.compat.admin.record import answered
+from tests.compat.admin.steps import Stage
+from tests.compat.scenarios.world import Platform
+
+Found = dict[str, list[str]]
+"""Key of a step -> its differences."""
+_AT_ONCE = 4
+_PATIENCE_S = 2.0  # acknowledgements and figures are on their way
+
+
+def replay(chosen: dict[str, list[str]], recorded: dict[str, Recording], platform: Platform, hopeless: set[str]) -> Found:
+    """Chapters side by side. For steps of `hopeless` nothing is waited for."""
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="chapter") as pool:
+        futures = [pool.submit(_chapter, one, steps, recorded, platform, hopeless) for one, steps in chosen.items()]
+        return {key: held for future in futures for key, held in future.result().items()}
+
+
+def _chapter(chapter: str, steps: list[str], recorded: dict[str, Recording], platform: Platform, hopeless: set[str]) -> Found:
+    stage = Stage(platform, chapter)
+    found: Found = {}
+    try:
+        for key, step in keyed(chapter, steps).items():
+            if step.startswith("@") and not step.startswith("@http "):
+                stage.prepare(step)
+            elif key in recorded:
+                requests = recorded[key]["requests"]
+                found[key] = [one for wanted in requests for one in _request(stage, wanted, key in hopeless)]
+    finally:
+        stage.close()
+    return found
+
+
+def _request(stage: Stage, wanted: dict[str, Any], hopeless: bool) -> list[str]:
+    method, _, path = wanted["do"].partition(" ")
+    headers = {"Content-Type": wanted.get("content_type", "application/json"), **wanted.get("headers_sent", {})}
+    until = time.monotonic() + (0.0 if hopeless or method != "GET" else _PATIENCE_S)
+    while True:
+        exchange = stage.request(method, stage.filled(path), stage.filled(wanted.get("body", "")), **headers)
+        found = _differences(wanted, answered(stage, exchange))
+        if not found or time.monotonic() > until:
+            return [f"{wanted['do']}: {one}" for one in found]
+        time.sleep(0.1)
+
+
+def _differences(wanted: dict[str, Any], ours: dict[str, Any]) -> list[str]:
+    if wanted["status"] != ours["status"]:
+        said = [f"{one['status']} {one.get('reason', one.get('answer'))!s:.300}" for one in (ours, wanted)]
+        return [f"status {said[0]} instead of {said[1]}"]
+    if wanted["status"] >= 400:
+        return [] if ours["reason"] else ["an error without a reason"]
+    found = differences(wanted["answer"], ours["answer"], "answer")
+    if wanted.get("type") != ours.get("type"):
+        found.append(f"content type {ours.get('type')} instead of {wanted.get('type')}")
+    return found + differences(wanted.get("headers", {}), ours.get("headers", {}), "headers")

@@ -1,0 +1,70 @@
+"""`make oracle ARGS=--admin`: Pulsar's tool on both platforms, and what a user of the tool could tell apart."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import AbstractContextManager
+from fnmatch import fnmatch
+from pathlib import Path
+
+from tests.compat.admin import NOT_YET, OURS, Recording, chapters, load_recorded, save_recorded
+from tests.compat.admin.plain import differences
+from tests.compat.admin.record import record
+from tests.compat.scenarios.world import Platform
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?(E-?\d+)?")
+
+
+def compare(
+    pulsar: AbstractContextManager[Platform] | None,
+    magnetar: AbstractContextManager[Platform],
+    folder: Path,
+    *,
+    only: str,
+    write: bool,
+) -> int:
+    """Without a Pulsar, what was recorded counts. With `write`, Pulsar's answers are recorded."""
+    chosen = {name: steps for name, steps in chapters().items() if fnmatch(name, only)}
+    theirs = load_recorded()
+    if pulsar is not None:
+        with pulsar as platform:
+            theirs = record(chosen, platform, folder)
+            if write:
+                again = record(chosen, platform, folder)
+                for key in theirs:
+                    if theirs[key]["requests"] != again[key]["requests"]:
+                        print(f"UNSTABLE on Pulsar: {key}\n  {json.dumps(theirs[key])[:600]}\n  {json.dumps(again[key])[:600]}")
+                save_recorded(theirs)
+    with magnetar as platform:
+        ours = record(chosen, platform, folder)
+    unexpected = 0
+    for key, wanted in theirs.items():
+        if key not in ours:
+            continue
+        found = tool_differences(wanted, ours[key])
+        listed = NOT_YET.get(key) or OURS.get(key)
+        if found and not listed:
+            unexpected += 1
+            print(f"DIFFERS: {key}\n  " + "\n  ".join(found[:5]))
+    print(f"{len(ours)} commands: {unexpected} unexpected; {len(NOT_YET)} not yet, {len(OURS)} otherwise on purpose")
+    return int(unexpected > 0)
+
+
+def tool_differences(wanted: Recording, ours: Recording) -> list[str]:
+    """In the exit code and the output of the tool. Of JSON, what only ours has does not count; of other text, numbers do not."""
+    if wanted.get("exit") != ours.get("exit"):
+        return [f"exit code {ours.get('exit')} {ours.get('output')} instead of {wanted.get('exit')} {wanted.get('output')}"]
+    theirs_text, ours_text = "\n".join(wanted.get("output", [])), "\n".join(ours.get("output", []))
+    try:
+        return differences(_shape(json.loads(theirs_text)), _shape(json.loads(ours_text)), "output")
+    except ValueError:
+        same = sorted(_NUMBER.sub("0", theirs_text).split("\n")) == sorted(_NUMBER.sub("0", ours_text).split("\n"))
+        return [] if same else [f"output {ours_text[:300]!r} instead of {theirs_text[:300]!r}"]
+
+
+def _shape(value: object) -> object:
+    """Types and names; values are compared over HTTP."""
+    if isinstance(value, dict):
+        return {key: _shape(one) for key, one in value.items()}
+    return type(value).__name__ if not isinstance(value, list) else [_shape(one) for one in value[:1]]
