@@ -26,7 +26,7 @@ from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 
-from tests.compat.admin import report
+from tests.compat.admin import compare
 from tests.compat.probes import CLIENTS, make_keys, probe_all
 from tests.compat.scenarios import (
     NOT_YET,
@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
         theirs = load_recorded()
         if options.admin:
             there = None if options.ours_only else _pulsar(folder, options.pulsar, options.pulsar_web)
-            return report.compare(there, _magnetar(folder), folder, only=options.only, write=options.record)
+            return compare(there, _magnetar(folder), folder, only=options.only, write=options.record)
         if not options.ours_only:
             pulsar = stack.enter_context(_pulsar(folder, options.pulsar, options.pulsar_web))
             if options.clients:

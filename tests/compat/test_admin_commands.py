@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.admin import NOT_YET, OURS, chapters, keyed, load_recorded
-from tests.compat.admin.replay import Found, replay
+from tests.compat.admin import NOT_YET, OURS, Found, chapters, keyed, load_recorded, replay
 from tests.compat.scenarios import Platform
 from tests.support.standalone import Standalone
 

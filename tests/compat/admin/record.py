@@ -10,12 +10,12 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from tests.compat.admin import Recording, keyed
+from tests.compat.admin.catalogue import Recording, keyed
 from tests.compat.admin.plain import plain
 from tests.compat.admin.proxy import Exchange, Proxy
 from tests.compat.admin.steps import Stage
 from tests.compat.admin.tool import AdminTool
-from tests.compat.scenarios.world import Platform
+from tests.compat.scenarios import Platform
 
 _OPAQUE = ("/broker-stats/", "/brokers/configuration", "/brokers/internal-configuration", "/bookies/")
 """Of what lies below them only the kind of the answer is compared: it describes the machine."""

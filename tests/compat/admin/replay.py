@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.compat.admin import Recording, keyed
+from tests.compat.admin.catalogue import Recording, keyed
 from tests.compat.admin.plain import differences
 from tests.compat.admin.record import answered
 from tests.compat.admin.steps import Stage
-from tests.compat.scenarios.world import Platform
+from tests.compat.scenarios import Platform
+from tests.support.waiting import eventually_sync
 
 Found = dict[str, list[str]]
 """Key of a step -> its differences."""
@@ -43,13 +43,18 @@ def _chapter(chapter: str, steps: list[str], recorded: dict[str, Recording], pla
 def _request(stage: Stage, wanted: dict[str, Any], hopeless: bool) -> list[str]:
     method, _, path = wanted["do"].partition(" ")
     headers = {"Content-Type": wanted.get("content_type", "application/json"), **wanted.get("headers_sent", {})}
-    until = time.monotonic() + (0.0 if hopeless or method != "GET" else _PATIENCE_S)
-    while True:
+    found: list[str] = []
+
+    def same() -> bool:
         exchange = stage.request(method, stage.filled(path), stage.filled(wanted.get("body", "")), **headers)
-        found = _differences(wanted, answered(stage, exchange))
-        if not found or time.monotonic() > until:
-            return [f"{wanted['do']}: {one}" for one in found]
-        time.sleep(0.1)
+        found[:] = _differences(wanted, answered(stage, exchange))
+        return not found or hopeless or method != "GET"
+
+    try:
+        eventually_sync(same, _PATIENCE_S)
+    except AssertionError:
+        pass  # `found` says it better
+    return [f"{wanted['do']}: {one}" for one in found]
 
 
 def _differences(wanted: dict[str, Any], ours: dict[str, Any]) -> list[str]:

@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 from fnmatch import fnmatch
 from pathlib import Path
 
-from tests.compat.admin import NOT_YET, OURS, Recording, chapters, load_recorded, save_recorded
+from tests.compat.admin.catalogue import NOT_YET, OURS, Recording, chapters, load_recorded, save_recorded
 from tests.compat.admin.plain import differences
 from tests.compat.admin.record import record
-from tests.compat.scenarios.world import Platform
+from tests.compat.scenarios import Platform
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(E-?\d+)?")
 

@@ -14,7 +14,8 @@ import pulsar
 
 from tests.compat.admin.plain import plain_text
 from tests.compat.admin.proxy import Exchange, send
-from tests.compat.scenarios.world import Platform
+from tests.compat.scenarios import Platform
+from tests.support.waiting import eventually_sync
 
 _ID = re.compile(r"\{(id|ledger|entry|ms)(\d+)\}")
 _NOW = re.compile(r"\{now([+-]\d+)\}")
@@ -103,10 +104,11 @@ class Stage:
 
     def _at(self, message_id: pulsar.MessageId) -> None:
         """A time after the message and before the next one."""
-        time.sleep(0.002)
+        stored_ms = _now_ms()
+        eventually_sync(lambda: _now_ms() > stored_ms)
         self._ids.append(message_id)
-        self._times.append(int(time.time() * 1000))
-        time.sleep(0.002)
+        self._times.append(_now_ms())
+        eventually_sync(lambda: _now_ms() > self._times[-1])
 
     def do_producer(self, topic: str, name: str) -> None:
         self._members[name] = self._client.create_producer(topic, producer_name=name)
@@ -121,9 +123,16 @@ class Stage:
             self._members[name].receive(10_000)
 
     def do_ack(self, name: str, count: str) -> None:
+        held = self._unacked(name)
         for _ in range(int(count)):
             self._members[name].acknowledge(self._members[name].receive(10_000))
-        time.sleep(0.3)  # acknowledgements are sent together
+        eventually_sync(lambda: self._unacked(name) == held - int(count))
+
+    def _unacked(self, name: str) -> int:
+        """Messages that the consumer holds, on their way included."""
+        topic, subscription = self._members[name].topic(), self._members[name].subscription_name()
+        stats = self.request("GET", f"/admin/v2/{topic.replace('://', '/')}/stats").answer
+        return int(stats["subscriptions"][subscription]["unackedMessages"])
 
     def do_close(self, name: str) -> None:
         self._members.pop(name).close()
@@ -143,6 +152,10 @@ class Stage:
 
     def close(self) -> None:
         self._client.close()
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def _moment(at_ms: int, now_s: int) -> str:
