@@ -11,7 +11,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.benchmarks import acks, catch_up, dispatch, floors, log_append, neighbours, opening, peer, processes, restart, topics
+from tests.benchmarks import (
+    acks,
+    catch_up,
+    dispatch,
+    floors,
+    listing,
+    log_append,
+    neighbours,
+    opening,
+    peer,
+    processes,
+    restart,
+    topics,
+)
 from tests.benchmarks.generator import Generator
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.processes import Interrupted
@@ -74,6 +87,10 @@ def _opening(order: Order) -> Section:
     return opening.run(order.directory, order.peer, int(5_000 * order.scale), order.progress)
 
 
+def _listing(order: Order) -> Section:
+    return listing.run(order.directory, int(order.topics * min(1.0, order.scale)), max(5, int(60 * order.scale)), order.progress)
+
+
 class Part(NamedTuple):
     run: Callable[[Order], Section]
     needs_generator: bool = False
@@ -90,6 +107,7 @@ PARTS = {
     "neighbours": Part(_neighbours),
     "dispatch": Part(_dispatch, needs_peer=True),
     "opening": Part(_opening, needs_peer=True),
+    "listing": Part(_listing),
 }
 PAGES = {  # of more than one part
     "the-log": ("append", "peer", "acks", "topics", "catch-up", "restart"),

@@ -123,7 +123,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         meta,
         owned,
         wall_ms,
-        _ledger_limits(settings),
+        ledger_limits(settings),
         expiry_clock=ExpiryClock(),
         background=background,
         reserve=reserve,
@@ -187,7 +187,7 @@ def _require_same_age(folder: Path, next_ledger_id: int, newest_ledger_id: int) 
         )
 
 
-def _ledger_limits(settings: Settings) -> Limits:
+def ledger_limits(settings: Settings) -> Limits:
     return Limits(
         entries_max=settings.ledger_entries_max,
         bytes_max=settings.ledger_bytes_max,

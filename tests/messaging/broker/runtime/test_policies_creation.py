@@ -177,3 +177,17 @@ async def test_they_count_towards_the_rate_of_auto_creation(make_world: MakeWorl
     assert await first == 2
     with pytest.raises(MagnetarError, match="create topics faster"):
         await second
+
+
+# --- permissions ---
+
+
+async def test_creating_by_use_needs_what_the_use_needs_and_nothing_more(world: BrokerWorld) -> None:
+    """As in Pulsar. Who may do nothing on a topic creates none by asking for its partitions."""
+    grants = {"writer@acme": ["produce"], "reader@acme": ["consume"]}
+    await world.feed(("namespace", "acme/orders", {"grants": grants, "policies": {"auto_topic_partitions": 2}}))
+    assert await partitions(await world.connected("stranger")) == -pb.AuthorizationError
+    assert await world.meta.list_partitioned("acme/orders") == []
+    for number, key in enumerate(("writer", "reader")):
+        assert await partitions(await world.connected(key), f"{TOPIC}{number}") == 2
+    assert len(await world.meta.list_partitioned("acme/orders")) == 2

@@ -1,0 +1,22 @@
+"""The benchmark of listing a namespace, on a small one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks import listing
+
+pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
+
+
+def test_a_namespace_is_listed(tmp_path: Path) -> None:
+    section = listing.run(tmp_path, 25, 2, lambda text: None)
+    assert [row[0] for row in section.tables[0].rows] == [
+        "GET /admin/v2/persistent/public/default",
+        "GET /admin/v2/namespaces/public/default/topics",
+    ]
+    assert [figure.target for figure in section.figures] == [listing.TARGET_MS]
+    assert section.figures[0].value > 0
+    assert list(tmp_path.iterdir()) == []
