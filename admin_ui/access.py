@@ -18,9 +18,9 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllow
 from django.urls import reverse
 from django.utils.crypto import constant_time_compare
 
+from admin_ui.addresses import full_name
 from messaging.permissions.model import NOTHING, Action, Resource
 from messaging.permissions.table import CONSOLE
-from messaging.protocol.names import PERSISTENT, TopicName
 from tenants.access import Actor, actor_of_user, sees
 from tenants.http.authentication import client_address_of
 from tenants.http.errors import deny
@@ -117,7 +117,7 @@ def resource_of(kwargs: dict[str, Any]) -> Resource:
     return Resource(
         tenant,
         f"{tenant}/{local}" if local else "",
-        str(TopicName(PERSISTENT, tenant, local, topic)) if topic else "",
+        str(full_name(tenant, local, topic)) if topic else "",
     )
 
 

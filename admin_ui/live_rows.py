@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from admin_ui.addresses import short_name
 from messaging.adminrpc.schema import NamespaceLive
 
 _PARTITION = re.compile(r"(.+)-partition-(\d{1,6})")
@@ -36,7 +37,7 @@ class Group:
 
     @property
     def name(self) -> str:
-        return self.topic.rpartition("/")[2]
+        return short_name(self.topic)
 
 
 def grouped(live: NamespaceLive) -> list[Group]:

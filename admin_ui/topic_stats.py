@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from admin_ui.addresses import short_name
+
 Json = Mapping[str, Any]
 
 
@@ -79,6 +81,7 @@ class SubscriptionRow:
     ack_rate: float | None
     delivered: int | None
     expired: int | None
+    dropped: int | None  # None: it keeps messages until they are acknowledged
     dead_letters: str  # "off", or how many messages were moved and what is in the way
     consumers: list[ConsumerRow]
     explanation: str  # what holds delivery back, and what to do; "" if nothing does, or it is unknown
@@ -138,6 +141,7 @@ def _subscription(name: str, one: Json) -> SubscriptionRow:
         one.get("messageAckRate"),
         one.get("msgOutCounter"),
         one.get("totalMsgExpired"),
+        one.get("msgDropCounter"),
         _dead_letters(one.get("deadLetters")),
         consumers,
         _explanation(one),
@@ -184,7 +188,7 @@ def _consumer(subscription: str, one: Json) -> ConsumerRow:
 def _partition(name: str, one: Json) -> PartitionRow:
     backlogs: Iterable[int] = (subscription.get("msgBacklog", 0) for subscription in (one.get("subscriptions") or {}).values())
     return PartitionRow(
-        name.rpartition("/")[2],
+        short_name(name),
         one.get("msgRateIn"),
         one.get("msgRateOut"),
         one.get("storageSize"),

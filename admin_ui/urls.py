@@ -4,8 +4,9 @@ two.
 
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import path, register_converter
 
+from admin_ui.addresses import TopicConverter
 from admin_ui.views import (
     audit,
     jump,
@@ -21,11 +22,13 @@ from admin_ui.views import (
     usage,
 )
 
+register_converter(TopicConverter, "topic")
+
 app_name = "console"
 
 _TENANT = "tenants/<str:tenant>"
 _NAMESPACE = f"{_TENANT}/namespaces/<str:namespace>"
-_TOPIC = f"{_NAMESPACE}/topics/<str:topic>"
+_TOPIC = f"{_NAMESPACE}/<topic:topic>"
 
 urlpatterns = [
     path("", tenants.home, name="home"),

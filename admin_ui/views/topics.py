@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page, resource_of
-from admin_ui.addresses import live_url
+from admin_ui.addresses import live_url, short_name
 from admin_ui.forms import ConfirmForm, TopicForm
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_message
 from admin_ui.topic_stats import topic_view
@@ -51,7 +51,8 @@ def topic(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> H
     name = topic_name(tenant, namespace, topic)
     further: tuple[tuple[str, str], ...] = ()
     if name.partition >= 0:
-        further = ((name.base.local, reverse("console:topic", args=[tenant, namespace, name.base.local])),)
+        base = short_name(str(name.base))
+        further = ((base, reverse("console:topic", args=[tenant, namespace, base])),)
     return show(
         request,
         "pages/topic.html",
@@ -59,6 +60,7 @@ def topic(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> H
         crumbs=crumbs(tenant, namespace, *further),
         topic=str(name),
         local=topic,
+        persistent=name.persistent,
         live_url=live_url(tenant, namespace, str(name)),
         fragment_url=reverse("console:topic_fragment", args=[tenant, namespace, topic]),
         **_look(name),
@@ -68,8 +70,9 @@ def topic(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> H
 @page
 def topic_fragment(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     """The part of the topic page that is refreshed every two seconds."""
-    found = _look(topic_name(tenant, namespace, topic))
-    return show(request, "parts/topic_stats.html", navigation(request, "topic", tenant, namespace), local=topic, **found)
+    name = topic_name(tenant, namespace, topic)
+    here = navigation(request, "topic", tenant, namespace)
+    return show(request, "parts/topic_stats.html", here, local=topic, persistent=name.persistent, **_look(name))
 
 
 @page
@@ -136,7 +139,9 @@ def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: st
             return HttpResponseRedirect(reverse("console:namespace", args=[tenant, namespace]))
     stats = found["stats"]
     impact = ["All its messages are deleted permanently, acknowledged or not."]
-    if found["partitions"]:
+    if not name.persistent:
+        impact[0] = "It is not persistent: there are no messages to delete."
+    elif found["partitions"]:
         impact[0] = f"All messages of its {found['partitions']} partitions are deleted permanently, acknowledged or not."
     if stats is None:
         impact.append(f"The connected clients are currently unknown. {found['away']}")

@@ -13,6 +13,20 @@ export function apply(state, message) {
   return { epoch: state.epoch, sequence: message.sequence, at_ms: message.at_ms, rows };
 }
 
+const UNSTORED = "non-persistent://";
+
+/** What the pages of a namespace call a topic (full name): its last part, for a non-persistent one after its domain. */
+export function shortName(topic) {
+  const last = topic.slice(topic.lastIndexOf("/") + 1);
+  return topic.startsWith(UNSTORED) ? `${UNSTORED}${last}` : last;
+}
+
+/** The address of a topic (full name); `pattern`: that of a persistent one, with __topic__ for its last part. */
+export function topicAddress(pattern, topic) {
+  const last = encodeURIComponent(topic.slice(topic.lastIndexOf("/") + 1));
+  return topic.startsWith(UNSTORED) ? pattern.replace("topics/__topic__", `non-persistent/${last}`) : pattern.replace("__topic__", last);
+}
+
 const PARTITION = /^(.+)-partition-(\d{1,6})$/;
 const SUMS = ["rate_in", "rate_out", "throughput_in", "throughput_out", "messages_in", "messages_out", "storage_bytes", "backlog_entries", "producers", "consumers"];
 

@@ -5,7 +5,7 @@
 
 import { History } from "./history.js";
 import { feedOf } from "./live-feed.js";
-import { grouped, totals } from "./live-state.js";
+import { grouped, shortName, topicAddress, totals } from "./live-state.js";
 import { RowWindow } from "./row-window.js";
 import { bytes, count, rate, total } from "./format.js";
 
@@ -113,13 +113,13 @@ customElements.define("mag-live-table", class extends HTMLElement {
 
   #draw(row, { values, group }) {
     const parts = this.#parts.get(row);
-    const name = values.topic.slice(values.topic.lastIndexOf("/") + 1);
+    const name = shortName(values.topic);
     if (row.dataset.topic !== values.topic) {
       row.dataset.topic = values.topic;
       row.classList.toggle("partition", !group);
       parts.link.textContent = group ? name : `partition ${values.index}`;
       parts.link.title = values.topic;
-      parts.link.href = this.dataset.topicUrl.replace("__topic__", encodeURIComponent(name));
+      parts.link.href = topicAddress(this.dataset.topicUrl, values.topic);
       for (const { spark, label } of parts.sparks) spark.dataset.label = `${name}, ${label}`;
     }
     for (const [key, format] of Object.entries(CELLS)) {
