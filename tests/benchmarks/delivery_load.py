@@ -235,9 +235,7 @@ class Run:
             if kind == wire.MESSAGE:
                 link.out += equal_frames.acks(data, at, size, count)
                 in_ring = int.from_bytes(data[at + size - 4 : at + size], "big")
-                received = subscription.received
-                number = received + (in_ring - received + RING // 2) % RING - RING // 2
-                self._sample(self._delivery_latencies, number, count, now)
+                self._sample(self._delivery_latencies, self._number(in_ring, subscription), count, now)
                 subscription.received += count
                 self._granted[link] += count
             else:
@@ -248,6 +246,13 @@ class Run:
         if self._granted[link] >= PERMITS // 2:
             link.out += wire.flow(self._granted[link])
             self._granted[link] = 0
+
+    def _number(self, in_ring: int, subscription: _Subscription) -> int:
+        """Which message it is that has this number in the ring: the one next to those that arrived, or, where some never do, the
+        last one sent."""
+        if self.load.lossy:
+            return self._sent - 1 - (self._sent - 1 - in_ring) % RING
+        return subscription.received + (in_ring - subscription.received + RING // 2) % RING - RING // 2
 
     def _other(self, link: Link, kind: int, at: int, size: int) -> None:
         if kind == wire.PONG:

@@ -54,6 +54,7 @@ ROWS = (
     Row("Key_Shared, 1,000 keys, 4 consumers", Load(keys=1000, kind=pb.Subscribe.Key_Shared, consumers=4), (_a_core(4),)),
     Row("10 subscriptions", Load(subscriptions=10), (_a_core(4),)),
     Row("Shared, 1 KiB at 10,000/s", Load(size=1024, rate_per_s=10_000), (_P99,)),
+    Row("non-persistent, Shared", Load(domain="non-persistent"), (_a_core(6),)),
 )
 
 
@@ -121,7 +122,7 @@ class Comparison:
             "message in a frame of its own: CPU is user and system time of the whole process for all of that. Every consumer "
             "has a connection and 1,000 permits. A delivery's latency counts from the writing of the message; the longest one "
             "says how far the consumers fell behind. For latencies the first fifth of the time does not count. The peer syncs "
-            "its journal (journalSyncData=true, checked)."
+            "its journal (journalSyncData=true, checked). Of a non-persistent topic counts what is delivered; the rest was dropped."
         )
         title = f"Deliveries beside the peer, Pulsar {self.in_turn.version}"
         return Section(title, words, [self._all(), self._ratios()], figures, self.failures)

@@ -112,6 +112,13 @@ def test_every_subscription_gets_everything_once(broker: RealBroker) -> None:
     assert 80 <= delivered.messages <= 110  # at 500 a second
 
 
+def test_what_a_non_persistent_topic_drops_is_not_waited_for(broker: RealBroker) -> None:
+    of = Load(domain="non-persistent", window=5_000)
+    delivered = Run(broker.address, "non-persistent://public/default/dropping", of).run(0.3, broker.cost)
+    assert 0 < delivered.received_share <= 1.0
+    assert 0 < delivered.delivery_p50_ms <= delivered.behind_s * 1000
+
+
 def test_a_refused_client_ends_the_run(broker: RealBroker) -> None:
     with pytest.raises(Stalled, match="refused"):
         Run(broker.address, "persistent://public/nowhere/there-is-no-such-namespace", Load())
