@@ -42,9 +42,11 @@ OF_OWNERS: dict[str, Act] = {
     "set_member": lambda actor: actions.set_member(actor, "acme", "sam", "member"),
     "remove_member": lambda actor: actions.remove_member(actor, "acme", "tom"),
     "create_topic": lambda actor: actions.create_topic(actor, TOPIC),
+    "set_topic_policies": lambda actor: actions.set_topic_policies(actor, parse_topic("acme/orders/old"), {"message_ttl_s": 60}),
     "truncate_topic": lambda actor: actions.truncate_topic(actor, parse_topic("acme/orders/old")),
     "delete_topic": lambda actor: actions.delete_topic(actor, parse_topic("acme/orders/old")),
 }
+WITHOUT_ACTOR = {"topic_policies", "forget_topic_policies"}  # a look-up, and what follows from a deletion
 OF_SUPERUSERS: dict[str, Act] = {
     "create_tenant": lambda actor: actions.create_tenant(actor, "third"),
     "update_tenant": lambda actor: actions.update_tenant(actor, "acme", admin_roles=["boss"]),
@@ -62,7 +64,7 @@ def ready(world: World) -> World:
 
 def test_every_action_is_in_these_tables() -> None:
     acting = {name for name in actions.__all__ if name.islower()}
-    assert acting == OF_OWNERS.keys() | OF_SUPERUSERS.keys()
+    assert acting - WITHOUT_ACTOR == OF_OWNERS.keys() | OF_SUPERUSERS.keys()
 
 
 def traces() -> tuple[int, int]:

@@ -208,14 +208,6 @@ def test_what_is_not_offered_says_so(call: Call, path: str) -> None:
     assert "not offered" in response.json()["reason"]
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-@pytest.mark.parametrize("policy", ["retention", "messageTTL", "deduplicationEnabled", "backlogQuotaMap", "publishRate"])
-def test_policies_of_topics_are_not_offered(call: Call, method: str, policy: str) -> None:
-    response = call(method, f"/admin/v2/persistent/acme/orders/t/{policy}", 5 if method == "POST" else None)
-    assert status(response) == 404
-    assert "not offered" in response.json()["reason"]
-
-
 def test_a_change_that_no_broker_confirmed(call: Call, world: World) -> None:
     world.line.cut()
     response = call("POST", "/admin/v2/namespaces/acme/orders/messageTTL", 5)

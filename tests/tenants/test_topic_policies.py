@@ -37,6 +37,11 @@ APPLIED: dict[str, Any] = {
     "maxUnackedMessagesOnConsumer": 50_000,
     "maxUnackedMessagesOnSubscription": 200_000,
     **dict.fromkeys(("dispatchRate", "subscriptionDispatchRate", "s/dispatchRate"), NO_RATE),
+    "inactiveTopicPolicies": {
+        "deleteWhileInactive": False,
+        "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
+        "maxInactiveDurationSeconds": 60,
+    },
     "schemaCompatibilityStrategy": "FULL",
     "schemaValidationEnforced": False,
 }
