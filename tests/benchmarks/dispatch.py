@@ -9,6 +9,7 @@ import statistics
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from tests.benchmarks.in_turn import InTurn
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.peer_process import PeerBroker
 from tests.benchmarks.peer_report import COMPILED, PEER
+from tests.benchmarks.profiling import profiles_under
 from tests.benchmarks.real_broker import RealBroker
 from tests.benchmarks.report import Figure, Progress, Section, Table, number
 
@@ -61,10 +63,11 @@ ROWS = (
 class Plan(NamedTuple):
     """How long it takes: rounds x rows x 2 brokers x (`seconds` + some), and twice `warm_up_s`."""
 
-    seconds: float = 4.0
-    rounds: int = 5
+    seconds: float = 3.0
+    rounds: int = 4
     warm_up_s: float = 30.0
     rows: tuple[Row, ...] = ROWS
+    profile: bool = False  # of the rows that miss a target
 
 
 def run(directory: Path | None, peer: Path, plan: Plan, progress: Progress) -> Section:
@@ -78,7 +81,8 @@ def run(directory: Path | None, peer: Path, plan: Plan, progress: Progress) -> S
         comparison.warm_up()
         for row in plan.rows:
             comparison.measure(row)
-        return comparison.report()
+        stack.close()  # a profile needs the processor
+        return comparison.report(Path(made))
 
 
 class Comparison:
@@ -113,7 +117,7 @@ class Comparison:
             self.failures.append(f"{row.name}, {name}: {error}")
             return None
 
-    def report(self) -> Section:
+    def report(self, folder: Path) -> Section:
         figures = [figure for row in self._plan.rows for judged in row.judged if (figure := self._figure(row, judged))]
         words = (
             f"128 B, 1,000 messages in flight, where nothing else is said. Medians of {self._plan.rounds} rounds in which a "
@@ -125,7 +129,18 @@ class Comparison:
             "its journal (journalSyncData=true, checked). Of a non-persistent topic counts what is delivered; the rest was dropped."
         )
         title = f"Deliveries beside the peer, Pulsar {self.in_turn.version}"
-        return Section(title, words, [self._all(), self._ratios()], figures, self.failures)
+        return Section(title, words, [self._all(), self._ratios()], figures, self.failures, self._profiles(folder))
+
+    def _profiles(self, folder: Path) -> list[tuple[str, str]]:
+        found = []
+        for row in self._plan.rows if self._plan.profile else ():
+            if not all(figure.reached for judged in row.judged if (figure := self._figure(row, judged))):
+                self._progress(f"profile: {row.name}")
+                try:
+                    found += profiles_under(folder, row.name, partial(_profiled, row.load), self._plan.seconds)
+                except (Stalled, OSError) as error:
+                    self.failures.append(f"profile of {row.name}: {error}")
+        return found
 
     def _figure(self, row: Row, judged: Judged) -> Figure | None:
         found = self._values(row, judged)
@@ -172,6 +187,10 @@ class Comparison:
             for judged in row.judged
         ]
         return Table(("load", "figure", "each round"), lines)
+
+
+def _profiled(of: Load, broker: RealBroker, seconds: float) -> None:
+    Run(broker.address, f"{of.domain}://public/default/profiled", of).run(seconds, broker.cost)
 
 
 def _cells(rounds: list[Delivered]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.benchmarks import processes
@@ -21,27 +22,39 @@ _LINES = 28
 _ANSWER_S = 10.0
 
 
+Load = Callable[[RealBroker, float], object]  # puts the load on the broker for so many seconds, and blocks as long
+
+
 def profiles(generator: Generator, folder: Path, name: str, load: tuple[str, ...], seconds: float = 3.0) -> list[tuple[str, str]]:
-    """(title, text) of each profile that this machine allows, of a broker of its own under `load`."""
-    with tempfile.TemporaryDirectory(dir=folder) as made:
+    """As `profiles_under`, of a load of the generator."""
+
+    def run(broker: RealBroker, duration_s: float) -> None:
+        topic = "persistent://public/default/profiled"
+        generator.run(broker.address, broker.process.pid, topic, *load, "-dur", f"{duration_s:.2f}s")
+
+    return profiles_under(folder, name, run, seconds)
+
+
+def profiles_under(folder: Path, name: str, load: Load, seconds: float = 3.0) -> list[tuple[str, str]]:
+    """(title, text) of each profile that this machine allows, of a broker of its own under `load`. Raises what that raises."""
+    with tempfile.TemporaryDirectory(dir=folder) as made, ThreadPoolExecutor(1) as thread:
         table = Path(made) / "functions.txt"
         broker = RealBroker(Path(made), "--profile", table)
         try:
-            load = (*load, "-dur", f"{seconds + 2 * _RAMP_S:.2f}s")
-            native = _under(broker, generator, load, lambda: _perf(broker, Path(made) / "perf.data", seconds))
-            python = _under(broker, generator, load, lambda: _functions(broker, table, seconds))
+
+            def under(look: Callable[[], str]) -> str:
+                running = thread.submit(load, broker, seconds + 2 * _RAMP_S)
+                try:
+                    time.sleep(_RAMP_S)
+                    return look()
+                finally:
+                    running.result()
+
+            native = under(lambda: _perf(broker, Path(made) / "perf.data", seconds))
+            python = under(lambda: _functions(broker, table, seconds))
         finally:
             broker.close()
     return [(f"{name}: by perf", native), (f"{name}: by Python's profiler, which itself takes time", python)]
-
-
-def _under(broker: RealBroker, generator: Generator, load: tuple[str, ...], look: Callable[[], str]) -> str:
-    running = generator.start(broker.address, broker.process.pid, "persistent://public/default/profiled", *load)
-    try:
-        time.sleep(_RAMP_S)
-        return look()
-    finally:
-        running.result()
 
 
 def _perf(broker: RealBroker, data: Path, seconds: float) -> str:

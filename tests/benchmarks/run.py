@@ -19,7 +19,7 @@ Measure Magnetar on this machine, beside the machine's own floors.
 
   first-light   publish and delivery through one broker: a minute (the default)
   the-log       append to restart on one page: up to 20 minutes
-  features      dispatch and opening on one page: eight minutes
+  features      dispatch and opening on one page: seven minutes
   append        durable appends to the log alone
   acks          individual acknowledgements
   catch-up      a reader far behind, beside producers
@@ -27,7 +27,7 @@ Measure Magnetar on this machine, beside the machine's own floors.
   restart       a broker after kill -9, with many topics and 20 GiB stored
   peer          the same load on Magnetar and on a Pulsar   (needs --rawload and --peer)
   neighbours    what a tenant feels of hostile others: four minutes
-  dispatch      Shared, Key_Shared, many subscriptions on Magnetar and on a Pulsar: seven minutes  (needs --peer)
+  dispatch      Shared, Key_Shared, many subscriptions on Magnetar and on a Pulsar: six minutes  (needs --peer)
   listing       a namespace of 100,000 topics listed over the admin API: two minutes
   opening       5,000 topics opened on Magnetar and on a Pulsar                                    (needs --peer)
 """

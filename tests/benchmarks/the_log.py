@@ -78,7 +78,13 @@ def _catch_up(order: Order) -> Section:
 
 def _dispatch(order: Order) -> Section:
     assert order.peer is not None
-    plan = dispatch.Plan(4.0 * order.scale, 5 if order.scale >= 0.5 else 2, 30.0 * max(0.3, order.scale))
+    short = order.scale < 0.5
+    plan = dispatch.Plan(
+        seconds=2.0 if short else 3.0 * order.scale,
+        rounds=2 if short else 4,
+        warm_up_s=30.0 * max(0.3, order.scale),
+        profile=order.profile,
+    )
     return dispatch.run(order.directory, order.peer, plan, order.progress)
 
 
