@@ -8,73 +8,22 @@ again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
-Place = tuple[int, int]  # ledger, entry
+from tests.simulation.model import Chunk, Consumer, Message, Place, Subscribed
+
+EARLY_MS = 1_000  # a delayed message may come so much before its time
 
 
 class Violated(AssertionError):
     """The broker broke a promise."""
 
 
-@dataclass
-class Message:
-    text: str  # its id
-    payload: bytes  # begins with it
-    producer: str
-    number: int  # in the order in which this producer sent
-    topic: str
-    place: Place | None = None
-    receipted: bool = False
-    key: str = ""
-
-
-@dataclass
-class Consumer:
-    """One that is subscribed: from SUCCESS until it or its connection is closed."""
-
-    name: str
-    subscription: Subscribed
-    permits: int = 0
-    active: bool = True
-    last: Place = (-1, -1)  # delivered since the subscription was rewound
-    holds: dict[str, Message] = field(default_factory=dict)  # delivered to it, not acknowledged, not given back
-    giving_back: int = 0  # requests for redelivery under way: what is delivered meanwhile may be given back by them, or not
-    unsure: set[str] = field(default_factory=set)
-
-
-@dataclass
-class Subscribed:
-    topic: str
-    name: str
-    shared: bool
-    keyed: bool = False  # Key_Shared
-    last_of_key: dict[str, Place] = field(default_factory=dict)  # delivered since anything was given back, or anybody left
-    owed: dict[str, Message] = field(default_factory=dict)
-    done: set[str] = field(default_factory=set)
-    done_to: Place = (-1, -1)  # all up to here was acknowledged and that confirmed
-    perhaps_to: Place = (-1, -1)  # all up to here may be acknowledged
-    perhaps: set[str] = field(default_factory=set)
-    seeks: int = 0  # that may still take effect
-    consumers: dict[str, Consumer] = field(default_factory=dict)
-    receiver: str = ""  # of an Exclusive or Failover subscription: who was sent something last
-    changes: int = 0  # consumers that came or left since: each may make another one active
-
-    def is_done(self, message: Message) -> bool:
-        return message.text in self.done or (message.place is not None and message.place <= self.done_to)
-
-    def must_deliver(self) -> Iterator[Message]:
-        for text, message in self.owed.items():
-            if text in self.perhaps or (message.place or self.perhaps_to) <= self.perhaps_to != (-1, -1):
-                continue
-            yield message
-
-
 class Checker:
     """`durable` says whether these bytes would survive a power loss now. `note` takes a line for the trace."""
 
-    def __init__(self, durable: Callable[[bytes], bool], note: Callable[[str], None]) -> None:
+    def __init__(self, durable: Callable[[bytes], bool], note: Callable[[str], None], now_ms: Callable[[], int]) -> None:
+        self.now_ms = now_ms
         self.messages: dict[str, Message] = {}
         self.subscriptions: dict[tuple[str, str], Subscribed] = {}
         self.counts: dict[str, int] = {}
@@ -149,7 +98,7 @@ class Checker:
 
     def delivered(self, consumer: Consumer, place: Place, texts: list[str], redeliveries: int) -> None:
         subscribed = consumer.subscription
-        if consumer.permits <= 0:
+        if consumer.permits <= 0 and not (subscribed.shared and self._follows_another(texts)):
             raise Violated(f"{consumer.name} of {subscribed.name} was sent {texts} without permits")
         consumer.permits -= len(texts)
         if not subscribed.shared and subscribed.receiver != consumer.name:
@@ -164,8 +113,13 @@ class Checker:
                 raise Violated(
                     f"{text} at {place} was delivered to {subscribed.name} again: its acknowledgement had been confirmed"
                 )
+            if subscribed.shared and message.due_ms > self.now_ms() + EARLY_MS:
+                raise Violated(f"{text} was delivered {message.due_ms - self.now_ms()} ms too early")
             for other in subscribed.consumers.values():
                 if other is not consumer and text in other.holds and text not in other.unsure:
+                    if message.chunk is not None and other.needs_more(message):
+                        self._taken_back(other, message.chunk)
+                        continue
                     raise Violated(f"{text} was delivered to {consumer.name} while {other.name} holds it")
             if subscribed.keyed:
                 self._check_key(consumer, message, place)
@@ -178,6 +132,16 @@ class Checker:
             if place <= consumer.last and not consumer.giving_back:
                 raise Violated(f"{consumer.name} of {subscribed.name} was sent {place} after {consumer.last}")
             consumer.last = place
+
+    def _follows_another(self, texts: list[str]) -> bool:
+        """The chunks of a message follow the first, whatever permits are left."""
+        return texts[0] in self.messages and self.messages[texts[0]].chunk is not None
+
+    def _taken_back(self, other: Consumer, chunk: Chunk) -> None:
+        """The larger message goes whole to another consumer."""
+        for text in other.parts_of(chunk):
+            key = other.holds.pop(text).key
+            other.subscription.last_of_key.pop(key, None)
 
     def _switch(self, subscribed: Subscribed, consumer: Consumer) -> None:
         """Another consumer is active: it gets what the others have not acknowledged. That takes somebody who came or left."""
@@ -196,9 +160,11 @@ class Checker:
         for other in subscribed.consumers.values():
             if other is not consumer:
                 for text, held in other.holds.items():
-                    if held.key == message.key and text not in other.unsure:
+                    if held.key == message.key and text not in other.unsure and not other.needs_more(held):
                         raise Violated(f"{message.text} of {message.key} came to {consumer.name} while {other.name} holds {text}")
         if any(one.giving_back for one in subscribed.consumers.values()):
+            return
+        if message.due_ms:
             return
         before = subscribed.last_of_key.get(message.key, (-1, -1))
         if place < before:
@@ -238,7 +204,10 @@ class Checker:
         consumer.giving_back += 1
         consumer.subscription.last_of_key.clear()
         for text in texts:
-            consumer.holds.pop(text, None)
+            held = consumer.holds.pop(text, None)
+            if held is not None and held.chunk is not None:
+                for part in consumer.parts_of(held.chunk):
+                    del consumer.holds[part]
 
     def give_back_done(self, consumer: Consumer) -> None:
         consumer.giving_back -= 1

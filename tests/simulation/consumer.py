@@ -8,9 +8,9 @@ from functools import partial
 
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from tests.simulation.checker import Consumer, Place, Subscribed
 from tests.simulation.client import Client, World
-from tests.simulation.entries import texts_of
+from tests.simulation.entries import chunk_of, texts_of
+from tests.simulation.model import Chunk, Consumer, Place, Subscribed
 from tests.support.raw_client import Received
 
 SEEK_S = 1.0  # after its connection was lost a seek may take effect that long
@@ -24,6 +24,7 @@ class ConsumerClient(Client):
         self.kind = kind
         self.consumer: Consumer | None = None  # as the checker knows it, while it is subscribed
         self.unacked: dict[Place, list[str]] = {}  # what was received, by entry: the texts by batch index, "" for what is done
+        self.chunks: dict[Place, Chunk] = {}  # which of those are chunks
         self._requests = 1
         self._waiting: dict[int, Callable[[], None]] = {}  # what the answer to a request confirms
         self._seeking: list[Subscribed] = []  # for each request among them that seeks
@@ -53,6 +54,7 @@ class ConsumerClient(Client):
     def _closed(self) -> None:
         super()._closed()
         self.unacked.clear()
+        self.chunks.clear()
         if self.consumer is not None:
             self.world.checker.left(self.consumer)
             self.consumer = None
@@ -64,6 +66,26 @@ class ConsumerClient(Client):
         for subscribed in seeking:  # the broker may still carry it out
             self.world.later(SEEK_S, partial(self.world.checker.seek_ended, subscribed))
         super()._lost()
+
+    # --- choosing
+
+    @property
+    def usable(self) -> list[Place]:
+        """Without the chunks of messages that did not come whole."""
+        return [place for place in self.unacked if place not in self.chunks or self._is_whole(self.chunks[place])]
+
+    def _is_whole(self, chunk: Chunk) -> bool:
+        return len(self._parts(chunk)) == chunk.chunks
+
+    def _parts(self, chunk: Chunk) -> list[Place]:
+        return [place for place in self.unacked if self.chunks.get(place) == chunk]
+
+    def whole(self, places: list[Place]) -> list[Place]:
+        """`places` and all chunks of their messages."""
+        found: dict[Place, None] = {}
+        for place in places:
+            found.update(dict.fromkeys(self._parts(self.chunks[place]) if place in self.chunks else [place]))
+        return list(found)
 
     # --- saying
 
@@ -180,6 +202,9 @@ class ConsumerClient(Client):
         if one.name == "MESSAGE" and self.ready:
             place, texts = texts_of(one)
             self.unacked[place] = texts
+            chunk = chunk_of(one)
+            if chunk is not None:
+                self.chunks[place] = chunk
         elif one.name == "SUCCESS" and one.body.request_id == 1 and self.consumer is not None:
             self.ready = True
         elif one.name == "CLOSE_CONSUMER":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from tests.simulation.checker import Place
+from tests.simulation.model import Chunk, Place
 from tests.support.raw_client import Received
 
 LENGTH_BYTES = 4  # of the length before the metadata of one message in a batch
@@ -34,6 +34,11 @@ def texts_of(one: Received) -> tuple[Place, list[str]]:
     if words:
         texts = [text if words[index // 64] >> index % 64 & 1 else "" for index, text in enumerate(texts)]
     return place, texts
+
+
+def chunk_of(one: Received) -> Chunk | None:
+    metadata, _ = frames.parse_stored(one.payload)
+    return Chunk(metadata.uuid, metadata.num_chunks_from_msg) if metadata.HasField("chunk_id") else None
 
 
 def _id_of(payload: bytes) -> str:

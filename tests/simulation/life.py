@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.clock import ExpiryClock, boottime_ms, wall_ms
 from messaging.settings import Settings
+from messaging.storage.ledger_store import Unavailable
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.device.aio import Done
 from messaging.storage.managed.cursor_log import RETRY_S
@@ -58,6 +60,10 @@ class Life:
         self.died: Callable[[], None] = lambda: None
         self.operations = 0
         self.crash_at = 0
+        self.metadata_fails_from = 0  # the call from which on all fail until the broker serves; 0: none
+        self.metadata_calls = 0
+        self.metadata_failed = False
+        self.reads_fail: Callable[[], bool] = lambda: False
         self.problems: list[str] = []
         self.service: Broker
         self._settings = settings
@@ -101,9 +107,18 @@ class Life:
                 del tasks
             self.loop.close()
 
+    def metadata_call(self) -> None:
+        """Raises `Unavailable` where the store is gone."""
+        self.metadata_calls += 1
+        if 0 < self.metadata_fails_from <= self.metadata_calls and not self.serving:
+            self.metadata_failed = True
+            raise Unavailable("the metadata is gone")
+
     def _before_disk(self, kind: str, path: Path) -> None:
         self.operation()
         self._threads.pause(self.random.random() * DISK_S_MAX)
+        if kind == "read" and self.serving and self.reads_fail():
+            raise OSError(errno.EIO, f"{path.name} cannot be read now")
 
     def _raised(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if not self.dead:
@@ -159,6 +174,7 @@ class _Metadata:
 
         async def call(*values: Any, **named: Any) -> Any:
             life.operation()
+            life.metadata_call()
             await asyncio.sleep(life.random.random() * META_S_MAX)
             if life.dead:
                 raise Killed

@@ -27,6 +27,9 @@ OPERATIONS: dict[str, Operation] = {}
 
 ENTRIES_MAX = 12  # published in one write
 BATCH_MAX = 5
+DELAY_MS_MAX = 1_500
+CHUNKS_MAX = 5
+READS_FAIL_S_MAX = 0.5
 LARGE_BYTES = 20_000
 PERMITS_MAX = 40
 CRASH_OPERATIONS_MAX = 80  # of disk and metadata, until a crash comes
@@ -76,6 +79,29 @@ def publish_batches(simulation: Simulation) -> str | None:
     return f"{producer.name}: batches of {sizes} with {padding_bytes} bytes"
 
 
+@operation(weight=6)
+def publish_later(simulation: Simulation) -> str | None:
+    producer = _producer(simulation)
+    if producer is None:
+        return None
+    choices = (0, 1, DELAY_MS_MAX, simulation.random.randint(1, DELAY_MS_MAX))
+    delays_ms = [simulation.random.choice(choices) for _ in range(simulation.random.randint(1, ENTRIES_MAX))]
+    producer.publish_later(delays_ms)
+    return f"{producer.name}: after {delays_ms} ms"
+
+
+@operation(weight=6)
+def publish_chunks(simulation: Simulation) -> str | None:
+    """One in five is never completed."""
+    producer = _producer(simulation)
+    if producer is None:
+        return None
+    count, padding_bytes = simulation.random.randint(2, CHUNKS_MAX), _padding(simulation)
+    sent = count if simulation.random.random() < 0.8 else simulation.random.randint(1, count - 1)
+    producer.publish_chunks(count, padding_bytes, sent)
+    return f"{producer.name}: {sent} of {count} chunks with {padding_bytes} bytes"
+
+
 @operation(weight=16)
 def flow(simulation: Simulation) -> str | None:
     consumer = _consumer(simulation)
@@ -91,8 +117,10 @@ def acknowledge(simulation: Simulation) -> str | None:
     consumer = _consumer(simulation, holding=True)
     if consumer is None:
         return None
-    places = list(consumer.unacked)
-    chosen = simulation.random.sample(places, simulation.random.randint(1, len(places)))
+    places = consumer.usable
+    if not places:
+        return None
+    chosen = consumer.whole(simulation.random.sample(places, simulation.random.randint(1, len(places))))
     consumer.acknowledge(chosen, answered=simulation.random.random() < 0.7)
     return f"{consumer.name}: {chosen}"
 
@@ -116,7 +144,9 @@ def acknowledge_cumulatively(simulation: Simulation) -> str | None:
     consumer = _consumer(simulation, holding=True)
     if consumer is None or consumer.subscribed.shared:
         return None
-    place = simulation.random.choice(list(consumer.unacked))
+    if not consumer.usable:
+        return None
+    place = simulation.random.choice(consumer.usable)
     consumer.acknowledge_to(place, answered=simulation.random.random() < 0.7)
     return f"{consumer.name}: to {place}"
 
@@ -127,7 +157,7 @@ def redeliver(simulation: Simulation) -> str | None:
     if consumer is None:
         return None
     places = list(consumer.unacked)
-    chosen = simulation.random.sample(places, simulation.random.randint(0, len(places)))
+    chosen = consumer.whole(simulation.random.sample(places, simulation.random.randint(0, len(places))))
     consumer.give_back(chosen)
     return f"{consumer.name}: {chosen or 'all'}"
 
@@ -181,6 +211,15 @@ def free_disk(simulation: Simulation) -> str | None:
         return None
     simulation.free_disk()
     return "there is space again"
+
+
+@operation(weight=2)
+def fail_reads(simulation: Simulation) -> str | None:
+    if simulation.reads_fail:
+        return None
+    seconds = simulation.random.random() * READS_FAIL_S_MAX
+    simulation.fail_reads(seconds)
+    return f"for {seconds:.3f} s"
 
 
 @operation(weight=3)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
+
+from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from tests.simulation.checker import Message
 from tests.simulation.client import Client, World
 from tests.simulation.entries import place_of
+from tests.simulation.model import Chunk, Message
+from tests.support.chunking import chunk_frame
 from tests.support.raw_client import Received, batch_frame, send_frame
 
 KEYS = 5  # of each topic
@@ -15,7 +19,7 @@ class ProducerClient(Client):
     """Numbers its messages over all its connections. Where the broker deduplicates, what has no receipt is sent again."""
 
     def __init__(self, world: World, name: str, topic: str) -> None:
-        self._sent: dict[int, tuple[list[str], bytes]] = {}  # without a receipt, by sequence id: the messages and the frame
+        self._sent: dict[int, deque[tuple[list[str], bytes]]] = {}  # without a receipt, by sequence id: messages and frame
         self._number = 0
         super().__init__(world, name, topic)
 
@@ -35,8 +39,52 @@ class ProducerClient(Client):
                 self.world.checker.sent(Message(texts[-1], payloads[-1], self.name, self._number, self.topic, key=key))
                 self._number += 1
             frame = send_frame(sequence_id, payloads[0], key=key) if size == 1 else batch_frame(sequence_id, payloads, key=key)
-            self._sent[sequence_id] = texts, frame
-            data += frame
+            data += self._keep(sequence_id, texts, frame)
+        self._send(data)
+
+    def publish_later(self, delays_ms: list[int]) -> None:
+        """Messages for later delivery, or at once where that is 0."""
+        data = b""
+        for delay_ms in delays_ms:
+            due_ms = self.world.checker.now_ms() + delay_ms if delay_ms else 0
+            message = self._message(f"key{self._number % KEYS}", due_ms=due_ms)
+            metadata = pb.Metadata(
+                producer_name=self.name,
+                sequence_id=message.number,
+                publish_time=1_000,
+                partition_key=message.key,
+                deliver_at_time=due_ms,
+            )
+            if not due_ms:
+                metadata.ClearField("deliver_at_time")
+            frame = frames.build_send(1, message.number, metadata, message.payload)
+            data += self._keep(message.number, [message.text], frame)
+        self._send(data)
+
+    def publish_chunks(self, count: int, padding_bytes: int, sent: int) -> None:
+        """A message of so many chunks, of which it sends only the first `sent`."""
+        sequence_id, data = self._number, b""
+        whole, key = f"{self.name}/{sequence_id}", f"key{sequence_id % KEYS}"
+        for number in range(sent):
+            message = self._message(key, chunk=Chunk(whole, count), padding_bytes=padding_bytes)
+            frame = chunk_frame(sequence_id, message.payload, number, count, uuid=whole, key=key)
+            data += self._keep(sequence_id, [message.text], frame)
+        self._number += count - sent
+        self._send(data)
+
+    def _message(self, key: str, *, chunk: Chunk | None = None, due_ms: int = 0, padding_bytes: int = 0) -> Message:
+        text = f"<{self.name}.{self._number}>"
+        payload = text.encode() + b"." * padding_bytes
+        made = Message(text, payload, self.name, self._number, self.topic, key=key, chunk=chunk, due_ms=due_ms)
+        self.world.checker.sent(made)
+        self._number += 1
+        return made
+
+    def _keep(self, sequence_id: int, texts: list[str], frame: bytes) -> bytes:
+        self._sent.setdefault(sequence_id, deque()).append((texts, frame))
+        return frame
+
+    def _send(self, data: bytes) -> None:
         assert self.link is not None
         self.link.send(data)
 
@@ -45,7 +93,9 @@ class ProducerClient(Client):
             self._sent.clear()
         elif one.name == "SEND_RECEIPT":
             place = place_of(one.body.message_id)
-            texts, _ = self._sent.pop(one.body.sequence_id)
+            texts, _ = self._sent[one.body.sequence_id].popleft()
+            if not self._sent[one.body.sequence_id]:
+                del self._sent[one.body.sequence_id]
             self.world.note(f"receipt {' '.join(texts)} {place}")
             self.world.checker.receipted(texts, place)
         elif one.name == "SEND_ERROR":
@@ -61,9 +111,10 @@ class ProducerClient(Client):
 
     def _send_again(self) -> None:
         if self._sent and self.link is not None:
-            self.world.note(f"{self.name} sends {len(self._sent)} entries again")
-            self.world.checker.count("entries sent again", len(self._sent))
-            self.link.send(b"".join(frame for _, frame in self._sent.values()))
+            frames_again = [frame for waiting in self._sent.values() for _, frame in waiting]
+            self.world.note(f"{self.name} sends {len(frames_again)} entries again")
+            self.world.checker.count("entries sent again", len(frames_again))
+            self.link.send(b"".join(frames_again))
 
     def _received(self, one: Received) -> None:
         if one.name == "PRODUCER_SUCCESS":

@@ -24,7 +24,7 @@ from tests.simulation.consumer import ConsumerClient
 from tests.simulation.environment import substituted
 from tests.simulation.operations import OPERATIONS
 from tests.simulation.producer import ProducerClient
-from tests.simulation.simulation import Simulation, Trace
+from tests.simulation.simulation import READS_SETTLE_S, Simulation, Trace
 
 STEPS = 300
 STEP_S_MAX = 0.02
@@ -85,7 +85,7 @@ def step(simulation: Simulation) -> None:
         simulation.checker.count(name)
     if simulation.random.random() < RESTS:
         rest(simulation)
-        if not simulation.full:
+        if not simulation.full and simulation.clock.now_s > simulation.reads_good_from_s:
             simulation.require(invariants.AT_REST)
     else:
         simulation.run_for(simulation.random.random() * STEP_S_MAX)
@@ -100,6 +100,8 @@ def rest(simulation: Simulation) -> None:
 def end(simulation: Simulation) -> None:
     """All clients go, everything that is owed is read, and nothing is left behind in memory."""
     simulation.free_disk()
+    simulation.mend_reads()
+    simulation.run_for(READS_SETTLE_S)
     rest(simulation)
     simulation.require(invariants.AT_REST)
     leave(simulation, [*simulation.producers, *simulation.consumers])

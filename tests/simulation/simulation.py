@@ -8,19 +8,24 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from random import Random
 
+from messaging.broker.runtime.topics.backlog_reader import READ_RETRY_S
 from messaging.settings import Settings
+from messaging.storage.local.read.rebuilt_footers import DOUBT_S
 from tests.simulation.checker import Checker, Violated
 from tests.simulation.consumer import ConsumerClient
 from tests.simulation.life import Life
 from tests.simulation.network import Link
 from tests.simulation.producer import ProducerClient
-from tests.simulation.virtual_time import VirtualClock
+from tests.simulation.virtual_time import EPOCH_S, VirtualClock
 from tests.support.raw_client import Received
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.memory_ledgers import MemoryMetaStore
 
 START_S = 30.0
 CRASHES_IN_RECOVERY = 0.2  # of all recoveries
+STARTS_WITHOUT_METADATA = 0.15  # of all starts
+STARTING_CALLS = 8  # of the metadata store: one of the first so many fails, and all that follow
+READS_SETTLE_S = DOUBT_S + 2 * READ_RETRY_S
 RECOVERY_OPERATIONS = 40  # before one of the first so many
 LINES_KEPT = 200
 DISK_BYTES = 64 << 20
@@ -56,12 +61,14 @@ class Simulation:
         self.trace = Trace(self.clock)
         self.disk = FakeDisk(DISK_BYTES)
         self.topics = [f"persistent://public/default/t{number}" for number in range(2)]
-        self.checker = Checker(lambda data: self.disk.holds(data), self.note)
+        self.checker = Checker(lambda data: self.disk.holds(data), self.note, self._wall_ms)
         self.producers: list[ProducerClient] = []
         self.consumers: list[ConsumerClient] = []
         self.deduplicates = self.random.random() < 0.5
         self.violation = ""
         self.full = False
+        self.reads_fail = False
+        self.reads_good_from_s = 0.0  # when what could not be read has been read again
         self.life: Life
         self._always = always
         self._settings = settings
@@ -75,6 +82,9 @@ class Simulation:
 
     def note(self, line: str) -> None:
         self.trace.note(line)
+
+    def _wall_ms(self) -> int:
+        return int((EPOCH_S + self.clock.now_s) * 1000)
 
     def later(self, seconds: float, act: Callable[[], None]) -> None:
         """Happens whether or not the broker of now lives then."""
@@ -117,19 +127,33 @@ class Simulation:
         """Until the broker serves. One that comes after a crash may meet the next one while it recovers."""
         self.life = Life(self._settings, self.clock, self.random, self.disk, self._meta, deduplicates=self.deduplicates)
         self.life.died = self._died
+        self.life.reads_fail = lambda: self.reads_fail
         if self._left_behind is not None and self.random.random() < CRASHES_IN_RECOVERY:
             self.life.crash_at = self.random.randint(1, RECOVERY_OPERATIONS)
+        elif self.random.random() < STARTS_WITHOUT_METADATA:
+            self.life.metadata_fails_from = self.random.randint(1, STARTING_CALLS)
         for number in self._timers:
             self._set(number)
         until = self.clock.now_s + START_S
         while not self.life.serving and not self.life.dead:
             self.life.loop.run_for(0.01)
+            if self.life.refusal is not None and self.life.metadata_failed:
+                self._start_again()
+                return
             if self.life.refusal is not None:
                 raise Violated(f"the broker does not start: {self.life.refusal!r}")
             if self.clock.now_s > until:
                 raise Violated(f"the broker did not come up within {START_S} s")
         if self.life.dead:
             self._begin_again()
+
+    def _start_again(self) -> None:
+        """The broker did not start without its metadata, which is there again."""
+        self.note(f"no start: {self.life.refusal!r}")
+        self.checker.count("refused starts")
+        self.disk = self.disk.frozen()
+        self.life.bury()
+        self.begin_life()
 
     def _died(self) -> None:
         self._left_behind = self.disk.frozen()
@@ -165,6 +189,15 @@ class Simulation:
 
     def free_disk(self) -> None:
         self.disk.capacity_bytes, self.full = DISK_BYTES, False
+
+    def fail_reads(self, seconds: float) -> None:
+        """Of what is stored, until then; recovery is spared, since what it cannot read it has to give up."""
+        self.reads_fail = True
+        self.reads_good_from_s = self.clock.now_s + seconds + READS_SETTLE_S
+        self.later(seconds, self.mend_reads)
+
+    def mend_reads(self) -> None:
+        self.reads_fail = False
 
     # --- letting time pass
 

@@ -27,8 +27,9 @@ from tests.simulation.silence import silenced
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.fake_file import FakeFile
 
-SEEDS = range(8)
+SEEDS = range(34)  # 10,000 steps
 COUNTED = {
+    "refused starts",
     "receipts",
     "entries sent again",
     "deliveries",

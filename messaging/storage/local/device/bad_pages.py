@@ -1,19 +1,21 @@
 """Reads around pages that the disk can no longer return: everything between them is served, their own contents are lost.
 
 The bytes of an unreadable page come back as zeros, which match no checksum. If nothing nearby can be read either, the fault is the
-disk's, not the page's: this raises an error, and a retry may succeed.
+disk's, not the page's: this raises an error, and a retry may succeed. A disk that fails for a moment only may look like one with a
+bad page, so callers are told: what they miss then counts as lost only if it is still unreadable some time later.
 """
 
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 
 from messaging.storage.local.device.disk import DiskFile
 from messaging.storage.local.format.segment import PAGE_BYTES
 
 
-def read_around(file: DiskFile, size: int, offset: int) -> bytes:
-    """Like `DiskFile.read`. Raises `OSError`."""
+def read_around(file: DiskFile, size: int, offset: int, unreadable: Callable[[], None] = lambda: None) -> bytes:
+    """Like `DiskFile.read`; `unreadable` is called where some of it could not be read. Raises `OSError`."""
     try:
         return file.read(size, offset)
     except OSError as error:
@@ -23,6 +25,7 @@ def read_around(file: DiskFile, size: int, offset: int) -> bytes:
         before, behind = offset // PAGE_BYTES - 1, -(-(offset + size) // PAGE_BYTES)
         if not found and not _answers(file, before, behind):
             raise
+        unreadable()
         return data
 
 

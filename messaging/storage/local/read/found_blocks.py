@@ -37,6 +37,10 @@ class FoundBlocks:
         self.full = False
         self.hole = False
         self.resume_at = -1
+        self.unreadable = False  # the disk could not return some of what was asked for
+
+    def cannot_read(self) -> None:
+        self.unreadable = True
 
     def look_again(self) -> None:
         """What was taken last is not all that there is."""

@@ -14,6 +14,7 @@ import threading
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from time import monotonic
 from typing import NamedTuple, TypeVar
 
 from messaging.storage.local.format.segment import Segment
@@ -23,6 +24,8 @@ from messaging.storage.local.read.rebuilt_footers import FooterRebuilder, Rebuil
 
 STEPS_MAX = 4  # segments tried right after the last result before searching
 RECENT_MAX = 4096
+PATIENCE_S = 10.0  # an entry counts as lost once the disk does not return it for so long; longer than `DOUBT_S`
+FORGOTTEN_S = 3600.0  # and is a case of its own when that happens later
 RECENT_NUMBERS_MAX = 1 << 20  # bytes of extents in the whole cache: 8 MiB
 
 Answer = TypeVar("Answer")
@@ -56,6 +59,7 @@ class EntryIndex:
         self._lock = threading.Lock()
         self._recent: OrderedDict[int, Place] = OrderedDict()
         self._recent_numbers = 0
+        self._unreadable: OrderedDict[tuple[int, int], float] = OrderedDict()  # ledger and entry -> since when
         self._checked: set[tuple[int, int]] = set()  # number and generation
 
     def locate(self, ledger_id: int, entry: int, first_segment: int, last_segment: int) -> Place | None:
@@ -92,8 +96,25 @@ class EntryIndex:
                 self._rebuilt.rebuild(segment, error)
                 self._forget(segment)
                 repaired = True
+                if self._rebuilt.doubtful(number):
+                    continue
             self._checked.add((number, segment.generation))
         return repaired
+
+    def doubtful(self, first_segment: int, last_segment: int) -> bool:
+        """Whether something between these may be missing only because the disk did not return it."""
+        return any(self._rebuilt.doubtful(number) for number in range(first_segment, last_segment + 1))
+
+    def patient(self, ledger_id: int, entry: int) -> bool:
+        """Whether an entry that the disk does not return is to be asked for again: disks fail for a moment, too."""
+        with self._lock:
+            now_s = monotonic()
+            since_s = self._unreadable.setdefault((ledger_id, entry), now_s)
+            if now_s - since_s >= FORGOTTEN_S:
+                since_s = self._unreadable[ledger_id, entry] = now_s
+            if len(self._unreadable) > RECENT_MAX:
+                self._unreadable.popitem(last=False)
+            return now_s - since_s < PATIENCE_S
 
     def _search(self, ledger_id: int, entry: int, low: int, high: int) -> _Found | None:
         found = self._at_or_below(ledger_id, high, low)
@@ -162,6 +183,8 @@ class EntryIndex:
             return Place(segment.number, segment.generation, last, link, footer.extents_at(at))
 
         place = self._in_footer(segment, place_in)
+        if self._rebuilt.doubtful(segment.number):
+            return place
         with self._lock:
             self._drop(ledger_id)
             self._recent[ledger_id] = place

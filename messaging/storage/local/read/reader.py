@@ -7,6 +7,7 @@ Otherwise a thread of the read pool searches footers, opens files and diagnoses 
 from __future__ import annotations
 
 import asyncio
+import errno
 from array import array
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable
@@ -162,6 +163,9 @@ class LocalLedgerReader:
             later = found.resume_at
             if later < 0:  # no intact block follows in this segment, or no segment with blocks is left
                 later = place.last + 1 if place is not None else wanted.last + 1
+            doubtful = found.unreadable or self._index.doubtful(*wanted.segments)
+            if doubtful and self._index.patient(wanted.ledger_id, wanted.first):
+                raise OSError(errno.EIO, f"entry {wanted.first} cannot be read now: it counts as lost where that lasts")
             text = f"ledger {wanted.ledger_id}: entry {wanted.first} does not match its checksum; the next to try is {later}"
             raise Corrupt(text, wanted.ledger_id, wanted.first, later)
         return found.blocks
@@ -194,7 +198,7 @@ class LocalLedgerReader:
         with self._segments.files.use(segment.path) as file:
             while index < len(table) and not found.full:
                 index, stretches, begin, stop = plan(table, index, found)
-                view = memoryview(read_around(file, stop - begin, begin))
+                view = memoryview(read_around(file, stop - begin, begin, found.cannot_read))
                 found.take(view, stretches, segment.seed)
                 if found.hole:
                     return

@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable
+from time import monotonic
 
 from messaging.storage.local.device.disk import DiskFile
 from messaging.storage.local.format import summary as summary
@@ -22,6 +23,7 @@ from messaging.storage.local.read.open_files import OpenFiles
 from messaging.storage.local.recover.commit_scan import Scan
 
 EXTENT_BYTES_MAX = 64 << 10
+DOUBT_S = 5.0  # a footer of a segment that could not be read whole is kept no longer
 NUMBERS_MAX = 1 << 20  # bytes of all rebuilt footers: 8 MiB; the newest is kept whatever its size
 
 Key = tuple[int, int]  # number and generation of a segment
@@ -30,8 +32,9 @@ Key = tuple[int, int]  # number and generation of a segment
 class RebuiltFooter:
     """The lookups of `footers.Footer`, on a summary in memory."""
 
-    def __init__(self, summary: SegmentSummary) -> None:
+    def __init__(self, summary: SegmentSummary, doubtful_until_s: float | None) -> None:
         self._summary = summary
+        self.doubtful_until_s = doubtful_until_s  # some of the segment could not be read: it is read again then
         self.numbers_held = 7 * len(summary.ledgers) + len(summary.table)
 
     def find(self, ledger_id: int) -> int:
@@ -62,18 +65,30 @@ class FooterRebuilder:
         key = (segment.number, segment.generation)
         if key not in self._damaged:
             return None
+        if self._expired(key):
+            del self._damaged[key]  # the disk may return the real one by now
+            return None
         return self._found.get(key) or self.rebuild(segment, self._damaged[key])
+
+    def doubtful(self, segment: int) -> bool:
+        """Whether the rebuilt footer of this segment may lack what is there."""
+        return any(key[0] == segment and found.doubtful_until_s is not None for key, found in list(self._found.items()))
+
+    def _expired(self, key: Key) -> bool:
+        until_s = found.doubtful_until_s if (found := self._found.get(key)) is not None else None
+        return until_s is not None and monotonic() >= until_s
 
     def rebuild(self, segment: Segment, reason: Exception) -> RebuiltFooter:
         """Blocks while it reads the whole segment. Raises `OSError`."""
         key = (segment.number, segment.generation)
         with self._rebuilding:
             known = self._found.get(key)
-            if known is not None:
+            if known is not None and not self._expired(key):
                 return known
             self._on_damaged(reason)
             with self._files.use(segment.path) as file:
-                made = RebuiltFooter(summary_of(file, segment))
+                found, complete = summary_of(file, segment)
+            made = RebuiltFooter(found, None if complete else monotonic() + DOUBT_S)
             self._found[key] = made
             self._damaged[key] = reason
             while len(self._found) > 1 and sum(one.numbers_held for one in self._found.values()) > NUMBERS_MAX:
@@ -81,9 +96,9 @@ class FooterRebuilder:
             return made
 
 
-def summary_of(file: DiskFile, segment: Segment) -> SegmentSummary:
+def summary_of(file: DiskFile, segment: Segment) -> tuple[SegmentSummary, bool]:
     """The summary of a sealed segment, rebuilt from its own commits only: lengths count from the beginning of the segment, and
-    every ledger is assumed to have blocks in the segment before it. Raises `OSError`."""
+    every ledger is assumed to have blocks in the segment before it. Also, whether all of it could be read. Raises `OSError`."""
     found: dict[int, Extents] = {}
     scan = Scan(file, segment, limit=segment.data_stop, synced_until=segment.data_stop)
     for commit in scan.commits():
@@ -96,4 +111,4 @@ def summary_of(file: DiskFile, segment: Segment) -> SegmentSummary:
             last, record_bytes = record.first_entry + record.entries - 1, record.stop - record.start
             offset, data_bytes = commit.offset + record.start, record.stop - record.data_start
             extents.add(last, record.first_entry, offset, record_bytes, data_bytes, EXTENT_BYTES_MAX)
-    return summary.footer((segment.number, PAGE_BYTES, scan.stop, 0), list(found.values()), Events())
+    return summary.footer((segment.number, PAGE_BYTES, scan.stop, 0), list(found.values()), Events()), not scan.unreadable

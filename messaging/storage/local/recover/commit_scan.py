@@ -9,7 +9,7 @@ A commit says what was synced before it was written. So where bytes do not match
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -57,9 +57,10 @@ class Scan:
     sequence: int = 0
     epoch: int = 0
     damage: list[Damage] = field(default_factory=list)
+    unreadable: bool = False  # the disk could not return some of it
 
     def commits(self) -> Iterator[CommitRecord]:
-        window = _Window(self.file, self.limit or self.file.size())
+        window = _Window(self.file, self.limit or self.file.size(), self._cannot_read)
         offset = self.start
         while True:
             commit = self._commit_at(window, offset)
@@ -81,6 +82,9 @@ class Scan:
             yield commit
             self.sequence = following.header.sequence - 1
             offset = following.offset
+
+    def _cannot_read(self) -> None:
+        self.unreadable = True
 
     def _commit_at(self, window: _Window, offset: int) -> CommitRecord | None:
         head = window.get(offset, COMMIT_BYTES)
@@ -119,8 +123,9 @@ class Scan:
 class _Window:
     """A sliding window over a file."""
 
-    def __init__(self, file: DiskFile, limit: int) -> None:
+    def __init__(self, file: DiskFile, limit: int, unreadable: Callable[[], None]) -> None:
         self.limit = limit
+        self._unreadable = unreadable
         self._file = file
         self._start = 0
         self._data = b""
@@ -129,7 +134,8 @@ class _Window:
         """Up to `size` bytes; fewer at the limit."""
         size = max(0, min(size, self.limit - offset))
         if offset < self._start or offset + size > self._start + len(self._data):
-            self._data = read_around(self._file, min(max(size, WINDOW_BYTES), max(0, self.limit - offset)), offset)
+            wanted = min(max(size, WINDOW_BYTES), max(0, self.limit - offset))
+            self._data = read_around(self._file, wanted, offset, self._unreadable)
             self._start = offset
         begin = offset - self._start
         return memoryview(self._data)[begin : begin + size]
