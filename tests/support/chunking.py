@@ -16,9 +16,10 @@ def chunk_frame(
     total_bytes: int = 0,
     producer_id: int = 1,
     key: str = "",
+    producer: str = "raw",
 ) -> bytes:
     metadata = pb.Metadata(
-        producer_name="raw",
+        producer_name=producer,
         sequence_id=sequence_id,
         publish_time=1_000 + sequence_id,
         uuid=uuid or f"raw-{sequence_id}",

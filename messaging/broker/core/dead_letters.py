@@ -109,7 +109,7 @@ def frames_of(
 ) -> Iterator[tuple[bytes, int]]:
     """(SEND frame, messages in it) for each message that is to be moved. Single messages keep their bytes as they are. Of a batch,
     each message that is not acknowledged becomes one of its own; one that cannot be unpacked (it is encrypted) stays whole."""
-    chunked: dict[str, int] = {}  # all chunks of a message have one sequence id
+    chunked: dict[tuple[str, str], int] = {}  # all chunks of a message have one sequence id
     begin, continues = part.sequence_id, part.continues
     for entry in entries:
         sequence_id = begin
@@ -118,7 +118,7 @@ def frames_of(
             is_chunk = metadata.HasField("chunk_id") and metadata.num_chunks_from_msg > 1
             own = sequence_id
             if is_chunk:
-                own = chunked.setdefault(metadata.uuid, sequence_id if continues < 0 else continues)
+                own = chunked.setdefault((metadata.producer_name, metadata.uuid), sequence_id if continues < 0 else continues)
             continues = -1
             _prepare(metadata, producer, own, now_ms)
             _describe(metadata, origin, entry, batch_index)

@@ -45,7 +45,8 @@ def chunk_at(block: EntryBlock, index: int) -> Chunk | None:
         return None
     if not metadata.HasField("chunk_id") or not 0 <= metadata.chunk_id < metadata.num_chunks_from_msg:
         return None
-    message = blake2b(as_text(metadata.uuid).encode(), digest_size=_DIGEST_BYTES).digest()
+    name = f"{as_text(metadata.producer_name)}\0{as_text(metadata.uuid)}"  # clients number messages, so uuids of two may be equal
+    message = blake2b(name.encode(), digest_size=_DIGEST_BYTES).digest()
     return Chunk(message, metadata.chunk_id, metadata.num_chunks_from_msg)
 
 
@@ -98,7 +99,7 @@ class ChunkSets:
         """`counted`: towards the limits on what `consumer` may hold. Call `settle` when everything is sent."""
         held = self._sets.get(chunk.message)
         if held is None or held.consumer is not consumer or held.chunks != chunk.chunks or not chunk.chunk_id:
-            self._forget(held)
+            self._set_aside(held)
             held = self._sets[chunk.message] = ChunkSet(chunk.message, chunk.chunks, consumer)
         former = held.positions.get(chunk.chunk_id)
         if former is not None:
@@ -115,6 +116,13 @@ class ChunkSets:
             self._count(held)
         while len(self._by_position) > CHUNKS_MAX:
             self._forget(next(iter(self._sets.values())))
+
+    def _set_aside(self, held: ChunkSet | None) -> None:
+        """The producer began this message anew: what was sent of it is a message of its own, which perhaps nobody completes."""
+        if held is not None:
+            del self._sets[held.message]
+            held.message += b"%d:%d" % next(iter(held.positions.values()))
+            self._sets[held.message] = held
 
     # --- chunks that wait for their consumer
 

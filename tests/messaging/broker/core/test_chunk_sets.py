@@ -105,3 +105,12 @@ def test_what_is_kept_of_hostile_names_is_limited() -> None:
 def test_what_says_no_valid_number_is_no_chunk(chunk_id: int, chunks: int) -> None:
     frame = chunk_frame(1, b"x", chunk_id, chunks)
     assert chunk_at(EntryBlock(1, 0, frame, [len(frame)], 0, 1, chunked=True), 0) is None
+
+
+def test_what_was_sent_of_a_message_that_began_anew_is_let_go_too() -> None:
+    """It held mark-delete for ever."""
+    world = ChunkWorld()
+    world.attach(SHARED, permits=100)
+    positions = world.publish_frames(*chunks_of(1, 0, 1), *chunks_of(1, 0, 1, 2))
+    state = world.subscription.state
+    assert state.unfinished_chunks(world.now_ms + 601, 600) == positions[:2]
