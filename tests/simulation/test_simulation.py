@@ -27,7 +27,7 @@ from tests.simulation.silence import silenced
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.fake_file import FakeFile
 
-SEEDS = range(34)  # 10,000 steps
+SEEDS, MORE_SEEDS = range(8), range(8, 34)  # 10,000 steps
 COUNTED = {
     "refused starts",
     "receipts",
@@ -59,6 +59,12 @@ def test_the_broker_keeps_its_promises(run: Run) -> None:
         assert not result.violation, described(result, STEPS, 100)
         seen |= {what for what, count in result.counts.items() if count}
     assert seen >= COUNTED | OPERATIONS.keys()  # each of them happened
+
+
+@pytest.mark.parametrize("seed", MORE_SEEDS)
+def test_the_broker_keeps_its_promises_to_more(run: Run, seed: int) -> None:
+    result = run(seed)
+    assert not result.violation, described(result, STEPS, 100)
 
 
 def test_the_same_seed_gives_the_same_run(run: Run, tmp_path: Path, repository: Path) -> None:
