@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from messaging.adminrpc.schema import TopicCreate, TopicDelete, TopicRef
+from collections.abc import Callable
+
+from messaging.adminrpc.calls import TypedCalls
+from messaging.adminrpc.schema import TopicCreate, TopicDelete, TopicRef, TopicsAsked
 from messaging.errors import InvalidName
 from messaging.permissions.model import Action, Resource
-from messaging.protocol.names import TopicName
+from messaging.protocol.names import PERSISTENT, TopicName, parse_topic
 from tenants import broker
 from tenants.access import Actor, platform_actor, require
 from tenants.actions.change import change, record
 from tenants.actions.namespaces import existing
 from tenants.models import TopicPolicies
+
+TOPICS_AT_ONCE = 500  # of a question to the broker
 
 
 def topic_resource(topic: TopicName, subscription: str = "") -> Resource:
@@ -35,13 +40,34 @@ def delete_topic(actor: Actor, topic: TopicName, *, force: bool = False, partiti
     record(actor, "topic.delete", topic.tenant, str(topic), {"partitioned": partitioned}, {"force": force})
 
 
-def forget_topic_policies(topic: TopicName) -> None:
-    """The topic is gone. The broker need not confirm it: nothing is left that would follow."""
-    if topic.partition >= 0 or not TopicPolicies.unscoped.filter(topic=str(topic)).exists():
-        return
+def forget_topic_policies(topic: TopicName, created_ms: int | None = None) -> bool:
+    """The topic is gone: the one that was created then, if given. The broker need not confirm it: nothing is left that would
+    follow. Returns whether it had any."""
+    rows = TopicPolicies.unscoped.filter(topic=str(topic))
+    if created_ms is not None:
+        rows = rows.filter(created_ms=created_ms)
+    if topic.partition >= 0 or not rows.exists():
+        return False
     with change(platform_actor(), must_confirm=False) as changing:
-        if TopicPolicies.unscoped.filter(topic=str(topic)).delete()[0]:
-            changing.publish_change("topic", str(topic), None)
+        if not rows.delete()[0]:
+            return False
+        changing.publish_change("topic", str(topic), None)
+    return True
+
+
+def forget_policies_of_gone_topics(rpc: TypedCalls, renew: Callable[[], None]) -> int:
+    """Removes the policies of topics that the broker deleted by itself, and of former topics of a name. Returns of how many. Raises
+    `NotReady`. A topic that keeps nothing exists only while it is used, so its policies stay."""
+    gone, after = 0, ""
+    persistent = TopicPolicies.unscoped.filter(topic__startswith=f"{PERSISTENT}://").order_by("topic")
+    while rows := dict(persistent.filter(topic__gt=after).values_list("topic", "created_ms")[:TOPICS_AT_ONCE]):
+        renew()
+        after = max(rows)
+        times = rpc.call("topics.times", TopicsAsked(topics=list(rows))).created_ms
+        for topic, created_ms in rows.items():
+            if times.get(topic) != created_ms:
+                gone += forget_topic_policies(parse_topic(topic), created_ms)
+    return gone
 
 
 def truncate_topic(actor: Actor, topic: TopicName) -> None:

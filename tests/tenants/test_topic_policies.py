@@ -11,6 +11,7 @@ from messaging.policies.pulsar_topics import SUBSCRIPTION_DISPATCH_RATE, TOPIC_P
 from messaging.policies.registry import POLICIES
 from messaging.protocol.names import parse_topic
 from tenants import actions
+from tenants.actions.topics import forget_policies_of_gone_topics
 from tenants.models import TopicPolicies
 from tests.support.policy_examples import EXAMPLES
 from tests.tenants.world import Caller, World
@@ -193,6 +194,29 @@ def test_a_later_topic_of_the_name_does_not_inherit(call: Caller, world: World) 
     assert value_of(call("GET", f"{AT}/maxProducers")) is None
     put(call, "maxConsumers", 4)
     assert told(world) == {"policies": {"max_consumers_per_topic": 4}, "subscriptions": {}}
+
+
+def test_policies_end_with_a_topic_that_the_broker_deletes_by_itself(call: Caller, world: World) -> None:
+    """Nothing is left of them for a later topic of the name, before and after the control plane knows."""
+    world.broker.add_partitioned("persistent://acme/orders/p", 2)
+    at = "/admin/v2/persistent/acme/orders/p"
+    put(call, "maxProducers", 3)
+    assert call("POST", f"{at}/maxProducers", 3).status_code == 204
+    world.broker.ahead_s = 1
+    world.broker.have("acme/orders", (), {})
+    world.broker.add(TOPIC)
+    world.broker.add_partitioned("persistent://acme/orders/p", 2)
+    value = world.broker.service.policies.value
+    for name in (NAME, parse_topic("persistent://acme/orders/p-partition-1")):
+        assert value("max_producers_per_topic", name) == 0
+    world.broker.tell(world.broker.version + 1)
+    assert value("max_producers_per_topic", NAME) == 0, "told again"
+    assert forget_policies_of_gone_topics(world.line, lambda: None) == 2
+    assert not TopicPolicies.unscoped.exists()
+    put(call, "maxProducers", 3)
+    assert value("max_producers_per_topic", NAME) == 3
+    assert forget_policies_of_gone_topics(world.line, lambda: None) == 0
+    assert value("max_producers_per_topic", NAME) == 3
 
 
 def test_policies_survive_a_restart_of_the_broker(call: Caller, world: World) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from messaging.adminrpc.schema import MaintenanceRun, MaintenanceTopics
 from messaging.errors import MagnetarError
+from tenants.actions.topics import forget_policies_of_gone_topics
 from workers.environment import Environment
 
 PAGE_TOPICS = 500
@@ -46,6 +47,7 @@ def expire_messages(environment: Environment, task_id: str, renew: Callable[[], 
         after = page.next_after
     return {
         "topics": topics,
+        "forgotten_policies": forget_policies_of_gone_topics(environment.rpc, renew),
         "expired_entries": expired,
         "trimmed_ledgers": trimmed,
         "freed_bytes": freed,

@@ -29,6 +29,7 @@ class ControlView(InheritedGrants):
         self.namespaces: dict[str, dict[str, Any]] = {}
         self.keys: dict[str, dict[str, Any]] = {}
         self.topics: dict[str, dict[str, Any]] = {}  # those that have policies of their own
+        self._deleted: dict[str, dict[str, Any]] = {}  # what was set on topics that are gone, until the control plane forgets it
         self._topics_of: dict[str, dict[str, dict[str, Any]]] = {}  # namespace -> the same
         self._superusers = frozenset(superuser_roles)
         self._defaults = policy_defaults
@@ -60,6 +61,10 @@ class ControlView(InheritedGrants):
 
     def _keep_topic(self, text: str, state: dict[str, Any] | None) -> None:
         namespace = text.partition("://")[2].rpartition("/")[0]
+        if text in self._deleted:
+            if state == self._deleted[text]:
+                return  # told again in a full feed
+            del self._deleted[text]
         topics = self._topics_of.setdefault(namespace, {})
         if state is None:
             topics.pop(text, None)
@@ -67,6 +72,14 @@ class ControlView(InheritedGrants):
             topics[text] = state
         if not topics:
             del self._topics_of[namespace]
+
+    def topic_deleted(self, text: str) -> None:
+        """Policies of a topic end with it, whoever deleted it. After a restart of the broker the control plane has seen to it."""
+        state = self.topics.get(text)
+        if state is not None:
+            self._keep_topic(text, None)
+            self._deleted[text] = state
+            self.resolved_policies.clear()
 
     def version_of(self, feed: FeedApply) -> int:
         """The version held of the feed that this page is of; 0 of one that is not followed."""

@@ -29,6 +29,10 @@ class TopicPolicies:
     def of(self, name: TopicName, policy: str) -> Any:
         return self.value(policy, name)
 
+    def topic_deleted(self, name: TopicName) -> None:
+        """What was set on it does not apply to a later topic of the name. The control plane forgets it, too, if later."""
+        self._view.topic_deleted(str(name))
+
     def message_ttl_s(self, name: TopicName) -> int:
         """0: messages do not expire. Called for every dispatch."""
         return int(self._view.policy("message_ttl_s", f"{name.tenant}/{name.namespace_local}", name).value)

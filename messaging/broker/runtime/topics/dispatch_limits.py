@@ -42,7 +42,7 @@ def following(held: DispatchLimits | None, topic: TopicContext, go_on: Callable[
     own = (dispatch_rate(services.policy, prefix, name).limit for prefix in (TOPIC_RATE, SUBSCRIPTION_RATE))
     if (
         services.rate_limits.dispatch_levels(name.tenant)
-        or services.subscriptions_with_policies(name)
+        or services.policies.subscriptions_with_own(name)
         or not all(limit.unlimited for limit in own)
     ):
         if held is None:
@@ -134,7 +134,7 @@ class DispatchLimits:
         """Policies may have changed. What was sent before counts; the caller dispatches."""
         self._of_topic = self._limiter(self._of_topic, RateLevel.TOPIC, TOPIC_RATE, self._rate(TOPIC_RATE))
         of_all = self._rate(SUBSCRIPTION_RATE)
-        own = self._topic.services.subscriptions_with_policies(self._topic.name)
+        own = self._topic.services.policies.subscriptions_with_own(self._topic.name)
         for subscription, throttle in self._throttles.items():
             rate = self._subscription_rate(subscription) if subscription.name in own else of_all
             throttle.follow(self._levels(subscription, rate))
@@ -143,7 +143,7 @@ class DispatchLimits:
         return dispatch_rate(self._topic.services.policy, prefix, self._topic.name)
 
     def _subscription_rate(self, subscription: Subscription) -> DispatchRate:
-        resolve = self._topic.services.policy_of_subscription
+        resolve = self._topic.services.policies.value_of_subscription
         return dispatch_rate(lambda policy, name: resolve(policy, name, subscription.name), SUBSCRIPTION_RATE, self._topic.name)
 
     def _levels(self, subscription: Subscription, rate: DispatchRate) -> tuple[LevelLimiter, ...]:

@@ -178,6 +178,7 @@ class Partitions:
                 await self._store(replace(held, deleting=False))
                 return False
             await self._meta.delete_partitioned(self._fence, str(name))
+            self._topics.services.policies.topic_deleted(name)
             return True
 
     async def _has_partitions(self, name: TopicName) -> bool:
@@ -264,6 +265,7 @@ class Partitions:
             await asyncio.gather(*(remove(index) for index in some))
         self._remember_deleted(str(name))
         await self._meta.delete_partitioned(self._fence, str(name))
+        self._topics.services.policies.topic_deleted(name)
 
     def _remember_deleted(self, text: str) -> None:
         self._deleted.pop(text, None)

@@ -240,6 +240,7 @@ class Topics:
         record = await self.meta.get_topic(text)
         values = (dedup_state.key_of(text), dead_letters_key_of(text))
         await self.meta.delete_topic(self.services.storage.fence, text, values=values)
+        self.services.policies.topic_deleted(name)
         if record is not None:
             self.reservations.gone(name, recorded=True)
             self.list_changed(name, False)

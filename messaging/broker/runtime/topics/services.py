@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ from messaging.broker.core.cursor_memory import CursorMemory
 from messaging.broker.core.key_shared_mode import KeySharedSettings
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.open_sessions import OpenSession
+from messaging.broker.core.topic_policies import TopicPolicies
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.rate_limits import BrokerRateLimits
 from messaging.broker.runtime.topics.backlog_scheduler import BacklogScheduler
@@ -48,8 +49,7 @@ class TopicServices:
     acknowledges_parts: bool  # the setting `acknowledgment_at_batch_index_level`
     quota: TopicQuota
     policy: Callable[[str, TopicName], Any]  # the effective value of a policy: `messaging.policies`
-    policy_of_subscription: Callable[[str, TopicName, str], Any]  # the same for a subscription
-    subscriptions_with_policies: Callable[[TopicName], Collection[str]]  # those that have policies of their own
+    policies: TopicPolicies
     message_ttl_s: Callable[[TopicName], int]
     deduplicates: Callable[[TopicName], bool]
     tenant_uid: Callable[[str], str]
