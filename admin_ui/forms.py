@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
 
 from django import forms
 from django.utils import timezone
 
 from messaging.errors import InvalidName
-from messaging.policies.model import Policy, value_schema
-from messaging.policies.registry import ENFORCED
 from messaging.protocol.names import NAME_LENGTH_MAX, PERSISTENT, TopicName, entity_name, parse_topic
 
 _PLAIN = {"autocomplete": "off", "spellcheck": "false", "autocapitalize": "none"}
@@ -177,38 +174,6 @@ class KeyForm(forms.Form):
     def expires_at(self) -> datetime | None:
         days = self.cleaned_data["expiry"]
         return timezone.now() + timedelta(days=int(days)) if days != "never" else None
-
-
-class PoliciesForm(forms.Form):
-    """One field for each enforced policy of the registry whose value is simple. Empty means "not set on this namespace"."""
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        for name, policy in ENFORCED.items():
-            field = _policy_field(policy)
-            if field is not None:
-                self.fields[name] = field
-
-    def rows(self) -> list[dict[str, object]]:
-        return [{"field": self[name], "unit": ENFORCED[name].unit} for name in self.fields]
-
-
-def _policy_field(policy: Policy) -> forms.Field | None:
-    """None for lists and objects, which can only be set over REST."""
-    schema = value_schema(policy)
-    about: dict[str, Any] = {"label": policy.title, "help_text": policy.meaning, "required": False}
-    if "enum" in schema:
-        choices = [("", "Default"), *((value, value) for value in schema["enum"])]
-        return forms.TypedChoiceField(choices=choices, empty_value=None, **about)
-    match schema["type"]:
-        case "boolean":
-            choices = [("", "Default"), ("True", "Yes"), ("False", "No")]
-            return forms.TypedChoiceField(choices=choices, coerce=lambda text: text == "True", empty_value=None, **about)
-        case "integer":
-            return forms.IntegerField(min_value=schema["minimum"], max_value=schema["maximum"], **about)
-        case "number":
-            return forms.FloatField(min_value=schema["minimum"], max_value=schema["maximum"], **about)
-    return None
 
 
 class ConfirmForm(forms.Form):

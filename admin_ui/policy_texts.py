@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings as django_settings
 
-from admin_ui.formatting import span
-from messaging.policies.model import Level, Policy
+from messaging.adminrpc.schema import PolicyPreviewAnswer
+from messaging.policies import effective
+from messaging.policies.model import Level
 from messaging.policies.registry import ENFORCED
-from messaging.policies.resolution import defaults, resolve_policy
+from messaging.policies.resolution import Levels, defaults
 from messaging.policies.validation import split
 
-_SECONDS = {"seconds": 1, "minutes": 60}
 _TEXT_LENGTH_MAX = 200
 
 
 @dataclass(frozen=True)
 class InForce:
-    """`text`: the value with its unit. `is_set`: it is set on this namespace. `source`: where it comes from otherwise."""
+    """`text`: the value with its unit. `is_set`: it is set on what is shown. `source`: where it comes from otherwise."""
 
     label: str
     text: str
@@ -28,16 +29,23 @@ class InForce:
     meaning: str
 
 
-def in_force(policies: dict[str, Any]) -> list[InForce]:
-    """`policies` are those stored with the namespace."""
-    return [one(name, policies) for name in ENFORCED]
+def in_force(levels: Levels, scope: Level) -> list[InForce]:
+    """`levels`: what is set on what is shown, which is of the level `scope`, and above."""
+    found = effective.in_force(levels, defaults(django_settings.MAGNETAR), scope)
+    return [_shown(one, scope) for one in found]
 
 
 def one(name: str, policies: dict[str, Any]) -> InForce:
-    policy = ENFORCED[name]
-    value, level = resolve_policy(name, {Level.NAMESPACE: policies}, defaults(django_settings.MAGNETAR))
-    source = f"broker default ({policy.setting})" if policy.setting else "broker default"
-    return InForce(policy.title, text_of(policy, value), level is Level.NAMESPACE, source, policy.meaning)
+    """Of a namespace on which `policies` are set."""
+    found = effective.one(ENFORCED[name], {Level.NAMESPACE: policies}, defaults(django_settings.MAGNETAR))
+    return _shown(found, Level.NAMESPACE)
+
+
+def _shown(found: effective.PolicyInForce, scope: Level) -> InForce:
+    policy = found.policy
+    default = f"broker default ({policy.setting})" if policy.setting else "broker default"
+    source = default if found.level is Level.BROKER else f"the {found.level}"
+    return InForce(policy.title, found.text, found.level is scope, source, policy.meaning)
 
 
 def retention(policies: dict[str, Any]) -> InForce:
@@ -48,21 +56,27 @@ def retention(policies: dict[str, Any]) -> InForce:
     return InForce("Retention", text, time.is_set or size.is_set, time.source, time.meaning)
 
 
-def not_enforced(policies: dict[str, Any]) -> list[dict[str, str]]:
+def not_enforced(policies: Mapping[str, Any]) -> list[dict[str, str]]:
     """Policies that an earlier release stored and that this one does not enforce."""
     return [{"name": name, "text": str(value)[:_TEXT_LENGTH_MAX]} for name, value in sorted(split(policies).unenforced.items())]
 
 
-def text_of(policy: Policy, value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, dict):
-        return f"{len(value):,} entries" if value else "none"
-    if isinstance(value, list):
-        return ", ".join(value) or policy.words.get((), "none")
-    if value in policy.words:
-        return policy.words[value]
-    if policy.unit in _SECONDS:
-        return policy.phrase.format(span(value * _SECONDS[policy.unit]))
-    number = f"{value:,}" if isinstance(value, int | float) else str(value)
-    return policy.phrase.format(f"{number} {policy.unit}".rstrip())
+def effects(found: PolicyPreviewAnswer) -> list[str]:
+    """What a change would do now, in sentences."""
+    lines = []
+    for effect in found.effects:
+        local = effect.topic.rpartition("/")[2]
+        sentence = f"{effect.sentence[:1].upper()}{effect.sentence[1:]}"
+        lines.append(f"{local}: {sentence}." if local else f"{sentence}.")
+    further = found.effects_count - len(found.effects)
+    if further > 0:
+        lines.append(f"And {further:,} more.")
+    return lines or ["Nothing that is connected or stored now would be affected."]
+
+
+def looked_at(found: PolicyPreviewAnswer) -> str:
+    """Which topics the preview is about."""
+    left_out = found.topics_left_out
+    return f"Topics looked at: {found.topics_looked_at:,}." + (
+        f" Not looked at, because they are not in use: {left_out:,}." if left_out else ""
+    )

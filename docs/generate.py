@@ -160,7 +160,7 @@ def policies_page() -> str:
     page = _NOTE.format(source="messaging/policies/") + (
         "# Policies\n\n"
         "Policies are set on a namespace, many also on a topic and a few on a subscription: over Pulsar's admin API "
-        "(`pulsar-admin namespaces set-...`, `topicPolicies set-...`), and those of namespaces over `/api/v1` or in the console. "
+        "(`pulsar-admin namespaces set-...`, `topicPolicies set-...`), over `/api/v1` or in the console. "
         "The nearest level that sets a policy wins, each policy by itself: the subscription, its topic, the namespace, the "
         "broker's default, which may be a setting ([configuration](configuration.md)). A partitioned topic has policies for all "
         "its partitions. Policies of a topic end with it.\n\n"

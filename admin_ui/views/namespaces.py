@@ -5,16 +5,15 @@ from __future__ import annotations
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
-from admin_ui import broker, policy_texts
+from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import live_url
-from admin_ui.forms import ConfirmForm, NamespaceForm, PoliciesForm
+from admin_ui.forms import ConfirmForm, NamespaceForm
 from admin_ui.live_rows import SUMS, Total, grouped, totals
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_message
 from messaging.adminrpc.schema import TopicsList
 from messaging.errors import MagnetarError
-from tenants.actions.namespaces import create_namespace, delete_namespace, set_policies
-from tenants.models import Namespace
+from tenants.actions.namespaces import create_namespace, delete_namespace
 
 FIRST_PAINT_ROWS_MAX = 250
 
@@ -69,36 +68,6 @@ def namespace_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
         intro="A namespace is a group of topics with the same policies, such as retention and permissions.",
         submit="Create namespace",
         cancel_url=reverse("console:tenant", args=[tenant]),
-    )
-
-
-@page
-def policies(request: ConsoleRequest, tenant: str, namespace: str) -> HttpResponse:
-    nav = navigation(request, "policies", tenant, namespace)
-    name = f"{tenant}/{namespace}"
-    row = Namespace.objects.get(name=name)
-    form = None
-    if nav.may_administer:
-        removed = request.POST.get("remove", "")
-        form = PoliciesForm(request.POST if request.POST and not removed else None, initial=row.policies)
-        if request.method == "POST" and (removed or form.is_valid()):
-            try:
-                set_policies(request.actor, name, {removed: None} if removed else form.cleaned_data)
-            except MagnetarError as error:
-                form.add_error(None, explain(error))
-            else:
-                show_message(
-                    request, f"Policy {removed} was removed." if removed else "The policies were saved and are now in effect."
-                )
-                return HttpResponseRedirect(request.path)
-    return show(
-        request,
-        "pages/policies.html",
-        nav,
-        crumbs=crumbs(tenant),
-        form=form,
-        effective=policy_texts.in_force(row.policies),
-        idle=policy_texts.not_enforced(row.policies),
     )
 
 

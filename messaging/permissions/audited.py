@@ -111,6 +111,7 @@ _CONSOLE: dict[tuple[str, str], str] = {
     ("POST", "console:person_active"): "person.set_active",
     ("POST", "console:namespace_create"): "namespace.create",
     ("POST", "console:policies"): "namespace.set_policies",
+    ("POST", "console:topic_policies"): "topic.set_policies",
     ("POST", "console:namespace_delete"): "namespace.delete",
     ("POST", "console:quick_start"): "key.create",
     ("POST", "console:topic_create"): "topic.create",

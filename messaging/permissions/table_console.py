@@ -47,6 +47,8 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:topic"): Action.NAMESPACE_READ,
     ("GET", "console:topic_fragment"): Action.NAMESPACE_READ,
     ("GET", "console:topic_trace"): Action.NAMESPACE_READ,
+    ("GET", "console:topic_policies"): Action.NAMESPACE_READ,
+    ("POST", "console:topic_policies"): Action.TENANT_ADMIN,
     ("GET", "console:topic_delete"): Action.TENANT_ADMIN,
     ("POST", "console:topic_delete"): Action.TENANT_ADMIN,
     ("GET", "console:dead_letter_policy"): Action.TENANT_ADMIN,

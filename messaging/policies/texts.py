@@ -46,8 +46,9 @@ def typed(policy: Policy, value: Any) -> str:
     """`value` exactly, in a form that `parsed` takes."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    if value in policy.words:
-        return policy.words[value]
+    word = policy.words.get(value, "")
+    if word and next(one for one, its in policy.words.items() if its == word) == value:  # two values may mean the same
+        return word
     if value > 0 and is_duration(policy):
         return duration_text(int(value) * DURATION_UNITS[policy.unit])
     if value > 0 and is_size(policy):
@@ -72,8 +73,8 @@ def said(policy: Policy, value: Any) -> str:
 
 
 def duration_text(milliseconds: int) -> str:
-    """Exact: 3d 4h, 90s."""
-    return _text(milliseconds, {name: length for name, length in _DURATIONS.items() if name != "w"}) or "0s"
+    """Exact: 3 d 4 h, 90 s."""
+    return _text(milliseconds, {name: length for name, length in _DURATIONS.items() if name != "w"}) or "0 s"
 
 
 def size_text(size_bytes: int) -> str:
@@ -86,7 +87,7 @@ def _text(value: int, units: Mapping[str, int]) -> str:
     parts = []
     for name, unit in units.items():
         if value >= unit:
-            parts.append(f"{value // unit}{name}")
+            parts.append(f"{value // unit} {name}")
             value %= unit
     return " ".join(parts)
 

@@ -63,7 +63,7 @@ def test_each_policy_in_force_says_where_it_comes_from_and_what_it_means(olga: C
     found = in_force(olga, AT)
     assert list(found) == list(ENFORCED)
     ttl = found["message_ttl_s"]
-    assert (ttl["value"], ttl["text"], ttl["unit"], ttl["level"]) == (3_600, "after 1h", "seconds", "topic")
+    assert (ttl["value"], ttl["text"], ttl["unit"], ttl["level"]) == (3_600, "after 1 h", "seconds", "topic")
     assert (ttl["set"], ttl["levels"], ttl["pulsar"]) == (
         {"topic": 3_600, "namespace": 604_800},
         ["topic", "namespace"],
@@ -72,7 +72,7 @@ def test_each_policy_in_force_says_where_it_comes_from_and_what_it_means(olga: C
     assert ttl["meaning"].startswith("A message that is not acknowledged within this time")
     assert (found["max_producers_per_topic"]["value"], found["max_producers_per_topic"]["level"]) == (3, "namespace")
     assert found["deduplication"]["level"] == "broker"
-    assert in_force(olga, NAMESPACE)["message_ttl_s"]["text"] == "after 7d"
+    assert in_force(olga, NAMESPACE)["message_ttl_s"]["text"] == "after 7 d"
 
 
 def test_the_policies_in_force_for_a_subscription(olga: Caller, world: World) -> None:

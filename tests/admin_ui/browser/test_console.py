@@ -27,6 +27,7 @@ PAGES = (
     f"{NAMESPACE}/policies",
     f"{NAMESPACE}/new-topic",
     f"{NAMESPACE}/delete",
+    f"{NAMESPACE}/topics/placed/policies",
     f"{NAMESPACE}/topics/placed/delete",
     "/tenants/acme/keys",
     "/tenants/acme/new-key",

@@ -71,8 +71,8 @@ def test_what_cannot_be_is_named_with_an_example(name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("message_ttl_s", 604_800, "after 7d"),
-        ("message_ttl_s", 5_400, "after 1h 30min"),
+        ("message_ttl_s", 604_800, "after 7 d"),
+        ("message_ttl_s", 5_400, "after 1 h 30 min"),
         ("message_ttl_s", 0, "never"),
         ("retention_size_mb", 10_240, "up to 10 GiB"),
         ("retention_size_mb", 1_536, "up to 1536 MiB"),

@@ -1,0 +1,109 @@
+"""Policies: of a namespace, and of a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui import policy_texts
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.pages import Navigation, crumbs, explain, navigation, show, show_message
+from admin_ui.policy_forms import PoliciesForm
+from admin_ui.views.topics import topic_name
+from messaging.adminrpc.schema import PolicyPreviewAnswer
+from messaging.errors import MagnetarError, NotFound, PreconditionFailed
+from messaging.policies.model import Level
+from messaging.policies.resolution import Levels
+from messaging.policies.validation import JsonPolicies
+from tenants.actions import policy_views
+from tenants.actions.namespaces import set_policies
+from tenants.actions.topic_policies import set_topic_policies
+from tenants.actions.topic_policies import topic_policies as stored_policies
+from tenants.models import Namespace
+
+
+class _Subject(NamedTuple):
+    """What the page is about: what is set there and above, and how to try and make a change."""
+
+    level: Level
+    levels: Levels
+    preview: Callable[[JsonPolicies], PolicyPreviewAnswer]
+    save: Callable[[JsonPolicies], object]
+
+    @property
+    def held(self) -> JsonPolicies:
+        return dict(self.levels[self.level] or {})
+
+
+@page
+def namespace_policies(request: ConsoleRequest, tenant: str, namespace: str) -> HttpResponse:
+    row = Namespace.objects.get(name=f"{tenant}/{namespace}")
+    subject = _Subject(
+        Level.NAMESPACE,
+        {Level.NAMESPACE: row.policies},
+        lambda changes: policy_views.preview_namespace(request.actor, row, changes),
+        lambda changes: set_policies(request.actor, row.name, changes),
+    )
+    nav = navigation(request, "policies", tenant, namespace)
+    return _page(request, nav, subject, crumbs=crumbs(tenant), heading=namespace, topic="")
+
+
+@page
+def topic_policies(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
+    name = topic_name(tenant, namespace, topic)
+    back = reverse("console:topic", args=[tenant, namespace, topic])
+    nav = navigation(request, "topic", tenant, namespace)
+    above = crumbs(tenant, namespace, (topic, back))
+    try:
+        row = stored_policies(name)
+    except PreconditionFailed:  # a partition: its topic has them
+        return HttpResponseRedirect(reverse("console:topic_policies", args=[tenant, namespace, name.base.local]))
+    except NotFound:
+        raise Http404 from None
+    except MagnetarError as error:
+        return show(
+            request, "pages/policies.html", nav, crumbs=above, heading=topic, topic=topic, level=Level.TOPIC, away=explain(error)
+        )
+    subject = _Subject(
+        Level.TOPIC,
+        policy_views.levels_of(row),
+        lambda changes: policy_views.preview_topic(request.actor, name, changes),
+        lambda changes: set_topic_policies(request.actor, name, changes),
+    )
+    return _page(request, nav, subject, crumbs=above, heading=topic, topic=topic)
+
+
+def _page(request: ConsoleRequest, nav: Navigation, subject: _Subject, **context: Any) -> HttpResponse:
+    form, found = None, None
+    if nav.may_administer:
+        removed = request.POST.get("remove", "")
+        form = PoliciesForm(request.POST if request.POST and not removed else None, level=subject.level, held=subject.held)
+        if request.method == "POST" and (removed or form.is_valid()):
+            changes = {removed: None} if removed else form.cleaned_data
+            try:
+                if "preview" in request.POST:
+                    found = subject.preview(changes)
+                else:
+                    subject.save(changes)
+            except MagnetarError as error:
+                form.add_error(None, explain(error))
+            else:
+                if found is None:
+                    done = f"Policy {removed} was removed." if removed else "The policies were saved and are now in effect."
+                    show_message(request, done)
+                    return HttpResponseRedirect(request.path)
+    if found is not None:
+        context |= {"effects": policy_texts.effects(found), "looked_at": policy_texts.looked_at(found)}
+    return show(
+        request,
+        "pages/policies.html",
+        nav,
+        level=subject.level,
+        form=form,
+        effective=policy_texts.in_force(subject.levels, subject.level),
+        idle=policy_texts.not_enforced(subject.held),
+        **context,
+    )
