@@ -7,7 +7,8 @@ from itertools import accumulate
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.dispatch.assignment import Delivery
-from messaging.broker.core.non_persistent import NonPersistentSubscription, UnstoredBlock
+from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.non_persistent import NonPersistentSubscription
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
 from tests.support.raw_client import batch_frame, send_frame
@@ -57,7 +58,7 @@ class DroppingWorld:
         ]
         end_offsets = array("I", accumulate(map(len, frames)))
         counts = None if set(sizes) == {1} else list(sizes)
-        block = UnstoredBlock(0, 0, b"".join(frames), end_offsets, 1, sum(sizes), counts=counts)
+        block = EntryBlock(0, 0, b"".join(frames), end_offsets, 1, sum(sizes), counts=counts)
         begin, self.published = self.published, self.published + len(sizes)
         source = self.subscription.state.reading
         deliveries = self.subscription.assign(source, block, Position(0, 0), len(sizes) - 1, 0, 1).deliveries

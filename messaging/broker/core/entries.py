@@ -101,10 +101,6 @@ class EntryBlock:
             self._key_hashes = key_hashes(self.data, self.end_offsets)
         return self._key_hashes
 
-    def position_of(self, index: int) -> Position:
-        """The message id that clients are told of the entry with this index."""
-        return Position(self.ledger_id, self.first_entry + index)
-
     def messages_of(self, entry_id: int) -> int:
         """Messages in one entry, without looking at the others."""
         if self.uniform:

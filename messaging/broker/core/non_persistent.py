@@ -19,15 +19,6 @@ MESSAGE_ID = Position(0, 0)  # what clients are told of every message, as by Pul
 NO_LEDGERS = LedgerList()  # shared by all; never changed
 
 
-class UnstoredBlock(EntryBlock):
-    """A block that is sent while it is published. All of its entries have the same message id."""
-
-    __slots__ = ()
-
-    def position_of(self, index: int) -> Position:
-        return MESSAGE_ID
-
-
 class NonPersistentSubscription(Subscription):
     """Ends with its last consumer, whatever was asked for: there is nothing that it could keep. Its cursor never moves."""
 

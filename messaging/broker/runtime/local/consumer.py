@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Sequence
 from messaging.broker.core.ack_validation import MessageAck
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.non_persistent import MESSAGE_ID
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import delete_subscription
@@ -138,13 +139,13 @@ class LocalConsumer:
         return len(self._batches) < self.subscription.unacked.consumer_max
 
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redelivery_counts: list[int] | None) -> int:
-        size = 0
+        size, keeps = 0, self.topic.keeps_messages
         for index in range(first, last):
             payload = block.payload(block.first_entry + index)
             size += len(payload)
             self._unpacker.add(
                 Packed(
-                    block.position_of(index),
+                    Position(block.ledger_id, block.first_entry + index) if keeps else MESSAGE_ID,
                     payload,
                     block.broker_time_ms,
                     redelivery_counts[index - first] if redelivery_counts else 0,

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from messaging.broker.core.ack_validation import MessageAck
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
-from messaging.broker.core.entries import for_log
-from messaging.broker.core.non_persistent import MESSAGE_ID, NonPersistentSubscription, UnstoredBlock
+from messaging.broker.core.entries import EntryBlock, for_log
+from messaging.broker.core.non_persistent import MESSAGE_ID, NonPersistentSubscription
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import SeekTarget, Subscription, subscription_key
 from messaging.broker.runtime.topics.acknowledgements import AckDone, AfterReading
@@ -49,7 +49,7 @@ class NonPersistentTopic(Topic):
     def entries_added(self) -> int:
         return self._entries
 
-    def hand_out(self, block: UnstoredBlock, done: Callable[[], None]) -> bool:
+    def hand_out(self, block: EntryBlock, done: Callable[[], None]) -> bool:
         """Sends a block to all subscriptions. Where there are many, this continues in later turns of the event loop, and `done` is
         called in the end. Returns whether it does."""
         self.mark_active()
@@ -68,7 +68,7 @@ class NonPersistentTopic(Topic):
         self._fan_out.add(block, readers, done)
         return True
 
-    def send(self, subscription: Subscription, block: UnstoredBlock) -> None:
+    def send(self, subscription: Subscription, block: EntryBlock) -> None:
         (self._direct or self._ensure_dispatcher()).send_now(subscription, block)
 
     def _ensure_dispatcher(self) -> DirectDispatcher:
@@ -177,7 +177,7 @@ class NonPersistentPublisher(Publisher):
         producer.sink.receipts_of_unstored(producer, sent, MESSAGE_ID)
         counts = None if messages == len(end_offsets) else [frame.message_count for frame in sent]
         data = for_log(buf, sent, end_offsets)
-        block = UnstoredBlock(*MESSAGE_ID, data, end_offsets, now_ms, messages, counts=counts)
+        block = EntryBlock(*MESSAGE_ID, data, end_offsets, now_ms, messages, counts=counts)
         size = end_offsets[-1]
         return size if self._topic.hand_out(block, lambda: producer.sink.append_completed(size)) else 0
 
@@ -187,9 +187,9 @@ class FanOut:
 
     def __init__(self, topic: NonPersistentTopic) -> None:
         self._topic = topic
-        self._waiting: deque[tuple[UnstoredBlock, deque[Subscription], Callable[[], None]]] = deque()
+        self._waiting: deque[tuple[EntryBlock, deque[Subscription], Callable[[], None]]] = deque()
 
-    def add(self, block: UnstoredBlock, readers: Sequence[Subscription], done: Callable[[], None]) -> None:
+    def add(self, block: EntryBlock, readers: Sequence[Subscription], done: Callable[[], None]) -> None:
         self._waiting.append((block, deque(readers), done))
 
     def run(self) -> str | None:
