@@ -140,6 +140,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     partitions_per_topic_max: TopicPartitions = 10_000  # more are refused
     auto_created_topics_per_second: Positive = 100  # per tenant; further clients have to retry
     auto_created_topics_burst: Positive = 10_000  # allowed at once, for the first start of an application
+    topic_compaction_retain_null_key: bool = False  # compaction keeps messages without a key; else it removes them
     # Policy defaults
     message_ttl_s: Counted = 0  # 0: messages do not expire
     retention_time_min: Annotated[int, Meta(ge=-1)] = 0  # of acknowledged messages; -1: unlimited
@@ -152,6 +153,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     expiry_interval_s: Positive = 60  # how often TTL, retention and the deletion of what nobody uses are applied to all topics
     delete_inactive_partitioned_topics: bool = False  # delete a partitioned topic when its last partition was deleted as inactive
     idle_topic_unload_s: Counted = 3_600  # a topic that nobody has used for that long is unloaded from memory; 0: never
+    compaction_interval_s: Positive = 60  # how often topics are compacted that have reached their threshold
     usage_interval_s: Positive = 60  # period that one usage record covers
     audit_interval_s: Positive = 60  # how often the broker's audit events are written to the audit log
     usage_job_interval_s: Positive = 3600  # how often Spark computes the hours whose records changed

@@ -5,11 +5,13 @@ from __future__ import annotations
 import uuid
 from datetime import UTC, datetime, timedelta
 
+from messaging import logs
 from messaging.errors import NotReady
 from workers import lease
 from workers.models import UsageRun
-from workers.task_catalog import RUN_USAGE_JOB
+from workers.task_catalog import COMPACT_TOPICS, RUN_USAGE_JOB
 
+log = logs.get_logger("magnetar.worker")
 REQUEST_WAITS_S = 60  # a request that no worker took by then does not keep others from asking again
 
 
@@ -37,6 +39,18 @@ def request_usage_run(requested_by: str = "") -> str:
             f"the task queue cannot be reached ({type(error).__name__}): check that Redis or Valkey is running"
         ) from None
     return str(run.run_id)
+
+
+def request_compactions() -> None:
+    """Asks for a run that compacts what was requested, now. Where the queue cannot be reached, the next scheduled run does it."""
+    from kombu.exceptions import OperationalError
+
+    from workers.app import sender
+
+    try:
+        sender().send_task(COMPACT_TOPICS, ignore_result=True)
+    except (OSError, OperationalError) as error:
+        log.warning("compaction-not-sent", why=f"{type(error).__name__}: {error}")
 
 
 def _under_way(now: datetime) -> str | None:

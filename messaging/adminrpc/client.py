@@ -26,7 +26,9 @@ from messaging.settings import Settings
 
 ANSWER_BYTES_MAX = 64 << 20
 # A second run of these answers `conflict` although the first one succeeded, so a lost answer must not lead to one.
-NOT_IDEMPOTENT = frozenset({"topics.create", "subscriptions.create"})
+NOT_IDEMPOTENT = frozenset(
+    {"topics.create", "subscriptions.create", "topics.compact", "compaction.begin", "compaction.write", "compaction.commit"}
+)
 
 A = TypeVar("A", bound=s.Answer)
 

@@ -74,6 +74,7 @@ _PULSAR: dict[tuple[str, str], str] = {
     ("POST", "admin_v2:topic-terminate"): "topic.terminate",
     ("POST", "admin_v2:topic-terminate-partitions"): "topic.terminate",
     ("DELETE", "admin_v2:topic-truncate"): "topic.truncate",
+    ("PUT", "admin_v2:topic-compaction"): "topic.compact",
     ("POST", "admin_v2:schema"): "schema.add",
     ("DELETE", "admin_v2:schema"): "schema.delete",
     ("PUT", "admin_v2:subscription"): "subscription.create",

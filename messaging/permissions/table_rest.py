@@ -127,6 +127,8 @@ _PULSAR: dict[tuple[str, str], Action] = {
     ("POST", "admin_v2:topic-terminate"): Action.TENANT_ADMIN,
     ("POST", "admin_v2:topic-terminate-partitions"): Action.TENANT_ADMIN,
     ("DELETE", "admin_v2:topic-truncate"): Action.TENANT_ADMIN,
+    ("PUT", "admin_v2:topic-compaction"): Action.TENANT_ADMIN,
+    ("GET", "admin_v2:topic-compaction"): Action.TENANT_ADMIN,
     ("GET", "admin_v2:last-message-id"): Action.CONSUME,
     ("GET", "admin_v2:subscriptions"): Action.CONSUME,
     ("PUT", "admin_v2:subscription"): Action.CONSUME,

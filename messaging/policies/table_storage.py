@@ -116,7 +116,8 @@ TABLE = (
         default=0,
         path="compactionThreshold",
         levels=m.WITH_TOPICS,
-        meaning="A backlog of this size triggers compaction of the topic; 0: never.",
+        meaning="When so much is stored that no compaction has seen, the topic is compacted; 0: only on demand.",
+        enforced_by="messaging.broker.runtime.compactions:Compactions.threshold_bytes",
     ),
     Policy(
         name="inactive_topic_delete",

@@ -38,6 +38,22 @@ class LedgerRecord(msgspec.Struct, frozen=True, gc=False):
     sealed_ms: int = 0
 
 
+class CompactedLedger(msgspec.Struct, frozen=True, gc=False):
+    """What the last compaction of a topic left: the entries up to `horizon` that are still of use, in a sparse ledger of their own.
+
+    `base_ledger_id` is what ids in that ledger count from (see `messaging/storage/managed/compacted_ids.py`). `last` is the last
+    entry that was kept, `EARLIEST` if none was, and `last_batch_index` its last message, -1 if it is not a batch."""
+
+    ledger_id: int
+    horizon: Position
+    base_ledger_id: int
+    entries: int
+    length_bytes: int
+    last: Position = EARLIEST
+    last_batch_index: int = -1
+    created_ms: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class TopicRecord:
     """A topic that holds messages: a plain one, or one partition. `name` is the full name, ``persistent://…``."""
@@ -51,6 +67,13 @@ class TopicRecord:
     topic_epoch: int = -1  # of the last exclusive producer; -1: there was none
     # Since when a topic that is not loaded ("") and its subscriptions were not used, where a policy asks for it, in milliseconds.
     idle_since: dict[str, int] = field(default_factory=lambda: NO_TIMES)
+    compacted: CompactedLedger | None = None
+
+    @property
+    def ledger_ids(self) -> list[int]:
+        """Of everything that is stored of it."""
+        ids = [ledger.ledger_id for ledger in self.ledgers]
+        return ids if self.compacted is None else [*ids, self.compacted.ledger_id]
 
     def with_ledgers(self, ledgers: tuple[LedgerRecord, ...]) -> TopicRecord:
         return replace(self, ledgers=ledgers)

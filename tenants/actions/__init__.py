@@ -11,9 +11,10 @@ from tenants.actions.namespaces import create_namespace, delete_namespace, set_p
 from tenants.actions.people import remove_member, set_member
 from tenants.actions.tenants import create_tenant, delete_tenant, update_tenant
 from tenants.actions.topic_policies import set_topic_policies, topic_policies
-from tenants.actions.topics import create_topic, delete_topic, forget_topic_policies, truncate_topic
+from tenants.actions.topics import compact_topic, create_topic, delete_topic, forget_topic_policies, truncate_topic
 
 __all__ = [
+    "compact_topic",
     "NewKey",
     "create_key",
     "create_namespace",

@@ -9,7 +9,7 @@ from messaging.adminrpc.schema import TopicCreate, TopicDelete, TopicRef, Topics
 from messaging.errors import InvalidName
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import PERSISTENT, TopicName, parse_topic
-from tenants import broker
+from tenants import broker, maintenance_requests
 from tenants.access import Actor, platform_actor, require
 from tenants.actions.change import change, record
 from tenants.actions.namespaces import existing
@@ -75,3 +75,11 @@ def truncate_topic(actor: Actor, topic: TopicName) -> None:
     require(actor, Action.TENANT_ADMIN, topic_resource(topic))
     broker.rpc().call("topics.truncate", TopicRef(topic=str(topic)))
     record(actor, "topic.truncate", topic.tenant, str(topic))
+
+
+def compact_topic(actor: Actor, topic: TopicName) -> None:
+    """Asks workers to compact it, of a partitioned topic each partition. Raises `TopicNotFound`, `Conflict`, `NotReady`."""
+    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    broker.rpc().call("topics.compact", TopicRef(topic=str(topic)))
+    record(actor, "topic.compact", topic.tenant, str(topic))
+    maintenance_requests.requested(maintenance_requests.COMPACTION)

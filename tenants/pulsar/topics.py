@@ -181,6 +181,15 @@ def _terminate(request: HttpRequest, **parts: str) -> dict[str, Any]:
     return {"ledgerId": found.ledger_id, "entryId": found.entry_id, "partitionIndex": found.partition}
 
 
+def _compact(request: HttpRequest, **parts: str) -> None:
+    actions.compact_topic(actor(request), existing(parts))
+
+
+def _compaction_status(request: HttpRequest, **parts: str) -> dict[str, str]:
+    found = broker.rpc().call("topics.compaction_status", TopicRef(topic=str(existing(parts))))
+    return {"status": found.status, "lastError": found.last_error}
+
+
 def _message_id(found: MessageIdAnswer) -> dict[str, int]:
     return {
         "ledgerId": found.ledger_id,
@@ -241,6 +250,7 @@ unload_view = route(PUT=_unload)
 terminate_view = route(POST=_terminate)
 terminate_partitions_view = route(POST=_terminate_partitions)
 truncate_view = route(DELETE=_truncate)
+compaction_view = route(GET=_compaction_status, PUT=_compact)
 last_message_id_view = route(GET=_last_message_id)
 permissions_view = route(GET=_get_permissions)
 permission_view = route(POST=_grant, DELETE=_revoke)

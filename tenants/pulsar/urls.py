@@ -97,6 +97,7 @@ urlpatterns = [
     path(f"{_TOPIC}/terminate", topics.terminate_view, name="topic-terminate"),
     path(f"{_TOPIC}/terminate/partitions", topics.terminate_partitions_view, name="topic-terminate-partitions"),
     path(f"{_TOPIC}/truncate", topics.truncate_view, name="topic-truncate"),
+    path(f"{_TOPIC}/compaction", topics.compaction_view, name="topic-compaction"),
     path(f"{_TOPIC}/lastMessageId", topics.last_message_id_view, name="last-message-id"),
     path(f"{_TOPIC}/backlogQuotaMap", topic_policies.quotas_view, name="topic-backlog-quotas"),
     path(f"{_TOPIC}/backlogQuota", topic_policies.quota_view, name="topic-backlog-quota"),

@@ -12,6 +12,7 @@ import pytest
 
 from controlplane import audit
 from controlplane.denials import Denials
+from tenants import maintenance_requests
 from tenants.models import User
 from tenants.pulsar.brokers import health
 from tests.support.control_plane import Connected, connected
@@ -23,6 +24,16 @@ from tests.tenants.world import Caller, World
 def fresh_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of refusals in the audit log."""
     monkeypatch.setattr(audit, "denials", Denials())
+
+
+@pytest.fixture(autouse=True)
+def told_workers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What workers were asked to begin."""
+    asked: list[str] = []
+    monkeypatch.setitem(
+        maintenance_requests.begun_by, maintenance_requests.COMPACTION, lambda: asked.append(maintenance_requests.COMPACTION)
+    )
+    return asked
 
 
 @pytest.fixture

@@ -44,6 +44,7 @@ OF_OWNERS: dict[str, Act] = {
     "create_topic": lambda actor: actions.create_topic(actor, TOPIC),
     "set_topic_policies": lambda actor: actions.set_topic_policies(actor, parse_topic("acme/orders/old"), {"message_ttl_s": 60}),
     "truncate_topic": lambda actor: actions.truncate_topic(actor, parse_topic("acme/orders/old")),
+    "compact_topic": lambda actor: actions.compact_topic(actor, parse_topic("acme/orders/old")),
     "delete_topic": lambda actor: actions.delete_topic(actor, parse_topic("acme/orders/old")),
 }
 WITHOUT_ACTOR = {"topic_policies", "forget_topic_policies"}  # a look-up, and what follows from a deletion

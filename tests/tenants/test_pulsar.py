@@ -196,7 +196,7 @@ def test_health_says_that_the_broker_is_away(world: World, caller: Callable[[str
     "path",
     [
         "namespaces/acme/orders/offloadPolicies",
-        "persistent/acme/orders/t/compaction",
+        "persistent/acme/orders/t/offload",
         "worker/cluster",
         "schemas/a/b/c/other",
         "",

@@ -65,6 +65,35 @@ def test_truncating_is_for_administrators_of_the_tenant(call: Call, world: World
     assert [request.topic for request in world.line.called("topics.truncate")] == ["persistent://acme/orders/p"]
 
 
+def test_compacting(call: Call, world: World, told_workers: list[str]) -> None:
+    assert status(call("GET", f"{T}/t/compaction")) == 404
+    assert status(call("PUT", f"{T}/t/compaction")) == 404
+    assert status(call("PUT", f"{T}/t")) == 204
+    assert call("GET", f"{T}/t/compaction").json() == {"status": "NOT_RUN", "lastError": ""}
+    assert status(call("PUT", f"{T}/t/compaction")) == 204
+    assert told_workers == ["compaction"]
+    assert call("GET", f"{T}/t/compaction").json() == {"status": "RUNNING", "lastError": ""}
+    assert status(call("PUT", f"{T}/t/compaction")) == 409
+    assert AuditRecord.unscoped.filter(action="topic.compact", resource="persistent://acme/orders/t").exists()
+    assert call("GET", f"{T}/t/stats").json()["compaction"] == {
+        "lastCompactionRemovedEventCount": 0,
+        "lastCompactionSucceedTimestamp": 0,
+        "lastCompactionFailedTimestamp": 0,
+        "lastCompactionDurationTimeInMills": 0,
+    }
+
+
+def test_compacting_is_for_administrators_of_the_tenant(call: Call, world: World) -> None:
+    assert status(call("PUT", f"{T}/p/partitions", 2)) == 204
+    actions.grant_permission(world.actor("olga"), "acme/orders", "app@acme", ["produce", "consume"])
+    app = Caller(world.token("app@acme"))
+    assert status(app("PUT", f"{T}/p/compaction")) == 403
+    assert status(app("GET", f"{T}/p-partition-0/compaction")) == 403
+    assert not world.line.called("topics.compact")
+    assert status(call("PUT", f"{T}/p/compaction")) == 204
+    assert status(call("GET", f"{T}/p/compaction")) == 404  # of its partitions, one by one
+
+
 def test_partitioned_topics(call: Call, world: World) -> None:
     assert status(call("PUT", f"{T}/p/partitions", 2)) == 204
     assert status(call("PUT", f"{T}/p/partitions", 2)) == 409

@@ -62,6 +62,7 @@ class Consumer:
         "on_ready",
         "permits",
         "priority",
+        "read_compacted",
         "session",
         "sink",
         "unacked",
@@ -74,6 +75,7 @@ class Consumer:
         self.name = name
         self.sink = sink
         self.priority = priority
+        self.read_compacted = False
         self.session: OpenSession | None = None  # under which it was opened; None for the broker's own
         self.metadata: dict[str, str] = {}
         self.client = LOCAL_CLIENT

@@ -149,7 +149,7 @@ class Cursor:
 
     def acknowledge_up_to(self, position: Position, ledger_list: LedgerList) -> bytes:
         """Everything up to and including the entry at `position` (cumulative acknowledgement, expiry, skipping)."""
-        if position <= self.mark_delete or not ledger_list.holds(position):
+        if position <= self.mark_delete or not (ledger_list.holds(position) or ledger_list.outlived(position)):
             return b""
         delta = cursor_deltas.of_position(Delta.UP_TO, position)
         self._advance(position, ledger_list)
@@ -176,7 +176,7 @@ class Cursor:
 
     def reset(self, mark_delete: Position, ledger_list: LedgerList) -> bytes:
         """Seek: everything after the last entry at or before `mark_delete` is unacknowledged again."""
-        mark_delete = ledger_list.last_up_to(mark_delete)
+        mark_delete = ledger_list.mark_at(mark_delete)
         delta = cursor_deltas.of_position(Delta.RESET, mark_delete)
         self.mark_delete = mark_delete
         self.individual_acks.clear()
@@ -284,7 +284,7 @@ class Cursor:
                 ledger_id, first, last = cursor_deltas.RANGE.unpack(body)
                 self.acknowledge_range(ledger_id, first, last, ledger_list)
             elif kind == Delta.UP_TO:
-                self.acknowledge_up_to(ledger_list.last_up_to(Position(*POSITION.unpack(body))), ledger_list)
+                self.acknowledge_up_to(ledger_list.mark_at(Position(*POSITION.unpack(body))), ledger_list)
             elif kind == Delta.BATCH:
                 self.acknowledge_batch(*cursor_deltas.batch_of(body), ledger_list)
             elif kind == Delta.RESET:

@@ -6,6 +6,7 @@ import sys
 from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import ClassVar
 
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.hot import SendFrame, key_hashes, scan
@@ -42,6 +43,7 @@ class EntryBlock:
         "message_count",
         "uniform",
     )
+    compacted: ClassVar[bool] = False  # of a compacted ledger: see `compacted_block.py`
 
     def __init__(
         self,

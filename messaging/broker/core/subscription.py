@@ -157,7 +157,7 @@ class Subscription:
     ) -> Assignment:
         """Shares out the entries of `block` from `at` (what `next_due` named) to entry `last`, as far as permits go."""
         ledger_id = block.ledger_id
-        first, last = at.entry_id, min(last, self.ledger_list.deliverable_in(ledger_id))
+        first, last = at.entry_id, last if block.compacted else min(last, self.ledger_list.deliverable_in(ledger_id))
         ranges = source.unacked_ranges(ledger_id, first, last)
         if block.marker or block.broker_time_ms < expired_before_ms:
             expired, deltas = self._expire(block, ranges, now_ms)

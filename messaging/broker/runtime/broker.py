@@ -22,6 +22,7 @@ from messaging.broker.core.topic_policies import TopicPolicies
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.audit import BrokerAudit
+from messaging.broker.runtime.compactions import Compactions
 from messaging.broker.runtime.dead_letters import LOOP as DEAD_LETTERS_LOOP
 from messaging.broker.runtime.dead_letters import RETRY_S, DeadLetterMoves
 from messaging.broker.runtime.idle_topics import IdleTopics
@@ -51,9 +52,7 @@ from messaging.storage.managed.ledger import Storage
 
 log = structlog.get_logger("broker")
 
-RATE_SAMPLE_S = 1.0
-MEMORY_SWEEP_S = 1.0
-SIGNING_KEYS_S = 1.0
+RATE_SAMPLE_S = MEMORY_SWEEP_S = SIGNING_KEYS_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +87,7 @@ class Broker:
         self.started_ms, self.started_at = self.now_ms(), boottime_ms()
         self.peers = Peers(settings)
         self.permission_checks = PermissionChecks(lambda: access.view, self.background)
-        self.publish_errors: Counter[str] = Counter()
-        self.acknowledgements = 0
+        self.publish_errors, self.acknowledgements = Counter[str](), 0
         self.why_not_ready = "the broker is starting"
         self.memory_limiter = MemoryLimiter(settings.memory_budget_bytes)
         self.audit = BrokerAudit(settings.broker_id, access.view, self.now_ms, self.memory_limiter.records)
@@ -138,6 +136,7 @@ class Broker:
         self.topics.idle_since_ms = self.idle_topics.idle_since_ms
         self.topic_watches = TopicWatches(self.topic_names, self.permission_checks.refusal_of, self.background)
         self.topics.on_list_changed = lambda name, exists: self.topic_watches.changed(str(name.namespace), str(name), exists)
+        self.compactions = Compactions(self.topics, storage, self.policies, self.memory_limiter.catch_up, lambda: self.now_ms())
         self.discovery: TopicDiscovery[ConsumerTable] = TopicDiscovery()
         self.dead_letters = DeadLetterMoves(
             self.open_topic,

@@ -83,6 +83,8 @@ class IdleTopics:
             return due
         # What is acknowledged beyond what is saved of a cursor only its topic knows, once it is loaded.
         marks = [one.mark_delete if self._cursors.is_saved(one.subscription_id) else LAST for one in subscriptions]
+        if record.compacted is not None:
+            marks.append(record.compacted.horizon)
         due = min(due, trimming_due(record.ledgers, min(marks, default=LAST), policies.maintenance, self._storage.limits, now_ms))
         lifetime_ms = policies.lifetime_ms
         if not subscriptions or due <= now_ms:

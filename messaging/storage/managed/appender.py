@@ -49,6 +49,7 @@ class Appender(OwnedTopicRecord):
         super().__init__(storage, record)
         self.properties = storage.intern_properties(properties)
         self.ledger_list = LedgerList([(one.ledger_id, -1 if one.last_entry is None else one.last_entry) for one in record.ledgers])
+        self.ledger_list.compacted = record.compacted
         self.ended = record.terminated_at is not None  # terminated, or about to be: no append is accepted any more
         self.in_flight = 0  # blocks appended but not completed
         self.rollover: LedgerRollover | None = None

@@ -21,7 +21,7 @@ from messaging.storage.ledger_store import (
 from messaging.storage.managed.appender import Appender
 from messaging.storage.managed.retention import Retention, droppable, ending_is_due
 from messaging.storage.managed.storage import Storage
-from messaging.storage.meta_store import LedgerRecord, TopicRecord
+from messaging.storage.meta_store import CompactedLedger, LedgerRecord, MetaConflict, TopicRecord
 
 __all__ = ["ManagedLedger", "Storage"]
 
@@ -150,5 +150,24 @@ class ManagedLedger(Appender):
         """Closes and removes the topic with all its ledgers."""
         await self.close()
         await self.storage.meta.delete_topic(self.storage.fence, self.record.name)
-        for ledger in self.record.ledgers:
-            await self.storage.delete_ledger(ledger.ledger_id)
+        for ledger_id in self.record.ledger_ids:
+            await self.storage.delete_ledger(ledger_id)
+
+    # --- compaction
+
+    async def replace_compacted(self, former: CompactedLedger | None, compacted: CompactedLedger | None) -> None:
+        """From here on `compacted` stands for the entries up to its horizon. One change of the record decides; then the ledger of
+        `former` is deleted. Raises `MetaConflict` if `former` is not the compacted ledger any more, `StoreError`."""
+
+        def change(record: TopicRecord) -> TopicRecord:
+            if record.compacted != former:
+                raise MetaConflict(f"topic {record.name} was compacted or truncated in the meantime")
+            return replace(record, compacted=compacted)
+
+        await self.update(change)
+        self.ledger_list.compacted = self.record.compacted
+        if former is not None:
+            try:
+                await self.storage.delete_ledger(former.ledger_id)
+            except StoreError as error:  # nothing refers to it any more: the next start collects it
+                logger.warning("former compacted ledger %d of %s is left: %s", former.ledger_id, self.record.name, error)

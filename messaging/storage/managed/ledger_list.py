@@ -16,10 +16,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 
 from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.meta_store import CompactedLedger
 
 
 class LedgerList:
-    __slots__ = ("_ended_ids", "_ended_lasts", "_former_entries", "last_entry", "last_id", "withheld_from")
+    __slots__ = ("_ended_ids", "_ended_lasts", "_former_entries", "compacted", "last_entry", "last_id", "withheld_from")
 
     def __init__(self, ledgers: list[tuple[int, int]] | None = None) -> None:
         """`ledgers`: (ledger id, last confirmed entry or -1), in rising order of ids."""
@@ -28,6 +29,7 @@ class LedgerList:
         self._ended_lasts: tuple[int, ...] = tuple(last for _, last in ended)
         self.last_id, self.last_entry = ledgers[-1] if ledgers else (-1, -1)  # -1: there is no ledger
         self.withheld_from: Position | None = None  # from here on, durable entries may not be delivered yet
+        self.compacted: CompactedLedger | None = None  # what the last compaction left of the entries up to its horizon
         self._former_entries = self.entries  # that were not added since; below 0 if more of the added ones were dropped
 
     def add(self, ledger_id: int) -> None:
@@ -160,6 +162,30 @@ class LedgerList:
     def last_up_to(self, position: Position) -> Position:
         """The last entry at or before `position`; `EARLIEST` if there is none."""
         return self.before(Position(position.ledger_id, position.entry_id + 1))
+
+    @property
+    def horizon(self) -> Position:
+        """Compacted reading takes everything up to here from the compacted ledger; `EARLIEST` if there is none."""
+        return EARLIEST if self.compacted is None else self.compacted.horizon
+
+    def outlived(self, position: Position) -> bool:
+        """Whether a position is of a ledger that is gone, and the compacted ledger may hold entries around it."""
+        return self.compacted is not None and position.ledger_id < self.first_id and position <= self.compacted.horizon
+
+    def mark_at(self, position: Position) -> Position:
+        """The mark-delete position that has everything up to `position` behind it."""
+        return position if self.outlived(position) else self.last_up_to(position)
+
+    @property
+    def mark_at_end(self) -> Position:
+        """The mark-delete position that has everything behind it, also where the ledgers up to the horizon are gone."""
+        return max(self.last, self.horizon)
+
+    def mark_before(self, position: Position) -> Position:
+        """The mark-delete position that makes `position` the next one to read; `EARLIEST`: whatever is first."""
+        if position == EARLIEST:
+            return self.before(self.first)
+        return Position(position.ledger_id, position.entry_id - 1) if self.outlived(position) else self.before(position)
 
     def ranges(self, after: Position, last: Position) -> list[tuple[int, int, int]]:
         """The entries after `after` up to `last` as (ledger id, first, last entry), in order."""

@@ -161,7 +161,7 @@ class SqliteMetaStore:
         def run(db: sqlite3.Connection) -> tuple[list[int], str | None]:
             sql = "select name, record from topic where name > ? order by name limit ?"
             rows = db.execute(sql, (after, limit)).fetchall()
-            ids = [ledger.ledger_id for _, record in rows for ledger in tables.names_decoder.decode(record).ledgers]
+            ids = [ledger_id for _, record in rows for ledger_id in tables.names_decoder.decode(record).ledger_ids]
             return ids, rows[-1][0] if len(rows) == limit else None
 
         return await self._call(run)

@@ -43,6 +43,11 @@ class _Names(msgspec.Struct, frozen=True):
     """What a topic's record says of its ledgers' names; the rest is passed over."""
 
     ledgers: tuple[_NamedLedger, ...] = ()
+    compacted: _NamedLedger | None = None
+
+    @property
+    def ledger_ids(self) -> list[int]:
+        return [one.ledger_id for one in (*self.ledgers, self.compacted) if one is not None]
 
 
 encode = msgspec.msgpack.encode

@@ -31,7 +31,7 @@ KINDS: dict[str, tuple[type[msgspec.Struct], ...]] = {
         schemas.SchemaPayload,
         subscriptions.ResetCursorData,
     ),
-    "rpc": tuple(dict.fromkeys([*(request for request, _ in schema.METHODS.values()), schema.FeedChange])),
+    "rpc": tuple(dict.fromkeys([*(request for request, _ in schema.METHODS.values()), schema.FeedChange, schema.CompactionBlock])),
 }
 
 

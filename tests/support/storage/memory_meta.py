@@ -110,7 +110,7 @@ class MemoryMetaStore:
     async def referenced_ledgers(self, *, after: str = "", limit: int = 1000) -> tuple[list[int], str | None]:
         await asyncio.sleep(0)
         names = sorted(name for name in self._topics if name > after)[:limit]
-        ids = [ledger.ledger_id for name in names for ledger in self._topics[name].ledgers]
+        ids = [ledger_id for name in names for ledger_id in self._topics[name].ledger_ids]
         return ids, names[-1] if len(names) == limit else None
 
     async def get_partitioned(self, name: str) -> PartitionedRecord | None:

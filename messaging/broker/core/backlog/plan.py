@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from messaging.broker.core.backlog.read import BacklogRead, ReadState, memory_bytes
-from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.entries import EntryBlock, from_log
 from messaging.broker.core.subscription import Subscription
 from messaging.storage.ledger_store import Block, Position
 from messaging.storage.managed.ledger_list import LedgerList
@@ -48,9 +48,15 @@ class ReadAhead:
 
 
 class BacklogPlan:
-    """`cached` says whether an entry need not be read."""
+    """`cached` says whether an entry need not be read, `entries_of` what a block of the log holds."""
 
-    def __init__(self, ledger_list: LedgerList, cached: Callable[[Position], bool]) -> None:
+    def __init__(
+        self,
+        ledger_list: LedgerList,
+        cached: Callable[[Position], bool],
+        entries_of: Callable[[Block], EntryBlock] = from_log,
+    ) -> None:
+        self._entries_of = entries_of
         self.reads: list[BacklogRead] = []
         self.subscriptions: dict[Subscription, ReadAhead] = {}
         self._ledger_list = ledger_list
@@ -208,7 +214,7 @@ class BacklogPlan:
                 steps.joined += subscription not in read.users
                 read.users[subscription] = None
                 return read
-        read = BacklogRead(position, size, entries=1 + size // (2 * self._bytes_per_entry))
+        read = BacklogRead(position, size, 1 + size // (2 * self._bytes_per_entry), self._entries_of)
         read.users[subscription] = None
         self.reads.append(read)
         steps.start.append(read)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
+from collections.abc import Callable
 from enum import Enum, auto
 
 from messaging.broker.core.entries import BLOCK_BYTES, EntryBlock, from_log, whole_bytes
@@ -19,15 +20,31 @@ class ReadState(Enum):
 class BacklogRead:
     """`users` need it; without any it is cancelled."""
 
-    __slots__ = ("_made", "blocks", "entries", "first", "size_bytes", "state", "stop_entry", "to_end", "users")
+    __slots__ = (
+        "_entries_of",
+        "_made",
+        "_made_index",
+        "blocks",
+        "entries",
+        "first",
+        "size_bytes",
+        "state",
+        "stop_entry",
+        "to_end",
+        "users",
+    )
 
-    def __init__(self, first: Position, size_bytes: int, entries: int) -> None:
+    def __init__(
+        self, first: Position, size_bytes: int, entries: int, entries_of: Callable[[Block], EntryBlock] = from_log
+    ) -> None:
+        self._entries_of = entries_of  # what a block of the log holds
         self.first = first
         self.size_bytes = size_bytes  # what it counts for: what is expected, then what came
         self.entries = entries  # that it will probably bring
         self.stop_entry = 0  # after its last entry; 0 while that is not known
         self.blocks: list[Block] = []
         self._made: EntryBlock | None = None  # of the block that was asked for last
+        self._made_index = -1
         self.users: dict[Subscription, None] = {}  # in the order in which they came
         self.state = ReadState.WAITING
         self.to_end = False  # it came to the last confirmed entry
@@ -47,16 +64,16 @@ class BacklogRead:
             return False
         if not self.done:
             return 0 <= position.entry_id - self.first.entry_id < self.entries
-        return bool(self.blocks) and self.blocks[0].first_entry <= position.entry_id <= self.blocks[-1].last_entry
+        blocks = self.blocks  # of a sparse ledger, the first may begin behind what was asked for
+        return bool(blocks) and min(self.first.entry_id, blocks[0].first_entry) <= position.entry_id <= blocks[-1].last_entry
 
     def block_of(self, position: Position) -> EntryBlock:
-        """Raises `ValueError` where the log holds there what is no block of ours."""
-        made = self._made
-        if made is not None and made.first_entry <= position.entry_id <= made.last_entry:
-            return made
-        index = bisect_right(self.blocks, position.entry_id, key=_first_entry) - 1
-        self._made = made = from_log(self.blocks[index])
-        return made
+        """The block that holds `position`; in a sparse ledger, the first that ends behind it. Raises `ValueError` where the log
+        holds there what is no block of ours."""
+        index = bisect_left(self.blocks, position.entry_id, key=_last_entry)
+        if self._made is None or self._made_index != index:
+            self._made_index, self._made = index, self._entries_of(self.blocks[index])
+        return self._made
 
 
 def memory_bytes(blocks: list[Block]) -> int:
@@ -65,5 +82,5 @@ def memory_bytes(blocks: list[Block]) -> int:
     return sum(buffers.values()) + BLOCK_BYTES * len(blocks)
 
 
-def _first_entry(block: Block) -> int:
-    return block.first_entry
+def _last_entry(block: Block) -> int:
+    return block.last_entry

@@ -32,6 +32,7 @@ class SingleActiveDispatch:
     def _activate(self, consumer: Consumer | None) -> None:
         if consumer is not self.active:
             self.active = consumer
+            self._state.read_compacted(consumer is not None and consumer.read_compacted)
             self._rewind()
 
     def _rewind(self) -> None:

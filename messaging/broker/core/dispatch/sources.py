@@ -54,6 +54,10 @@ class ReadPosition:
         """Reading continues right after the mark-delete position."""
         self.position = self._ledger_list.next_after(self._cursor.mark_delete)
 
-    def skip_to(self, position: Position) -> None:
-        """Reading never goes back by this."""
-        self.position = max(self.position, position)
+    def skip_past(self, mark: Position) -> None:
+        """Everything up to `mark` is acknowledged. Reading never goes back by this."""
+        self.position = max(self.position, self._ledger_list.next_after(mark))
+
+    def skip_lost(self, ledger_id: int, stop: int) -> bool:
+        """Whether entries before `stop` that storage cannot give are of a compacted ledger, and were skipped."""
+        return False

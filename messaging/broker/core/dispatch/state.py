@@ -6,12 +6,14 @@ from collections.abc import Iterable
 
 from pyroaring import BitMap
 
+from messaging.broker.core.compacted_block import CompactedBlock
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.delayed.delayed_entries import DelayedEntries
 from messaging.broker.core.delayed.topic_delays import DueRanges, TopicDelays
 from messaging.broker.core.dispatch.assignment import Delivery
 from messaging.broker.core.dispatch.chunk_sets import ChunkSets, chunk_at
+from messaging.broker.core.dispatch.compacted_reading import CompactedReading
 from messaging.broker.core.dispatch.redeliveries import Redeliveries
 from messaging.broker.core.dispatch.sources import EntrySource, ReadPosition
 from messaging.broker.core.entries import EntryBlock
@@ -81,6 +83,22 @@ class DispatchState:
                 if one.release_part(position, left.bit_count()):
                     return
 
+    def read_compacted(self, compacted: bool) -> None:
+        """Whether the consumer that is sent everything reads the compacted topic. The caller rewinds."""
+        former, kind = self.reading, CompactedReading if compacted else ReadPosition
+        if type(former) is not kind:
+            self.reading = kind(self.cursor, self.ledger_list)
+            self.sources = tuple(self.reading if one is former else one for one in self.sources)
+
+    def enter_compacted(self, block: CompactedBlock, *, durable: bool) -> tuple[Position, list[bytes]]:
+        """See `CompactedReading.enter`."""
+        assert isinstance(self.reading, CompactedReading)
+        return self.reading.enter(block, durable=durable)
+
+    def pass_over_end(self) -> list[bytes]:
+        """See `CompactedReading.pass_over_end`."""
+        return self.reading.pass_over_end() if isinstance(self.reading, CompactedReading) else []
+
     def send_first(self, source: EntrySource) -> None:
         """What is to be sent again comes from there."""
         self.sources = (source, *self.sources[1:])
@@ -119,7 +137,7 @@ class DispatchState:
         self.chunks = None
 
     def acknowledged_up_to(self, mark: Position) -> None:
-        self.reading.skip_to(self.ledger_list.next_after(mark))
+        self.reading.skip_past(mark)
         self.redeliveries.acknowledged_up_to(mark)
         if self.delayed is not None:
             self.delayed.acknowledged_up_to(mark)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from messaging.adminrpc.schema import Answer
+from messaging.broker.runtime.admin.compaction import CompactionHandlers
 from messaging.broker.runtime.admin.dead_letters import DeadLetterHandlers
 from messaging.broker.runtime.admin.diagnosis import DiagnosisHandlers
 from messaging.broker.runtime.admin.feed import FeedHandlers
@@ -37,6 +38,7 @@ class AdminHandlers:
         self.dead_letters = DeadLetterHandlers(broker)
         self.diagnosis = DiagnosisHandlers(broker)
         self.policies = PolicyHandlers(broker)
+        self.compaction = CompactionHandlers(broker)
         self.maintenance = MaintenanceHandlers(broker)
         self.usage = UsageHandlers(broker)
         self.methods: Mapping[str, Method] = {
@@ -87,6 +89,14 @@ class AdminHandlers:
             "subscriptions.explain": self.diagnosis.explain,
             "messages.trace": self.diagnosis.trace,
             "policies.preview": self.policies.preview,
+            "topics.compact": self.compaction.request,
+            "topics.compaction_status": self.compaction.status,
+            "compaction.due": self.compaction.due,
+            "compaction.begin": self.compaction.begin,
+            "compaction.read": self.compaction.read,
+            "compaction.write": self.compaction.write,
+            "compaction.commit": self.compaction.commit,
+            "compaction.abort": self.compaction.abort,
             "upkeep.topics": self.maintenance.list_topics,
             "upkeep.run": self.maintenance.run,
             "usage.flush": self.usage.flush,

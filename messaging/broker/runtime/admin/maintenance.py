@@ -134,4 +134,4 @@ class MaintenanceHandlers:
             if dedup.snapshot_position < before and topic.ledger.trims(before, retention):
                 await dedup_state.save(topic)
             before = min(before, dedup.snapshot_position)
-        return await topic.ledger.trim(before, retention)
+        return await topic.ledger.trim(self._broker.compactions.kept_from(topic, before), retention)

@@ -36,11 +36,13 @@ RULES: Mapping[str, Callable[[Any, Any], Any]] = {
     "connectedSince": _earlier_text,
     "producerId": min,
     "avgMessagesPerEntry": max,
+    "lastCompactionSucceedTimestamp": max,
+    "lastCompactionFailedTimestamp": max,
     "explanation": lambda one, other: one if one == other else {},  # each partition has its own
 }
 DERIVED = ("averageMsgSize", "oldestBacklogMessageSubscriptionName")
 OF_EACH_PARTITION = ("topicEpoch",)  # each counts its own exclusive producers
-NESTED = ("publishers", "subscriptions", "consumers", "replication")
+NESTED = ("publishers", "subscriptions", "consumers", "replication", "compaction")
 
 
 def partitioned_stats(partitions: int, parts: Mapping[str, Stats]) -> Stats:
@@ -58,6 +60,9 @@ def partitioned_stats(partitions: int, parts: Mapping[str, Stats]) -> Stats:
     total["publishers"] = _merged((one for part in parts.values() for one in part["publishers"]), "producerName")
     for one in total["publishers"]:
         one["averageMsgSize"] = _mean(one, "msgThroughputIn", "msgRateIn") or one["averageMsgSize"]
+    total["compaction"] = {}
+    for part in parts.values():
+        _add(total["compaction"], part["compaction"])
     total["subscriptions"] = {name: _subscription(found) for name, found in sorted(subscriptions.items())}
     return {"metadata": {"partitions": partitions}, **total, "replication": {}, "partitions": dict(parts)}
 

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 from messaging.adminrpc.schema import TopicLive
 from messaging.broker.core.access_modes import MODE_NAMES
 from messaging.broker.core.bitmaps import count_ranges, ranges_of
+from messaging.broker.core.compaction.status import NOT_RUN, CompactionResult
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.explain import explain
 from messaging.broker.core.producers import NO_EPOCH, Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
+from messaging.broker.runtime.admin.compaction_stats import compacted_ledger_stats, compaction_stats
 from messaging.broker.runtime.admin.drop_stats import drops_of_producer, drops_of_subscription, drops_of_topic
 from messaging.broker.runtime.admin.key_shared_stats import key_shared_figures
 from messaging.broker.runtime.admin.throttle_stats import throttled
@@ -36,6 +38,7 @@ class StatsContext(NamedTuple):
     broker: str
     now_ms: int
     oldest_ms: dict[str, int]
+    compaction: CompactionResult = NOT_RUN
 
 
 def topic_stats(topic: Topic, context: StatsContext) -> dict[str, Any]:
@@ -71,6 +74,7 @@ def topic_stats(topic: Topic, context: StatsContext) -> dict[str, Any]:
         "publishers": [_publisher(topic, one, rates.members) for one in topic.producers],
         "subscriptions": {name: _subscription(topic, one, rates.members, context) for name, one in _shown(topic)},
         "replication": {},
+        "compaction": compaction_stats(context.compaction),
     } | drops_of_topic(topic, rates.members)
 
 
@@ -214,7 +218,7 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
         ],
         "cursors": {name: _cursor(topic, one) for name, one in _shown(topic)},
         "schemaLedgers": [],
-        "compactedLedger": {"ledgerId": -1, "entries": -1, "size": -1, "offloaded": False, "underReplicated": False},
+        "compactedLedger": compacted_ledger_stats(ledger_list.compacted),
     }
 
 

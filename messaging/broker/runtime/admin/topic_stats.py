@@ -46,4 +46,6 @@ class TopicStatsHandlers:
 
     async def _stats(self, topic: Topic) -> dict[str, Any]:
         oldest_ms = await self._backlog_ages.of(topic)
-        return stats.topic_stats(topic, stats.StatsContext(self._broker.settings.broker_id, self._broker.now_ms(), oldest_ms))
+        broker = self._broker
+        result = broker.compactions.result(topic.text)
+        return stats.topic_stats(topic, stats.StatsContext(broker.settings.broker_id, broker.now_ms(), oldest_ms, result))

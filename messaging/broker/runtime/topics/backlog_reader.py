@@ -6,7 +6,7 @@ A reader exists only while reads are in progress or blocks are held for a subscr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from messaging.broker.runtime.topics.backlog_scheduler import BacklogDispatcher
 from messaging.broker.runtime.topics.entry_cache import EntryCache
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage.ledger_store import Block, Corrupt, Position
+from messaging.storage.managed.ledger_list import LedgerList
 
 log = structlog.get_logger("broker.dispatcher")
 
@@ -32,16 +33,34 @@ class BacklogOwner(BacklogDispatcher, Protocol):
 
     topic: TopicContext
     cache: EntryCache
-    backlog: BacklogReader | None
 
     def dispatch(self, subscription: Subscription) -> None: ...
 
 
+class LogSource(Protocol):
+    """What is read from: the ledgers of the topic, or its compacted ledger."""
+
+    @property
+    def ledger_list(self) -> LedgerList: ...
+
+    async def read(self, position: Position, *, entries_max: int, bytes_max: int) -> list[Block]: ...
+
+    def forecast(self, position: Position, *, entries_max: int, bytes_max: int) -> int | Awaitable[int]: ...
+
+
 class BacklogReader:
-    def __init__(self, dispatcher: BacklogOwner) -> None:
+    def __init__(
+        self,
+        dispatcher: BacklogOwner,
+        log: LogSource,
+        entries_of: Callable[[Block], EntryBlock],
+        released: Callable[[BacklogReader], None],
+    ) -> None:
         self.dispatcher = dispatcher
+        self.log = log
+        self._released = released  # called when nothing is read or held any more
         self.tenant = dispatcher.tenant
-        self.plan = BacklogPlan(dispatcher.topic.ledger_list, lambda position: dispatcher.cache.find(position) is not None)
+        self.plan = BacklogPlan(log.ledger_list, lambda position: dispatcher.cache.find(position) is not None, entries_of)
         self._scheduler = dispatcher.topic.services.backlog_scheduler
         self._tasks: dict[BacklogRead, asyncio.Task[list[Block]]] = {}
         self._scheduler.readers[self] = None
@@ -73,13 +92,12 @@ class BacklogReader:
             self._scheduler.schedule(self.dispatcher, subscription)
         if not self.plan.subscriptions:
             self._scheduler.readers.pop(self, None)
-            if self.dispatcher.backlog is self:
-                self.dispatcher.backlog = None
+            self._released(self)
 
     # --- reading
 
     def _forecast(self, read: BacklogRead) -> None:
-        found = self.dispatcher.topic.ledger.forecast(read.first, entries_max=READ_ENTRIES, bytes_max=read.size_bytes)
+        found = self.log.forecast(read.first, entries_max=READ_ENTRIES, bytes_max=read.size_bytes)
         if isinstance(found, int):
             self._ask(read, found)
         else:
@@ -100,7 +118,7 @@ class BacklogReader:
         """Starts this read; the scheduler granted it memory."""
         read.state = ReadState.UNDER_WAY
         entries = read.entries if read.stop_entry else READ_ENTRIES
-        work = self.dispatcher.topic.ledger.read(read.first, entries_max=entries, bytes_max=read.size_bytes)
+        work = self.log.read(read.first, entries_max=entries, bytes_max=read.size_bytes)
         task = asyncio.get_running_loop().create_task(work, name=f"read backlog of {self.dispatcher.topic_name}")
         self._tasks[read] = task
         task.add_done_callback(partial(self._ended, read))
@@ -141,8 +159,9 @@ class BacklogReader:
         topic = self.dispatcher.topic
         topic.services.storage.damage["delivery"] += 1
         log.error("entry.corrupt", topic=topic.text, ledger_id=error.ledger_id, entry_id=error.entry_id, error=str(error))
-        for delta in subscription.skip_lost(error.ledger_id, error.resume_entry):
-            topic.store(subscription, delta)
+        if not subscription.state.reading.skip_lost(error.ledger_id, error.resume_entry):
+            for delta in subscription.skip_lost(error.ledger_id, error.resume_entry):
+                topic.store(subscription, delta)
 
     # --- releasing memory
 

@@ -27,6 +27,7 @@ from messaging.broker.runtime.topics.delivery_records import Records
 from messaging.broker.runtime.topics.dispatch_limits import DispatchLimits, following
 from messaging.broker.runtime.topics.entry_cache import EntryCache
 from messaging.broker.runtime.topics.publisher import PendingPublish
+from messaging.broker.runtime.topics.stored_blocks import find_stored, readers_of
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage.ledger_store import Position
 
@@ -36,12 +37,13 @@ DISPATCH_ENTRIES_MAX = 2048  # entries of one block per delivery
 
 
 class Dispatcher:
-    __slots__ = ("backlog", "bytes_out", "cache", "closed", "delayed", "limits", "messages_out", "records", "topic")
+    __slots__ = ("backlog", "bytes_out", "cache", "closed", "compacted", "delayed", "limits", "messages_out", "records", "topic")
 
     def __init__(self, topic: TopicContext) -> None:
         self.topic = topic
         self.cache = EntryCache()
         self.backlog: BacklogReader | None = None  # blocks read from storage; None while there are none
+        self.compacted: BacklogReader | None = None  # the same of the compacted ledger
         self.delayed: DelayedDelivery | None = None  # None until a message has to wait
         self.limits: DispatchLimits | None = following(None, topic, self._go_on)  # None: unlimited
         self.messages_out = 0
@@ -91,8 +93,8 @@ class Dispatcher:
             if block is None:
                 self.topic.services.backlog_scheduler.schedule(self, subscription)
                 return cost, False
-            if self.backlog is not None and source.sequential:
-                self.backlog.forget(subscription)
+            if source.sequential and (self.backlog is not None or self.compacted is not None):
+                self.forget(subscription)
             last = min(block.last_entry, position.entry_id + DISPATCH_ENTRIES_MAX - 1)
             size, more, deliveries = self._send(subscription, source, block, position, last)
             cost += size // SEND_BYTES_A_UNIT + BLOCK * (1 + deliveries)
@@ -112,11 +114,10 @@ class Dispatcher:
             if self.cache.find(position) is not None:
                 self.dispatch(subscription)
                 return False
-            if self.backlog is None:
-                self.backlog = BacklogReader(self)
-            block = self.backlog.find(subscription, position, sequential=source.sequential)
-            if block is None:
+            found = find_stored(self, subscription, source, position)
+            if found is None:
                 return False
+            block, position = found
             last = block.last_within(position.entry_id, bytes_max - sent_bytes)
             size, more, _ = self._send(subscription, source, block, position, last)
             if not more:
@@ -150,7 +151,7 @@ class Dispatcher:
         services = topic.services
         now_ms = services.clock_ms()
         ttl_s = services.message_ttl_s(topic.name)
-        expired_before_ms = services.storage.safe_expiry_ms() - ttl_s * 1000 if ttl_s else 0
+        expired_before_ms = services.storage.safe_expiry_ms() - ttl_s * 1000 if ttl_s and not block.compacted else 0
         topic.mark_active()
         limits, messages_before = self.limits, self.messages_out
         if limits is not None and block.broker_time_ms >= expired_before_ms:
@@ -198,7 +199,7 @@ class Dispatcher:
         return block if block is not None or self.backlog is None else self.backlog.plan.block_in_memory(position)
 
     def pending_reads(self, subscription: Subscription) -> int:
-        return 0 if self.backlog is None else self.backlog.plan.pending_reads(subscription)
+        return sum(reader.plan.pending_reads(subscription) for reader in readers_of(self))
 
     def delivery_state(self, subscription: Subscription) -> DeliveryState:
         """What stands in the way of a delivery, beside the subscription itself."""
@@ -236,8 +237,8 @@ class Dispatcher:
 
     def forget(self, subscription: Subscription) -> None:
         """Releases the blocks that were read for this subscription."""
-        if self.backlog is not None:
-            self.backlog.forget(subscription)
+        for reader in readers_of(self):
+            reader.forget(subscription)
 
     def removed(self, subscription: Subscription) -> None:
         """It is deleted."""
@@ -262,8 +263,8 @@ class Dispatcher:
             self.delayed.close()
         if self.limits is not None:
             self.limits.close()
-        if self.backlog is not None:
-            self.backlog.close()
+        for reader in readers_of(self):
+            reader.close()
         self.topic.services.entry_caches.clear(self.cache)
 
 

@@ -26,7 +26,7 @@ from messaging.broker.runtime.topics.subscription_effects import NO_SUBSCRIPTION
 from messaging.errors import ConsumerBusy, MagnetarError, NotReady, PreconditionFailed
 from messaging.keyed_lock import keyed_lock
 from messaging.protocol.names import TopicName
-from messaging.storage.ledger_store import EARLIEST, Position, StoreError
+from messaging.storage.ledger_store import Position, StoreError
 from messaging.storage.managed.ledger import ManagedLedger
 from messaging.storage.meta_store import MetaConflict, SubscriptionRecord
 
@@ -68,6 +68,8 @@ class TopicSubscriptions(SubscriptionEffects):
             raise
         admitted()
         subscription.attach(consumer, kind)
+        if consumer.read_compacted and subscription.durable:
+            self._finish_all(subscription, subscription.state.pass_over_end(), None)
 
     # --- creating, moving and deleting
 
@@ -192,9 +194,8 @@ class TopicSubscriptions(SubscriptionEffects):
 
     def mark_delete_for(self, start: Position) -> Position:
         """The mark-delete position that makes `start` the first entry read."""
-        if start == LATEST:
-            return self.ledger_list.last
-        return self.ledger_list.before(self.ledger_list.first if start == EARLIEST else start)
+        ledger_list = self.ledger_list
+        return ledger_list.mark_at_end if start == LATEST else ledger_list.mark_before(start)
 
     async def delete_subscription(self, key: str, *, force: bool = True) -> None:
         """Without `force`, deletes the subscription only if it has no consumers. Does nothing if none has this key (the name of a

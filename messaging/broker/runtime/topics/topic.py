@@ -28,6 +28,7 @@ from messaging.protocol.frames import message_id_tail
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import Fenced, LedgerClosed, Position, StoreError
 from messaging.storage.managed.ledger import ManagedLedger
+from messaging.storage.meta_store import CompactedLedger
 
 __all__ = ["LATEST", "Topic"]
 
@@ -282,6 +283,15 @@ class Topic(TopicSubscriptions):
         """Raises `PreconditionFailed` if the topic has producers or consumers."""
         if self.used:
             raise PreconditionFailed(f"topic {self.text} has connected producers or consumers: close them, or delete with force")
+
+    async def replace_compacted(self, former: CompactedLedger | None, compacted: CompactedLedger | None) -> None:
+        """Compacted reading continues in another compacted ledger, or in none. Raises `MetaConflict` if `former` is not the current
+        one, `NotReady`, `StoreError`.
+        """
+        self.check_open()
+        await self.ledger.replace_compacted(former, compacted)
+        if self._dispatcher is not None:
+            self._dispatch_all()
 
     async def terminate(self) -> Position:
         """Terminates the topic: it accepts no more messages. Returns the last position. Raises `NotReady`, `StorageFailed`; it is

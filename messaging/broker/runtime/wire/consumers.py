@@ -57,6 +57,7 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     consumer = Consumer(body.consumer_id, body.consumer_name, sink, priority=body.priority_level, now_ms=service.now_ms())
     consumer.metadata = {pair.key: pair.value for pair in body.metadata}
     consumer.client = connection.client_info
+    consumer.read_compacted = body.read_compacted
     consumer.key_shared = _key_shared_mode(body.key_shared_meta)
     connection.endpoints.check_room(consumer.name, consumer.metadata)
     consumer.session = BinaryConsumerSession(connection, topic, body.consumer_id, name)
@@ -202,15 +203,18 @@ async def _target(topic: Topic, message_id: pb.MessageId) -> SeekTarget:
 
 
 async def last_message_id(service: Broker, connection: Connection, body: pb.GetLastMessageId, resource: Resource) -> None:
-    topic, subscription, _ = _held(connection, body.consumer_id)
+    topic, subscription, consumer = _held(connection, body.consumer_id)
     if not topic.keeps_messages:
         raise NotAllowed(f"{topic.text} is a non-persistent topic: it has no last message")
     answer = pb.GetLastMessageIdResponse(request_id=body.request_id)
-    last = topic.ledger_list.deliverable
+    last, compacted = topic.ledger_list.deliverable, topic.ledger_list.compacted
+    if consumer.read_compacted and compacted is not None and last <= compacted.horizon:  # what was not kept is not there for it
+        last, batch_index = compacted.last, compacted.last_batch_index
+    else:
+        batch_index = (await batch_size_of(topic, last) or 0) - 1
     answer.last_message_id.CopyFrom(id_on_wire(last, topic.name.partition))
-    size = await batch_size_of(topic, last)
-    if size is not None:
-        answer.last_message_id.batch_index = size - 1
+    if batch_index >= 0:
+        answer.last_message_id.batch_index = batch_index
     answer.consumer_mark_delete_position.CopyFrom(id_on_wire(subscription.cursor.mark_delete, topic.name.partition))
     connection.send(frames.command(pb.Command.GET_LAST_MESSAGE_ID_RESPONSE, get_last_message_id_response=answer))
 

@@ -1,0 +1,161 @@
+"""When a topic is compacted, and what ends a compaction: a worker beside a broker over stores in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from messaging.adminrpc.schema import CompactionBegin, CompactionCommit, CompactionsDue, TopicRef
+from messaging.broker.runtime.compactions import SILENT_MS
+from messaging.errors import Conflict, NotFound, NotReady, TopicNotFound
+from messaging.protocol.names import parse_topic
+from messaging.storage.ledger_store import DiskFull, NoSuchLedger
+from messaging.storage.managed.orphans import collect_orphans
+from tests.support.broker_world import BrokerWorld, MakeWorld
+from tests.support.compacting import TOPIC, Killed, LoopCalls, Seen, compact, keyed, publish, read_all, topic_of
+
+pytestmark = pytest.mark.asyncio
+
+
+def values(seen: list[Seen]) -> list[tuple[str | None, bytes]]:
+    return [(one.key, one.value) for one in seen]
+
+
+async def due(world: BrokerWorld) -> list[str]:
+    return (await world.admin.compaction.due(CompactionsDue())).topics
+
+
+async def test_policy_compaction_threshold_bytes_says_when_a_topic_is_compacted(world: BrokerWorld, tmp_path: Path) -> None:
+    await publish(world.service, *(keyed("a", bytes(500)) for _ in range(4)))
+    assert await due(world) == []
+    grants = {"grants": {"writer@acme": ["produce"]}}
+    await world.feed(("namespace", "acme/orders", grants | {"policies": {"compaction_threshold_bytes": 3_000}}))
+    assert await due(world) == []
+    await world.feed(("namespace", "acme/orders", grants | {"policies": {"compaction_threshold_bytes": 2_000}}))
+    assert await due(world) == [TOPIC]
+    await world.service.topics.unload(parse_topic(TOPIC))
+    assert await due(world) == [TOPIC]
+    await compact(world.service, tmp_path)
+    assert await due(world) == []
+    await publish(world.service, *(keyed("a", bytes(500)) for _ in range(4)))
+    assert await due(world) == [TOPIC]
+
+
+async def test_a_request_is_carried_out_and_a_second_one_refused(world: BrokerWorld, tmp_path: Path) -> None:
+    await publish(world.service, keyed("a", b"1"), keyed("a", b"2"))
+    ref, admin = TopicRef(topic=TOPIC), world.admin.compaction
+    assert (await admin.status(ref)).status == "NOT_RUN"
+    await admin.request(ref)
+    assert ((await admin.status(ref)).status, await due(world)) == ("RUNNING", [TOPIC])
+    with pytest.raises(Conflict):
+        await admin.request(ref)
+    calls = LoopCalls(world.service)
+    seen: list[str] = []
+    calls.before_call = lambda method: seen.append(world.service.compactions.status(TOPIC))
+    assert await compact(world.service, tmp_path, calls=calls) == 1
+    assert set(seen) == {"RUNNING"}
+    assert ((await admin.status(ref)).status, await due(world)) == ("SUCCESS", [])
+    result = world.service.compactions.result(TOPIC)
+    assert (result.removed_messages, result.failed_ms) == (1, 0)
+    assert result.succeeded_ms
+
+
+@pytest.mark.parametrize("number", range(1, 8))
+async def test_a_worker_that_dies_leaves_the_topic_as_it_was(world: BrokerWorld, tmp_path: Path, number: int) -> None:
+    """At each of its calls; another worker is refused until the first one is known to be gone."""
+    await publish(world.service, keyed("a", b"1"), keyed("a", b"2"))
+    await compact(world.service, tmp_path)
+    await publish(world.service, keyed("b", b"1"), keyed("b", b"2"))
+    before, ledgers = await read_all(world.service), len(await world.ledgers.ledgers())
+    calls, made = LoopCalls(world.service), 0
+
+    def die(method: str) -> None:
+        nonlocal made
+        made += 1
+        if made >= number:
+            raise Killed(method)
+
+    calls.before_call = die
+    with pytest.raises(Killed):
+        await compact(world.service, tmp_path, calls=calls)
+    assert await read_all(world.service) == before
+    if number > 1:
+        with pytest.raises(Conflict):
+            await compact(world.service, tmp_path)
+        for session in world.service.compactions.sessions():
+            session.heard_ms -= SILENT_MS + 1
+    await compact(world.service, tmp_path)
+    assert values(await read_all(world.service)) == [("a", b"2"), ("b", b"2")]
+    assert len(await world.ledgers.ledgers()) == ledgers
+
+
+async def test_a_crash_of_the_broker_leaves_the_topic_as_it_was(make_world: MakeWorld, tmp_path: Path) -> None:
+    world = await make_world()
+    await publish(world.service, keyed("a", b"1"), keyed("a", b"2"))
+    calls = LoopCalls(world.service)
+
+    def die(method: str) -> None:
+        if method in ("compaction.commit", "compaction.abort"):
+            raise Killed(method)
+
+    calls.before_call = die
+    with pytest.raises(Killed):
+        await compact(world.service, tmp_path, calls=calls)
+    again = await make_world(after=world)
+    assert values(await read_all(again.service)) == [("a", b"1"), ("a", b"2")]
+    assert (await collect_orphans(again.service.storage)).ledgers >= 1
+    await compact(again.service, tmp_path)
+    assert values(await read_all(again.service)) == [("a", b"2")]
+    third = await make_world(after=again)
+    await collect_orphans(third.service.storage)
+    assert values(await read_all(third.service)) == [("a", b"2")]
+
+
+async def test_truncating_and_deleting_remove_the_compacted_ledger(world: BrokerWorld, tmp_path: Path) -> None:
+    await publish(world.service, keyed("a", b"1"))
+    await compact(world.service, tmp_path)
+    topic = await topic_of(world.service)
+    compacted = topic.ledger_list.compacted
+    assert compacted is not None
+    await world.admin.topics.truncate(TopicRef(topic=TOPIC))
+    assert await read_all(world.service) == []
+    with pytest.raises(NoSuchLedger):
+        await world.ledgers.info(compacted.ledger_id)
+    await publish(world.service, keyed("a", b"2"))
+    await compact(world.service, tmp_path)
+    assert values(await read_all(world.service)) == [("a", b"2")]
+    stored = (await topic_of(world.service)).ledger.record.ledger_ids
+    await world.service.topics.delete(parse_topic(TOPIC), force=True)
+    left = await world.ledgers.ledger_ids(world.service.storage.owned.name)
+    assert len(stored) == 2
+    assert not set(stored) & set(left)
+
+
+async def test_what_changes_while_a_topic_is_compacted(world: BrokerWorld, tmp_path: Path) -> None:
+    """Publishing goes on; a topic that is truncated or deleted ends its compaction."""
+    await publish(world.service, keyed("a", b"1"), keyed("a", b"2"))
+    begun = await world.admin.compaction.begin(CompactionBegin(topic=TOPIC, task_id="t"))
+    await publish(world.service, keyed("a", b"3"))
+    await world.admin.compaction.commit(CompactionCommit(session=begun.session, removed_messages=0, last_batch_index=-1))
+    assert values(await read_all(world.service)) == [("a", b"3")]  # that worker wrote nothing, and this came later
+    begun = await world.admin.compaction.begin(CompactionBegin(topic=TOPIC, task_id="t"))
+    await world.admin.topics.truncate(TopicRef(topic=TOPIC))
+    with pytest.raises(NotFound):
+        await world.admin.compaction.commit(CompactionCommit(session=begun.session, removed_messages=0, last_batch_index=-1))
+    begun = await world.admin.compaction.begin(CompactionBegin(topic=TOPIC, task_id="t"))
+    await world.service.topics.delete(parse_topic(TOPIC), force=True)
+    with pytest.raises(TopicNotFound):
+        await world.admin.compaction.commit(CompactionCommit(session=begun.session, removed_messages=0, last_batch_index=-1))
+
+
+async def test_a_full_disk_fails_the_compaction_alone(world: BrokerWorld, tmp_path: Path) -> None:
+    await publish(world.service, keyed("a", b"1"), keyed("a", b"2"))
+    world.ledgers.fail_next("create", DiskFull("the disk is full"))
+    with pytest.raises(NotReady):
+        await compact(world.service, tmp_path)
+    found = await world.admin.compaction.status(TopicRef(topic=TOPIC))
+    assert found.status == "ERROR"
+    assert "the disk is full" in found.last_error
+    await compact(world.service, tmp_path)
+    assert values(await read_all(world.service)) == [("a", b"2")]
