@@ -285,9 +285,7 @@ class Topic(TopicSubscriptions):
             raise PreconditionFailed(f"topic {self.text} has connected producers or consumers: close them, or delete with force")
 
     async def replace_compacted(self, former: CompactedLedger | None, compacted: CompactedLedger | None) -> None:
-        """Compacted reading continues in another compacted ledger, or in none. Raises `MetaConflict` if `former` is not the current
-        one, `NotReady`, `StoreError`.
-        """
+        """Compacted reading goes on in another ledger, or in none. Raises what the ledger raises, and `NotReady`."""
         self.check_open()
         await self.ledger.replace_compacted(former, compacted)
         if self._dispatcher is not None:

@@ -26,22 +26,6 @@ async def due(world: BrokerWorld) -> list[str]:
     return (await world.admin.compaction.due(CompactionsDue())).topics
 
 
-async def test_policy_compaction_threshold_bytes_says_when_a_topic_is_compacted(world: BrokerWorld, tmp_path: Path) -> None:
-    await publish(world.service, *(keyed("a", bytes(500)) for _ in range(4)))
-    assert await due(world) == []
-    grants = {"grants": {"writer@acme": ["produce"]}}
-    await world.feed(("namespace", "acme/orders", grants | {"policies": {"compaction_threshold_bytes": 3_000}}))
-    assert await due(world) == []
-    await world.feed(("namespace", "acme/orders", grants | {"policies": {"compaction_threshold_bytes": 2_000}}))
-    assert await due(world) == [TOPIC]
-    await world.service.topics.unload(parse_topic(TOPIC))
-    assert await due(world) == [TOPIC]
-    await compact(world.service, tmp_path)
-    assert await due(world) == []
-    await publish(world.service, *(keyed("a", bytes(500)) for _ in range(4)))
-    assert await due(world) == [TOPIC]
-
-
 async def test_a_request_is_carried_out_and_a_second_one_refused(world: BrokerWorld, tmp_path: Path) -> None:
     await publish(world.service, keyed("a", b"1"), keyed("a", b"2"))
     ref, admin = TopicRef(topic=TOPIC), world.admin.compaction

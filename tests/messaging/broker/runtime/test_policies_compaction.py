@@ -1,0 +1,34 @@
+"""When the policies say that a topic is to be compacted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from messaging.adminrpc.schema import CompactionsDue
+from messaging.protocol.names import parse_topic
+from tests.support.broker_world import BrokerWorld
+from tests.support.compacting import TOPIC, compact, keyed, publish
+
+pytestmark = pytest.mark.asyncio
+
+
+async def due(world: BrokerWorld) -> list[str]:
+    return (await world.admin.compaction.due(CompactionsDue())).topics
+
+
+async def test_policy_compaction_threshold_bytes_says_when_a_topic_is_compacted(world: BrokerWorld, tmp_path: Path) -> None:
+    await publish(world.service, *(keyed("a", bytes(500)) for _ in range(4)))
+    assert await due(world) == []
+    grants = {"grants": {"writer@acme": ["produce"]}}
+    await world.feed(("namespace", "acme/orders", grants | {"policies": {"compaction_threshold_bytes": 3_000}}))
+    assert await due(world) == []
+    await world.feed(("namespace", "acme/orders", grants | {"policies": {"compaction_threshold_bytes": 2_000}}))
+    assert await due(world) == [TOPIC]
+    await world.service.topics.unload(parse_topic(TOPIC))
+    assert await due(world) == [TOPIC]
+    await compact(world.service, tmp_path)
+    assert await due(world) == []
+    await publish(world.service, *(keyed("a", bytes(500)) for _ in range(4)))
+    assert await due(world) == [TOPIC]
