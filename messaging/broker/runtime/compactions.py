@@ -28,7 +28,7 @@ from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.ledger_store import EARLIEST, Block, Position, StoreError
 from messaging.storage.managed.compacted import CompactedWriter
 from messaging.storage.managed.storage import Storage
-from messaging.storage.meta_store import MetaConflict, TopicRecord
+from messaging.storage.meta_store import CompactedLedger, MetaConflict, TopicRecord
 
 log = structlog.get_logger("broker.compaction")
 T = TypeVar("T")
@@ -188,7 +188,7 @@ class Compactions:
         topic = await self._topic(session)
         try:
             compacted = await session.writer.finish(session.end, last_batch_index)
-            await topic.replace_compacted(session.former, compacted)
+            await _replace(topic, session.former, compacted)
         except MetaConflict as error:
             raise Conflict(str(error)) from None
         except StoreError as error:
@@ -229,11 +229,13 @@ class Compactions:
             if self._now_ms() - session.heard_ms > SILENT_MS:
                 await self._abort(session, "its worker is gone")
 
-    async def end(self, topic: str) -> None:
-        """The topic is truncated or deleted."""
-        session = self._sessions.get(topic)
+    async def truncate(self, topic: Topic) -> None:
+        """Nothing is left of what was compacted. Raises `NotReady`, `StoreError`."""
+        session = self._sessions.get(topic.text)
         if session is not None:
-            await self._abort(session, "the topic was truncated or deleted")
+            await self._abort(session, "the topic was truncated")
+        if topic.ledger_list.compacted is not None:
+            await _replace(topic, topic.ledger_list.compacted, None)
 
     def forget(self, topic: str) -> None:
         """It is deleted."""
@@ -253,6 +255,13 @@ class Compactions:
         if len(self._results) > RESULTS_MAX:
             self._results.popitem(last=False)
         return result
+
+
+async def _replace(topic: Topic, former: CompactedLedger | None, compacted: CompactedLedger | None) -> None:
+    """Compacted reading goes on in another ledger, or in none."""
+    topic.check_open()
+    await topic.ledger.replace_compacted(former, compacted)
+    topic.dispatch_all()
 
 
 def _ledgers(record: TopicRecord) -> list[tuple[int, int, int]]:

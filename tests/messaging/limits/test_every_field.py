@@ -121,7 +121,8 @@ def test_every_field_of_our_rest_has_a_limit(body: type[serializers.Serializer[A
 
 
 def test_every_field_of_the_admin_rpc_has_a_limit() -> None:
-    requests = {request for request, _ in schema.METHODS.values()} | {schema.FeedChange, schema.CompactionBlock}
+    requests: set[type[msgspec.Struct]] = {request for request, _ in schema.METHODS.values()}
+    requests |= {schema.FeedChange, schema.CompactionBlock}
     found = {name.partition(".")[2] for name, kind in struct_fields(tuple(requests)) if unbounded(kind)}
     assert found == set(rest.RPC)
 

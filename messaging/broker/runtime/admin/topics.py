@@ -166,9 +166,7 @@ class TopicHandlers:
             for subscription in list(topic.subscriptions.values()):
                 if topic.holds(subscription):  # else deleted meanwhile
                     await topic.skip_to(subscription, last)
-            await self._broker.compactions.end(topic.text)
-            if topic.ledger_list.compacted is not None:
-                await topic.replace_compacted(topic.ledger_list.compacted, None)
+            await self._broker.compactions.truncate(topic)
             ledgers, freed = await topic.ledger.trim(last, NOTHING)
         except StoreError as error:
             raise refusal_of(error, f"topic {name} could not be truncated") from error

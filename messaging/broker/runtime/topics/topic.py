@@ -28,7 +28,6 @@ from messaging.protocol.frames import message_id_tail
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import Fenced, LedgerClosed, Position, StoreError
 from messaging.storage.managed.ledger import ManagedLedger
-from messaging.storage.meta_store import CompactedLedger
 
 __all__ = ["LATEST", "Topic"]
 
@@ -233,10 +232,10 @@ class Topic(TopicSubscriptions):
             await self.ledger.recover()
         except StoreError:
             return False
-        self._dispatch_all()
+        self.dispatch_all()
         return True
 
-    def _dispatch_all(self) -> None:
+    def dispatch_all(self) -> None:
         dispatcher = self._ensure_dispatcher()
         for subscription in self.subscriptions.values():
             dispatcher.dispatch(subscription)
@@ -284,13 +283,6 @@ class Topic(TopicSubscriptions):
         if self.used:
             raise PreconditionFailed(f"topic {self.text} has connected producers or consumers: close them, or delete with force")
 
-    async def replace_compacted(self, former: CompactedLedger | None, compacted: CompactedLedger | None) -> None:
-        """Compacted reading goes on in another ledger, or in none. Raises what the ledger raises, and `NotReady`."""
-        self.check_open()
-        await self.ledger.replace_compacted(former, compacted)
-        if self._dispatcher is not None:
-            self._dispatch_all()
-
     async def terminate(self) -> Position:
         """Terminates the topic: it accepts no more messages. Returns the last position. Raises `NotReady`, `StorageFailed`; it is
         then not terminated.
@@ -301,5 +293,5 @@ class Topic(TopicSubscriptions):
             last = await self.ledger.terminate()
         except StoreError as error:
             raise refusal_of(error, f"topic {self.text} cannot be terminated") from error
-        self._dispatch_all()
+        self.dispatch_all()
         return last
