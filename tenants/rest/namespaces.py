@@ -11,6 +11,7 @@ from messaging.adminrpc.schema import PartitionsGet, TopicRef, TopicsList
 from messaging.policies.registry import POLICIES
 from messaging.policies.validation import JsonPolicies, split
 from messaging.protocol.names import TopicName
+from messaging.protocol.system_topics import without_system_topics
 from tenants import actions, broker
 from tenants.models import Grant, Namespace
 from tenants.names import namespace_of, topic_of
@@ -97,7 +98,9 @@ class Topics(View):
         found = broker.rpc().call("topics.list", TopicsList(namespace=existing_namespace(tenant, namespace).name))
         plain = [topic for topic in found.topics if not _is_partition(topic, found.partitioned)]
         return page_of_names(
-            request, [*plain, *found.partitioned], lambda name: {"topic": name, "partitions": found.partitioned.get(name, 0)}
+            request,
+            without_system_topics([*plain, *found.partitioned]),
+            lambda name: {"topic": name, "partitions": found.partitioned.get(name, 0)},
         )
 
     @describe("Create a topic", shapes.TopicShape, shapes.NewTopic, 201)

@@ -93,6 +93,8 @@ def test_system_topics_are_listed_where_they_are_asked_for(call: Call, world: Wo
     for path in (T, "/admin/v2/namespaces/acme/orders/topics"):
         assert call("GET", path).json() == [f"{FULL}{name}" for name in users]
         assert call("GET", f"{path}?includeSystemTopic=true").json() == [f"{FULL}{name}" for name in system]
+    listed = call("GET", "/api/v1/tenants/acme/namespaces/orders/topics").json()["items"]
+    assert [topic["topic"] for topic in listed] == [f"{FULL}{name}" for name in users]
     assert call("GET", f"{T}/partitioned").json() == []
     assert call("GET", f"{T}/partitioned?includeSystemTopic=true").json() == [f"{FULL}__transaction_buffer_snapshot"]
 

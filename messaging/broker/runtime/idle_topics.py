@@ -105,8 +105,10 @@ class IdleTopics:
         """When the topic, or one of its subscriptions, may have to be deleted."""
         if not policies.in_force:
             return NEVER
-        known_ms = max(self.idle_since_ms(record.name), record.created_ms)
         idle = record.idle_since
+        if TOPIC not in idle:  # it is loaded once, for what is known now to be stored
+            return 0
+        known_ms = max(self.idle_since_ms(record.name), record.created_ms)
         backlog = bool(subscriptions) and self._has_backlog(record, subscriptions)
         due = NEVER
         if not policies.keeps(len(subscriptions), backlog):

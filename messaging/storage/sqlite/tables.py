@@ -120,13 +120,17 @@ def search(db: sqlite3.Connection, tenant: str, words: str, limit: int) -> Searc
         begin, end = f"persistent://{tenant}/", f"persistent://{tenant}0"
     within = (begin, end, words, limit)
     of_topics = "name >= ? and name < ? and instr(lower(substr(name, 14)), ?) order by name limit ?"
-    plain = db.execute(f"select name from topic where name not glob '*-partition-[0-9]*' and {of_topics}", within)
+    base = "substr(rtrim(topic.name, '0123456789'), 1, length(rtrim(topic.name, '0123456789')) - length('-partition-'))"
+    is_partition = f"name glob '*-partition-[0-9]*' and exists (select 1 from partitioned where partitioned.name = {base})"
+    plain = db.execute(f"select name from topic where not ({is_partition}) and {of_topics}", within)
     partitioned = db.execute(f"select name from partitioned where {of_topics}", within)
     topics = sorted(name for (name,) in [*plain, *partitioned])[:limit]
     of_subscriptions = "topic >= ? and topic < ? and instr(lower(name), ?) order by topic, name"
     found: dict[tuple[str, str], None] = {}
+    parents = {name for (name,) in db.execute("select name from partitioned where name >= ? and name < ?", (begin, end))}
     for topic, name in db.execute(f"select topic, name from subscription where {of_subscriptions}", (begin, end, words)):
-        found[partitioned_name(topic), name] = None
+        parent = partitioned_name(topic)
+        found[parent if parent in parents else topic, name] = None
         if len(found) == limit:
             break
     return SearchResult(topics, sorted(found))

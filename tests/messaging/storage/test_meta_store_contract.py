@@ -230,6 +230,7 @@ async def test_names_are_searched_within_a_tenant_or_in_all(store: MetaStore) ->
         "acme/orders/x-partition-0",
         "acme/orders/x-partition-1",
         "acmeplus/orders/placed",
+        "acme/orders/like-partition-7",
     ]
     await store.cas_partitioned(FENCE, PartitionedRecord("persistent://acme/orders/x", 2))
     for name in names:
@@ -241,9 +242,12 @@ async def test_names_are_searched_within_a_tenant_or_in_all(store: MetaStore) ->
     assert (await store.search("acme", "x", 10)).topics == ["persistent://acme/orders/x"]
     assert (await store.search("acme", "bill", 10)).subscriptions == [
         ("persistent://acme/orders/Placed", "billing"),
+        ("persistent://acme/orders/like-partition-7", "billing"),
         ("persistent://acme/orders/paid", "billing"),
         ("persistent://acme/orders/x", "billing"),
     ]
+    alone = "persistent://acme/orders/like-partition-7"  # a plain topic
+    assert await store.search("acme", "like", 10) == ([alone], [])
     assert await store.search("acme", "%", 10) == ([], [])
     assert await store.search("acme", "persistent", 10) == ([], [])
     first = await store.search("", "", 2)

@@ -100,8 +100,11 @@ class MemoryMetaStore:
         def has(name: str) -> bool:
             return words in name.partition("://")[2].lower()
 
-        topics = {partitioned_name(name) for name in (*self._topics, *self._partitioned) if is_of_it(name)}
-        subscriptions = {(partitioned_name(topic), name) for topic, name in self._subscriptions if is_of_it(topic)}
+        def shown(topic: str) -> str:
+            return partitioned_name(topic) if partitioned_name(topic) in self._partitioned else topic
+
+        topics = {shown(name) for name in (*self._topics, *self._partitioned) if is_of_it(name)}
+        subscriptions = {(shown(topic), name) for topic, name in self._subscriptions if is_of_it(topic)}
         return SearchResult(
             sorted(name for name in topics if has(name))[:limit],
             sorted(pair for pair in subscriptions if words in pair[1].lower())[:limit],

@@ -9,6 +9,7 @@ from messaging.broker.runtime.admin import stats
 from messaging.broker.runtime.broker import Broker
 from messaging.errors import PreconditionFailed, TopicNotFound
 from messaging.protocol.names import parse_namespace, parse_topic
+from messaging.protocol.system_topics import without_system_topics
 
 log = structlog.get_logger("broker.topics")
 
@@ -68,7 +69,7 @@ class NamespaceHandlers:
         return schema.Empty()
 
     async def live(self, request: schema.TopicsList) -> schema.NamespaceLive:
-        names = await self._names(str(parse_namespace(request.namespace)))
+        names = without_system_topics(await self._names(str(parse_namespace(request.namespace))))
         rows = []
         for text in names:
             topic = self._broker.topics.loaded.get(text)
