@@ -74,6 +74,7 @@ _PATHS = (
     TopicPath("maxProducers", of="maxProducersPerTopic"),
     TopicPath("maxConsumers", of="maxConsumersPerTopic"),
     TopicPath("maxConsumersPerSubscription", nothing_status=204, knows_applied=False),
+    TopicPath("maxMessageSize", nothing_status=204, knows_applied=False),
     TopicPath("maxSubscriptionsPerTopic", nothing_status=204, knows_applied=False),
     TopicPath("maxUnackedMessagesOnConsumer", of="maxUnackedMessagesPerConsumer"),
     TopicPath("maxUnackedMessagesOnSubscription", of="maxUnackedMessagesPerSubscription"),

@@ -70,6 +70,19 @@ TABLE = (
         enforced_by=_UNACKED,
     ),
     Policy(
+        name="max_message_size_bytes",
+        kind=m.Count,
+        unit="bytes",
+        default=0,
+        path="maxMessageSize",
+        levels=(m.Level.TOPIC,),
+        label="Max message size",
+        words={0: "as the broker"},
+        meaning="Largest message that the topic accepts, with its metadata; a batch counts as one message, and chunked messages "
+        "are not limited. 0: the broker's setting message_bytes_max.",
+        enforced_by="messaging.broker.runtime.wire.send_errors:storable",
+    ),
+    Policy(
         name="max_subscriptions_per_topic",
         kind=m.Count,
         unit="subscriptions",

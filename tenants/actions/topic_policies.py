@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.conf import settings as django_settings
+
 from messaging.adminrpc.schema import TopicsAsked
 from messaging.errors import PreconditionFailed, TopicNotFound
 from messaging.permissions.model import Action
@@ -37,6 +39,7 @@ def set_topic_policies(actor: Actor, topic: TopicName, changes: JsonPolicies, su
         held = row.subscriptions.get(subscription, {}) if subscription else row.policies
         level = Level.SUBSCRIPTION if subscription else Level.TOPIC
         after = changed(held, changes, level, compared(namespace))
+        _check_message_size(after)
         if not subscription:
             row.policies = after
         else:
@@ -52,6 +55,12 @@ def set_topic_policies(actor: Actor, topic: TopicName, changes: JsonPolicies, su
 def compared(namespace: Namespace) -> JsonPolicies:
     """What is set on the namespace and that values of its topics must not contradict, as with Pulsar."""
     return {name: namespace.policies[name] for name in ("retention_time_min", "retention_size_mb") if name in namespace.policies}
+
+
+def _check_message_size(policies: JsonPolicies) -> None:
+    size, most = policies.get("max_message_size_bytes", 0), django_settings.MAGNETAR.message_bytes_max
+    if size > most:
+        raise PreconditionFailed(f"policy max_message_size_bytes cannot be {size}: the broker's message_bytes_max is {most}")
 
 
 def _created_ms(topic: TopicName) -> int:

@@ -56,3 +56,6 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "subscriptionTypesEnabled": (["Exclusive", "Shared"], []),
     "properties": ({"a": "b"}, {}),
 }
+OF_TOPICS: dict[str, tuple[Any, Any]] = {  # those that only topics have
+    "maxMessageSize": (1024, None),
+}

@@ -13,7 +13,7 @@ from messaging.protocol.names import parse_topic
 from tenants import actions
 from tenants.actions.topics import forget_policies_of_gone_topics
 from tenants.models import TopicPolicies
-from tests.support.policy_examples import EXAMPLES
+from tests.support.policy_examples import EXAMPLES, OF_TOPICS
 from tests.tenants.world import Caller, World
 
 TOPIC = "persistent://acme/orders/t"
@@ -59,7 +59,7 @@ def call(world: World) -> Caller:
 
 
 def example(path: TopicPath) -> Any:
-    return EXAMPLES[path.of or path.path][0]
+    return {**EXAMPLES, **OF_TOPICS}[path.of or path.path][0]
 
 
 def is_set(row: TopicPath) -> bool:

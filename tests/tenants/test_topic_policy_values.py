@@ -12,7 +12,7 @@ from messaging.policies.registry import ENFORCED, POLICIES
 from messaging.protocol.names import parse_topic
 from tenants import actions
 from tenants.models import AuditRecord, TopicPolicies
-from tests.support.policy_examples import EXAMPLES
+from tests.support.policy_examples import EXAMPLES, OF_TOPICS
 from tests.tenants.world import Caller, World
 
 TOPIC = "persistent://acme/orders/t"
@@ -32,7 +32,7 @@ def call(world: World) -> Caller:
 
 
 def example(path: TopicPath) -> Any:
-    return EXAMPLES[path.of or path.path][0]
+    return {**EXAMPLES, **OF_TOPICS}[path.of or path.path][0]
 
 
 def value_of(answer: Any) -> Any:
@@ -63,6 +63,10 @@ def told(world: World) -> dict[str, Any] | None:
         ("retention", {"retentionTimeInMinutes": 10, "retentionSizeInMB": 0}, 412),
         ("retention", {"retentionTimeInMinutes": -2, "retentionSizeInMB": 0}, 412),
         ("retention", {}, 204),
+        ("maxMessageSize", 5 << 20, 204),
+        ("maxMessageSize", (5 << 20) + 1, 412),
+        ("maxMessageSize", -1, 412),
+        ("maxMessageSize", 0, 204),
         ("retention", None, 204),
         ("subscriptionTypesEnabled", ["Nonsense"], 412),
         ("schemaCompatibilityStrategy", "NONSENSE", 412),

@@ -10,6 +10,7 @@ import pytest
 
 from messaging.policies.model import Level, Policy, range_text, value_schema
 from messaging.policies.pulsar import PATHS, QUOTA_PATH
+from messaging.policies.pulsar_topics import TOPIC_PATHS
 from messaging.policies.registry import ENFORCED, POLICIES
 from messaging.policies.validation import valid_value
 from messaging.settings import Settings
@@ -25,7 +26,7 @@ def _test_names(repository: Path) -> set[str]:
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 def test_every_policy_is_complete(policy: Policy) -> None:
     assert policy.meaning.endswith(".")
-    assert policy.path in {*PATHS, QUOTA_PATH}
+    assert policy.path in ({*PATHS, QUOTA_PATH} if Level.NAMESPACE in policy.levels else TOPIC_PATHS)
     assert set(policy.levels) <= set(Level)
     assert (policy.default is None) == bool(policy.setting), "a policy has a default of its own or a setting, not both"
     valid_value(policy, getattr(Settings(), policy.setting) if policy.setting else policy.default)

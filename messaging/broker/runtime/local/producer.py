@@ -87,6 +87,11 @@ class LocalProducer:
             return
         sent: list[SendFrame] = []
         hot.scan(buf, 0, len(buf), sent)
+        topic_max = self.topic.publisher.message_bytes_max
+        if topic_max and (size := max(frame.end - frame.payload_start for frame in sent)) > topic_max:
+            text = f"a message of {size} bytes is larger than max_message_size_bytes of the topic = {topic_max}: send it in parts"
+            loop.call_soon(on_receipt, None, MessageTooLarge(text))
+            return
         self._due.append((len(sent), on_receipt))
         try:
             self.topic.publisher.publish(self._producer, buf, sent, hot.summarize(sent))

@@ -41,6 +41,7 @@ class NonPersistentTopic(Topic):
         super().__init__(name, services, ledger)
         self.id_tail = REPEATED_ID + self.id_tail
         self.publisher = NonPersistentPublisher(self, ledger)
+        self._follow_publish_policies()
         self._entries = 0  # that came
         self._direct: DirectDispatcher | None = None  # the same as `_dispatcher`
         self._fan_out: FanOut | None = None  # None while no block waits for subscriptions

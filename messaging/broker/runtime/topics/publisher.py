@@ -59,6 +59,7 @@ class Publisher:
         "last_published_ms",
         "ledger",
         "limits",
+        "message_bytes_max",
         "messages_in",
         "producers",
         "published_blocks",
@@ -73,6 +74,7 @@ class Publisher:
         self.dedup_changes = False  # deduplication is being turned on or off
         self.dedup_saving: asyncio.Lock | None = None  # one snapshot is packed and stored at a time
         self.limits = publish_limits.following(None, self)  # None: no rate limits
+        self.message_bytes_max = 0  # policy max_message_size_bytes; 0: no limit of the topic
         self.messages_in = 0
         self.bytes_in = 0
         self.chunks_published = False  # since the topic was loaded

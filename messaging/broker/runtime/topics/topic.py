@@ -45,7 +45,7 @@ class Topic(TopicSubscriptions):
         self.id_tail = message_id_tail(name.partition)
         self.backlog_quota: TopicBacklogQuota | None = None
         self.publisher = Publisher(self, ledger)
-        self._follow_backlog_quota()
+        self._follow_publish_policies()
 
     @property
     def producers(self) -> ProducerTable:
@@ -101,11 +101,12 @@ class Topic(TopicSubscriptions):
         if self.services.deduplicates(self.name) != (self.publisher.dedup is not None):
             self.services.background.spawn(dedup_state.follow_policy(self), f"deduplication of {self.text}")
         super().policies_changed()
-        self._follow_backlog_quota()
+        self._follow_publish_policies()
         self.publisher.limits = publish_limits.following(self.publisher.limits, self.publisher)
 
-    def _follow_backlog_quota(self) -> None:
+    def _follow_publish_policies(self) -> None:
         quota = quota_of(self.services.policy, self.name)
+        self.publisher.message_bytes_max = int(self.services.policy("max_message_size_bytes", self.name))
         if self.backlog_quota is None or self.backlog_quota.quota != quota:
             self.backlog_quota = None if quota.unlimited else TopicBacklogQuota(self, quota)
 

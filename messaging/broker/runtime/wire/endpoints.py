@@ -89,6 +89,7 @@ class Endpoints:
             if (
                 summary.flags & NEEDS_A_LOOK
                 or held[1].encrypted
+                or held[0].publisher.message_bytes_max
                 or (summary.flags & DELAYED and held[0].delivery_time_max() is not None)
             ):
                 self._publish_storable(*held, buf, part)
@@ -121,7 +122,9 @@ class Endpoints:
         """Appends what can be stored and refuses the rest, with each error in its place among the receipts, because clients rely on
         the order."""
         bytes_max, deliver_by_ms = self.service.settings.message_bytes_max, topic.delivery_time_max()
-        for part in storable(frames, buf, bytes_max, deliver_by_ms, encrypted=producer.encrypted):
+        for part in storable(
+            frames, buf, bytes_max, deliver_by_ms, encrypted=producer.encrypted, topic_max=topic.publisher.message_bytes_max
+        ):
             if isinstance(part, Refusal):
                 topic.publisher.run_in_order(producer, partial(self._refuse_message, producer, part))
             else:

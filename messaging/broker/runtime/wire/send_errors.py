@@ -32,17 +32,23 @@ class Refusal(NamedTuple):
 
 
 def storable(
-    sent: list[SendFrame], buf: bytes, message_bytes_max: int, deliver_by_ms: int | None, *, encrypted: bool = False
+    sent: list[SendFrame],
+    buf: bytes,
+    message_bytes_max: int,
+    deliver_by_ms: int | None,
+    *,
+    encrypted: bool = False,
+    topic_max: int = 0,
 ) -> Iterator[list[SendFrame] | Refusal]:
     """The messages of `sent` that can be stored, and the refusals of the others, in order. `deliver_by_ms` is the latest delivery
-    time that they may ask for; None: any. `encrypted`: only those that are.
+    time that they may ask for; None: any. `encrypted`: only those that are. `topic_max`: the policy max_message_size_bytes.
 
     Raises `ProtocolError`, before anything else, if a SEND cannot be parsed."""
     if any(frame.flags & hot.MALFORMED for frame in sent):
         raise ProtocolError("a SEND with unreadable fields")
     good: list[SendFrame] = []
     for frame in sent:
-        refusal = _refusal(frame, buf, message_bytes_max, deliver_by_ms, encrypted)
+        refusal = _refusal(frame, buf, message_bytes_max, deliver_by_ms, encrypted, topic_max)
         if refusal is None:
             good.append(frame)
             continue
@@ -62,9 +68,16 @@ def fenced_refusal(frame: SendFrame) -> Refusal:
     )
 
 
-def _refusal(frame: SendFrame, buf: bytes, message_bytes_max: int, deliver_by_ms: int | None, encrypted: bool) -> Refusal | None:
+def _refusal(
+    frame: SendFrame, buf: bytes, message_bytes_max: int, deliver_by_ms: int | None, encrypted: bool, topic_max: int
+) -> Refusal | None:
     """None for a message that can be stored."""
     why = _why(frame, buf, message_bytes_max, deliver_by_ms)
+    if why is None and topic_max and not frame.flags & hot.CHUNK and (size := frame.end - frame.payload_start) > topic_max:
+        why = (
+            pb.NotAllowedError,
+            f"the message has {size} bytes; max_message_size_bytes of the topic is {topic_max}: send it in chunks",
+        )
     if why is None and encrypted:
         why = _unencrypted(frame, buf)
     return None if why is None else Refusal(frame.producer_id, max(frame.sequence_id, frame.highest_sequence_id), *why)
