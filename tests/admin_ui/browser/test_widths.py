@@ -1,0 +1,84 @@
+"""Pages at 1280 pixels, a common laptop: no table hides a column, and the form of the backlog quota works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.admin_ui.console_broker import ConsoleBroker
+from tests.admin_ui.pages import NAMESPACE
+from tests.admin_ui.people import PLACED
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.django_db(transaction=True)]
+
+CUT_OFF = """[...document.querySelectorAll('.table-scroll')].filter(it => it.scrollWidth > it.clientWidth)
+    .map(it => `${it.getAttribute('aria-label')}: ${it.scrollWidth} of ${it.clientWidth}`)"""
+
+
+BUSY: dict[str, object] = {  # as much as there is to say of each
+    "publishers": [
+        {
+            "producerName": "orders-service-7f9c6d5b8-x2v4q",
+            "msgRateIn": 12345.6,
+            "averageMsgSize": 1024.5,
+            "address": "/203.0.113.77:54321",
+            "clientVersion": "Pulsar-CPP-v3.7.2",
+            "connectedSince": "2026-01-01T00:00:00Z",
+        }
+    ],
+    "subscriptions": {
+        "billing-of-all-orders-in-europe": {
+            "type": "Key_Shared",
+            "msgBacklog": 123456789,
+            "oldestBacklogMessageAgeSeconds": 86400 * 12,
+            "unackedMessages": 50_000,
+            "msgRateOut": 12345.6,
+            "messageAckRate": 12345.6,
+            "msgOutCounter": 123456789,
+            "totalMsgExpired": 1234567,
+            "deadLetters": {"movedMessages": 12345, "waitingEntries": 123},
+            "backlogGrows": True,
+            "blockedSubscriptionOnUnackedMsgs": True,
+            "explanation": {
+                "reason": "no_permits",
+                "sentence": "None of the 2 consumers can be sent messages.",
+                "remedy": "add consumers",
+            },
+            "consumers": [
+                {
+                    "consumerName": "billing-6d5b8f9c7-x2v4q",
+                    "msgRateOut": 12345.6,
+                    "msgOutCounter": 123456789,
+                    "unackedMessages": 50_000,
+                    "availablePermits": 1000,
+                    "address": "/203.0.113.77:54321",
+                    "clientVersion": "Pulsar-Java-v4.0.8",
+                    "connectedSince": "2026-01-01T00:00:00Z",
+                }
+            ],
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("path", [f"{NAMESPACE}/topics/placed", NAMESPACE, "/tenants/acme/keys", "/platform"])
+def test_no_table_is_cut_off(visit: Callable[..., Page], broker: ConsoleBroker, path: str) -> None:
+    broker.stats[PLACED] = BUSY
+    page = visit("superuser", path)
+    expect(page.get_by_role("heading").first).to_be_visible()
+    assert page.evaluate(CUT_OFF) == []
+
+
+def test_a_backlog_quota_is_set_and_taken_back(visit: Callable[..., Page]) -> None:
+    page = visit("owner", f"{NAMESPACE}/policies")
+    effective = page.get_by_role("group", name="Effective policies")
+    page.get_by_label("Backlog quota bytes (optional)", exact=True).fill("1048576")
+    page.get_by_label("Backlog quota bytes policy (optional)", exact=True).select_option("consumer_backlog_eviction")
+    page.get_by_role("button", name="Save").click()
+    expect(effective.get_by_role("row").filter(has_text="Backlog quota bytes").first).to_contain_text("this namespace")
+    page.get_by_label("Backlog quota bytes (optional)", exact=True).fill("")
+    page.get_by_role("button", name="Save").click()
+    expect(effective.get_by_role("row").filter(has_text="Backlog quota bytes").first).not_to_contain_text("this namespace")
+    assert page.evaluate(CUT_OFF) == []

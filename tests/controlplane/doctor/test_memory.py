@@ -1,0 +1,20 @@
+"""What the doctor says of memory: a platform that buffers what it may is well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.doctor.running import IDLE_MIB, memory_finding
+from messaging.settings import Settings
+
+
+@pytest.mark.parametrize(("broker_mib", "level"), [(50.0, "ok"), (251.0, "ok"), (IDLE_MIB + 64, "ok"), (IDLE_MIB + 65, "warn")])
+def test_what_the_broker_may_buffer_comes_on_top_of_an_idle_platform(tmp_path: Path, broker_mib: float, level: str) -> None:
+    """A platform that had been used a little was told that it was above the budget of an idle one."""
+    settings = Settings(data_dir=str(tmp_path), memory_budget_bytes=64 << 20)
+    found = memory_finding({"broker": broker_mib}, settings)
+    assert found.level == level
+    assert f"{broker_mib:.0f} MiB" in found.says
+    assert ("314 are expected at most" in found.says) == (level == "warn")
